@@ -1,0 +1,1 @@
+//! CPU kernels on plain slices, and the references they are tested against.

@@ -1,0 +1,1 @@
+//! What a sensor process links to submit frames with deadlines and read answers.

@@ -1,0 +1,1 @@
+//! ONNX to package: parsing, shape folding, fusing, staging.

@@ -1,0 +1,122 @@
+//! The frozen plan, as far as the scheduler needs it. `runtime/plan` makes it; the scheduler
+//! checks the relations that its own safety rests on and refuses what does not hold.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Confidence, ModelId, PartitionId, StageId};
+use crate::time::Nanos;
+
+/// Everything the scheduler knows of the world before the first event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    /// The streams of requests.
+    pub tasks: Vec<TaskConfig>,
+    /// The networks.
+    pub models: Vec<ModelConfig>,
+    /// The disjoint parts of the device.
+    pub partitions: Vec<PartitionConfig>,
+    /// How many request buffers the device has.
+    pub request_buffers: u16,
+    /// Cost of one decision and hand-over, added to every execution time (delta).
+    pub dispatch_cost: Nanos,
+    /// Bound on the way from a finished stage to the client, taken off every deadline (epsilon).
+    pub egress_bound: Nanos,
+}
+
+/// A configured stream of requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskConfig {
+    /// The network it asks.
+    pub model: ModelId,
+    /// Where its stages run.
+    pub partition: PartitionId,
+    /// Real-time or best-effort.
+    pub criticality: Criticality,
+    /// Deadline relative to capture (D). Best-effort tasks may have none.
+    pub deadline: Option<Nanos>,
+    /// Least time between two captures (T); what the reservation is made for.
+    pub period: Nanos,
+    /// Bound on capture → input prepared in the request buffer (J): the way through the channel
+    /// plus the profiled preparation. Must be less than `deadline`.
+    pub jitter: Nanos,
+    /// Profiled time of one preparation alone; a frame that arrives with less than this plus its
+    /// mandatory work left is late on arrival.
+    pub prepare: Nanos,
+    /// The shallowest exit whose answer counts.
+    pub mandatory_exit: StageId,
+    /// An answer this confident is good enough to stop (theta).
+    pub threshold: Confidence,
+    /// The largest batch that its requests may join.
+    pub batch_max: u8,
+    /// Most requests of this task inside the scheduler at once.
+    pub queue_max: u16,
+    /// Whether the offline test reserved capacity for it (best-effort tasks: false).
+    pub reserved: bool,
+    /// Answer as soon as no deeper stage is allowed, instead of waiting for capacity until the
+    /// last moment.
+    pub eager: bool,
+    /// Relative worth of a gain in accuracy against other tasks', 1 being ordinary.
+    pub weight: u16,
+}
+
+/// Whose answers may delay whose. There is no `Ord`: "less critical" would be ambiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Criticality {
+    /// Admitted against its deadline; never delayed by best-effort work beyond the device's
+    /// preemption bound.
+    RealTime,
+    /// Runs in the gaps and yields.
+    BestEffort,
+}
+
+/// A network as the scheduler sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelConfig {
+    /// From input to last exit.
+    pub stages: Vec<StageConfig>,
+}
+
+/// One stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageConfig {
+    /// Compiled batch sizes with their execution times, by rising batch size, the first being 1.
+    /// `times[i].on[p]` is for partition `p`.
+    pub times: Vec<BatchTime>,
+    /// Expected accuracy of this exit's answer by confidence, in [`ACCURACY_BINS`] equal bins of
+    /// confidence *at this exit*, in 1/65535 (from calibration).
+    pub accuracy: [u16; ACCURACY_BINS],
+    /// For a request whose answer at this exit falls into a bin: the expected accuracy at each
+    /// deeper exit. `deeper[k][bin]` is for exit `stage + 1 + k`.
+    pub deeper: Vec<[u16; ACCURACY_BINS]>,
+}
+
+/// Bins of confidence in which calibration is kept.
+pub const ACCURACY_BINS: usize = 8;
+
+/// Execution times of one stage at one batch size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchTime {
+    /// The compiled batch size.
+    pub batch: u8,
+    /// One entry a partition.
+    pub on: Vec<StageTime>,
+}
+
+/// How long a stage takes on one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageTime {
+    /// The budget: a high quantile of the measurements (C, without the dispatch cost).
+    pub budget: Nanos,
+    /// The longest ever measured.
+    pub max_seen: Nanos,
+}
+
+/// A part of the device that runs one action at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionConfig {
+    /// Bound on the time from `Preempt` until the partition is free (P).
+    pub preemption_bound: Nanos,
+}

@@ -1,0 +1,1 @@
+//! punctuald: startup, real-time threads, ingress, intake, egress, shutdown, metrics.

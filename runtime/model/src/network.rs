@@ -1,0 +1,189 @@
+//! A compiled network: fused operators with static shapes, cut into stages at the exits.
+//!
+//! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors.
+//! Nothing here knows how a device lays a tensor out: the CPU device blocks channels and adds
+//! halos, a GPU does otherwise.
+
+use serde::{Deserialize, Serialize};
+
+/// A network, ready to be loaded by a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// Its name, e.g. `signs`.
+    pub name: String,
+    /// What an input image is.
+    pub input: InputSpec,
+    /// Names of the classes; every exit has one output for each.
+    pub classes: Vec<String>,
+    /// All tensors, named by position.
+    pub tensors: Vec<Tensor>,
+    /// From input to last exit.
+    pub stages: Vec<Stage>,
+    /// All weights and biases, f32, in the logical layout that each operator's doc gives.
+    pub weights: Vec<f32>,
+}
+
+/// What the network takes: planar RGB, each value `(pixel / 255 - mean) / std`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputSpec {
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+    /// Subtracted a channel (R, G, B), in units of the full scale.
+    pub mean: [f32; 3],
+    /// Divided by a channel, in units of the full scale.
+    pub std: [f32; 3],
+}
+
+/// Position of a tensor in [`Network::tensors`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TensorId(pub u32);
+
+/// The shape of one image's tensor. A vector of features has `height = width = 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tensor {
+    /// Channels, or features.
+    pub channels: u32,
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+/// One segment of the backbone with its exit head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Tensors that live in the request buffer when the stage starts: the network's input, or
+    /// what earlier stages carried over. Sorted.
+    pub inputs: Vec<TensorId>,
+    /// Tensors that later stages need, written to the request buffer. Sorted. Disjoint from
+    /// `inputs`: an input that is needed again later simply stays where it is.
+    pub outputs: Vec<TensorId>,
+    /// In order of execution. Each operator writes one tensor that no earlier one wrote.
+    pub operators: Vec<Operator>,
+    /// The exit's class scores before softmax.
+    pub logits: TensorId,
+}
+
+/// A range of [`Network::weights`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightRange {
+    /// First element.
+    pub start: u32,
+    /// Number of elements.
+    pub len: u32,
+}
+
+/// What is applied to each value of an operator's result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Activation {
+    /// Nothing.
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// `min(max(x, low), high)`, e.g. ReLU6.
+    Clip {
+        /// Lower bound.
+        low: f32,
+        /// Upper bound.
+        high: f32,
+    },
+}
+
+/// Rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Vertical.
+    pub height: u32,
+    /// Horizontal.
+    pub width: u32,
+}
+
+/// Zero padding in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Padding {
+    /// Rows above.
+    pub top: u32,
+    /// Columns before.
+    pub left: u32,
+    /// Rows below.
+    pub bottom: u32,
+    /// Columns behind.
+    pub right: u32,
+}
+
+/// A fused operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operator {
+    /// Name of the (first) ONNX node it came from, for messages and profiles.
+    pub name: String,
+    /// What it reads first.
+    pub input: TensorId,
+    /// What it writes.
+    pub output: TensorId,
+    /// What it does.
+    pub kind: OperatorKind,
+}
+
+/// The list of operators that a device must have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OperatorKind {
+    /// `activation(conv(input) + bias [+ residual])`, batch normalisation folded in.
+    Conv2d {
+        /// `[output channels][input channels / groups][kernel height][kernel width]`.
+        weights: WeightRange,
+        /// `[output channels]`.
+        bias: WeightRange,
+        /// Kernel size.
+        kernel: Extent,
+        /// Step between output pixels, in input pixels.
+        stride: Extent,
+        /// Zeros around the input.
+        padding: Padding,
+        /// 1 is dense; equal to the channels is depthwise.
+        groups: u32,
+        /// Added before the activation; has the output's shape.
+        residual: Option<TensorId>,
+        /// Applied last.
+        activation: Activation,
+    },
+    /// Largest (or mean) of a window.
+    Pool {
+        /// Which.
+        kind: PoolKind,
+        /// Window size.
+        kernel: Extent,
+        /// Step.
+        stride: Extent,
+        /// Around the input. Padding never wins a maximum and never counts in a mean.
+        padding: Padding,
+    },
+    /// Mean of each channel.
+    GlobalAveragePool,
+    /// `activation(weights * input + bias)`; the input's order of elements is channel, row, column.
+    Linear {
+        /// `[output features][input features]`.
+        weights: WeightRange,
+        /// `[output features]`.
+        bias: WeightRange,
+        /// Applied last.
+        activation: Activation,
+    },
+    /// `activation(input + other)`, where it could not be fused into a convolution.
+    Add {
+        /// The second addend, same shape.
+        other: TensorId,
+        /// Applied last.
+        activation: Activation,
+    },
+}
+
+/// How a pool reduces its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolKind {
+    /// The largest.
+    Max,
+    /// The mean of the pixels that are not padding.
+    Average,
+}

@@ -1,0 +1,1 @@
+//! Manifest, board and profiles to a validated, frozen plan.

@@ -1,0 +1,1 @@
+//! Operating-system facilities: real-time threads, memory locks, shared memory, futex, clocks, the sealed allocator.
