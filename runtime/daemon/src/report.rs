@@ -1,0 +1,351 @@
+//! The report: what the daemon says of itself, as JSON, live on the metrics socket and in
+//! `--report FILE` at termination. The same form in both places.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The form's version; raised when a field changes its meaning or goes.
+pub const REPORT_FORMAT: u32 = 1;
+
+/// A longer answer than this is not a report.
+const REPORT_BYTES_MAX: u64 = 4 << 20;
+
+/// One snapshot of a daemon. All counts are since the ready signal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`REPORT_FORMAT`].
+    pub format: u32,
+    /// Version of the daemon.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// The board of the plan.
+    pub board: String,
+    /// The device that runs the stages, e.g. `cpu`.
+    pub device: String,
+    /// Hash of the plan it serves.
+    pub plan: String,
+    /// What it is doing.
+    pub state: State,
+    /// Seconds since the ready signal.
+    pub seconds: f64,
+    /// One entry a task, in the plan's order.
+    pub tasks: Vec<TaskReport>,
+    /// Connections.
+    pub clients: ClientsReport,
+    /// Descriptors that the ingress refused or that cost a client its connection.
+    pub ingress: IngressReport,
+    /// Allocations by real-time threads.
+    pub allocations_after_ready: u64,
+    /// Allocations by all other threads.
+    pub allocations_elsewhere: u64,
+    /// Page faults (minor and major) of real-time threads.
+    pub page_faults_after_ready: u64,
+    /// Time from before a decision to after its actions were handed over.
+    pub decision_us: LatencyReport,
+    /// Times in which the machine stood still.
+    pub host_stalls: StallsReport,
+    /// One entry a partition.
+    pub partitions: Vec<PartitionReport>,
+    /// Records of the real-time log that found its ring full.
+    pub log_dropped: u64,
+    /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.
+    pub missing: Vec<String>,
+}
+
+/// What a daemon is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Accepts clients and frames.
+    #[default]
+    Serving,
+    /// Answers what was accepted.
+    Draining,
+    /// The final report.
+    Terminated,
+}
+
+/// Counters of one task. `submitted` is the sum of all verdicts, plus `open`, plus `lost`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// Its name.
+    pub name: String,
+    /// `real-time` or `best-effort`.
+    pub criticality: String,
+    /// Descriptors taken from clients.
+    pub submitted: u64,
+    /// Answered before the deadline.
+    pub on_time: u64,
+    /// Answered after it.
+    pub late: u64,
+    /// Those of `late` whose life overlaps a host stall.
+    pub late_in_host_stall: u64,
+    /// Not taken on.
+    pub rejected: RejectedReport,
+    /// Taken on, then not answered.
+    pub failed: FailedReport,
+    /// Still inside.
+    pub open: u64,
+    /// Open when the daemon terminated without a verdict. Must be 0.
+    pub lost: u64,
+    /// Verdicts that found the client's result ring full: the client did not read. The verdict
+    /// is counted above all the same.
+    pub unread: u64,
+    /// Answers by exit.
+    pub exits: Vec<u64>,
+    /// From capture to the verdict's hand-over to the client, answered frames only.
+    pub latency_us: LatencyReport,
+}
+
+/// Rejections by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedReport {
+    /// The deadline had passed or could not be met even alone.
+    pub late_on_arrival: u64,
+    /// It would have endangered promised requests.
+    pub no_slack: u64,
+    /// The task's queue bound was reached, or no request buffer was free.
+    pub queue_full: u64,
+    /// The daemon was shutting down.
+    pub draining: u64,
+    /// The ingress refused the descriptor: capture time in the future, crop outside the frame.
+    pub invalid: u64,
+}
+
+impl RejectedReport {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.late_on_arrival + self.no_slack + self.queue_full + self.draining + self.invalid
+    }
+}
+
+/// Failures by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedReport {
+    /// The device reported an error.
+    pub device: u64,
+    /// The payload could not be read.
+    pub payload: u64,
+    /// The client was gone.
+    pub client_gone: u64,
+    /// Dropped after an overrun.
+    pub shed: u64,
+}
+
+impl FailedReport {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.device + self.payload + self.client_gone + self.shed
+    }
+}
+
+/// Connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientsReport {
+    /// Places for clients in the plan.
+    pub slots: u64,
+    /// Taken now, by clients that live or whose work has not ended yet.
+    pub in_use: u64,
+    /// Accepted so far.
+    pub accepted: u64,
+    /// Refused so far: bad hello, unknown task, no place left.
+    pub refused: u64,
+    /// Hung up, died or disconnected by us so far.
+    pub gone: u64,
+}
+
+/// What the ingress found wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IngressReport {
+    /// Capture time after the time of reading: refused.
+    pub capture_in_future: u64,
+    /// Crop outside the frame, or wrong for its format: refused.
+    pub crop: u64,
+    /// Channel faults that cost a client its connection.
+    pub faults: u64,
+}
+
+/// Quantiles in microseconds; each is the upper edge of a bucket less than 2% wide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyReport {
+    /// Number of values.
+    pub count: u64,
+    /// Median.
+    pub p50: u64,
+    /// 99%.
+    pub p99: u64,
+    /// 99.9%.
+    pub p999: u64,
+    /// Largest, exact.
+    pub max: u64,
+}
+
+/// Times over 1 ms in which a probe thread of the highest priority did not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StallsReport {
+    /// Number of them.
+    pub count: u64,
+    /// Their sum.
+    pub total_us: u64,
+    /// The longest.
+    pub longest_us: u64,
+    /// The first ones, by time; bounded.
+    pub list: Vec<StallReport>,
+}
+
+/// One stall, in nanoseconds of the monotonic clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StallReport {
+    /// Last time the probe ran before.
+    pub start_ns: u64,
+    /// First time it ran again.
+    pub end_ns: u64,
+}
+
+/// Counters of one partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionReport {
+    /// Its name.
+    pub name: String,
+    /// Actions handed to it.
+    pub actions: u64,
+    /// Their members, so members / actions is the mean batch.
+    pub members: u64,
+    /// Actions finished.
+    pub finished: u64,
+    /// Stopped when told.
+    pub preempted: u64,
+    /// Not started inside their window.
+    pub not_run: u64,
+    /// Reported as failed.
+    pub failed: u64,
+    /// Sum of the measured times of finished actions.
+    pub busy_us: u64,
+}
+
+/// Why a report could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The file or socket.
+    #[error("{path}: {source}; is the daemon running, and did it get this far?")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// Not JSON of this form.
+    #[error("{path}: not a punctuald report: {source}")]
+    Json {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        source: serde_json::Error,
+    },
+    /// From another version.
+    #[error("{path}: report form {found}, this program reads form {REPORT_FORMAT}")]
+    Format {
+        /// Which.
+        path: PathBuf,
+        /// The form found.
+        found: u32,
+    },
+}
+
+impl Report {
+    /// Reads a report that `--report` wrote.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no report of this form.
+    pub fn read(path: &Path) -> Result<Self, ReportError> {
+        let file = std::fs::File::open(path).map_err(|source| io_error(path, source))?;
+        Self::from_reader(path, file)
+    }
+
+    /// Asks the daemon whose clients connect at `socket` for a snapshot.
+    ///
+    /// # Errors
+    /// If no daemon answers within a second, or not with a report of this form.
+    pub fn live(socket: &Path) -> Result<Self, ReportError> {
+        let path = metrics_socket(socket);
+        let stream = UnixStream::connect(&path).map_err(|source| io_error(&path, source))?;
+        stream
+            .set_read_timeout(Some(Duration::from_secs(1)))
+            .map_err(|source| io_error(&path, source))?;
+        Self::from_reader(&path, stream)
+    }
+
+    fn from_reader(path: &Path, reader: impl Read) -> Result<Self, ReportError> {
+        let mut text = Vec::new();
+        reader
+            .take(REPORT_BYTES_MAX)
+            .read_to_end(&mut text)
+            .map_err(|source| io_error(path, source))?;
+        let report: Self = serde_json::from_slice(&text).map_err(|source| ReportError::Json {
+            path: path.into(),
+            source,
+        })?;
+        if report.format != REPORT_FORMAT {
+            return Err(ReportError::Format {
+                path: path.into(),
+                found: report.format,
+            });
+        }
+        Ok(report)
+    }
+}
+
+fn io_error(path: &Path, source: std::io::Error) -> ReportError {
+    ReportError::Io {
+        path: path.into(),
+        source,
+    }
+}
+
+/// Where the daemon whose clients connect at `socket` serves its metrics: a stream socket that
+/// writes one JSON object to each connection and closes it.
+#[must_use]
+pub fn metrics_socket(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".metrics");
+    path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_survives_its_json_form() {
+        let report = Report {
+            format: REPORT_FORMAT,
+            tasks: vec![TaskReport {
+                name: "signs".into(),
+                exits: vec![1, 2, 3],
+                ..TaskReport::default()
+            }],
+            ..Report::default()
+        };
+        let text = serde_json::to_vec(&report).expect("serialises");
+        let back = Report::from_reader(Path::new("memory"), text.as_slice()).expect("parses");
+        assert_eq!(back, report);
+    }
+
+    #[test]
+    fn a_report_of_another_form_is_refused_by_its_number() {
+        let report = Report {
+            format: REPORT_FORMAT + 1,
+            ..Report::default()
+        };
+        let text = serde_json::to_vec(&report).expect("serialises");
+        let error = Report::from_reader(Path::new("memory"), text.as_slice()).unwrap_err();
+        assert!(matches!(error, ReportError::Format { found, .. } if found == REPORT_FORMAT + 1));
+    }
+}
