@@ -1,1 +1,20 @@
-//! The Device trait, the CPU device, the virtual-time device and the conformance suite.
+//! What runs stages: the [`Device`] trait, the CPU device and the virtual-time device, and the
+//! suite that every device passes.
+//!
+//! A device does exactly what [`Action::Infer`](punctual_core::Action::Infer) says, inside its
+//! window, or reports an event that says it did not. It decides nothing.
+//!
+//! # Unsafe code
+//! Confined to the module [`memory`]: the cores of a partition write disjoint parts of one tensor,
+//! and an intake thread writes a request's input that a worker reads later, without a lock. Its
+//! doc says which rule makes that sound; every other module forbids `unsafe`.
+#![deny(unsafe_code)]
+
+mod device;
+mod memory;
+mod request_buffers;
+mod spec;
+
+pub use device::{Device, Refusal};
+pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
+pub use spec::{DeviceSpec, ModelSpec, PartitionSpec, SpecError};

@@ -1,0 +1,83 @@
+//! The contract between the scheduler's world and whatever runs stages.
+
+use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId, StageId};
+use thiserror::Error;
+
+/// Runs stages for batches of requests on partitions.
+///
+/// Called by one thread, the scheduler's; nothing here blocks or allocates. A device holds at
+/// most two actions a partition: the one that runs, and one that is ready to follow it.
+///
+/// Every action that [`submit`](Self::submit) took is answered by exactly one event:
+/// - [`Event::Finished`] with one answer a member, when it ran;
+/// - [`Event::NotRun`], when the partition was not free between the window's `earliest` and
+///   `latest`: nothing was touched;
+/// - [`Event::Preempted`], when [`preempt`](Self::preempt) stopped it: it can be submitted again
+///   and then gives the answer that it would have given;
+/// - [`Event::Failed`], when it could not be completed; its members' buffers hold nothing of use.
+///
+/// The device rings the doorbell that it was started with after each event it has ready.
+pub trait Device {
+    /// Takes an action. No event will follow a refused one.
+    ///
+    /// # Errors
+    /// [`Refusal`], when the action does not fit what was loaded, or the partition already holds
+    /// two: both are errors of the caller, and the device is as it was before.
+    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal>;
+
+    /// Asks for a best-effort action to be stopped at the next operator. Without effect when that
+    /// action is not (or no longer) there: the event of its end is on its way then.
+    fn preempt(&mut self, partition: PartitionId, action: ActionId);
+
+    /// The next event that is ready, oldest first within a partition; none when there is none now.
+    fn poll(&mut self) -> Option<Event>;
+}
+
+/// Why an action was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The partition holds its two actions.
+    #[error("partition {} already holds two actions: submit after the event of one", .0.0)]
+    Busy(PartitionId),
+    /// The device was not started with that partition.
+    #[error("partition {} does not exist", .0.0)]
+    UnknownPartition(PartitionId),
+    /// The device was not started with that model.
+    #[error("model {} is not loaded", .0.0)]
+    UnknownModel(ModelId),
+    /// The model has no such stage.
+    #[error("model {} has no stage {}", .model.0, .stage.0)]
+    UnknownStage {
+        /// Which model.
+        model: ModelId,
+        /// The stage asked for.
+        stage: StageId,
+    },
+    /// The stage was not prepared for that batch size.
+    #[error("model {} is not compiled for batch size {batch}", .model.0)]
+    UnknownBatch {
+        /// Which model.
+        model: ModelId,
+        /// The size asked for.
+        batch: u8,
+    },
+    /// No members, or more than the batch size.
+    #[error("{members} members do not fit a batch of {batch}")]
+    Members {
+        /// How many.
+        members: u8,
+        /// The batch size.
+        batch: u8,
+    },
+    /// A member names a request buffer that the device does not have.
+    #[error("request buffer {buffer} does not exist: there are {buffers}")]
+    UnknownBuffer {
+        /// The index.
+        buffer: u16,
+        /// How many there are.
+        buffers: u16,
+    },
+    /// An earlier action left the partition unusable (a worker panicked).
+    #[error("partition {} is out of service after a fault in a worker", .0.0)]
+    OutOfService(PartitionId),
+}

@@ -1,0 +1,149 @@
+//! What a device is started with: models, partitions, request buffers.
+
+use punctual_core::BATCH_MAX;
+use punctual_model::Network;
+use thiserror::Error;
+
+/// Everything a device must know before it is ready. Positions are the ids: `models[0]` is
+/// `ModelId(0)`.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceSpec<'a> {
+    /// The networks to load; borrowed during start only.
+    pub models: &'a [ModelSpec<'a>],
+    /// The disjoint sets of compute units.
+    pub partitions: &'a [PartitionSpec],
+    /// How many request buffers to hold (`Config::request_buffers`).
+    pub request_buffers: u16,
+}
+
+/// One network and the batch sizes to prepare it for.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelSpec<'a> {
+    /// A validated network.
+    pub network: &'a Network,
+    /// Batch sizes by rising size, the first being 1, none above [`BATCH_MAX`].
+    pub batches: &'a [u8],
+}
+
+/// The cores of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionSpec {
+    /// Its name, for the names of threads and messages.
+    pub name: String,
+    /// Core numbers of the machine, one worker each; the first is the leader.
+    pub cores: Vec<usize>,
+    /// Real-time priority of the workers (`SCHED_FIFO`); none for ordinary threads.
+    pub priority: Option<u8>,
+}
+
+/// What makes a spec unusable.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SpecError {
+    /// Nothing to run, or nowhere to run it.
+    #[error("a device needs at least one {0}")]
+    Empty(Part),
+    /// A partition without cores.
+    #[error("partition `{0}` has no cores: give it at least one")]
+    NoCores(String),
+    /// Two partitions, or one twice, on the same core.
+    #[error("core {core} is used twice (by `{partition}` and before): partitions are disjoint")]
+    SharedCore {
+        /// Which core.
+        core: usize,
+        /// The later partition.
+        partition: String,
+    },
+    /// Batch sizes are not rising from 1, or exceed [`BATCH_MAX`].
+    #[error("batch sizes {batches:?} of `{model}` must rise from 1 and not exceed {BATCH_MAX}")]
+    Batches {
+        /// The network's name.
+        model: String,
+        /// As given.
+        batches: Vec<u8>,
+    },
+    /// More than ids can name.
+    #[error("{count} {part}s are more than the {limit} that can be named")]
+    TooMany {
+        /// Of what.
+        part: Part,
+        /// How many.
+        count: usize,
+        /// The most.
+        limit: usize,
+    },
+}
+
+/// A part of a spec, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A model.
+    Model,
+    /// A partition.
+    Partition,
+    /// A request buffer.
+    RequestBuffer,
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Model => "model",
+            Self::Partition => "partition",
+            Self::RequestBuffer => "request buffer",
+        })
+    }
+}
+
+impl DeviceSpec<'_> {
+    /// Checks the rules that do not depend on the kind of device.
+    ///
+    /// # Errors
+    /// The first broken rule.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        for (part, count, limit) in [
+            (Part::Model, self.models.len(), usize::from(u16::MAX)),
+            (Part::Partition, self.partitions.len(), usize::from(u8::MAX)),
+            (
+                Part::RequestBuffer,
+                usize::from(self.request_buffers),
+                usize::from(u16::MAX),
+            ),
+        ] {
+            if count == 0 {
+                return Err(SpecError::Empty(part));
+            }
+            if count > limit {
+                return Err(SpecError::TooMany { part, count, limit });
+            }
+        }
+        for model in self.models {
+            let rising = model.batches.windows(2).all(|pair| pair[0] < pair[1]);
+            let in_range = model.batches.first() == Some(&1)
+                && model
+                    .batches
+                    .iter()
+                    .all(|&batch| usize::from(batch) <= BATCH_MAX);
+            if !rising || !in_range {
+                return Err(SpecError::Batches {
+                    model: model.network.name.clone(),
+                    batches: model.batches.to_vec(),
+                });
+            }
+        }
+        let mut taken = std::collections::BTreeSet::new();
+        for partition in self.partitions {
+            if partition.cores.is_empty() {
+                return Err(SpecError::NoCores(partition.name.clone()));
+            }
+            for &core in &partition.cores {
+                if !taken.insert(core) {
+                    return Err(SpecError::SharedCore {
+                        core,
+                        partition: partition.name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
