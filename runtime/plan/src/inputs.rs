@@ -1,0 +1,51 @@
+//! What a plan is made from. Everything is an argument; nothing here looks at the machine.
+
+use std::path::PathBuf;
+
+use punctual_model::{Calibration, Network, Profile};
+
+use crate::board::Board;
+
+/// All that `Plan::build` looks at.
+#[derive(Clone, Debug)]
+pub struct PlanInputs {
+    /// The manifest's text.
+    pub manifest_text: String,
+    /// Where it came from: named in messages; paths in it are relative to its folder.
+    pub manifest_path: PathBuf,
+    /// The board, whose name the manifest must say.
+    pub board: Board,
+    /// This machine.
+    pub host: Host,
+    /// The packages that the manifest names.
+    pub packages: Vec<PackageInput>,
+    /// Profiles to choose from, by the hash of the package in their keys.
+    pub profiles: Vec<Profile>,
+}
+
+/// A package file that was read.
+#[derive(Clone, Debug)]
+pub struct PackageInput {
+    /// As the manifest writes it.
+    pub path: PathBuf,
+    /// The package's hash, as in [`ProfileKey::package`](punctual_model::ProfileKey::package).
+    pub hash: String,
+    /// The network.
+    pub network: Network,
+    /// Its calibration records.
+    pub calibration: Calibration,
+}
+
+/// What the machine has and allows, as somebody found out who may ask it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Cores that this process may use, rising.
+    pub cores: Vec<u16>,
+    /// Memory that may be taken, in bytes.
+    pub memory_bytes: u64,
+    /// Whether real-time priorities can be had.
+    pub realtime: bool,
+    /// Processor model and instruction set, as in
+    /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine).
+    pub machine: String,
+}

@@ -1,0 +1,326 @@
+//! The frozen plan: everything that is decided before the first frame. Who runs where, how much
+//! memory each thing takes, what every task was promised and why the promise can be kept.
+//!
+//! Nothing in here changes after it was built, and nothing was read from the environment while
+//! it was: the same manifest, board, host facts, packages and profiles give the same plan, bit for bit.
+
+use std::path::{Path, PathBuf};
+
+use punctual_core::{
+    Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
+};
+use serde::Serialize;
+
+use crate::budgets::Margins;
+use crate::memory::MemoryBudget;
+use crate::schedulability::PartitionReport;
+use crate::warning::Warning;
+
+/// Batch sizes that packages are compiled and profiled for.
+pub const BATCH_SIZES: [u8; 4] = [1, 2, 4, 8];
+
+const _: () = assert!(BATCH_SIZES[BATCH_SIZES.len() - 1] as usize <= punctual_core::BATCH_MAX);
+
+/// A validated configuration, ready to be carried out. Made by `Plan::build` only.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Identifies the rest of the content; the manifest's path, comments and spelling do not count.
+    pub hash: PlanHash,
+    /// The manifest that asked for it.
+    pub manifest: PathBuf,
+    /// The board's name.
+    pub board: String,
+    /// The power mode that the profiles hold for.
+    pub power_mode: String,
+    /// Where clients connect.
+    pub socket: PathBuf,
+    /// Longest time that a drain may take before the daemon terminates anyway.
+    pub drain_bound: Nanos,
+    /// Whether threads are to ask for real-time priorities and locked memory. False when the host
+    /// does not allow it; every [`ThreadPlan::priority`] is then `None`.
+    pub realtime: bool,
+    /// How budgets were made from measurements.
+    pub margins: Margins,
+    /// All threads that take part in the way of a frame, and where they run.
+    pub threads: Vec<ThreadPlan>,
+    /// Cores on which ordinary threads (accepting, logs, metrics) may run.
+    pub housekeeping_cores: Vec<u16>,
+    /// Position `p` is `PartitionId(p)`.
+    pub partitions: Vec<PartitionPlan>,
+    /// Position `m` is `ModelId(m)`.
+    pub models: Vec<ModelPlan>,
+    /// Position `t` is `TaskId(t)`.
+    pub tasks: Vec<TaskPlan>,
+    /// Position `c` is client slot `c`: at most one connected client at a time holds it, and its
+    /// intake thread is [`Role::Intake`] with the same number.
+    pub client_slots: Vec<ClientSlotPlan>,
+    /// What is taken at start, against what the board has.
+    pub memory: MemoryBudget,
+    /// The scheduler's own part of the plan.
+    pub scheduler: Config,
+    /// Why the promises can be kept, a partition at a time.
+    pub schedulability: Vec<PartitionReport>,
+    /// What is allowed, but somebody should know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Plan {
+    /// The task of that name, for a client's registration.
+    #[must_use]
+    pub fn task_named(&self, name: &str) -> Option<(TaskId, &TaskPlan)> {
+        let position = self.tasks.iter().position(|task| task.name == name)?;
+        Some((TaskId(position as u16), &self.tasks[position]))
+    }
+
+    /// A task.
+    ///
+    /// # Panics
+    /// If the id is not of this plan.
+    #[must_use]
+    pub fn task(&self, id: TaskId) -> &TaskPlan {
+        &self.tasks[id.index()]
+    }
+
+    /// The folder that the paths of packages are relative to.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.manifest.parent().unwrap_or(Path::new(""))
+    }
+}
+
+/// Identifies the content of a plan, 64 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct PlanHash(pub(crate) String);
+
+impl PlanHash {
+    /// The digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for PlanHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a thread is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Descriptors in, validated.
+    Ingress,
+    /// Runs `drive`.
+    Scheduler,
+    /// Copies a client's payload in and prepares it. One a client slot.
+    Intake {
+        /// Position in [`Plan::client_slots`].
+        client: u16,
+    },
+    /// One a compute unit of a partition; unit 0 leads.
+    Worker {
+        /// Whose.
+        partition: PartitionId,
+        /// Position in the partition's cores.
+        unit: u8,
+    },
+    /// Replies out.
+    Egress,
+    /// Watches for stalls of the machine. One a core that the plan uses, since a virtual machine
+    /// stalls core by core.
+    StallProbe,
+}
+
+/// Where a thread runs and how urgent it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadPlan {
+    /// What for.
+    pub role: Role,
+    /// The one core that it is pinned to.
+    pub core: u16,
+    /// `SCHED_FIFO` priority, 1 to 99, larger is more urgent. `None`: an ordinary thread.
+    pub priority: Option<u8>,
+}
+
+/// A set of cores that runs one stage at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartitionPlan {
+    /// As in the manifest.
+    pub name: String,
+    /// One worker each; disjoint from every other partition's.
+    pub cores: Vec<u16>,
+}
+
+/// A network that is loaded at start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelPlan {
+    /// As in the manifest.
+    pub name: String,
+    /// The package file, as in the manifest: relative to [`Plan::directory`].
+    pub package: PathBuf,
+    /// The package's hash.
+    pub hash: String,
+    /// Number of stages, which is the number of exits.
+    pub stages: u8,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// Input rows and columns.
+    pub input: Size,
+    /// Batch sizes that devices must be ready to run, rising, the first being 1.
+    pub batches: Vec<u8>,
+}
+
+/// A stream of requests, as the daemon sees it. The scheduler's view is
+/// [`Config::tasks`] at the same position.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskPlan {
+    /// As in the manifest; clients name it when they register.
+    pub name: String,
+    /// Which network.
+    pub model: ModelId,
+    /// Where.
+    pub partition: PartitionId,
+    /// Real-time or best-effort.
+    pub criticality: Criticality,
+    /// Least time between two frames of the task, all its clients together. Best-effort tasks
+    /// may have none.
+    pub period: Option<Nanos>,
+    /// Relative to capture, as the manifest says.
+    pub deadline: Option<Nanos>,
+    /// Shallowest exit whose answer counts.
+    pub mandatory_exit: StageId,
+    /// Good enough to stop.
+    pub threshold: Confidence,
+    /// The largest batch its requests may join.
+    pub batch_max: u8,
+    /// Most requests inside the scheduler at once.
+    pub queue: u16,
+    /// The client slots of this task: positions in [`Plan::client_slots`].
+    pub client_slots: Vec<u16>,
+    /// What its clients send.
+    pub frame: FramePlan,
+    /// Its channels.
+    pub channel: ChannelPlan,
+    /// How its jitter bound came about.
+    pub arrival: ArrivalBound,
+}
+
+/// Bound on the way of a frame from capture to prepared input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ArrivalBound {
+    /// Capture to the scheduler's decision to prepare it, wake-ups included (from the manifest).
+    pub channel: Nanos,
+    /// Preparing it when nothing interferes: the profile's figure with its margin.
+    pub prepare: Nanos,
+    /// Preparing it while the other intake threads of its core prepare theirs.
+    pub prepare_worst: Nanos,
+}
+
+impl ArrivalBound {
+    /// The release jitter of policy `punctual`: J.
+    #[must_use]
+    pub fn jitter(&self) -> Nanos {
+        self.channel + self.prepare_worst
+    }
+}
+
+/// A place for one connected client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClientSlotPlan {
+    /// The task that the client submits to.
+    pub task: TaskId,
+}
+
+/// Width and height in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+/// How pixels are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PixelFormat {
+    /// Interleaved red, green, blue, a byte each.
+    Rgb8,
+    /// A plane of luma, then a plane of half the rows with interleaved Cb and Cr, each for a
+    /// square of two by two pixels.
+    Nv12,
+}
+
+impl PixelFormat {
+    /// As in manifests and profiles.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rgb8 => "rgb8",
+            Self::Nv12 => "nv12",
+        }
+    }
+}
+
+/// A stream's frames: fixed at plan time, so that a descriptor has only to say where the crop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FramePlan {
+    /// How pixels are stored.
+    pub format: PixelFormat,
+    /// Size of the whole frame.
+    pub size: Size,
+    /// Bytes from a row to the next; NV12's second plane has the same.
+    pub stride: u32,
+    /// Size of the part that the network sees; where it lies is each frame's own.
+    pub crop: Size,
+}
+
+impl FramePlan {
+    /// Bytes of a whole frame.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        let rows = match self.format {
+            PixelFormat::Rgb8 => self.size.height as u64,
+            PixelFormat::Nv12 => self.size.height as u64 * 3 / 2,
+        };
+        self.stride as u64 * rows
+    }
+
+    /// Bytes of the crop alone, rows packed without gaps: the intake's private copy.
+    #[must_use]
+    pub const fn crop_bytes(&self) -> u64 {
+        let pixels = self.crop.width as u64 * self.crop.height as u64;
+        match self.format {
+            PixelFormat::Rgb8 => pixels * 3,
+            PixelFormat::Nv12 => pixels * 3 / 2,
+        }
+    }
+}
+
+/// Sizes of one client's shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ChannelPlan {
+    /// Frames that a client can hold or have submitted at once.
+    pub slots: u16,
+    /// Bytes of a slot: the frame, rounded up to pages.
+    pub slot_bytes: u64,
+    /// Entries of the submission ring, a power of two.
+    pub submissions: u16,
+    /// Entries of the result ring, a power of two.
+    pub results: u16,
+}
+
+impl ChannelPlan {
+    /// Bytes shared with one client: slots, both rings at 64 bytes an entry, a page each for the
+    /// rings' indices.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        let ring = |entries: u16| (entries as u64 * 64).next_multiple_of(PAGE) + PAGE;
+        self.slots as u64 * self.slot_bytes + ring(self.submissions) + ring(self.results)
+    }
+}
