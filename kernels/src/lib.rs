@@ -1,1 +1,34 @@
 //! CPU kernels on plain slices, and the references they are tested against.
+//!
+//! A kernel is made once (`Conv2d::new`, ...): shapes are checked, weights packed, the code for the
+//! instruction set chosen. Running it (`run(part, images)`) cannot fail, does not allocate, and
+//! writes every element of the output slices it is given, halo included.
+//!
+//! - Where values lie: [`BlockedLayout`], [`PlanarLayout`] (`layout.rs`).
+//! - Several cores: each runs the same kernel with its own [`Part`]; [`BlockedLayout::part`] says
+//!   which contiguous, disjoint slice of the output that part writes. Between two operators all
+//!   cores must meet, because each reads the whole input.
+//! - Batches: one [`Image`] for each member; their tensors may lie anywhere.
+
+mod add;
+mod conv;
+mod error;
+mod image;
+mod isa;
+mod layout;
+mod linear;
+mod pool;
+pub mod reference;
+mod softmax;
+mod spec;
+
+pub use add::{Add, AddSpec};
+pub use conv::{Conv2d, Conv2dSpec, ConvInput};
+pub use error::KernelError;
+pub use image::Image;
+pub use isa::Isa;
+pub use layout::{BlockedLayout, Part, PlanarLayout};
+pub use linear::{Linear, LinearSpec};
+pub use pool::{GlobalAveragePool, Pool, PoolKind, PoolSpec};
+pub use softmax::{Top1, softmax_top1};
+pub use spec::{Activation, Extent, Padding, Window};

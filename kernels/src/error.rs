@@ -1,0 +1,114 @@
+//! Why a kernel cannot be made. Making one checks everything, so that running it cannot fail.
+
+use crate::Isa;
+
+/// What is wrong with a kernel's shapes or weights.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum KernelError {
+    /// This processor lacks the instruction set.
+    #[error(
+        "this processor has no {isa}: choose one of `Isa::available()`, or let `Isa::detect()` choose"
+    )]
+    IsaUnavailable {
+        /// The one asked for.
+        isa: Isa,
+    },
+    /// A blocked layout was made for another instruction set.
+    #[error(
+        "the {tensor}'s layout has blocks of {found} channels but {isa} has {} lanes: make the layout for the same instruction set", isa.lanes()
+    )]
+    LanesDiffer {
+        /// Which tensor: `input`, `output`, `addend`.
+        tensor: &'static str,
+        /// Lanes of its layout.
+        found: usize,
+        /// The kernel's instruction set.
+        isa: Isa,
+    },
+    /// A size that must not be zero is.
+    #[error("{what} is 0: every size is at least 1")]
+    Zero {
+        /// What is zero.
+        what: &'static str,
+    },
+    /// A tensor or a size is beyond what the kernels can address.
+    #[error("{what} is {found}, more than {limit}: split the tensor or lower its resolution")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its value, saturated.
+        found: usize,
+        /// The largest allowed.
+        limit: usize,
+    },
+    /// Two things that must agree do not.
+    #[error("{what} is {found} but must be {expected}: correct the operator's shapes")]
+    Mismatch {
+        /// What disagrees.
+        what: &'static str,
+        /// As given.
+        found: usize,
+        /// As follows from the rest of the specification.
+        expected: usize,
+    },
+    /// The kernel reads more zeros around its input than the input's layout has.
+    #[error(
+        "the operator pads by {padding} on one side but the input's layout has a halo of {halo}: give the tensor the largest halo that one of its readers needs"
+    )]
+    HaloTooSmall {
+        /// The largest padding of the four sides.
+        padding: usize,
+        /// The layout's.
+        halo: usize,
+    },
+    /// The window does not fit into the padded input.
+    #[error("{what} is {window}, more than the padded input's {padded}: use a smaller kernel")]
+    WindowTooLarge {
+        /// `kernel height` or `kernel width`.
+        what: &'static str,
+        /// The kernel's.
+        window: usize,
+        /// The padded input's.
+        padded: usize,
+    },
+    /// Padding that covers the window: some window would lie wholly in the padding.
+    #[error(
+        "padding {padding} is not less than the window {window}: some windows would see no pixel"
+    )]
+    PaddingCoversWindow {
+        /// Of one side.
+        padding: usize,
+        /// In the same direction.
+        window: usize,
+    },
+    /// The channels do not divide into the groups.
+    #[error("{groups} groups do not divide {inputs} input and {outputs} output channels evenly")]
+    Groups {
+        /// As given.
+        groups: usize,
+        /// Input channels.
+        inputs: usize,
+        /// Output channels.
+        outputs: usize,
+    },
+    /// A weight or a bias is infinite or not a number.
+    #[error(
+        "element {index} of the {what} is {value}: weights must be finite; export the network again"
+    )]
+    NotFinite {
+        /// `weights` or `bias`.
+        what: &'static str,
+        /// Position.
+        index: usize,
+        /// Value.
+        value: f32,
+    },
+    /// An activation's bounds are not ordered.
+    #[error("the activation clips to [{low}, {high}]: give low <= high, neither of them NaN")]
+    ClipBounds {
+        /// Lower bound.
+        low: f32,
+        /// Upper bound.
+        high: f32,
+    },
+}

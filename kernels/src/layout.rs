@@ -1,0 +1,349 @@
+//! Where the values of one image's tensor lie in a slice.
+//!
+//! Two layouts: [`PlanarLayout`] for the network's input, which intake threads write, and
+//! [`BlockedLayout`] for everything else.
+
+use core::ops::Range;
+
+use crate::reference::Shape;
+use crate::spec::check_equal;
+use crate::{Isa, KernelError};
+
+/// The largest size of a dimension: rows, columns, channels, kernel sides, strides.
+pub(crate) const DIMENSION_MAX: usize = 1 << 16;
+/// The largest tensor or packed weight, in elements: products of two offsets stay far from
+/// overflowing `isize` bytes.
+pub(crate) const ELEMENTS_MAX: usize = 1 << 30;
+
+/// One share of an operator's work: `index` of `of`, for `of` cores that work side by side.
+///
+/// Each core runs the same kernel with its own part on its own slice of the output; the slices
+/// ([`BlockedLayout::part`]) are contiguous, disjoint, in order, and together the whole tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    index: usize,
+    of: usize,
+}
+
+impl Part {
+    /// All of the work.
+    pub const WHOLE: Part = Part { index: 0, of: 1 };
+
+    /// Share `index` of `of`. Panics unless `index < of`.
+    pub const fn new(index: usize, of: usize) -> Part {
+        assert!(
+            index < of,
+            "a part's index is less than the number of parts"
+        );
+        Part { index, of }
+    }
+
+    /// This part's share of `units`, as equal as whole units allow.
+    pub(crate) fn share(self, units: usize) -> Range<usize> {
+        units * self.index / self.of..units * (self.index + 1) / self.of
+    }
+}
+
+/// Activations `[block of channels][row][column][lane]` with a border of zeros, the halo.
+///
+/// A block is as many channels as the instruction set has lanes; missing channels of the last
+/// block are *surplus lanes*. Every kernel writes all of its output slice: the image, zeros in the
+/// halo, and finite values in surplus lanes, so that memory may be reused for tensors of other
+/// layouts without being cleared. Kernels read the halo as zeros and give surplus lanes no weight.
+///
+/// A vector of features is a tensor of one row and one column with no halo: its first `channels`
+/// elements are the features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockedLayout {
+    channels: usize,
+    height: usize,
+    width: usize,
+    halo: usize,
+    lanes: usize,
+}
+
+impl BlockedLayout {
+    /// A layout of `channels` x `height` x `width` for `isa`, with `halo` zeros on all four sides:
+    /// at least the [largest padding](crate::Padding::largest) with which the tensor is convolved.
+    pub fn new(
+        isa: Isa,
+        channels: usize,
+        height: usize,
+        width: usize,
+        halo: usize,
+    ) -> Result<BlockedLayout, KernelError> {
+        let lanes = isa.lanes();
+        check_dimensions(channels, height, width, halo)?;
+        let blocked = channels.div_ceil(lanes) * lanes;
+        check_elements(blocked, height + 2 * halo, width + 2 * halo)?;
+        Ok(BlockedLayout {
+            channels,
+            height,
+            width,
+            halo,
+            lanes,
+        })
+    }
+
+    /// A vector of `features`.
+    pub fn vector(isa: Isa, features: usize) -> Result<BlockedLayout, KernelError> {
+        BlockedLayout::new(isa, features, 1, 1, 0)
+    }
+
+    /// Channels, without surplus lanes.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Rows, without halo.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Columns, without halo.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Rows or columns of zeros on each side.
+    pub fn halo(&self) -> usize {
+        self.halo
+    }
+
+    /// Channels of a block.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Blocks of channels.
+    pub fn blocks(&self) -> usize {
+        self.channels.div_ceil(self.lanes)
+    }
+
+    /// Elements between a pixel and the one below.
+    pub fn row_stride(&self) -> usize {
+        (self.width + 2 * self.halo) * self.lanes
+    }
+
+    /// Elements between a block and the next.
+    pub fn block_stride(&self) -> usize {
+        (self.height + 2 * self.halo) * self.row_stride()
+    }
+
+    /// Elements of the whole tensor, halo and surplus lanes included.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.blocks() * self.block_stride()
+    }
+
+    /// Where a value of the image lies.
+    pub fn index(&self, channel: usize, row: usize, column: usize) -> usize {
+        assert!(channel < self.channels && row < self.height && column < self.width);
+        channel / self.lanes * self.block_stride()
+            + (row + self.halo) * self.row_stride()
+            + (column + self.halo) * self.lanes
+            + channel % self.lanes
+    }
+
+    /// The elements that a kernel writes for `part`. May be empty for tiny tensors.
+    ///
+    /// A caller that owns the tensor gets the disjoint `&mut` pieces of several parts by
+    /// `split_at_mut` at these ranges' ends.
+    pub fn part(&self, part: Part) -> Range<usize> {
+        let rows = self.rows(part);
+        self.row_boundary(rows.start)..self.row_boundary(rows.end)
+    }
+
+    /// The part's rows, counted through all blocks: row `r` of block `b` is `b * height + r`.
+    pub(crate) fn rows(&self, part: Part) -> Range<usize> {
+        part.share(self.blocks() * self.height)
+    }
+
+    /// Where the part that starts with this row starts: a block's first row brings the halo above
+    /// it along, its last row the halo below.
+    fn row_boundary(&self, row: usize) -> usize {
+        let (block, row) = (row / self.height, row % self.height);
+        let above = if row == 0 { 0 } else { self.halo };
+        block * self.block_stride() + (above + row) * self.row_stride()
+    }
+
+    /// Writes an image given as `[channel][row][column]` into this layout: for tests and tools.
+    pub fn pack(&self, image: &[f32], blocked: &mut [f32]) {
+        assert_eq!(image.len(), self.channels * self.height * self.width);
+        assert_eq!(blocked.len(), self.len());
+        blocked.fill(0.0);
+        self.for_each(|at, i| blocked[at] = image[i]);
+    }
+
+    /// Reads an image as `[channel][row][column]` out of this layout: for tests and tools.
+    pub fn unpack(&self, blocked: &[f32], image: &mut [f32]) {
+        assert_eq!(image.len(), self.channels * self.height * self.width);
+        assert_eq!(blocked.len(), self.len());
+        self.for_each(|at, i| image[i] = blocked[at]);
+    }
+
+    /// The image's shape.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            channels: self.channels,
+            height: self.height,
+            width: self.width,
+        }
+    }
+
+    pub(crate) fn check_lanes(&self, tensor: &'static str, isa: Isa) -> Result<(), KernelError> {
+        if self.lanes == isa.lanes() {
+            Ok(())
+        } else {
+            Err(KernelError::LanesDiffer {
+                tensor,
+                found: self.lanes,
+                isa,
+            })
+        }
+    }
+
+    /// Whether this is a vector of `features`.
+    pub(crate) fn check_vector(
+        &self,
+        tensor: &'static str,
+        isa: Isa,
+        features: usize,
+    ) -> Result<(), KernelError> {
+        self.check_lanes(tensor, isa)?;
+        check_equal("the vector's features", self.channels, features)?;
+        check_equal("the vector's height", self.height, 1)?;
+        check_equal("the vector's width", self.width, 1)?;
+        check_equal("the vector's halo", self.halo, 0)
+    }
+
+    /// Whether the image is as large as `other`'s.
+    pub(crate) fn check_same_image(&self, other: &BlockedLayout) -> Result<(), KernelError> {
+        check_equal("the addend's channels", self.channels, other.channels)?;
+        check_equal("the addend's height", self.height, other.height)?;
+        check_equal("the addend's width", self.width, other.width)
+    }
+
+    fn for_each(&self, mut each: impl FnMut(usize, usize)) {
+        let mut i = 0;
+        for channel in 0..self.channels {
+            for row in 0..self.height {
+                for column in 0..self.width {
+                    each(self.index(channel, row, column), i);
+                    i += 1;
+                }
+            }
+        }
+    }
+}
+
+/// A network's input `[channel][row][column]` with a border of zeros, the halo.
+///
+/// Whoever owns the memory clears it once; intake threads then write the image only
+/// ([`PlanarLayout::origin`] and the strides) and no kernel ever writes to it, so the halo stays
+/// zero for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanarLayout {
+    channels: usize,
+    height: usize,
+    width: usize,
+    halo: usize,
+}
+
+impl PlanarLayout {
+    /// A layout of `channels` x `height` x `width` with `halo` zeros on all four sides.
+    pub fn new(
+        channels: usize,
+        height: usize,
+        width: usize,
+        halo: usize,
+    ) -> Result<PlanarLayout, KernelError> {
+        check_dimensions(channels, height, width, halo)?;
+        check_elements(channels, height + 2 * halo, width + 2 * halo)?;
+        Ok(PlanarLayout {
+            channels,
+            height,
+            width,
+            halo,
+        })
+    }
+
+    /// Channels.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Rows, without halo.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Columns, without halo.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Rows or columns of zeros on each side.
+    pub fn halo(&self) -> usize {
+        self.halo
+    }
+
+    /// Elements between a pixel and the one below.
+    pub fn row_stride(&self) -> usize {
+        self.width + 2 * self.halo
+    }
+
+    /// Elements between a channel's plane and the next.
+    pub fn plane_stride(&self) -> usize {
+        (self.height + 2 * self.halo) * self.row_stride()
+    }
+
+    /// Where the image's first value lies.
+    pub fn origin(&self) -> usize {
+        self.halo * self.row_stride() + self.halo
+    }
+
+    /// Elements of the whole tensor, halo included.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.channels * self.plane_stride()
+    }
+
+    /// Where a value of the image lies.
+    pub fn index(&self, channel: usize, row: usize, column: usize) -> usize {
+        assert!(channel < self.channels && row < self.height && column < self.width);
+        self.origin() + channel * self.plane_stride() + row * self.row_stride() + column
+    }
+}
+
+fn check_dimensions(
+    channels: usize,
+    height: usize,
+    width: usize,
+    halo: usize,
+) -> Result<(), KernelError> {
+    for (what, found) in [("channels", channels), ("height", height), ("width", width)] {
+        if found == 0 {
+            return Err(KernelError::Zero { what });
+        }
+        check_limit(what, found, DIMENSION_MAX)?;
+    }
+    check_limit("halo", halo, DIMENSION_MAX)
+}
+
+fn check_elements(a: usize, b: usize, c: usize) -> Result<(), KernelError> {
+    let elements = a.saturating_mul(b).saturating_mul(c);
+    check_limit("elements of a tensor", elements, ELEMENTS_MAX)
+}
+
+pub(crate) fn check_limit(
+    what: &'static str,
+    found: usize,
+    limit: usize,
+) -> Result<(), KernelError> {
+    if found <= limit {
+        Ok(())
+    } else {
+        Err(KernelError::TooLarge { what, found, limit })
+    }
+}

@@ -1,0 +1,300 @@
+//! From a camera frame to a network's input: crop, anti-aliased resize, normalise.
+//!
+//! The frame lies in memory that another process may write to at any time, so nothing here reads
+//! it. [`Preprocessor::crop_rows`] says which bytes of the frame a crop needs; the caller copies
+//! them into a private buffer by whatever means is safe there, and [`Preprocessor::run`] works on
+//! that copy. All tables and scratch are made by [`Preprocessor::new`]: `run` allocates nothing,
+//! and its time depends on the sizes only, not on the pixels.
+//!
+//! ```
+//! use punctual_kernels::preprocess::{
+//!     FrameLayout, PixelFormat, PlanarOutput, Preprocessor, PreprocessSpec, Size,
+//! };
+//! let layout = FrameLayout::packed(PixelFormat::Nv12, 640, 480);
+//! let mut preprocessor = Preprocessor::new(&PreprocessSpec {
+//!     frame: layout,
+//!     crop: Size { width: 192, height: 192 },
+//!     output: Size { width: 64, height: 64 },
+//!     mean: [0.5; 3],
+//!     std: [0.25; 3],
+//! })?;
+//! let frame = vec![128; layout.len()];
+//! let mut copy = vec![0; preprocessor.copy_len_max()];
+//! let mut planes = vec![0.0; 3 * 64 * 64];
+//! let rows = preprocessor.crop_rows(101, 33)?;
+//! rows.copy_from(&frame, &mut copy);
+//! preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, 64, 64));
+//! # Ok::<(), punctual_kernels::preprocess::PreprocessError>(())
+//! ```
+
+mod frame;
+mod nv12;
+mod resize;
+
+pub use frame::{CropRows, FrameLayout, PixelFormat, RowSpan};
+
+use resize::Taps;
+
+/// Width and height in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+/// What a stream's frames are and what the network wants of them. Fixed at registration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PreprocessSpec {
+    /// Where pixels lie in the frame.
+    pub frame: FrameLayout,
+    /// Size of the rectangle to be cut out; its position comes with each frame.
+    pub crop: Size,
+    /// Size of the network's input.
+    pub output: Size,
+    /// Subtracted a channel (R, G, B), in units of the full scale.
+    pub mean: [f32; 3],
+    /// Divided by a channel, in units of the full scale.
+    pub std: [f32; 3],
+}
+
+/// Why a geometry cannot be preprocessed.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum PreprocessError {
+    /// A side is zero or beyond [`SIDE_MAX`].
+    #[error("{what} is {width}x{height}; each side must be 1 to {SIDE_MAX} pixels")]
+    Side {
+        /// `frame`, `crop` or `output`.
+        what: &'static str,
+        /// Columns given.
+        width: u32,
+        /// Rows given.
+        height: u32,
+    },
+    /// NV12 has one chroma sample for 2x2 pixels.
+    #[error("an NV12 frame needs even sides, but is {width}x{height}")]
+    OddNv12 {
+        /// Columns given.
+        width: u32,
+        /// Rows given.
+        height: u32,
+    },
+    /// Rows of a plane would overlap.
+    #[error("the stride of {plane} is {stride} bytes, but a row has {row}")]
+    Stride {
+        /// `rgb`, `luma` or `chroma`.
+        plane: &'static str,
+        /// Bytes given.
+        stride: u32,
+        /// The least possible.
+        row: u32,
+    },
+    /// The chroma plane would overlap the luma plane.
+    #[error("the chroma plane begins at byte {offset}, but luma ends at byte {luma_end}")]
+    ChromaOffset {
+        /// Bytes given.
+        offset: u32,
+        /// The least possible.
+        luma_end: u64,
+    },
+    /// The frame is larger than 32-bit offsets reach.
+    #[error("the frame has {len} bytes; at most {} can be addressed", u32::MAX)]
+    FrameLen {
+        /// Bytes needed.
+        len: u64,
+    },
+    /// The crop never fits.
+    #[error("a crop of {}x{} does not fit into a frame of {}x{}", crop.width, crop.height, frame.width, frame.height)]
+    CropSize {
+        /// Size of the crop.
+        crop: Size,
+        /// Size of the frame.
+        frame: Size,
+    },
+    /// The crop does not fit at this position.
+    #[error("a crop at ({x}, {y}) leaves the frame; x is at most {x_max}, y at most {y_max}")]
+    CropPosition {
+        /// Column given.
+        x: u32,
+        /// Row given.
+        y: u32,
+        /// The last that fits.
+        x_max: u32,
+        /// The last that fits.
+        y_max: u32,
+    },
+    /// Dividing by it gives no number.
+    #[error(
+        "mean {mean} and std {std} of channel {channel}: both must be finite, std at least {STD_MIN}"
+    )]
+    Normalisation {
+        /// 0 red, 1 green, 2 blue.
+        channel: usize,
+        /// Given.
+        mean: f32,
+        /// Given.
+        std: f32,
+    },
+}
+
+/// The longest side of a frame, crop or output, in pixels: bounds tables and offsets.
+pub const SIDE_MAX: u32 = 16_384;
+
+/// The smallest divisor: 1/1000 of the full scale is a quarter of one level of a byte.
+pub const STD_MIN: f32 = 0.001;
+
+/// Where the three planes (R, G, B) are written. Strides are in elements.
+#[derive(Debug)]
+pub struct PlanarOutput<'a> {
+    /// The buffer they lie in.
+    pub data: &'a mut [f32],
+    /// Element of red's first pixel.
+    pub offset: usize,
+    /// From one row to the next.
+    pub row_stride: usize,
+    /// From one plane to the next.
+    pub plane_stride: usize,
+}
+
+impl<'a> PlanarOutput<'a> {
+    /// Planes of `width` x `height` without gaps, from the first element on.
+    pub fn packed(data: &'a mut [f32], width: usize, height: usize) -> Self {
+        Self {
+            data,
+            offset: 0,
+            row_stride: width,
+            plane_stride: width * height,
+        }
+    }
+}
+
+/// Crops, resizes and normalises the frames of one stream.
+#[derive(Debug)]
+pub struct Preprocessor {
+    frame: FrameLayout,
+    crop: Size,
+    output: Size,
+    columns: Taps,
+    rows: Taps,
+    /// Normalised = byte * scale + bias, a channel.
+    scale: [f32; 3],
+    bias: [f32; 3],
+    /// The crop as RGB, where the frame is not: `crop.width * crop.height * 3` bytes.
+    rgb: Box<[u8]>,
+    /// One row of the crop after the vertical pass: `crop.width * 3` values.
+    row: Box<[f32]>,
+}
+
+impl Preprocessor {
+    /// Checks the geometry and makes the tables.
+    ///
+    /// # Errors
+    /// Each rule of [`PreprocessError`] but [`PreprocessError::CropPosition`].
+    pub fn new(spec: &PreprocessSpec) -> Result<Self, PreprocessError> {
+        spec.frame.check()?;
+        let (frame, crop, output) = (spec.frame, spec.crop, spec.output);
+        frame::check_side("crop", crop)?;
+        frame::check_side("output", output)?;
+        if crop.width > frame.width || crop.height > frame.height {
+            return Err(PreprocessError::CropSize {
+                crop,
+                frame: frame.size(),
+            });
+        }
+        let mut scale = [0.0; 3];
+        let mut bias = [0.0; 3];
+        for channel in 0..3 {
+            let (mean, std) = (spec.mean[channel], spec.std[channel]);
+            if !mean.is_finite() || !std.is_finite() || std < STD_MIN {
+                return Err(PreprocessError::Normalisation { channel, mean, std });
+            }
+            scale[channel] = 1.0 / (255.0 * std);
+            bias[channel] = -mean / std;
+        }
+        let row_len = crop.width as usize * 3;
+        let rgb_len = match frame.format {
+            PixelFormat::Rgb8 => 0,
+            PixelFormat::Nv12 => row_len * crop.height as usize,
+        };
+        Ok(Self {
+            frame,
+            crop,
+            output,
+            columns: Taps::new(crop.width, output.width),
+            rows: Taps::new(crop.height, output.height),
+            scale,
+            bias,
+            rgb: vec![0; rgb_len].into_boxed_slice(),
+            row: vec![0.0; row_len].into_boxed_slice(),
+        })
+    }
+
+    /// Which bytes of the frame the crop with this top left corner needs.
+    ///
+    /// # Errors
+    /// [`PreprocessError::CropPosition`]: the crop would leave the frame there.
+    pub fn crop_rows(&self, x: u32, y: u32) -> Result<CropRows, PreprocessError> {
+        CropRows::new(&self.frame, self.crop, x, y)
+    }
+
+    /// Bytes that a private copy has at most, whatever the crop's position.
+    pub fn copy_len_max(&self) -> usize {
+        CropRows::copy_len_max(&self.frame, self.crop)
+    }
+
+    /// Size of the network's input.
+    pub fn output(&self) -> Size {
+        self.output
+    }
+
+    /// Turns a private copy of the crop's rows, as laid out by `rows`, into normalised planes.
+    ///
+    /// # Panics
+    /// If `rows` is of another geometry, the copy is shorter than [`CropRows::copy_len`], or the
+    /// planes do not fit into the output: sizes are fixed by the plan, so that is a programmer's
+    /// error, never a client's.
+    pub fn run(&mut self, rows: &CropRows, copy: &[u8], mut output: PlanarOutput<'_>) {
+        assert_eq!(rows.crop(), self.crop, "rows of another preprocessor");
+        assert_eq!(rows.format(), self.frame.format, "rows of another format");
+        assert!(copy.len() >= rows.copy_len(), "copy shorter than its rows");
+        let crop = match self.frame.format {
+            PixelFormat::Rgb8 => copy,
+            PixelFormat::Nv12 => {
+                nv12::to_rgb(rows, copy, &mut self.rgb);
+                &self.rgb[..]
+            }
+        };
+        let row_len = self.row.len();
+        for y in 0..self.output.height as usize {
+            let (first, weights) = self.rows.of(y);
+            let source = &crop[first * row_len..][..weights.len() * row_len];
+            resize::weighted_row(source, weights, &mut self.row);
+            let start = output.offset + y * output.row_stride;
+            self.write_row(&mut output, start);
+        }
+    }
+
+    /// The horizontal pass over `self.row`, normalised into one row of each plane.
+    fn write_row(&self, output: &mut PlanarOutput<'_>, start: usize) {
+        let width = self.output.width as usize;
+        assert!(
+            output.plane_stride >= width,
+            "planes would overlap: stride {} under {width}",
+            output.plane_stride
+        );
+        let (red, rest) = output.data[start..].split_at_mut(output.plane_stride);
+        let (green, blue) = rest.split_at_mut(output.plane_stride);
+        let planes = red[..width]
+            .iter_mut()
+            .zip(&mut green[..width])
+            .zip(&mut blue[..width]);
+        for (x, ((red, green), blue)) in planes.enumerate() {
+            let (first, weights) = self.columns.of(x);
+            let [r, g, b] = resize::weighted_pixel(&self.row[first * 3..], weights);
+            *red = r * self.scale[0] + self.bias[0];
+            *green = g * self.scale[1] + self.bias[1];
+            *blue = b * self.scale[2] + self.bias[2];
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The plain references that every kernel is tested against: one loop a dimension, images as
+//! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
+
+use crate::{Activation, Extent, PoolKind, Window};
+
+/// The shape of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Channels.
+    pub channels: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+impl Shape {
+    /// Values in the image.
+    pub fn elements(self) -> usize {
+        self.channels * self.height * self.width
+    }
+
+    fn index(self, channel: usize, row: usize, column: usize) -> usize {
+        (channel * self.height + row) * self.width + column
+    }
+
+    /// The pixel at `row`, `column`, if it is inside the image and not in the padding.
+    fn pixel(self, channel: usize, row: Option<usize>, column: Option<usize>) -> Option<usize> {
+        match (row, column) {
+            (Some(row), Some(column)) if row < self.height && column < self.width => {
+                Some(self.index(channel, row, column))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `activation(conv(input) + bias [+ addend])`; `weights` are
+/// `[output][input / groups][kernel row][kernel column]`. `window` must fit the padded input.
+#[allow(clippy::too_many_arguments)]
+pub fn conv2d(
+    shape: Shape,
+    window: &Window,
+    groups: usize,
+    activation: Activation,
+    weights: &[f32],
+    bias: &[f32],
+    input: &[f32],
+    addend: Option<&[f32]>,
+) -> Vec<f32> {
+    let (inputs, outputs) = (shape.channels / groups, bias.len());
+    let Extent { height, width } = output_extent(shape, window);
+    let Extent {
+        height: kernel_height,
+        width: kernel_width,
+    } = window.kernel;
+    let out = Shape {
+        channels: outputs,
+        height,
+        width,
+    };
+    let mut output = vec![0.0; out.elements()];
+    for channel in 0..outputs {
+        let first = channel / (outputs / groups) * inputs;
+        for row in 0..height {
+            for column in 0..width {
+                let mut sum = f64::from(bias[channel]);
+                for i in 0..inputs {
+                    for ky in 0..kernel_height {
+                        for kx in 0..kernel_width {
+                            let (y, x) = source(window, row, column, ky, kx);
+                            let Some(pixel) = shape.pixel(first + i, y, x) else {
+                                continue;
+                            };
+                            let weight = weights
+                                [((channel * inputs + i) * kernel_height + ky) * kernel_width + kx];
+                            sum += f64::from(input[pixel]) * f64::from(weight);
+                        }
+                    }
+                }
+                let at = out.index(channel, row, column);
+                sum += addend.map_or(0.0, |addend| f64::from(addend[at]));
+                output[at] = activation.of(sum as f32);
+            }
+        }
+    }
+    output
+}
+
+/// The largest, or the mean, of each window's pixels that are not padding.
+pub fn pool(shape: Shape, window: &Window, kind: PoolKind, input: &[f32]) -> Vec<f32> {
+    let Extent { height, width } = output_extent(shape, window);
+    let mut output = Vec::with_capacity(shape.channels * height * width);
+    for channel in 0..shape.channels {
+        for row in 0..height {
+            for column in 0..width {
+                let (mut largest, mut sum, mut count) = (f32::NEG_INFINITY, 0.0, 0);
+                for ky in 0..window.kernel.height {
+                    for kx in 0..window.kernel.width {
+                        let (y, x) = source(window, row, column, ky, kx);
+                        let Some(pixel) = shape.pixel(channel, y, x) else {
+                            continue;
+                        };
+                        largest = largest.max(input[pixel]);
+                        sum += f64::from(input[pixel]);
+                        count += 1;
+                    }
+                }
+                output.push(match kind {
+                    PoolKind::Max => largest,
+                    PoolKind::Average => (sum / f64::from(count)) as f32,
+                });
+            }
+        }
+    }
+    output
+}
+
+/// The mean of each channel.
+pub fn global_average_pool(shape: Shape, input: &[f32]) -> Vec<f32> {
+    let pixels = shape.height * shape.width;
+    input
+        .chunks_exact(pixels)
+        .map(|plane| (plane.iter().copied().map(f64::from).sum::<f64>() / pixels as f64) as f32)
+        .collect()
+}
+
+/// `activation(weights * input + bias)`; `weights` are `[output][input]`.
+pub fn linear(activation: Activation, weights: &[f32], bias: &[f32], input: &[f32]) -> Vec<f32> {
+    weights
+        .chunks_exact(input.len())
+        .zip(bias)
+        .map(|(row, &bias)| {
+            let products = row
+                .iter()
+                .zip(input)
+                .map(|(&w, &x)| f64::from(w) * f64::from(x));
+            activation.of((f64::from(bias) + products.sum::<f64>()) as f32)
+        })
+        .collect()
+}
+
+/// `activation(input + addend)`.
+pub fn add(activation: Activation, input: &[f32], addend: &[f32]) -> Vec<f32> {
+    input
+        .iter()
+        .zip(addend)
+        .map(|(&a, &b)| activation.of(a + b))
+        .collect()
+}
+
+fn output_extent(shape: Shape, window: &Window) -> Extent {
+    window
+        .output_extent(shape.height, shape.width)
+        .expect("the window fits the padded input")
+}
+
+/// The input row and column under a kernel's element; `None` above or left of the image.
+fn source(
+    window: &Window,
+    row: usize,
+    column: usize,
+    ky: usize,
+    kx: usize,
+) -> (Option<usize>, Option<usize>) {
+    (
+        (row * window.stride.height + ky).checked_sub(window.padding.top),
+        (column * window.stride.width + kx).checked_sub(window.padding.left),
+    )
+}

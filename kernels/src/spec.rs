@@ -1,0 +1,181 @@
+//! The parameters that operators share.
+
+use crate::KernelError;
+
+/// What is applied last to each value of a result. A NaN stays a NaN.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Activation {
+    /// Nothing.
+    #[default]
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// `min(max(x, low), high)`.
+    Clip {
+        /// Lower bound, not above `high`.
+        low: f32,
+        /// Upper bound.
+        high: f32,
+    },
+}
+
+impl Activation {
+    /// `self` of `x`.
+    pub fn of(self, x: f32) -> f32 {
+        let (low, high) = self.bounds();
+        // Written so that NaN falls through both comparisons.
+        let x = if x < low { low } else { x };
+        if x > high { high } else { x }
+    }
+
+    /// Every activation is a clip to these.
+    pub(crate) fn bounds(self) -> (f32, f32) {
+        match self {
+            Activation::None => (f32::NEG_INFINITY, f32::INFINITY),
+            Activation::Relu => (0.0, f32::INFINITY),
+            Activation::Clip { low, high } => (low, high),
+        }
+    }
+
+    pub(crate) fn check(self) -> Result<(), KernelError> {
+        let (low, high) = self.bounds();
+        if low <= high {
+            Ok(())
+        } else {
+            Err(KernelError::ClipBounds { low, high })
+        }
+    }
+}
+
+/// Rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Vertical.
+    pub height: usize,
+    /// Horizontal.
+    pub width: usize,
+}
+
+impl Extent {
+    /// The same in both directions.
+    pub const fn square(side: usize) -> Extent {
+        Extent {
+            height: side,
+            width: side,
+        }
+    }
+}
+
+/// Padding in pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Padding {
+    /// Rows above.
+    pub top: usize,
+    /// Columns before.
+    pub left: usize,
+    /// Rows below.
+    pub bottom: usize,
+    /// Columns behind.
+    pub right: usize,
+}
+
+impl Padding {
+    /// The same on all four sides.
+    pub const fn uniform(pixels: usize) -> Padding {
+        Padding {
+            top: pixels,
+            left: pixels,
+            bottom: pixels,
+            right: pixels,
+        }
+    }
+
+    /// That of the widest side: the halo that a tensor read with this padding needs.
+    pub fn largest(self) -> usize {
+        self.top.max(self.left).max(self.bottom).max(self.right)
+    }
+}
+
+/// A sliding window over an image: of a convolution or a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Its size.
+    pub kernel: Extent,
+    /// Step between output pixels, in input pixels.
+    pub stride: Extent,
+    /// Around the input.
+    pub padding: Padding,
+}
+
+impl Window {
+    /// Rows and columns of the result for an input of `height` x `width`.
+    pub fn output_extent(&self, height: usize, width: usize) -> Result<Extent, KernelError> {
+        let Window {
+            kernel,
+            stride,
+            padding,
+        } = self;
+        Ok(Extent {
+            height: steps(
+                "kernel height",
+                height + padding.top + padding.bottom,
+                kernel.height,
+                stride.height,
+            )?,
+            width: steps(
+                "kernel width",
+                width + padding.left + padding.right,
+                kernel.width,
+                stride.width,
+            )?,
+        })
+    }
+}
+
+fn steps(
+    what: &'static str,
+    padded: usize,
+    window: usize,
+    stride: usize,
+) -> Result<usize, KernelError> {
+    if window == 0 || stride == 0 {
+        return Err(KernelError::Zero {
+            what: if window == 0 { what } else { "stride" },
+        });
+    }
+    if window > padded {
+        return Err(KernelError::WindowTooLarge {
+            what,
+            window,
+            padded,
+        });
+    }
+    Ok((padded - window) / stride + 1)
+}
+
+pub(crate) fn check_equal(
+    what: &'static str,
+    found: usize,
+    expected: usize,
+) -> Result<(), KernelError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(KernelError::Mismatch {
+            what,
+            found,
+            expected,
+        })
+    }
+}
+
+pub(crate) fn check_finite(what: &'static str, values: &[f32]) -> Result<(), KernelError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(KernelError::NotFinite {
+            what,
+            index,
+            value: values[index],
+        }),
+    }
+}
