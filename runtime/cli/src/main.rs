@@ -1,1 +1,71 @@
-fn main() {}
+//! The `punctual` command: see it work, check a manifest, compile and profile a network.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod commands;
+mod demo;
+mod report;
+mod termination;
+
+use clap::{Parser, Subcommand};
+
+use commands::{camera, check, compile, profile};
+use termination::Termination;
+
+/// On-time inference for edge boards: frames with deadlines in, answers on time out.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, after_help = AFTER_HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve three cameras on this machine for a few seconds and show how it went.
+    Demo(demo::Options),
+    /// Run the daemon (the same as the installed `punctuald`).
+    #[command(after_help = punctual_daemon::AFTER_HELP)]
+    Daemon(commands::daemon::Options),
+    /// Send frames with known labels to a daemon, as the demo's cameras do.
+    Camera(camera::Options),
+    /// Check a manifest and show the plan made from it.
+    Check(check::Options),
+    /// Compile an ONNX file with early exits into a model package.
+    Compile(compile::Options),
+    /// Measure a package on this machine.
+    Profile(profile::Options),
+}
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  See it work, ten seconds:
+      punctual demo
+  Four times the cameras' rates, result for a machine:
+      punctual demo --overload 4 --json
+  From a trained network to a daemon:
+      punctual compile signs.onnx --options signs.toml --output signs.punctual
+      punctual profile signs.punctual
+      punctual check manifest.toml
+      punctual daemon manifest.toml --socket /tmp/punctual.sock
+
+TERMINATION CODES:
+  0   done
+  1   it ran, and the result is bad: the demo lost a frame or a process did not end cleanly
+  2   wrong usage of the command line
+  3   bad input: the manifest, plan, network or package is invalid
+  4   a file is missing, unreadable or cannot be written
+  5   resources could not be had: memory, threads, sockets, processes
+  6, 7, 70  as `punctual daemon --help` says";
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.command {
+        Command::Demo(options) => demo::run(&options).into(),
+        Command::Daemon(options) => commands::daemon::run(&options).into(),
+        Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
+        Command::Check(options) => check::run(&options).into(),
+        Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
+        Command::Profile(options) => Termination::of("profile", profile::run(&options)).into(),
+    }
+}

@@ -1,0 +1,316 @@
+//! `punctual demo`: a real daemon, three real camera processes, a live table, a verdict.
+
+mod cameras;
+mod processes;
+mod summary;
+mod table;
+
+use std::io::{IsTerminal, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use punctual_daemon::Report;
+use punctual_platform::clock;
+use punctual_platform::signals::Signals;
+
+use crate::cache;
+use crate::report::CameraReport;
+use crate::termination::{Terminates, Termination};
+
+use cameras::{CAMERAS, CameraRole};
+use processes::{Camera, Daemon};
+use summary::{Summary, TaskSummary};
+use table::Row;
+
+/// The manifest that the demo serves, embedded so that it works from any folder.
+const MANIFEST: &str = include_str!("manifest.toml");
+
+/// The compiled network, likewise.
+const PACKAGE: &[u8] = include_bytes!("../../../../models/signs/signs.punctual");
+
+/// How often the table is drawn, in milliseconds.
+const REDRAW_MS: u64 = 500;
+
+/// How long a process may take to end after it was asked to, in milliseconds.
+const END_MS: u64 = 5_000;
+
+/// The longest demo, in seconds.
+const SECONDS_MAX: f64 = 86_400.0;
+
+/// How to run the demo.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual demo
+  punctual demo --seconds 60 --overload 4
+  punctual demo --seconds 3 --json | jq .tasks[0].on_time
+
+The first run measures the network on this machine for a few seconds and keeps the result in the
+user's cache folder. Real-time priorities and locked memory are used when they may be had; the
+demo says once what is missing and how to grant it.
+
+TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 1 otherwise.")]
+pub struct Options {
+    /// How long the cameras send frames.
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    seconds: f64,
+    /// Multiply the cameras' rates.
+    #[arg(long, default_value_t = 1.0, value_parser = overload, value_name = "X")]
+    overload: f64,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Measure the network anew, even if this machine's figures are known.
+    #[arg(long)]
+    profile_again: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    between(text, 0.1, SECONDS_MAX)
+}
+
+fn overload(text: &str) -> Result<f64, String> {
+    between(text, 0.1, 100.0)
+}
+
+fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (low..=high).contains(&value) => Ok(value),
+        _ => Err(format!("must be a number from {low} to {high}")),
+    }
+}
+
+/// Why the demo could not be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// A file of the demo.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A process or pipe.
+    #[error("cannot start a process of the demo: {0}")]
+    Spawn(std::io::Error),
+    /// The daemon ended first.
+    #[error("the daemon terminated before it was ready ({status}); its own words are above")]
+    NotReady {
+        /// How.
+        status: ExitStatus,
+    },
+    /// The profile.
+    #[error(transparent)]
+    Cache(#[from] cache::CacheError),
+    /// The daemon's report.
+    #[error("the daemon's report: {0}")]
+    Report(#[from] punctual_daemon::ReportError),
+    /// Signals.
+    #[error("cannot wait for signals: {0}")]
+    Signals(std::io::Error),
+}
+
+impl Terminates for DemoError {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Write { .. } => Termination::File,
+            Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
+            Self::NotReady { .. } | Self::Report(_) => Termination::BadResult,
+            Self::Cache(error) => error.termination(),
+        }
+    }
+}
+
+/// Runs the demo and prints its result.
+pub fn run(options: &Options) -> Termination {
+    match show(options) {
+        Ok(true) => Termination::Done,
+        Ok(false) => Termination::BadResult,
+        Err(error) => Termination::of("demo", Err(error)),
+    }
+}
+
+/// Starts everything, watches it, stops it; true when the demo did its job.
+fn show(options: &Options) -> Result<bool, DemoError> {
+    let folder = Folder::create()?;
+    let manifest = folder.write("manifest.toml", MANIFEST.as_bytes())?;
+    let package = folder.write("signs.punctual", PACKAGE)?;
+    let profile = cache::profile(&package, options.profile_again)?;
+    let socket = folder.path("punctuald.sock");
+    let report_file = folder.path("report.json");
+
+    let signals = Signals::new().map_err(DemoError::Signals)?;
+    let mut daemon = Daemon::start(&manifest, &profile, &socket, &report_file)?;
+    let mut cameras = Vec::new();
+    for role in CAMERAS {
+        cameras.push(Camera::start(&role.arguments(&socket, options.seconds, options.overload))?);
+    }
+    let began_ns = clock::now_ns();
+    let rows = watch(&mut daemon, &mut cameras, &signals, options);
+    let seconds = options.seconds.min(clock::now_ns().saturating_sub(began_ns) as f64 / 1e9);
+
+    let mut clean = true;
+    for (camera, role) in cameras.into_iter().zip(CAMERAS) {
+        clean &= ended_well(&format!("camera {}", role.task), camera.wait(END_MS));
+    }
+    clean &= ended_well("daemon", daemon.stop(END_MS));
+    let report = Report::read(&report_file)?;
+    let summary = summarise(seconds, &report, &rows, clean);
+    print(&summary, &rows, options);
+    Ok(summary.succeeded())
+}
+
+/// Draws the table until every camera has finished, or a signal or the daemon's end stops them.
+fn watch(daemon: &mut Daemon, cameras: &mut [Camera], signals: &Signals, options: &Options) -> Vec<Row> {
+    let mut rows: Vec<Row> = CAMERAS
+        .iter()
+        .map(|role| Row {
+            now: CameraReport { task: role.task.to_owned(), ..CameraReport::default() },
+            before: CameraReport::default(),
+        })
+        .collect();
+    let mut screen = Screen::new(!options.json);
+    let mut stopping = false;
+    let mut drawn_ns = clock::now_ns();
+    // The cameras end by themselves; this bound is for those that do not.
+    let last_ns = drawn_ns + (options.seconds * 1e9) as u64 + 2 * END_MS * 1_000_000;
+    while cameras.iter().any(Camera::open) && clock::now_ns() < last_ns {
+        processes::wait_for_words(cameras, REDRAW_MS / 5);
+        for (camera, row) in cameras.iter_mut().zip(&mut rows) {
+            for line in camera.lines() {
+                if let Ok(report) = serde_json::from_str(&line) {
+                    row.now = report;
+                }
+            }
+        }
+        if !stopping && (signals.pending() || daemon.terminated()) {
+            cameras.iter().for_each(Camera::stop);
+            stopping = true;
+        }
+        let now_ns = clock::now_ns();
+        if now_ns.saturating_sub(drawn_ns) >= REDRAW_MS * 1_000_000 {
+            screen.draw(&table::draw(&rows, (now_ns - drawn_ns) as f64 / 1e9));
+            rows.iter_mut().for_each(|row| row.before = row.now.clone());
+            drawn_ns = now_ns;
+        }
+    }
+    rows.iter_mut().for_each(|row| row.before = CameraReport::default());
+    rows
+}
+
+fn summarise(seconds: f64, report: &Report, rows: &[Row], clean: bool) -> Summary {
+    let stalls = &report.host_stalls;
+    let tasks = rows
+        .iter()
+        .zip(CAMERAS)
+        .map(|(row, role)| TaskSummary::new(role.criticality(), &row.now, &stalls.list))
+        .collect();
+    Summary {
+        seconds,
+        board: report.board.clone(),
+        device: report.device.clone(),
+        tasks,
+        host_stalls: stalls.count,
+        host_stall_us_max: stalls.longest_us,
+        allocations_after_ready: report.allocations_after_ready,
+        allocations_elsewhere: report.allocations_elsewhere,
+        page_faults_after_ready: report.page_faults_after_ready,
+        decision_us: report.decision_us.into(),
+        privileges_missing: report.missing.clone(),
+        clean: clean && rows.iter().all(|row| row.now.finished),
+    }
+}
+
+fn print(summary: &Summary, rows: &[Row], options: &Options) {
+    let text = if options.json {
+        let mut text = serde_json::to_string_pretty(summary).expect("plain data serialises");
+        text.push('\n');
+        text
+    } else {
+        table::closing(summary, rows, options.overload)
+    };
+    // A reader that went away is no reason to fail.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn ended_well(what: &str, status: std::io::Result<ExitStatus>) -> bool {
+    match status {
+        Ok(status) if status.success() => true,
+        Ok(status) => {
+            eprintln!("punctual demo: {what} ended with {status}");
+            false
+        }
+        Err(error) => {
+            eprintln!("punctual demo: {what} could not be waited for: {error}");
+            false
+        }
+    }
+}
+
+/// The demo's own folder, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Result<Self, DemoError> {
+        let path = std::env::temp_dir().join(format!("punctual-demo-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(|source| DemoError::Write { path: path.clone(), source })?;
+        Ok(Self(path))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, DemoError> {
+        let path = self.path(name);
+        std::fs::write(&path, content)
+            .map_err(|source| DemoError::Write { path: path.clone(), source })?;
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed from a temporary folder is the system's to clean.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where the live table goes: in place on a terminal, otherwise nowhere but one line a second
+/// would be noise in a log, so only every tenth drawing.
+struct Screen {
+    shown: bool,
+    terminal: bool,
+    lines: usize,
+    drawings: u64,
+}
+
+impl Screen {
+    fn new(shown: bool) -> Self {
+        Self { shown, terminal: std::io::stdout().is_terminal(), lines: 0, drawings: 0 }
+    }
+
+    fn draw(&mut self, lines: &[String]) {
+        self.drawings += 1;
+        if !self.shown || (!self.terminal && !self.drawings.is_multiple_of(10)) {
+            return;
+        }
+        let mut text = String::new();
+        if self.terminal && self.lines > 0 {
+            // Up by the table's height; each line is cleared before it is written again.
+            text.push_str(&format!("\x1b[{}A", self.lines));
+        }
+        for line in lines {
+            if self.terminal {
+                text.push_str("\x1b[2K");
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+        self.lines = lines.len();
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(text.as_bytes());
+        let _ = out.flush();
+    }
+}

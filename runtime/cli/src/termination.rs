@@ -1,0 +1,55 @@
+//! How the command ended, as a code that a script can act on.
+
+use std::process::ExitCode;
+
+/// How a command ended. `--help` documents the codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Termination {
+    /// Done.
+    Done,
+    /// It ran, and the result is bad.
+    BadResult,
+    /// The manifest, plan, network or package is invalid.
+    BadInput,
+    /// A file is missing, unreadable or cannot be written.
+    File,
+    /// Memory, threads, sockets or processes could not be had.
+    Resources,
+    /// The daemon's own code.
+    Daemon(punctual_daemon::Termination),
+}
+
+/// An error that knows the code it ends the command with.
+pub trait Terminates: std::error::Error {
+    /// The code.
+    fn termination(&self) -> Termination;
+}
+
+impl Termination {
+    /// The process's code. 2 is left to the command line's own errors.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::BadResult => 1,
+            Self::BadInput => 3,
+            Self::File => 4,
+            Self::Resources => 5,
+            Self::Daemon(termination) => termination.code(),
+        }
+    }
+
+    /// Prints the error of the command called `what`, if there is one.
+    #[must_use]
+    pub fn of<E: Terminates>(what: &str, result: Result<(), E>) -> Self {
+        let Err(error) = result else { return Self::Done };
+        eprintln!("punctual {what}: {error}");
+        error.termination()
+    }
+}
+
+impl From<Termination> for ExitCode {
+    fn from(termination: Termination) -> Self {
+        Self::from(termination.code())
+    }
+}
