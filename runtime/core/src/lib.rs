@@ -9,19 +9,28 @@
 extern crate alloc;
 
 mod action;
+mod actions;
 mod config;
+mod counters;
+mod error;
 mod event;
 mod ids;
+pub mod offline;
+mod scheduler;
 mod time;
 
 pub use action::{Action, Failure, Infer, Rejection, Reply, Verdict, Window};
+pub use actions::Actions;
 pub use config::{
     ACCURACY_BINS, BatchTime, Config, Criticality, ModelConfig, PartitionConfig, StageConfig,
     StageTime, TaskConfig,
 };
+pub use counters::Counters;
+pub use error::{ConfigError, SPAN_MAX};
 pub use event::{Answer, Arrival, Event, Finished};
 pub use ids::{
     ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, STAGES_MAX,
     StageId, TaskId, Ticket,
 };
+pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

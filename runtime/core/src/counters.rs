@@ -1,0 +1,85 @@
+//! What became of the requests of a task, counted. Plain numbers: the daemon copies them out
+//! after a step and shows the difference.
+
+use serde::{Deserialize, Serialize};
+
+use crate::action::{Failure, Rejection, Verdict};
+use crate::ids::{STAGES_MAX, StageId};
+
+/// Counts of one task since the start.
+///
+/// `submitted = on_time + late + rejected() + failed() + open` after every step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Arrivals.
+    pub submitted: u64,
+    /// Verdicts `OnTime`.
+    pub on_time: u64,
+    /// Verdicts `Late`.
+    pub late: u64,
+    /// Verdicts `Rejected(LateOnArrival)`.
+    pub rejected_late_on_arrival: u64,
+    /// Verdicts `Rejected(NoSlack)`.
+    pub rejected_no_slack: u64,
+    /// Verdicts `Rejected(QueueFull)`.
+    pub rejected_queue_full: u64,
+    /// Verdicts `Rejected(Draining)`.
+    pub rejected_draining: u64,
+    /// Verdicts `Failed(Device)`.
+    pub failed_device: u64,
+    /// Verdicts `Failed(Payload)`.
+    pub failed_payload: u64,
+    /// Verdicts `Failed(ClientGone)`.
+    pub failed_client_gone: u64,
+    /// Verdicts `Failed(Shed)`.
+    pub failed_shed: u64,
+    /// Answers given (on time or late) by the exit they came from.
+    pub exits: [u64; STAGES_MAX],
+    /// Requests inside the scheduler now.
+    pub open: u64,
+    /// Arrivals that consumed a reservation (conforming).
+    pub conforming: u64,
+    /// Times that a request's stage was stopped before its end.
+    pub preempted: u64,
+    /// Times that a request's stage ran past its promised end.
+    pub overruns: u64,
+    /// Times that a request's stage was not started inside its window.
+    pub not_run: u64,
+}
+
+impl Counters {
+    /// All rejections.
+    #[must_use]
+    pub const fn rejected(&self) -> u64 {
+        self.rejected_late_on_arrival
+            + self.rejected_no_slack
+            + self.rejected_queue_full
+            + self.rejected_draining
+    }
+
+    /// All failures.
+    #[must_use]
+    pub const fn failed(&self) -> u64 {
+        self.failed_device + self.failed_payload + self.failed_client_gone + self.failed_shed
+    }
+
+    /// Counts one verdict, and the exit of its answer.
+    pub(crate) fn count(&mut self, verdict: Verdict, exit: Option<StageId>) {
+        let counter = match verdict {
+            Verdict::OnTime => &mut self.on_time,
+            Verdict::Late => &mut self.late,
+            Verdict::Rejected(Rejection::LateOnArrival) => &mut self.rejected_late_on_arrival,
+            Verdict::Rejected(Rejection::NoSlack) => &mut self.rejected_no_slack,
+            Verdict::Rejected(Rejection::QueueFull) => &mut self.rejected_queue_full,
+            Verdict::Rejected(Rejection::Draining) => &mut self.rejected_draining,
+            Verdict::Failed(Failure::Device) => &mut self.failed_device,
+            Verdict::Failed(Failure::Payload) => &mut self.failed_payload,
+            Verdict::Failed(Failure::ClientGone) => &mut self.failed_client_gone,
+            Verdict::Failed(Failure::Shed) => &mut self.failed_shed,
+        };
+        *counter += 1;
+        if let Some(exit) = exit {
+            self.exits[exit.index()] += 1;
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Why a configuration is refused.
+
+use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
+use crate::offline::Infeasible;
+use crate::time::Nanos;
+
+/// A relation that the scheduler's safety rests on does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is nothing to run on.
+    #[error("the plan has no partition")]
+    NoPartition,
+    /// Position does not exist.
+    #[error("task {}: model {} of {models} does not exist", task.0, model.0)]
+    UnknownModel {
+        /// The task.
+        task: TaskId,
+        /// What it names.
+        model: ModelId,
+        /// How many there are.
+        models: usize,
+    },
+    /// Position does not exist.
+    #[error("task {}: partition {} of {partitions} does not exist", task.0, partition.0)]
+    UnknownPartition {
+        /// The task.
+        task: TaskId,
+        /// What it names.
+        partition: PartitionId,
+        /// How many there are.
+        partitions: usize,
+    },
+    /// A model must have 1 to [`STAGES_MAX`] stages.
+    #[error("model {}: {stages} stages; a model has 1 to {STAGES_MAX}", model.0)]
+    Stages {
+        /// The model.
+        model: ModelId,
+        /// How many it has.
+        stages: usize,
+    },
+    /// Batch sizes must rise from 1 to at most [`BATCH_MAX`], each with a time for each partition.
+    #[error(
+        "model {}, stage {}: compiled batch sizes must rise strictly from 1 to at most \
+         {BATCH_MAX}, each with one time for each partition", model.0, stage.0
+    )]
+    Batches {
+        /// The model.
+        model: ModelId,
+        /// The stage.
+        stage: StageId,
+    },
+    /// Calibration must have one row for each deeper exit.
+    #[error("model {}, stage {}: {rows} rows of calibration for {exits} deeper exits", model.0, stage.0)]
+    Calibration {
+        /// The model.
+        model: ModelId,
+        /// The stage.
+        stage: StageId,
+        /// Rows given.
+        rows: usize,
+        /// Rows needed.
+        exits: usize,
+    },
+    /// The model is not so deep.
+    #[error("task {}: mandatory exit {} of a model with {stages} exits", task.0, exit.0)]
+    MandatoryExit {
+        /// The task.
+        task: TaskId,
+        /// What it asks.
+        exit: StageId,
+        /// Exits of its model.
+        stages: usize,
+    },
+    /// A real-time task needs a deadline.
+    #[error("task {}: real-time, but without a deadline", task.0)]
+    NoDeadline {
+        /// The task.
+        task: TaskId,
+    },
+    /// Only real-time tasks can be reserved for.
+    #[error("task {}: best-effort, but reserved", task.0)]
+    ReservedBestEffort {
+        /// The task.
+        task: TaskId,
+    },
+    /// A span is zero or longer than [`SPAN_MAX`], so arithmetic could overflow.
+    #[error("task {}: {what} is {span}; it must be more than 0 and at most {SPAN_MAX}", task.0)]
+    Span {
+        /// The task.
+        task: TaskId,
+        /// Which span.
+        what: &'static str,
+        /// Its value.
+        span: Nanos,
+    },
+    /// A span of the plan as a whole, or a stage's time, is longer than [`SPAN_MAX`].
+    #[error("{what} is {span}; the most is {SPAN_MAX}")]
+    PlanSpan {
+        /// Which span.
+        what: &'static str,
+        /// Its value.
+        span: Nanos,
+    },
+    /// J and the egress bound must leave something of D.
+    #[error("task {}: jitter {jitter} and egress bound {egress} leave nothing of deadline {deadline}", task.0)]
+    Jitter {
+        /// The task.
+        task: TaskId,
+        /// J.
+        jitter: Nanos,
+        /// D.
+        deadline: Nanos,
+        /// Epsilon.
+        egress: Nanos,
+    },
+    /// A task's batch or queue bound is zero.
+    #[error("task {}: {what} is 0", task.0)]
+    Zero {
+        /// The task.
+        task: TaskId,
+        /// Which bound.
+        what: &'static str,
+    },
+    /// A reserved task's queue does not hold its own conforming requests.
+    #[error("task {}: a queue of {queue_max} is too short, its conforming requests alone need {needed}", task.0)]
+    Queue {
+        /// The task.
+        task: TaskId,
+        /// What it has.
+        queue_max: u16,
+        /// What it needs: [`crate::offline::buffers_kept`].
+        needed: u64,
+    },
+    /// There are fewer request buffers than must be kept for conforming requests.
+    #[error(
+        "{buffers} request buffers; {needed} are needed, the conforming requests' and one for all others"
+    )]
+    Buffers {
+        /// What there are.
+        buffers: u16,
+        /// What is needed.
+        needed: u64,
+    },
+    /// A partition cannot keep what would be promised.
+    #[error("partition {}: {reason}", partition.0)]
+    Infeasible {
+        /// The partition.
+        partition: PartitionId,
+        /// What the offline test says.
+        reason: Infeasible,
+    },
+}
+
+/// The longest span that a plan may name: sums of 2^16 of them stay far below 2^63 ns.
+pub const SPAN_MAX: Nanos = Nanos::from_millis(3_600_000);
