@@ -1,10 +1,13 @@
 //! Calibration: what each exit said of held-out samples, and whether it was right. Expected
 //! accuracy comes from this, never from a guess.
 
+use punctual_core::{ACCURACY_BINS, Confidence};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// Records of a held-out (tuning) set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// One record a sample.
     pub samples: Vec<CalibrationSample>,
@@ -12,6 +15,7 @@ pub struct Calibration {
 
 /// One sample, run through all exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CalibrationSample {
     /// One entry an exit.
     pub exits: Vec<CalibrationExit>,
@@ -19,9 +23,280 @@ pub struct CalibrationSample {
 
 /// What one exit said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CalibrationExit {
     /// Largest softmax output in units of 1/65535.
     pub confidence: u16,
     /// Whether that class was the label.
     pub correct: bool,
+}
+
+/// Most samples that a calibration may have.
+pub const SAMPLES_MAX: usize = 1 << 20;
+
+/// Why calibration records cannot be used.
+#[derive(Debug, Error)]
+pub enum CalibrationError {
+    /// Not the JSON of a calibration.
+    #[error(
+        "the calibration file cannot be read as {{\"samples\": [{{\"exits\": [{{\"confidence\": 0..65535, \"correct\": true or false}}, ...]}}, ...]}}: {0}"
+    )]
+    Json(#[from] serde_json::Error),
+    /// A sample with another number of exits than the network.
+    #[error(
+        "sample {sample} has {found} exits, the network has {exits}; calibrate this network again"
+    )]
+    Exits {
+        /// Which sample.
+        sample: usize,
+        /// How many it has.
+        found: usize,
+        /// How many the network has.
+        exits: usize,
+    },
+    /// Too many samples.
+    #[error("{found} samples; the limit is {SAMPLES_MAX}")]
+    TooMany {
+        /// How many there are.
+        found: usize,
+    },
+}
+
+/// What calibration says of one exit, in the form that `punctual_core::StageConfig` takes.
+/// Accuracies are in units of 1/65535.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExitAccuracy {
+    /// Expected accuracy of this exit's answer, by the bin of its confidence.
+    pub accuracy: [u16; ACCURACY_BINS],
+    /// `deeper[k][bin]`: for samples whose confidence *at this exit* falls into `bin`, the
+    /// accuracy at exit `this + 1 + k`.
+    pub deeper: Vec<[u16; ACCURACY_BINS]>,
+}
+
+/// What a confidence threshold does to held-out samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThresholdEffect {
+    /// Share of right answers, each sample leaving at its first exit that reaches the threshold,
+    /// or at the last.
+    pub accuracy: f64,
+    /// Mean number of stages that were run, 1 to the number of exits.
+    pub depth: f64,
+    /// Samples that left at each exit.
+    pub leaving: Vec<usize>,
+}
+
+/// How many samples the prior weighs in a bin: see [`Calibration::exit_accuracies`].
+const PRIOR_SAMPLES: f64 = 4.0;
+
+impl Calibration {
+    /// Parses the JSON form of this structure.
+    ///
+    /// # Errors
+    /// When it is not that.
+    pub fn from_json(json: &str) -> Result<Self, CalibrationError> {
+        Ok(serde_json::from_str(json)?)
+    }
+
+    /// Whether every sample has `exits` exits.
+    ///
+    /// # Errors
+    /// The first sample that has not, or too many samples.
+    pub fn check_exits(&self, exits: usize) -> Result<(), CalibrationError> {
+        if self.samples.len() > SAMPLES_MAX {
+            return Err(CalibrationError::TooMany {
+                found: self.samples.len(),
+            });
+        }
+        let wrong = self
+            .samples
+            .iter()
+            .position(|sample| sample.exits.len() != exits);
+        match wrong {
+            Some(sample) => {
+                let found = self.samples[sample].exits.len();
+                Err(CalibrationError::Exits {
+                    sample,
+                    found,
+                    exits,
+                })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Expected accuracies of a network with `exits` exits, one entry an exit.
+    ///
+    /// A bin's accuracy is `(right + 4 prior) / (samples + 4)`: with many samples the records
+    /// speak, with few or none the prior does. The prior of an exit's own bin is the confidence
+    /// at the bin's middle (what a perfectly calibrated network would score there); the prior of
+    /// a deeper exit is that exit's accuracy over all samples or this exit's own bin, whichever
+    /// is larger: depth is assumed to help unless the records of the bin say otherwise.
+    #[must_use]
+    pub fn exit_accuracies(&self, exits: usize) -> Vec<ExitAccuracy> {
+        let overall: Vec<f64> = (0..exits)
+            .map(|exit| {
+                let right = self
+                    .samples
+                    .iter()
+                    .filter(|sample| sample.exits[exit].correct);
+                (right.count() as f64 + PRIOR_SAMPLES * 0.5)
+                    / (self.samples.len() as f64 + PRIOR_SAMPLES)
+            })
+            .collect();
+        (0..exits)
+            .map(|exit| {
+                let own: [f64; ACCURACY_BINS] = std::array::from_fn(|bin| {
+                    self.binned(exit, bin, exit, (bin as f64 + 0.5) / ACCURACY_BINS as f64)
+                });
+                let deeper = (exit + 1..exits).map(|deep| {
+                    std::array::from_fn(|bin| {
+                        to_u16(self.binned(exit, bin, deep, overall[deep].max(own[bin])))
+                    })
+                });
+                ExitAccuracy {
+                    accuracy: own.map(to_u16),
+                    deeper: deeper.collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// Accuracy at exit `judged` of the samples whose confidence at exit `exit` is in `bin`.
+    fn binned(&self, exit: usize, bin: usize, judged: usize, prior: f64) -> f64 {
+        let inside = self
+            .samples
+            .iter()
+            .filter(|s| bin_of(Confidence(s.exits[exit].confidence)) == bin);
+        let (right, samples) = inside.fold((0, 0), |(right, samples), sample| {
+            (right + u32::from(sample.exits[judged].correct), samples + 1)
+        });
+        (f64::from(right) + PRIOR_SAMPLES * prior) / (f64::from(samples) + PRIOR_SAMPLES)
+    }
+
+    /// What the samples do when each leaves at its first exit that reaches `threshold`; `None`
+    /// without samples.
+    #[must_use]
+    pub fn threshold_effect(&self, threshold: Confidence) -> Option<ThresholdEffect> {
+        let exits = self.samples.first()?.exits.len();
+        let mut leaving = vec![0; exits];
+        let (mut right, mut stages) = (0, 0);
+        for sample in &self.samples {
+            let confident = |exit: &CalibrationExit| exit.confidence >= threshold.0;
+            let exit = sample.exits.iter().position(confident).unwrap_or(exits - 1);
+            leaving[exit] += 1;
+            stages += exit + 1;
+            right += usize::from(sample.exits[exit].correct);
+        }
+        let samples = self.samples.len() as f64;
+        Some(ThresholdEffect {
+            accuracy: right as f64 / samples,
+            depth: stages as f64 / samples,
+            leaving,
+        })
+    }
+}
+
+/// The bin, of [`ACCURACY_BINS`] equal ones, that a confidence falls into.
+#[must_use]
+pub fn bin_of(confidence: Confidence) -> usize {
+    usize::from(confidence.0) * ACCURACY_BINS / (usize::from(u16::MAX) + 1)
+}
+
+fn to_u16(share: f64) -> u16 {
+    (share * f64::from(u16::MAX)).round() as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(exits: &[(u16, bool)]) -> CalibrationSample {
+        let exits = exits.iter().map(|&(confidence, correct)| CalibrationExit {
+            confidence,
+            correct,
+        });
+        CalibrationSample {
+            exits: exits.collect(),
+        }
+    }
+
+    #[test]
+    fn the_bins_are_equal_and_cover_all_confidences() {
+        let mut counts = [0; ACCURACY_BINS];
+        (0..=u16::MAX).for_each(|confidence| counts[bin_of(Confidence(confidence))] += 1);
+        assert_eq!(counts, [65_536 / ACCURACY_BINS; ACCURACY_BINS]);
+    }
+
+    #[test]
+    fn many_samples_outweigh_the_prior() {
+        let samples = (0..1000)
+            .map(|i| sample(&[(65_000, i % 2 == 0), (65_000, true)]))
+            .collect();
+        let table = Calibration { samples }.exit_accuracies(2);
+        let last = ACCURACY_BINS - 1;
+        assert!((f64::from(table[0].accuracy[last]) / 65_535.0 - 0.5).abs() < 0.01);
+        assert!(f64::from(table[0].deeper[0][last]) / 65_535.0 > 0.99);
+        assert_eq!(table[1].deeper.len(), 0);
+    }
+
+    #[test]
+    fn an_empty_bin_gets_its_middle_and_no_loss_by_depth() {
+        for table in Calibration::default().exit_accuracies(3) {
+            assert!(table.accuracy.is_sorted(), "{table:?}");
+            for deeper in &table.deeper {
+                assert!(
+                    deeper
+                        .iter()
+                        .zip(&table.accuracy)
+                        .all(|(deep, own)| deep >= own)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_threshold_trades_depth_for_accuracy() {
+        let samples = vec![
+            sample(&[(60_000, true), (60_000, true)]),
+            sample(&[(40_000, false), (60_000, true)]),
+            sample(&[(20_000, false), (30_000, false)]),
+            sample(&[(50_000, true), (50_000, true)]),
+        ];
+        let calibration = Calibration { samples };
+        let low = calibration.threshold_effect(Confidence(0)).unwrap();
+        assert_eq!(
+            (low.accuracy, low.depth, low.leaving),
+            (0.5, 1.0, vec![4, 0])
+        );
+        let high = calibration.threshold_effect(Confidence(45_000)).unwrap();
+        assert_eq!(
+            (high.accuracy, high.depth, high.leaving),
+            (0.75, 1.5, vec![2, 2])
+        );
+        assert_eq!(Calibration::default().threshold_effect(Confidence(0)), None);
+    }
+
+    #[test]
+    fn malformed_json_is_refused_with_its_place() {
+        for json in [
+            "",
+            "{}",
+            r#"{"samples":[{"exits":[{"confidence":70000,"correct":true}]}]}"#,
+        ] {
+            assert!(
+                matches!(Calibration::from_json(json), Err(CalibrationError::Json(_))),
+                "{json}"
+            );
+        }
+        let json = r#"{"samples":[{"exits":[{"confidence":7,"correct":true}]}]}"#;
+        let calibration = Calibration::from_json(json).unwrap();
+        assert!(calibration.check_exits(1).is_ok());
+        let error = calibration.check_exits(2).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("sample 0 has 1 exits, the network has 2"),
+            "{error}"
+        );
+    }
 }

@@ -2,12 +2,27 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod liveness;
+pub mod memory;
 mod network;
+mod package;
 mod profile;
+mod shape;
+mod validate;
 
-pub use calibration::{Calibration, CalibrationExit, CalibrationSample};
+pub use calibration::{
+    Calibration, CalibrationError, CalibrationExit, CalibrationSample, ExitAccuracy,
+    ThresholdEffect, bin_of,
+};
+pub use liveness::TensorLifetime;
 pub use network::{
     Activation, Extent, InputSpec, Network, Operator, OperatorKind, Padding, PoolKind, Stage,
     Tensor, TensorId, WeightRange,
 };
+pub use package::{Package, PackageError, PackageHash};
 pub use profile::{PrepareProfile, Profile, ProfileKey, StageProfile};
+pub use shape::{KERNEL_MAX, ShapeError, window_output};
+pub use validate::{
+    CLASSES_MAX, DIMENSION_MAX, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX, OperatorError,
+    StageError, TENSOR_ELEMENTS_MAX, WEIGHTS_MAX,
+};

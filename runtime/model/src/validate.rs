@@ -1,0 +1,494 @@
+//! What every device may rely on. A network that passes can be laid out and run without a further
+//! check of indices, ranges or shapes.
+
+use std::collections::BTreeSet;
+
+use punctual_core::STAGES_MAX;
+use thiserror::Error;
+
+use crate::shape::ShapeError;
+use crate::{Activation, Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
+
+/// Most operators of a network, all stages together.
+pub const OPERATORS_MAX: usize = 4096;
+/// Most channels, rows or columns of a tensor.
+pub const DIMENSION_MAX: u32 = 1 << 16;
+/// Most elements of one image's tensor (256 MiB of f32).
+pub const TENSOR_ELEMENTS_MAX: u64 = 1 << 26;
+/// Most weights and biases of a network (1 GiB of f32).
+pub const WEIGHTS_MAX: usize = 1 << 28;
+/// Most classes: an answer's class is a u16.
+pub const CLASSES_MAX: usize = 1 << 16;
+/// Longest name of a network, class or operator, in bytes.
+pub const NAME_BYTES_MAX: usize = 256;
+
+// Every index of a weight fits the u32 of a `WeightRange`.
+const _: () = assert!(WEIGHTS_MAX <= u32::MAX as usize);
+
+/// The rule that a network breaks.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum NetworkError {
+    /// A name is empty or too long.
+    #[error("a name ({what}) has {bytes} bytes; it must have 1 to {NAME_BYTES_MAX}")]
+    Name {
+        /// Whose name.
+        what: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Too many of something, or none.
+    #[error("{found} {what}; there must be 1 to {limit}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The normalisation is not finite, or divides by zero or a negative number.
+    #[error(
+        "channel {channel} is normalised with mean {mean} and std {std}; both must be finite and std positive"
+    )]
+    Normalisation {
+        /// Which channel.
+        channel: usize,
+        /// Its mean.
+        mean: f32,
+        /// Its standard deviation.
+        std: f32,
+    },
+    /// A weight is infinite or not a number.
+    #[error("weight {index} is {value}; weights must be finite")]
+    Weight {
+        /// Position in [`Network::weights`].
+        index: usize,
+        /// Its value.
+        value: f32,
+    },
+    /// A tensor has no elements, or too many.
+    #[error(
+        "tensor {tensor} is {shape}; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
+    )]
+    TensorSize {
+        /// Which tensor.
+        tensor: usize,
+        /// Its shape.
+        shape: Tensor,
+    },
+    /// The first stage does not take exactly one tensor of the input's shape.
+    #[error("the first stage must take one tensor of shape {expected}, the network's input")]
+    Input {
+        /// Planar RGB of the input's size.
+        expected: Tensor,
+    },
+    /// A tensor that nothing writes.
+    #[error("tensor {tensor} is neither the network's input nor written by an operator")]
+    NeverWritten {
+        /// Which tensor.
+        tensor: usize,
+    },
+    /// Something is wrong inside a stage.
+    #[error("stage {stage}: {problem}")]
+    Stage {
+        /// Which stage.
+        stage: usize,
+        /// What is wrong.
+        problem: StageError,
+    },
+    /// Something is wrong with an operator.
+    #[error("stage {stage}, operator {operator}: {problem}")]
+    Operator {
+        /// Which stage.
+        stage: usize,
+        /// The operator's name.
+        operator: String,
+        /// What is wrong.
+        problem: OperatorError,
+    },
+}
+
+/// The rule that a stage breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum StageError {
+    /// A list of tensors is not in strictly rising order.
+    #[error("its {list} are not in strictly rising order")]
+    Unsorted {
+        /// `inputs` or `outputs`.
+        list: &'static str,
+    },
+    /// An input that no earlier stage has written.
+    #[error("it takes tensor {0:?}, which no earlier stage carries over")]
+    NotCarried(TensorId),
+    /// An input that none of its operators reads.
+    #[error("it takes tensor {0:?} and no operator of it reads that")]
+    UnreadInput(TensorId),
+    /// An output that none of its operators writes.
+    #[error("it carries tensor {0:?} over and no operator of it writes that")]
+    UnwrittenOutput(TensorId),
+    /// An output that no later stage takes.
+    #[error("it carries tensor {0:?} over and no later stage takes that")]
+    UselessOutput(TensorId),
+    /// The logits are written nowhere in the stage, or are carried over.
+    #[error(
+        "its logits, tensor {0:?}, must be written by one of its operators and not be carried over"
+    )]
+    Logits(TensorId),
+    /// The logits are no vector of one score a class.
+    #[error("its logits are {shape}, there are {classes} classes")]
+    LogitsShape {
+        /// Their shape.
+        shape: Tensor,
+        /// The number of classes.
+        classes: usize,
+    },
+}
+
+/// The rule that an operator breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum OperatorError {
+    /// A tensor that does not exist.
+    #[error("tensor {tensor:?} does not exist; there are {tensors}")]
+    NoSuchTensor {
+        /// Which.
+        tensor: TensorId,
+        /// How many there are.
+        tensors: usize,
+    },
+    /// It reads what is not there yet.
+    #[error("it reads tensor {0:?}, which is neither an input of the stage nor written before")]
+    ReadBeforeWritten(TensorId),
+    /// It writes what is written already.
+    #[error("it writes tensor {0:?}, which is written already")]
+    WrittenTwice(TensorId),
+    /// Nothing reads its result.
+    #[error("nothing reads its result, tensor {0:?}")]
+    DeadResult(TensorId),
+    /// Weights outside the network's weights.
+    #[error("its {what} are elements {start} to {start} + {len} of {weights} weights")]
+    WeightRange {
+        /// `weights` or `bias`.
+        what: &'static str,
+        /// First element.
+        start: u32,
+        /// Number of elements.
+        len: u32,
+        /// How many there are.
+        weights: usize,
+    },
+    /// Weights of another size than its shapes need.
+    #[error("it has {found} {what} and needs {expected}")]
+    WeightCount {
+        /// `weights` or `bias`.
+        what: &'static str,
+        /// How many it has.
+        found: u32,
+        /// How many it needs.
+        expected: u64,
+    },
+    /// It cannot take its input.
+    #[error("{0}")]
+    Shape(#[from] ShapeError),
+    /// Its result has another shape than its output tensor.
+    #[error("its result is {computed}, its output tensor is {declared}")]
+    OutputShape {
+        /// What it computes.
+        computed: Tensor,
+        /// The tensor's.
+        declared: Tensor,
+    },
+    /// Clip bounds that are not finite or not in order.
+    #[error("it clips to {low}..{high}; bounds must be finite and in order")]
+    Clip {
+        /// Lower bound.
+        low: f32,
+        /// Upper bound.
+        high: f32,
+    },
+}
+
+impl Network {
+    /// Checks every rule that devices rely on: names and counts within their limits, finite
+    /// weights, indices and weight ranges in range, shapes consistent operator by operator, each
+    /// tensor written once and before it is read, nothing dead, and stages that take and carry
+    /// exactly what they need.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), NetworkError> {
+        self.check_sizes()?;
+        let expected = Tensor {
+            channels: 3,
+            height: self.input.height,
+            width: self.input.width,
+        };
+        let first = self
+            .stages
+            .first()
+            .and_then(|stage| stage.inputs.first().copied());
+        let Some(input) = first.filter(|&id| {
+            self.stages[0].inputs.len() == 1 && self.tensors.get(id.index()) == Some(&expected)
+        }) else {
+            return Err(NetworkError::Input { expected });
+        };
+        let mut written = vec![false; self.tensors.len()];
+        written[input.index()] = true;
+        let mut carried = BTreeSet::from([input]);
+        for (index, stage) in self.stages.iter().enumerate() {
+            let wrong = |problem| NetworkError::Stage {
+                stage: index,
+                problem,
+            };
+            check_lists(stage, &carried).map_err(wrong)?;
+            self.check_operators(index, stage, &mut written)?;
+            self.check_results(index, stage)?;
+            carried.extend(&stage.outputs);
+        }
+        match written.iter().position(|&written| !written) {
+            Some(tensor) => Err(NetworkError::NeverWritten { tensor }),
+            None => Ok(()),
+        }
+    }
+
+    /// The tensor that holds the network's input: what the first stage takes.
+    ///
+    /// # Panics
+    /// When the network is not valid.
+    #[must_use]
+    pub fn input_tensor(&self) -> TensorId {
+        self.stages[0].inputs[0]
+    }
+
+    fn check_sizes(&self) -> Result<(), NetworkError> {
+        let operators = self.stages.iter().map(|stage| stage.operators.len()).sum();
+        for (what, found, limit) in [
+            ("stages", self.stages.len(), STAGES_MAX),
+            ("classes", self.classes.len(), CLASSES_MAX),
+            ("operators", operators, OPERATORS_MAX),
+            ("tensors", self.tensors.len(), OPERATORS_MAX + 1),
+            ("weights", self.weights.len(), WEIGHTS_MAX),
+        ] {
+            if found == 0 || found > limit {
+                return Err(NetworkError::Count { what, found, limit });
+            }
+        }
+        let operators = self.stages.iter().flat_map(|stage| &stage.operators);
+        let names = std::iter::once(("network", &self.name))
+            .chain(self.classes.iter().map(|name| ("class", name)))
+            .chain(operators.map(|operator| ("operator", &operator.name)));
+        for (what, name) in names {
+            if name.is_empty() || name.len() > NAME_BYTES_MAX {
+                return Err(NetworkError::Name {
+                    what,
+                    bytes: name.len(),
+                });
+            }
+        }
+        for (channel, (&mean, &std)) in self.input.mean.iter().zip(&self.input.std).enumerate() {
+            // A subnormal std is refused too: its reciprocal is infinite.
+            if !mean.is_finite() || !std.is_normal() || std < 0.0 {
+                return Err(NetworkError::Normalisation { channel, mean, std });
+            }
+        }
+        for (tensor, &shape) in self.tensors.iter().enumerate() {
+            let sides = [shape.channels, shape.height, shape.width];
+            let fits = sides.iter().all(|side| (1..=DIMENSION_MAX).contains(side));
+            if !fits || shape.elements() > TENSOR_ELEMENTS_MAX {
+                return Err(NetworkError::TensorSize { tensor, shape });
+            }
+        }
+        match self.weights.iter().position(|weight| !weight.is_finite()) {
+            Some(index) => Err(NetworkError::Weight {
+                index,
+                value: self.weights[index],
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Operator by operator: tensors exist, are written once and before they are read; weights
+    /// and shapes fit.
+    fn check_operators(
+        &self,
+        index: usize,
+        stage: &Stage,
+        written: &mut [bool],
+    ) -> Result<(), NetworkError> {
+        let mut readable: BTreeSet<TensorId> = stage.inputs.iter().copied().collect();
+        for operator in &stage.operators {
+            let wrong = |problem| {
+                let operator = operator.name.clone();
+                NetworkError::Operator {
+                    stage: index,
+                    operator,
+                    problem,
+                }
+            };
+            for tensor in operator.reads().chain([operator.output]) {
+                if tensor.index() >= self.tensors.len() {
+                    let tensors = self.tensors.len();
+                    return Err(wrong(OperatorError::NoSuchTensor { tensor, tensors }));
+                }
+            }
+            if let Some(tensor) = operator.reads().find(|tensor| !readable.contains(tensor)) {
+                return Err(wrong(OperatorError::ReadBeforeWritten(tensor)));
+            }
+            if std::mem::replace(&mut written[operator.output.index()], true) {
+                return Err(wrong(OperatorError::WrittenTwice(operator.output)));
+            }
+            readable.insert(operator.output);
+            self.check_operator(operator).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// Weights and shapes of an operator whose tensors exist.
+    fn check_operator(&self, operator: &Operator) -> Result<(), OperatorError> {
+        let shape = |tensor: TensorId| self.tensors[tensor.index()];
+        let (input, output) = (shape(operator.input), shape(operator.output));
+        let second = operator.reads().nth(1).map(shape);
+        let computed = operator.kind.output_shape(input, output.channels, second)?;
+        if computed != output {
+            return Err(OperatorError::OutputShape {
+                computed,
+                declared: output,
+            });
+        }
+        match operator.kind {
+            OperatorKind::Conv2d {
+                weights,
+                bias,
+                kernel,
+                groups,
+                activation,
+                ..
+            } => {
+                let inputs = u64::from(input.channels / groups);
+                let area = u64::from(kernel.height) * u64::from(kernel.width);
+                let expected = u64::from(output.channels) * inputs.saturating_mul(area);
+                self.check_weights("weights", weights, expected)?;
+                self.check_weights("bias", bias, u64::from(output.channels))?;
+                check_activation(activation)
+            }
+            OperatorKind::Linear {
+                weights,
+                bias,
+                activation,
+            } => {
+                let expected = input.elements().saturating_mul(u64::from(output.channels));
+                self.check_weights("weights", weights, expected)?;
+                self.check_weights("bias", bias, u64::from(output.channels))?;
+                check_activation(activation)
+            }
+            OperatorKind::Add { activation, .. } => check_activation(activation),
+            OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool => Ok(()),
+        }
+    }
+
+    fn check_weights(
+        &self,
+        what: &'static str,
+        range: WeightRange,
+        expected: u64,
+    ) -> Result<(), OperatorError> {
+        let WeightRange { start, len } = range;
+        let weights = self.weights.len();
+        if u64::from(start) + u64::from(len) > weights as u64 {
+            return Err(OperatorError::WeightRange {
+                what,
+                start,
+                len,
+                weights,
+            });
+        }
+        if u64::from(len) != expected {
+            return Err(OperatorError::WeightCount {
+                what,
+                found: len,
+                expected,
+            });
+        }
+        Ok(())
+    }
+
+    /// What a stage leaves behind: everything it writes is of use, the logits are the exit's.
+    fn check_results(&self, index: usize, stage: &Stage) -> Result<(), NetworkError> {
+        let wrong = |problem| NetworkError::Stage {
+            stage: index,
+            problem,
+        };
+        let local: BTreeSet<_> = stage
+            .operators
+            .iter()
+            .map(|operator| operator.output)
+            .collect();
+        let read: BTreeSet<_> = stage.operators.iter().flat_map(Operator::reads).collect();
+        if let Some(&tensor) = stage.inputs.iter().find(|tensor| !read.contains(tensor)) {
+            return Err(wrong(StageError::UnreadInput(tensor)));
+        }
+        let later = &self.stages[index + 1..];
+        for &tensor in &stage.outputs {
+            if !local.contains(&tensor) {
+                return Err(wrong(StageError::UnwrittenOutput(tensor)));
+            }
+            if !later
+                .iter()
+                .any(|stage| stage.inputs.binary_search(&tensor).is_ok())
+            {
+                return Err(wrong(StageError::UselessOutput(tensor)));
+            }
+        }
+        if !local.contains(&stage.logits) || stage.outputs.contains(&stage.logits) {
+            return Err(wrong(StageError::Logits(stage.logits)));
+        }
+        let shape = self.tensors[stage.logits.index()];
+        if shape.height != 1 || shape.width != 1 || shape.channels as usize != self.classes.len() {
+            return Err(wrong(StageError::LogitsShape {
+                shape,
+                classes: self.classes.len(),
+            }));
+        }
+        let used = |id| read.contains(&id) || stage.outputs.contains(&id) || stage.logits == id;
+        match stage
+            .operators
+            .iter()
+            .find(|operator| !used(operator.output))
+        {
+            Some(dead) => Err(NetworkError::Operator {
+                stage: index,
+                operator: dead.name.clone(),
+                problem: OperatorError::DeadResult(dead.output),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl TensorId {
+    /// The position in [`Network::tensors`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+fn check_lists(stage: &Stage, carried: &BTreeSet<TensorId>) -> Result<(), StageError> {
+    for (list, tensors) in [("inputs", &stage.inputs), ("outputs", &stage.outputs)] {
+        if tensors.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(StageError::Unsorted { list });
+        }
+    }
+    match stage.inputs.iter().find(|tensor| !carried.contains(tensor)) {
+        Some(&tensor) => Err(StageError::NotCarried(tensor)),
+        None => Ok(()),
+    }
+}
+
+fn check_activation(activation: Activation) -> Result<(), OperatorError> {
+    match activation {
+        Activation::Clip { low, high } if !(low.is_finite() && high.is_finite() && low <= high) => {
+            Err(OperatorError::Clip { low, high })
+        }
+        _ => Ok(()),
+    }
+}
