@@ -20,7 +20,7 @@ pub use network::{
     Tensor, TensorId, WeightRange,
 };
 pub use package::{Package, PackageError, PackageHash};
-pub use profile::{PrepareProfile, Profile, ProfileKey, StageProfile};
+pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use validate::{
     CLASSES_MAX, DIMENSION_MAX, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX, OperatorError,

@@ -1,9 +1,16 @@
 //! Measured execution times of a network on one machine.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The version of the profile file that this program writes and reads.
+const VERSION: u32 = 1;
 
 /// The measurements of one network on one machine in one state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Profile {
     /// What the figures hold for.
     pub key: ProfileKey,
@@ -18,6 +25,7 @@ pub struct Profile {
 
 /// What a profile holds for; a figure measured under another key must not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProfileKey {
     /// The board's name.
     pub board: String,
@@ -31,6 +39,7 @@ pub struct ProfileKey {
 
 /// How long one stage takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StageProfile {
     /// Which stage.
     pub stage: u8,
@@ -50,6 +59,7 @@ pub struct StageProfile {
 
 /// How long one preparation takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PrepareProfile {
     /// Frame format, e.g. `rgb8`, `nv12`.
     pub format: String,
@@ -65,4 +75,238 @@ pub struct PrepareProfile {
     pub p99_ns: u64,
     /// Longest.
     pub max_ns: u64,
+}
+
+/// A profile as it lies in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileFile<P> {
+    version: u32,
+    profile: P,
+}
+
+/// Read first, alone, so that a file of another version is called that and not malformed.
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u32,
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    /// The file cannot be read or written.
+    #[error("cannot access the profile {path}: {source}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// Not the JSON of a profile.
+    #[error("the profile cannot be parsed: {0}; run `punctual profile` again")]
+    Json(#[from] serde_json::Error),
+    /// Written by another version.
+    #[error(
+        "the profile has version {found}, this program reads {VERSION}; run `punctual profile` again"
+    )]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// Percentiles out of order, or nothing measured.
+    #[error(
+        "the profile's entry {entry} is impossible: {samples} samples, p50 {p50_ns} ns, p99 {p99_ns} ns, max {max_ns} ns"
+    )]
+    Impossible {
+        /// Position among the stages, or after them among the preparations.
+        entry: usize,
+        /// Number of measurements.
+        samples: u32,
+        /// Median.
+        p50_ns: u64,
+        /// The 99th percentile.
+        p99_ns: u64,
+        /// Longest.
+        max_ns: u64,
+    },
+}
+
+impl Profile {
+    /// The figures for a stage at a batch size on a number of compute units. Where exactly that
+    /// was not measured, the nearest measurement that is not faster: the next larger batch on the
+    /// next smaller number of units. `None` when there is none: a figure is never extrapolated.
+    #[must_use]
+    pub fn stage(&self, stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
+        let slower = self
+            .stages
+            .iter()
+            .filter(|entry| entry.stage == stage && entry.batch >= batch && entry.units <= units);
+        slower.min_by_key(|entry| (entry.batch, u8::MAX - entry.units))
+    }
+
+    /// The figures for preparing a frame; only an exact match counts.
+    #[must_use]
+    pub fn prepare(&self, format: &str, width: u32, height: u32) -> Option<&PrepareProfile> {
+        self.prepare
+            .iter()
+            .find(|entry| entry.format == format && (entry.width, entry.height) == (width, height))
+    }
+
+    /// The profile as JSON. Same profile, same text.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let file = ProfileFile {
+            version: VERSION,
+            profile: self,
+        };
+        let mut json = serde_json::to_string_pretty(&file).expect("plain data always serialises");
+        json.push('\n');
+        json
+    }
+
+    /// Parses what [`Profile::to_json`] wrote.
+    ///
+    /// # Errors
+    /// When it is not that, or its figures are impossible.
+    pub fn from_json(json: &str) -> Result<Self, ProfileError> {
+        let found = serde_json::from_str::<VersionOnly>(json)?.version;
+        if found != VERSION {
+            return Err(ProfileError::Version { found });
+        }
+        let profile = serde_json::from_str::<ProfileFile<Self>>(json)?.profile;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// Reads a profile file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or as [`Profile::from_json`].
+    pub fn read(path: &Path) -> Result<Self, ProfileError> {
+        let failed = |source| ProfileError::File {
+            path: path.to_owned(),
+            source,
+        };
+        Self::from_json(&std::fs::read_to_string(path).map_err(failed)?)
+    }
+
+    /// Writes a profile file: first beside it, then renamed, so that a reader sees the old file
+    /// or the new one and never half of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), ProfileError> {
+        let failed = |source| ProfileError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.new", std::process::id()));
+        std::fs::write(&beside, self.to_json()).map_err(failed)?;
+        std::fs::rename(&beside, path).map_err(failed)
+    }
+
+    fn check(&self) -> Result<(), ProfileError> {
+        let stages = self
+            .stages
+            .iter()
+            .map(|s| (s.samples, s.p50_ns, s.p99_ns, s.max_ns));
+        let prepare = self
+            .prepare
+            .iter()
+            .map(|p| (p.samples, p.p50_ns, p.p99_ns, p.max_ns));
+        for (entry, (samples, p50_ns, p99_ns, max_ns)) in stages.chain(prepare).enumerate() {
+            if samples == 0 || p50_ns == 0 || p50_ns > p99_ns || p99_ns > max_ns {
+                return Err(ProfileError::Impossible {
+                    entry,
+                    samples,
+                    p50_ns,
+                    p99_ns,
+                    max_ns,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(stage: u8, batch: u8, units: u8, p50_ns: u64) -> StageProfile {
+        let (p99_ns, max_ns) = (p50_ns + 10, p50_ns + 20);
+        StageProfile {
+            stage,
+            batch,
+            units,
+            samples: 100,
+            p50_ns,
+            p99_ns,
+            max_ns,
+        }
+    }
+
+    fn profile() -> Profile {
+        let word = |word: &str| word.to_owned();
+        Profile {
+            key: ProfileKey {
+                board: word("host"),
+                machine: word("model avx2"),
+                package: word("00"),
+                power_mode: word("default"),
+            },
+            stages: vec![
+                entry(0, 4, 1, 400),
+                entry(0, 1, 1, 100),
+                entry(0, 1, 2, 60),
+                entry(0, 4, 2, 220),
+            ],
+            prepare: vec![],
+            preemption_ns_max: 50,
+        }
+    }
+
+    #[test]
+    fn a_lookup_rounds_to_the_slower_neighbour() {
+        let profile = profile();
+        let p50 = |stage, batch, units| profile.stage(stage, batch, units).map(|e| e.p50_ns);
+        assert_eq!(p50(0, 1, 2), Some(60));
+        assert_eq!(p50(0, 2, 1), Some(400));
+        assert_eq!(p50(0, 3, 7), Some(220));
+        assert_eq!(p50(0, 5, 1), None, "a larger batch than measured");
+        assert_eq!(p50(0, 1, 0), None, "fewer units than measured");
+        assert_eq!(p50(1, 1, 1), None, "another stage");
+    }
+
+    #[test]
+    fn json_gives_the_profile_back() {
+        assert_eq!(Profile::from_json(&profile().to_json()).unwrap(), profile());
+    }
+
+    #[test]
+    fn another_version_is_called_that() {
+        let json = profile()
+            .to_json()
+            .replace("\"version\": 1", "\"version\": 9");
+        assert!(matches!(
+            Profile::from_json(&json),
+            Err(ProfileError::Version { found: 9 })
+        ));
+    }
+
+    #[test]
+    fn impossible_figures_and_unknown_fields_are_refused() {
+        let json = profile().to_json();
+        let swapped = json.replace("\"max_ns\": 120", "\"max_ns\": 1");
+        assert!(matches!(
+            Profile::from_json(&swapped),
+            Err(ProfileError::Impossible { entry: 1, .. })
+        ));
+        let unknown = json.replace("preemption_ns_max", "preemption_max");
+        assert!(matches!(
+            Profile::from_json(&unknown),
+            Err(ProfileError::Json(_))
+        ));
+    }
 }
