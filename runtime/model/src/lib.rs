@@ -7,6 +7,7 @@ pub mod memory;
 mod network;
 mod package;
 mod profile;
+pub mod reference;
 mod shape;
 mod validate;
 

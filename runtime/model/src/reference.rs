@@ -1,0 +1,264 @@
+//! The reference interpreter: what a network means, in plain loops. It is the oracle that the
+//! compiler and the devices are tested against; it shares no code with any device and is no way
+//! to run anything in earnest.
+//!
+//! Tensors are planar (channel, row, column), sums are made in f64.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Activation, Extent, Network, Operator, OperatorKind, Padding, PoolKind, Stage, Tensor,
+    TensorId, WeightRange,
+};
+
+/// One image's tensors while a network runs: at first the input, between stages what is carried.
+pub type Values = BTreeMap<TensorId, Vec<f32>>;
+
+/// Runs all stages for one image and returns each exit's logits.
+///
+/// # Panics
+/// When the network is not valid or `image` (planar, normalised) has another size than its input.
+#[must_use]
+pub fn run(network: &Network, image: &[f32]) -> Vec<Vec<f32>> {
+    let input = network.input_tensor();
+    assert_eq!(
+        image.len() as u64,
+        network.tensors[input.index()].elements(),
+        "the image's size"
+    );
+    let mut values = Values::from([(input, image.to_vec())]);
+    network
+        .stages
+        .iter()
+        .map(|stage| run_stage(network, stage, &mut values))
+        .collect()
+}
+
+/// Runs one stage for one image: reads its inputs from `values`, leaves its outputs there and
+/// nothing else of its own, and returns the logits.
+///
+/// # Panics
+/// When the network is not valid or an input is missing.
+#[must_use]
+pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Vec<f32> {
+    let mut local: Values = stage
+        .inputs
+        .iter()
+        .map(|id| (*id, values[id].clone()))
+        .collect();
+    for operator in &stage.operators {
+        let result = run_operator(network, operator, &local);
+        local.insert(operator.output, result);
+    }
+    for output in &stage.outputs {
+        values.insert(*output, local[output].clone());
+    }
+    local
+        .remove(&stage.logits)
+        .expect("a valid stage writes its logits")
+}
+
+/// The softmax of `logits`: the class with the largest probability (the first of equals) and
+/// that probability.
+///
+/// # Panics
+/// Without logits.
+#[must_use]
+pub fn classify(logits: &[f32]) -> (usize, f32) {
+    let best = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
+    let largest = f64::from(logits[best]);
+    let sum: f64 = logits
+        .iter()
+        .map(|&logit| (f64::from(logit) - largest).exp())
+        .sum();
+    (best, (1.0 / sum) as f32)
+}
+
+/// A planar tensor to read from.
+#[derive(Clone, Copy)]
+struct Planar<'a> {
+    shape: Tensor,
+    data: &'a [f32],
+}
+
+impl Planar<'_> {
+    /// The value at a place that may lie in the padding.
+    fn at(&self, channel: usize, row: i64, column: i64) -> Option<f32> {
+        let (height, width) = (self.shape.height as usize, self.shape.width as usize);
+        let row = usize::try_from(row).ok().filter(|&row| row < height)?;
+        let column = usize::try_from(column)
+            .ok()
+            .filter(|&column| column < width)?;
+        Some(self.data[(channel * height + row) * width + column])
+    }
+}
+
+/// The windows of a convolution or a pool.
+#[derive(Clone, Copy)]
+struct Window {
+    kernel: Extent,
+    stride: Extent,
+    padding: Padding,
+}
+
+impl Window {
+    /// Calls `visit` with each kernel position (numbered row by row) and its input pixel.
+    fn visit(self, row: usize, column: usize, mut visit: impl FnMut(usize, i64, i64)) {
+        let first_row = row as i64 * i64::from(self.stride.height) - i64::from(self.padding.top);
+        let first_column =
+            column as i64 * i64::from(self.stride.width) - i64::from(self.padding.left);
+        for y in 0..self.kernel.height {
+            for x in 0..self.kernel.width {
+                let position = (y * self.kernel.width + x) as usize;
+                visit(
+                    position,
+                    first_row + i64::from(y),
+                    first_column + i64::from(x),
+                );
+            }
+        }
+    }
+}
+
+fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<f32> {
+    let planar = |id: TensorId| Planar {
+        shape: network.tensors[id.index()],
+        data: &values[&id],
+    };
+    let weights =
+        |range: WeightRange| &network.weights[range.start as usize..][..range.len as usize];
+    let input = planar(operator.input);
+    let output = network.tensors[operator.output.index()];
+    match operator.kind {
+        OperatorKind::Conv2d {
+            weights: kernels,
+            bias,
+            kernel,
+            stride,
+            padding,
+            groups,
+            residual,
+            activation,
+        } => {
+            let window = Window {
+                kernel,
+                stride,
+                padding,
+            };
+            let residual = residual.map(|id| planar(id).data);
+            let sums = convolve(
+                input,
+                output,
+                weights(kernels),
+                weights(bias),
+                groups,
+                window,
+            );
+            let sums = sums.into_iter().enumerate();
+            sums.map(|(at, sum)| activate(sum + residual.map_or(0.0, |r| r[at]), activation))
+                .collect()
+        }
+        OperatorKind::Pool {
+            kind,
+            kernel,
+            stride,
+            padding,
+        } => pool(
+            input,
+            output,
+            kind,
+            Window {
+                kernel,
+                stride,
+                padding,
+            },
+        ),
+        OperatorKind::GlobalAveragePool => {
+            let pixels = (input.shape.height * input.shape.width) as usize;
+            let planes = input.data.chunks_exact(pixels);
+            planes
+                .map(|plane| (sum(plane) / pixels as f64) as f32)
+                .collect()
+        }
+        OperatorKind::Linear {
+            weights: matrix,
+            bias,
+            activation,
+        } => {
+            let rows = weights(matrix)
+                .chunks_exact(input.data.len())
+                .zip(weights(bias));
+            rows.map(|(row, &bias)| {
+                let products = row.iter().zip(input.data);
+                let sum: f64 = products.map(|(&w, &x)| f64::from(w) * f64::from(x)).sum();
+                activate((sum + f64::from(bias)) as f32, activation)
+            })
+            .collect()
+        }
+        OperatorKind::Add { other, activation } => {
+            let pairs = input.data.iter().zip(planar(other).data);
+            pairs.map(|(a, b)| activate(a + b, activation)).collect()
+        }
+    }
+}
+
+fn convolve(
+    input: Planar,
+    output: Tensor,
+    kernels: &[f32],
+    bias: &[f32],
+    groups: u32,
+    window: Window,
+) -> Vec<f32> {
+    let inputs = (input.shape.channels / groups) as usize;
+    let outputs = (output.channels / groups) as usize;
+    let area = (window.kernel.height * window.kernel.width) as usize;
+    let mut result = Vec::with_capacity(output.elements() as usize);
+    for channel in 0..output.channels as usize {
+        let kernel = &kernels[channel * inputs * area..][..inputs * area];
+        let first = channel / outputs * inputs;
+        for row in 0..output.height as usize {
+            for column in 0..output.width as usize {
+                let mut sum = f64::from(bias[channel]);
+                window.visit(row, column, |position, y, x| {
+                    for inside in 0..inputs {
+                        let value = input.at(first + inside, y, x).unwrap_or(0.0);
+                        sum += f64::from(kernel[inside * area + position]) * f64::from(value);
+                    }
+                });
+                result.push(sum as f32);
+            }
+        }
+    }
+    result
+}
+
+fn pool(input: Planar, output: Tensor, kind: PoolKind, window: Window) -> Vec<f32> {
+    let mut result = Vec::with_capacity(output.elements() as usize);
+    let mut seen = Vec::new();
+    for channel in 0..output.channels as usize {
+        for row in 0..output.height as usize {
+            for column in 0..output.width as usize {
+                seen.clear();
+                window.visit(row, column, |_, y, x| seen.extend(input.at(channel, y, x)));
+                result.push(match kind {
+                    PoolKind::Max => seen.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+                    PoolKind::Average => (sum(&seen) / seen.len() as f64) as f32,
+                });
+            }
+        }
+    }
+    result
+}
+
+fn sum(values: &[f32]) -> f64 {
+    values.iter().copied().map(f64::from).sum()
+}
+
+fn activate(value: f32, activation: Activation) -> f32 {
+    match activation {
+        Activation::None => value,
+        Activation::Relu => value.max(0.0),
+        Activation::Clip { low, high } => value.clamp(low, high),
+    }
+}
