@@ -1,6 +1,6 @@
 //! The contract between the scheduler's world and whatever runs stages.
 
-use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId, StageId};
+use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId, RequestId, StageId};
 use thiserror::Error;
 
 /// Runs stages for batches of requests on partitions.
@@ -77,7 +77,26 @@ pub enum Refusal {
         /// How many there are.
         buffers: u16,
     },
-    /// An earlier action left the partition unusable (a worker panicked).
-    #[error("partition {} is out of service after a fault in a worker", .0.0)]
-    OutOfService(PartitionId),
+}
+
+impl Refusal {
+    /// The rules on members, which hold for every device.
+    pub(crate) fn of_members(infer: &Infer, request_buffers: u16) -> Option<Self> {
+        let (members, batch) = (infer.members.len(), infer.batch);
+        if members == 0 || members > usize::from(batch) {
+            return Some(Self::Members {
+                members: members as u8,
+                batch,
+            });
+        }
+        let beyond = |request: &&RequestId| request.buffer >= request_buffers;
+        infer
+            .members
+            .iter()
+            .find(beyond)
+            .map(|request| Self::UnknownBuffer {
+                buffer: request.buffer,
+                buffers: request_buffers,
+            })
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use punctual_core::ModelId;
 use thiserror::Error;
 
-use crate::memory::{Claim, ClaimedRegions};
+use crate::shared::{Claim, ClaimedRegions};
 
 /// Where a model's input lies: planar `f32`, plane after plane, with zeros around each plane as
 /// wide as the first convolution wants them.
@@ -45,8 +45,8 @@ pub struct InputBuffers {
     shared: Arc<Shared>,
 }
 
-pub(crate) struct Shared {
-    pub(crate) regions: ClaimedRegions,
+struct Shared {
+    regions: Arc<ClaimedRegions>,
     /// The model whose layout a buffer's zeros are in, plus one; 0 before the first use.
     owner: Box<[AtomicU32]>,
     layouts: Box<[InputLayout]>,
@@ -83,15 +83,15 @@ impl InputBuffers {
         );
         Self {
             shared: Arc::new(Shared {
-                regions: ClaimedRegions::new(count, floats),
+                regions: Arc::new(ClaimedRegions::new(count, floats)),
                 owner: (0..count).map(|_| AtomicU32::new(0)).collect(),
                 layouts,
             }),
         }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn regions(&self) -> &Arc<ClaimedRegions> {
+        &self.shared.regions
     }
 
     /// Where `model`'s input lies; none if there is no such model.
@@ -194,7 +194,7 @@ mod tests {
             .claim(1, ModelId(0))
             .expect("free")
             .write_planar(&ones);
-        let mut claim = buffers.shared().regions.claim(1).expect("released");
+        let mut claim = buffers.regions().claim(1).expect("released");
         let floats = claim.floats();
         assert_eq!(floats.iter().filter(|&&x| x == 1.0).count(), 12);
         assert_eq!(floats[5..7], [1.0, 1.0]);

@@ -1,0 +1,95 @@
+//! A stage as the CPU device runs it: kernels with their tensors' places, in order.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_core::Nanos;
+use punctual_kernels::{Add, BlockedLayout, Conv2d, GlobalAveragePool, Image, Linear, Part, Pool};
+
+use crate::request_buffers::InputLayout;
+use crate::shared::{Operands, Span};
+
+/// A network, lowered. Shared by all partitions.
+pub(crate) struct LoadedModel {
+    pub(crate) stages: Vec<Executable>,
+    pub(crate) input: InputLayout,
+    /// Floats of a request buffer that this network uses.
+    pub(crate) request_floats: usize,
+}
+
+/// One stage.
+pub(crate) struct Executable {
+    pub(crate) steps: Vec<Step>,
+    /// The class scores, in the workspace.
+    pub(crate) logits: Span,
+    /// Floats of a member's share of the workspace.
+    pub(crate) workspace_floats: usize,
+}
+
+/// One operator.
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) kernel: Kernel,
+    pub(crate) operands: Operands,
+    pub(crate) output: BlockedLayout,
+    /// Multiply-accumulates for one image.
+    pub(crate) macs: u64,
+    pub(crate) time: StepTime,
+}
+
+impl Step {
+    /// Runs one core's part for all members.
+    pub(crate) fn run(&self, part: Part, images: &mut [Image<'_>]) {
+        match &self.kernel {
+            Kernel::Conv2d(kernel) => kernel.run(part, images),
+            Kernel::Pool(kernel) => kernel.run(part, images),
+            Kernel::GlobalAveragePool(kernel) => kernel.run(part, images),
+            Kernel::Linear(kernel) => kernel.run(part, images),
+            Kernel::Add(kernel) => kernel.run(part, images),
+            #[cfg(test)]
+            Kernel::Test(kernel) => kernel(part, images),
+        }
+    }
+}
+
+/// The kernels, weights packed.
+// Nearly all are convolutions: a box would only add a step to each.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Kernel {
+    Conv2d(Conv2d),
+    Pool(Pool),
+    GlobalAveragePool(GlobalAveragePool),
+    Linear(Linear),
+    Add(Add),
+    /// What a test wants to happen.
+    #[cfg(test)]
+    Test(fn(Part, &mut [Image<'_>])),
+}
+
+/// How long a step took, as its leader saw it. Statistics only: partitions that run the same model
+/// at once write to it without order.
+#[derive(Default)]
+pub(crate) struct StepTime {
+    last_ns: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl StepTime {
+    // Relaxed throughout: single words, nothing hangs on their order.
+    pub(crate) fn record(&self, took: Nanos) {
+        self.last_ns.store(took.as_nanos(), Ordering::Relaxed);
+        self.longest_ns
+            .fetch_max(took.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn last(&self) -> Nanos {
+        Nanos::new(self.last_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn longest(&self) -> Nanos {
+        Nanos::new(self.longest_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn reset(&self) {
+        self.longest_ns.store(0, Ordering::Relaxed);
+    }
+}

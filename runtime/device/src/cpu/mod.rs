@@ -1,0 +1,304 @@
+//! The CPU device: partitions are disjoint sets of cores, one pinned worker a core.
+//!
+//! A partition's leader takes the actions; its mates join it operator by operator, each computing
+//! its own part of the output. There is no pool: outside of an action all of them sleep. Nothing is
+//! allocated, and no page touched for the first time, after [`CpuDevice::start`].
+
+mod evaluate;
+pub(crate) mod executable;
+mod lower;
+mod partition;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_core::{ActionId, Event, Infer, ModelId, Nanos, PartitionId, StageId};
+use punctual_kernels::Isa;
+use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
+use punctual_platform::{Doorbell, Missing};
+use thiserror::Error;
+
+use crate::device::{Device, Refusal};
+use crate::request_buffers::InputBuffers;
+use crate::shared::team;
+use crate::spec::{DeviceSpec, SpecError};
+pub use evaluate::Evaluator;
+use executable::LoadedModel;
+pub use lower::LowerError;
+use partition::Partition;
+use worker::Worker;
+
+/// Runs stages on the machine's cores.
+pub struct CpuDevice {
+    isa: Isa,
+    models: Arc<[LoadedModel]>,
+    /// Batch sizes of each model.
+    batches: Vec<Vec<u8>>,
+    inputs: InputBuffers,
+    request_buffers: u16,
+    partitions: Vec<Partition>,
+    /// Where the next poll looks first, so that no partition can keep another from being heard.
+    polled: usize,
+    workers: Vec<RealtimeThread<()>>,
+    missing: Vec<Missing>,
+    workspace_bytes: Vec<usize>,
+    request_bytes: usize,
+}
+
+/// Why the CPU device cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// What it was to be started with is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// An operator has no kernel.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// A worker could not be started.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// The processor lacks the instruction set that was asked for.
+    #[error("this processor has no {0}: leave the choice to the device")]
+    IsaUnavailable(Isa),
+}
+
+/// One operator of a stage, and how long it took when it last ran and at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorTime {
+    /// The operator's name.
+    pub name: String,
+    /// Multiply-accumulates for one image.
+    pub macs: u64,
+    /// As its leader saw it the last time, until all cores had finished.
+    pub last: Nanos,
+    /// The longest since [`CpuDevice::reset_operator_times`].
+    pub longest: Nanos,
+}
+
+impl CpuDevice {
+    /// Loads the models, takes all memory and starts the workers. `report` is rung after each
+    /// event.
+    ///
+    /// # Errors
+    /// [`StartError`]; a privilege that is missing is none ([`missing`](Self::missing)).
+    pub fn start(spec: &DeviceSpec<'_>, report: Arc<Doorbell>) -> Result<Self, StartError> {
+        Self::start_on(Isa::detect(), spec, report)
+    }
+
+    /// As [`start`](Self::start), with kernels for an instruction set that is not the best one.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and [`StartError::IsaUnavailable`].
+    pub fn start_on(
+        isa: Isa,
+        spec: &DeviceSpec<'_>,
+        report: Arc<Doorbell>,
+    ) -> Result<Self, StartError> {
+        spec.validate()?;
+        if !isa.is_available() {
+            return Err(StartError::IsaUnavailable(isa));
+        }
+        let models = spec
+            .models
+            .iter()
+            .map(|model| lower::lower(isa, model.network))
+            .collect::<Result<Vec<_>, _>>()?;
+        Self::start_loaded(isa, models.into(), spec, report)
+    }
+
+    fn start_loaded(
+        isa: Isa,
+        models: Arc<[LoadedModel]>,
+        spec: &DeviceSpec<'_>,
+        report: Arc<Doorbell>,
+    ) -> Result<Self, StartError> {
+        let request_floats = models.iter().map(|model| model.request_floats).max();
+        let request_floats = request_floats.unwrap_or(0);
+        let layouts = models.iter().map(|model| model.input).collect();
+        let inputs = InputBuffers::new(spec.request_buffers, request_floats, layouts);
+        let largest = |batches: &[u8]| batches.iter().copied().max().unwrap_or(1);
+        let batch_max = spec.models.iter().map(|model| largest(model.batches)).max();
+        let mut device = Self {
+            isa,
+            models,
+            batches: spec.models.iter().map(|m| m.batches.to_vec()).collect(),
+            request_bytes: usize::from(spec.request_buffers) * request_floats * size_of::<f32>(),
+            inputs,
+            request_buffers: spec.request_buffers,
+            partitions: Vec::new(),
+            polled: 0,
+            workers: Vec::new(),
+            missing: Vec::new(),
+            workspace_bytes: Vec::new(),
+        };
+        for partition in spec.partitions {
+            let batch_max = usize::from(batch_max.unwrap_or(1));
+            let (leader, mates) = team::team(
+                partition.cores.len(),
+                &device.models,
+                device.inputs.regions(),
+                batch_max,
+            );
+            device.workspace_bytes.push(leader.workspace_bytes());
+            let (end, post) = partition::partition();
+            device.partitions.push(end);
+            let worker = Worker {
+                post,
+                leader,
+                requests: device.inputs.regions().clone(),
+                report: report.clone(),
+            };
+            let thread = |unit: usize| {
+                let name = format!("{}/{unit}", partition.name);
+                ThreadSpec::new(name, Some(partition.cores[unit]), partition.priority)
+            };
+            device.hire(thread(0), move || worker.serve())?;
+            for (unit, mate) in (1..).zip(mates) {
+                device.hire(thread(unit), move || mate.serve())?;
+            }
+        }
+        device.missing.sort_unstable();
+        device.missing.dedup();
+        Ok(device)
+    }
+
+    fn hire(
+        &mut self,
+        spec: ThreadSpec,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), ThreadError> {
+        let thread = spawn_realtime(spec, body)?;
+        self.missing.extend_from_slice(thread.missing());
+        self.workers.push(thread);
+        Ok(())
+    }
+
+    /// The request buffers' input areas, for the intake threads.
+    #[must_use]
+    pub fn input_buffers(&self) -> InputBuffers {
+        self.inputs.clone()
+    }
+
+    /// What the machine did not grant the workers, without repetition.
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// The instruction set that the kernels are for.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// The kernel's ids of the worker threads, leaders and mates of partition after partition.
+    pub fn worker_tids(&self) -> impl Iterator<Item = i32> {
+        self.workers.iter().map(RealtimeThread::tid)
+    }
+
+    /// Bytes of all request buffers together.
+    #[must_use]
+    pub fn request_bytes(&self) -> usize {
+        self.request_bytes
+    }
+
+    /// Bytes of each partition's workspace.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> &[usize] {
+        &self.workspace_bytes
+    }
+
+    /// The operators of a stage with their times, in order; none if there is no such stage.
+    #[must_use]
+    pub fn operator_times(&self, model: ModelId, stage: StageId) -> Option<Vec<OperatorTime>> {
+        let stage = self.models.get(model.index())?.stages.get(stage.index())?;
+        let time = |step: &executable::Step| OperatorTime {
+            name: step.name.clone(),
+            macs: step.macs,
+            last: step.time.last(),
+            longest: step.time.longest(),
+        };
+        Some(stage.steps.iter().map(time).collect())
+    }
+
+    /// Forgets the longest times, e.g. those of a warm-up.
+    pub fn reset_operator_times(&self) {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        for step in stages.flat_map(|stage| &stage.steps) {
+            step.time.reset();
+        }
+    }
+
+    fn refusal(&self, infer: &Infer) -> Option<Refusal> {
+        let Some(partition) = self.partitions.get(infer.partition.index()) else {
+            return Some(Refusal::UnknownPartition(infer.partition));
+        };
+        let Some(model) = self.models.get(infer.model.index()) else {
+            return Some(Refusal::UnknownModel(infer.model));
+        };
+        if infer.stage.index() >= model.stages.len() {
+            return Some(Refusal::UnknownStage {
+                model: infer.model,
+                stage: infer.stage,
+            });
+        }
+        if !self.batches[infer.model.index()].contains(&infer.batch) {
+            return Some(Refusal::UnknownBatch {
+                model: infer.model,
+                batch: infer.batch,
+            });
+        }
+        if let Some(refusal) = Refusal::of_members(infer, self.request_buffers) {
+            return Some(refusal);
+        }
+        partition
+            .is_full()
+            .then_some(Refusal::Busy(infer.partition))
+    }
+}
+
+impl Device for CpuDevice {
+    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
+        if let Some(refusal) = self.refusal(infer) {
+            return Err(refusal);
+        }
+        self.partitions[infer.partition.index()].submit(infer);
+        Ok(())
+    }
+
+    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
+        if let Some(partition) = self.partitions.get(partition.index()) {
+            partition.preempt(action);
+        }
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        for offset in 1..=self.partitions.len() {
+            let index = (self.polled + offset) % self.partitions.len();
+            if let Some(event) = self.partitions[index].poll() {
+                self.polled = index;
+                return Some(event);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for CpuDevice {
+    /// Ends the workers after the actions that they run, and waits for them.
+    fn drop(&mut self) {
+        for partition in &self.partitions {
+            // Published to the leader by the ring; a leader that ends drops its team.
+            partition.link.ended.store(true, Ordering::Relaxed);
+            partition.link.bell.ring();
+        }
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has said so.
+            let _ = worker.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

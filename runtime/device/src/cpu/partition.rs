@@ -1,0 +1,110 @@
+//! The scheduler's end of a partition: what it holds, and the rings to its workers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use heapless::Deque;
+use punctual_core::{ActionId, Criticality, Event, Infer};
+use punctual_platform::Doorbell;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Actions that a partition holds at once: one that runs and one ready to follow. Each is held
+/// until its event has been polled, so rings of this size never overflow.
+pub(super) const HELD_MAX: usize = 2;
+
+/// Shared by both ends.
+pub(super) struct Link {
+    /// Rings for an action, a preemption or the end.
+    pub(super) bell: Doorbell,
+    /// Set to stop the action in that slot. Actions take the slots in turn.
+    pub(super) interrupted: [AtomicBool; HELD_MAX],
+    /// The device is being dropped.
+    pub(super) ended: AtomicBool,
+}
+
+/// The scheduler's end.
+pub(super) struct Partition {
+    pub(super) link: Arc<Link>,
+    orders: Producer<Infer>,
+    events: Consumer<Event>,
+    held: Deque<Held, HELD_MAX>,
+    /// The slot of the next action.
+    slot: usize,
+}
+
+struct Held {
+    action: ActionId,
+    slot: usize,
+    best_effort: bool,
+}
+
+/// The leader's end.
+pub(super) struct Post {
+    pub(super) link: Arc<Link>,
+    pub(super) orders: Consumer<Infer>,
+    pub(super) events: Producer<Event>,
+}
+
+pub(super) fn partition() -> (Partition, Post) {
+    let (order_in, order_out) = RingBuffer::new(HELD_MAX);
+    let (event_in, event_out) = RingBuffer::new(HELD_MAX);
+    let link = Arc::new(Link {
+        bell: Doorbell::new(),
+        interrupted: [const { AtomicBool::new(false) }; HELD_MAX],
+        ended: AtomicBool::new(false),
+    });
+    (
+        Partition {
+            link: link.clone(),
+            orders: order_in,
+            events: event_out,
+            held: Deque::new(),
+            slot: 0,
+        },
+        Post {
+            link,
+            orders: order_out,
+            events: event_in,
+        },
+    )
+}
+
+impl Partition {
+    pub(super) fn is_full(&self) -> bool {
+        self.held.is_full()
+    }
+
+    /// # Panics
+    /// If the partition is full.
+    pub(super) fn submit(&mut self, infer: &Infer) {
+        let held = Held {
+            action: infer.id,
+            slot: self.slot,
+            best_effort: infer.criticality == Criticality::BestEffort,
+        };
+        // Relaxed: the push below publishes it, and the slot's last action has been polled.
+        self.link.interrupted[self.slot].store(false, Ordering::Relaxed);
+        self.slot = (self.slot + 1) % HELD_MAX;
+        assert!(self.held.push_back(held).is_ok(), "a full partition");
+        let pushed = self.orders.push(infer.clone());
+        assert!(pushed.is_ok(), "the ring holds what the partition holds");
+        self.link.bell.ring();
+    }
+
+    pub(super) fn preempt(&self, action: ActionId) {
+        let held = self.held.iter().find(|held| held.action == action);
+        if let Some(held) = held
+            && held.best_effort
+        {
+            // Relaxed: a wish that the leader sees soon; nothing else hangs on it.
+            self.link.interrupted[held.slot].store(true, Ordering::Relaxed);
+            self.link.bell.ring();
+        }
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Event> {
+        let event = self.events.pop().ok()?;
+        self.held.pop_front();
+        Some(event)
+    }
+}

@@ -1,0 +1,132 @@
+//! The leader of a partition: takes actions, honours their windows, runs them, reports.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use heapless::Vec;
+use punctual_core::{
+    ActionId, Answer, BATCH_MAX, Confidence, Event, Finished, Infer, Instant, Nanos,
+};
+use punctual_kernels::softmax_top1;
+use punctual_platform::{Doorbell, clock};
+
+use super::partition::{HELD_MAX, Post};
+use crate::shared::ClaimedRegions;
+use crate::shared::team::{Leader, Outcome};
+
+/// Everything the leader's thread owns.
+pub(super) struct Worker {
+    pub(super) post: Post,
+    pub(super) leader: Leader,
+    pub(super) requests: Arc<ClaimedRegions>,
+    /// The scheduler's bell: rung after each event.
+    pub(super) report: Arc<Doorbell>,
+}
+
+impl Worker {
+    /// Runs actions until the device is dropped.
+    pub(super) fn serve(mut self) {
+        let mut slot = 0;
+        loop {
+            // Read before looking: a ring in between ends the wait.
+            let seen = self.post.link.bell.count();
+            match self.post.orders.pop() {
+                Ok(infer) => {
+                    let event = self.carry_out(&infer, slot);
+                    slot = (slot + 1) % HELD_MAX;
+                    let pushed = self.post.events.push(event);
+                    assert!(pushed.is_ok(), "the ring holds what the partition holds");
+                    self.report.ring();
+                }
+                // Relaxed: published by the ring that follows it.
+                Err(_) if self.post.link.ended.load(Ordering::Relaxed) => return,
+                Err(_) => {
+                    self.post.link.bell.wait(seen, None);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, infer: &Infer, slot: usize) -> Event {
+        let action = infer.id;
+        if let Some(event) = self.wait_for_window(infer, slot) {
+            return event;
+        }
+        // Kernels' panics are caught closer to them; this one keeps the partition alive whatever
+        // else is wrong, so that the scheduler always hears of each action.
+        catch_unwind(AssertUnwindSafe(|| self.run(infer, slot))).unwrap_or(Event::Failed { action })
+    }
+
+    /// Waits for `earliest`; an event if the action cannot start.
+    fn wait_for_window(&self, infer: &Infer, slot: usize) -> Option<Event> {
+        let action = infer.id;
+        let link = &self.post.link;
+        loop {
+            let seen = link.bell.count();
+            if link.interrupted[slot].load(Ordering::Relaxed) {
+                return Some(Event::Preempted { action });
+            }
+            let now = now();
+            if now > infer.window.latest || link.ended.load(Ordering::Relaxed) {
+                return Some(Event::NotRun { action });
+            }
+            if now >= infer.window.earliest {
+                return None;
+            }
+            link.bell.wait(seen, Some(infer.window.earliest.as_nanos()));
+        }
+    }
+
+    fn run(&mut self, infer: &Infer, slot: usize) -> Event {
+        let action = infer.id;
+        let started = now();
+        let mut claims: Vec<_, BATCH_MAX> = Vec::new();
+        for request in &infer.members {
+            // A member that is still written to, or named twice: the protocol is broken.
+            let Some(claim) = self.requests.claim(usize::from(request.buffer)) else {
+                return Event::Failed { action };
+            };
+            assert!(claims.push(claim).is_ok(), "members fit a batch");
+        }
+        let interrupted = &self.post.link.interrupted[slot];
+        let outcome = self
+            .leader
+            .run(infer.model, infer.stage, &mut claims, interrupted);
+        match outcome {
+            Outcome::Interrupted => Event::Preempted { action },
+            Outcome::Fault => Event::Failed { action },
+            Outcome::Done => {
+                let mut members = Vec::new();
+                for (member, claim) in claims.iter_mut().enumerate() {
+                    let logits = self.leader.logits(infer.model, infer.stage, member, claim);
+                    let pushed = members.push(answer(logits));
+                    assert!(pushed.is_ok(), "answers fit a batch");
+                }
+                finished(action, started, members)
+            }
+        }
+    }
+}
+
+fn answer(logits: &[f32]) -> Answer {
+    let top = softmax_top1(logits);
+    Answer {
+        class: top.class,
+        confidence: Confidence::from_probability(top.confidence),
+    }
+}
+
+fn finished(action: ActionId, started: Instant, members: Vec<Answer, BATCH_MAX>) -> Event {
+    let measured: Nanos = now().since(started);
+    Event::Finished(Finished {
+        action,
+        started,
+        measured,
+        members,
+    })
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}

@@ -1,0 +1,95 @@
+//! Regions that one holder at a time may use.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::region::Region;
+
+/// Regions of one length, each usable by one holder at a time.
+pub(crate) struct ClaimedRegions {
+    regions: Box<[Region]>,
+    claimed: Box<[AtomicBool]>,
+}
+
+impl ClaimedRegions {
+    pub(crate) fn new(count: usize, floats: usize) -> Self {
+        Self {
+            regions: (0..count).map(|_| Region::zeroed(floats)).collect(),
+            claimed: (0..count).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// A region whose claim somebody lends.
+    pub(super) fn region(&self, index: usize) -> &Region {
+        &self.regions[index]
+    }
+
+    /// The region `index`, until the claim is dropped; none if somebody holds it.
+    ///
+    /// # Panics
+    /// If there is no such region.
+    pub(crate) fn claim(&self, index: usize) -> Option<Claim<'_>> {
+        // Acquire: pairs with the release in `Claim::drop` (label CLAIM), so that this holder
+        // sees everything the last one wrote.
+        self.claimed[index]
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Claim {
+                regions: self,
+                index,
+                flag: &self.claimed[index],
+            })
+    }
+}
+
+/// The right to use one region of [`ClaimedRegions`].
+pub(crate) struct Claim<'a> {
+    regions: &'a ClaimedRegions,
+    index: usize,
+    flag: &'a AtomicBool,
+}
+
+impl Claim<'_> {
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Whether it is one of these regions' claims.
+    pub(super) fn is_of(&self, regions: &ClaimedRegions) -> bool {
+        std::ptr::eq(self.regions, regions)
+    }
+
+    /// All of the region.
+    pub(crate) fn floats(&mut self) -> &mut [f32] {
+        let region = &self.regions.regions[self.index];
+        // SAFETY: the claim is exclusive, and `&mut self` makes this the only view made from it;
+        // a team uses the region only while it borrows the claim.
+        unsafe { region.write(0..region.len()) }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire in `ClaimedRegions::claim` (label CLAIM).
+        self.flag.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_region_is_refused_until_its_claim_is_dropped() {
+        let regions = ClaimedRegions::new(2, 16);
+        let mut first = regions.claim(0).expect("free");
+        assert!(regions.claim(0).is_none());
+        assert!(regions.claim(1).is_some());
+        first.floats()[3] = 7.0;
+        drop(first);
+        assert_eq!(regions.claim(0).expect("free again").floats()[3], 7.0);
+    }
+}

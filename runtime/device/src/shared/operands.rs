@@ -1,0 +1,101 @@
+//! Where an operator's tensors lie.
+
+use std::ops::Range;
+
+/// Which of a member's memories a tensor lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// The member's share of the partition's workspace: gone when the stage ends.
+    Workspace,
+    /// The member's request buffer: stays between stages.
+    Request,
+}
+
+/// One tensor of one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) space: Space,
+    /// Floats from the start of the member's share or buffer.
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+impl Span {
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.start + self.len
+    }
+
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.space == other.space
+            && self.start < other.start + other.len
+            && other.start < self.start + self.len
+    }
+}
+
+/// The tensors of one operator; its output shares nothing with what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operands {
+    input: Span,
+    addend: Option<Span>,
+    output: Span,
+}
+
+impl Operands {
+    /// # Panics
+    /// If the output overlaps the input or the addend: the memory plan is wrong.
+    pub(crate) fn new(input: Span, addend: Option<Span>, output: Span) -> Self {
+        for read in [Some(input), addend].into_iter().flatten() {
+            assert!(
+                !output.overlaps(&read),
+                "the output at {output:?} overlaps the input at {read:?}"
+            );
+        }
+        Self {
+            input,
+            addend,
+            output,
+        }
+    }
+
+    pub(crate) fn input(&self) -> Span {
+        self.input
+    }
+
+    pub(crate) fn addend(&self) -> Option<Span> {
+        self.addend
+    }
+
+    pub(crate) fn output(&self) -> Span {
+        self.output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(space: Space, start: usize, len: usize) -> Span {
+        Span { space, start, len }
+    }
+
+    #[test]
+    fn an_output_may_touch_its_input_and_lie_in_another_memory() {
+        let output = span(Space::Workspace, 16, 16);
+        let _ = Operands::new(
+            span(Space::Workspace, 0, 16),
+            Some(span(Space::Request, 20, 4)),
+            output,
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "overlaps")]
+    fn an_output_on_its_addend_is_a_programmers_error() {
+        let output = span(Space::Request, 16, 16);
+        let _ = Operands::new(
+            span(Space::Workspace, 0, 64),
+            Some(span(Space::Request, 31, 4)),
+            output,
+        );
+    }
+}

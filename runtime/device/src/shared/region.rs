@@ -1,0 +1,96 @@
+//! Floats at a fixed address.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+
+/// Floats a cache line, and the alignment of every region: also the widest vector's.
+pub(crate) const LINE: usize = 16;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; LINE]);
+
+/// Zeroed floats at a fixed, 64-byte-aligned address.
+pub(crate) struct Region {
+    lines: Box<[UnsafeCell<Line>]>,
+}
+
+// SAFETY: a `Region` has no safe access to its content; both unsafe ones make the caller promise
+// that no two threads use one float at the same time unless all of them only read it.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// At least `floats` zeros, written once so that every page is there.
+    pub(crate) fn zeroed(floats: usize) -> Self {
+        let lines = floats.div_ceil(LINE);
+        // Written element by element: a zeroed allocation would be mapped on first use only.
+        let lines = (0..lines)
+            .map(|_| UnsafeCell::new(std::hint::black_box(Line([0.0; LINE]))))
+            .collect();
+        Self { lines }
+    }
+
+    /// Its length in floats.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len() * LINE
+    }
+
+    fn pointer(&self, range: &Range<usize>) -> *mut f32 {
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "range {range:?} is outside a region of {} floats",
+            self.len()
+        );
+        // The pointer comes from the whole slice, not from one cell, so that it may reach all.
+        let base = self.lines.as_ptr() as *mut f32;
+        // SAFETY: the assertion above keeps the result inside the same allocation, or one past
+        // its end for an empty range.
+        unsafe { base.add(range.start) }
+    }
+
+    /// A shared view.
+    ///
+    /// # Safety
+    /// Nobody writes to `range` while the slice lives.
+    pub(crate) unsafe fn read(&self, range: Range<usize>) -> &[f32] {
+        let pointer = self.pointer(&range);
+        // SAFETY: in bounds by `pointer`'s assertion, initialised by `zeroed`, and not written
+        // meanwhile by the caller's promise.
+        unsafe { std::slice::from_raw_parts(pointer, range.len()) }
+    }
+
+    /// An exclusive view.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes `range` while the slice lives.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn write(&self, range: Range<usize>) -> &mut [f32] {
+        let pointer = self.pointer(&range);
+        // SAFETY: in bounds by `pointer`'s assertion, initialised by `zeroed`, inside
+        // `UnsafeCell`s, and exclusive by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(pointer, range.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_zero_and_aligned_to_the_widest_vector() {
+        let region = Region::zeroed(33);
+        // SAFETY: nobody else has the region.
+        let floats = unsafe { region.read(0..48) };
+        assert_eq!(region.len(), 48);
+        assert!(floats.iter().all(|&x| x == 0.0));
+        assert_eq!(floats.as_ptr().align_offset(64), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a region of 16 floats")]
+    fn a_range_outside_is_a_programmers_error() {
+        let region = Region::zeroed(16);
+        // SAFETY: nobody else has the region.
+        let _ = unsafe { region.read(1..17) };
+    }
+}

@@ -1,0 +1,305 @@
+//! The workers of one partition, running a stage's operators together.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+
+use heapless::Vec;
+use punctual_core::{BATCH_MAX, Instant, ModelId, StageId};
+use punctual_kernels::{Image, Part};
+use punctual_platform::{Doorbell, clock};
+
+use super::barrier::{Barrier, wait_spinning};
+use super::{Claim, ClaimedRegions, LINE, Region, Space, Span};
+use crate::cpu::executable::{Executable, LoadedModel, Step};
+
+/// How running a stage ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All operators ran.
+    Done,
+    /// Told to stop between two operators.
+    Interrupted,
+    /// A kernel panicked: a programmer's error, reported once by the panic itself.
+    Fault,
+}
+
+/// The worker that takes the actions. There is one a team.
+pub(crate) struct Leader {
+    team: Arc<Team>,
+}
+
+/// A worker that follows its leader.
+pub(crate) struct Mate {
+    team: Arc<Team>,
+    seat: usize,
+    started: u32,
+}
+
+struct Team {
+    size: usize,
+    models: Arc<[LoadedModel]>,
+    requests: Arc<ClaimedRegions>,
+    workspace: Region,
+    job: Job,
+    /// Rings when a job is there, or the team ends.
+    start: Doorbell,
+    barrier: Barrier,
+    fault: AtomicBool,
+    ended: AtomicBool,
+}
+
+/// What to run. Written by the leader while the mates wait; the ring of `start` publishes it
+/// (release; the mates' wait acquires: label START), so each field may be relaxed.
+#[derive(Default)]
+struct Job {
+    model: AtomicU16,
+    stage: AtomicU8,
+    members: AtomicU8,
+    buffers: [AtomicU16; BATCH_MAX],
+}
+
+/// Floats of workspace that a stage needs for a batch.
+fn workspace_floats(stage: &Executable, batch: usize) -> usize {
+    member_stride(stage) * batch
+}
+
+/// Floats from one member's share to the next. One line more than needed: shares whose distance is
+/// a power of two would fight for the same cache sets.
+fn member_stride(stage: &Executable) -> usize {
+    stage.workspace_floats.next_multiple_of(LINE) + LINE
+}
+
+/// Makes the team of a partition: a leader and `size - 1` mates.
+///
+/// # Panics
+/// If a step's parts do not tile its output: two workers would write the same floats.
+pub(crate) fn team(
+    size: usize,
+    models: &Arc<[LoadedModel]>,
+    requests: &Arc<ClaimedRegions>,
+    batch_max: usize,
+) -> (Leader, std::vec::Vec<Mate>) {
+    let stages = || models.iter().flat_map(|model| &model.stages);
+    for step in stages().flat_map(|stage| &stage.steps) {
+        assert_parts_tile(step, size);
+    }
+    let workspace = stages().map(|stage| workspace_floats(stage, batch_max));
+    let team = Arc::new(Team {
+        size,
+        models: models.clone(),
+        requests: requests.clone(),
+        workspace: Region::zeroed(workspace.max().unwrap_or(0)),
+        job: Job::default(),
+        start: Doorbell::new(),
+        barrier: Barrier::new(size),
+        fault: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
+    });
+    let mate = |seat| Mate {
+        team: team.clone(),
+        seat,
+        started: team.start.count(),
+    };
+    let mates = (1..size).map(mate).collect();
+    (Leader { team }, mates)
+}
+
+fn assert_parts_tile(step: &Step, size: usize) {
+    let mut end = 0;
+    for index in 0..size {
+        let part = step.output.part(Part::new(index, size));
+        assert_eq!(part.start, end, "part {index} of `{}`", step.name);
+        end = part.end;
+    }
+    assert_eq!(end, step.operands.output().len, "parts of `{}`", step.name);
+}
+
+impl Leader {
+    /// Runs a stage for the members whose request buffers are claimed. `interrupted` is looked at
+    /// between operators.
+    ///
+    /// # Panics
+    /// If the stage does not exist or there are more members than the team was made for.
+    pub(crate) fn run(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        members: &mut [Claim<'_>],
+        interrupted: &AtomicBool,
+    ) -> Outcome {
+        let team = &*self.team;
+        let job = &team.job;
+        job.model.store(model.0, Ordering::Relaxed);
+        job.stage.store(stage.0, Ordering::Relaxed);
+        job.members.store(members.len() as u8, Ordering::Relaxed);
+        for (slot, claim) in job.buffers.iter().zip(members.iter()) {
+            assert!(claim.is_of(&team.requests), "a claim of other buffers");
+            slot.store(claim.index() as u16, Ordering::Relaxed);
+        }
+        team.fault.store(false, Ordering::Relaxed);
+        team.barrier.reset();
+        if team.size > 1 {
+            team.start.ring();
+        }
+        // SAFETY: the members' claims are exclusive and borrowed until the job ends, and the
+        // mates run this job only between the ring above and the job's last meeting, in which the
+        // leader takes part.
+        unsafe { team.run_job(0, Some(interrupted)) }
+    }
+
+    /// Bytes of the team's workspace.
+    pub(crate) fn workspace_bytes(&self) -> usize {
+        self.team.workspace.len() * size_of::<f32>()
+    }
+
+    /// The class scores of one of the members of the stage that was last [`Outcome::Done`].
+    ///
+    /// # Panics
+    /// If `claim` is not that member's.
+    pub(crate) fn logits<'a>(
+        &'a mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &'a mut Claim<'_>,
+    ) -> &'a [f32] {
+        let team = &*self.team;
+        let buffer = team.job.buffers[member].load(Ordering::Relaxed);
+        assert!(claim.is_of(&team.requests) && claim.index() == usize::from(buffer));
+        let stage = &team.models[model.index()].stages[stage.index()];
+        let (region, range) = team.place(stage, member, stage.logits);
+        // SAFETY: `&mut self` and one leader a team: no job runs, so nobody writes the workspace;
+        // and a request buffer is this claim's.
+        unsafe { region.read(range) }
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        // Published to the mates by the ring (label START).
+        self.team.ended.store(true, Ordering::Relaxed);
+        self.team.start.ring();
+    }
+}
+
+impl Mate {
+    /// Runs this seat's part of job after job, until the leader is dropped.
+    pub(crate) fn serve(mut self) {
+        loop {
+            self.started = wait_spinning(&self.team.start, self.started);
+            if self.team.ended.load(Ordering::Relaxed) {
+                return;
+            }
+            // SAFETY: the leader rang for a job, holds its claims until the job's last meeting,
+            // and writes the next job only after it.
+            unsafe { self.team.run_job(self.seat, None) };
+        }
+    }
+}
+
+impl Team {
+    /// One seat's share of the job.
+    ///
+    /// # Safety
+    /// Each seat of the team runs the job once, at the same time; the members' request buffers
+    /// are claimed for it, and nobody else uses the workspace, until all have returned.
+    unsafe fn run_job(&self, seat: usize, interrupted: Option<&AtomicBool>) -> Outcome {
+        let job = &self.job;
+        let model = &self.models[usize::from(job.model.load(Ordering::Relaxed))];
+        let stage = &model.stages[usize::from(job.stage.load(Ordering::Relaxed))];
+        let part = Part::new(seat, self.size);
+        let mut before = now();
+        let last = stage.steps.len() - 1;
+        for (index, step) in stage.steps.iter().enumerate() {
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                // SAFETY: this function's own promise, and the meeting below: all seats are in
+                // this same step.
+                let mut images = unsafe { self.images(stage, step, part) };
+                step.run(part, &mut images);
+            }));
+            if ran.is_err() {
+                // Relaxed: the meeting publishes it.
+                self.fault.store(true, Ordering::Relaxed);
+                self.barrier.wish_to_stop();
+            }
+            // Relaxed: a wish, seen now or at the next operator.
+            if interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed)) && index < last {
+                self.barrier.wish_to_stop();
+            }
+            let stop = self.barrier.meet();
+            if interrupted.is_some() {
+                let after = now();
+                step.time.record(after.since(before));
+                before = after;
+            }
+            if stop {
+                return if self.fault.load(Ordering::Relaxed) {
+                    Outcome::Fault
+                } else {
+                    Outcome::Interrupted
+                };
+            }
+        }
+        Outcome::Done
+    }
+
+    /// The members' tensors for one seat's part of one step.
+    ///
+    /// # Safety
+    /// As for [`run_job`](Self::run_job); and no seat is in another step.
+    unsafe fn images(
+        &self,
+        stage: &Executable,
+        step: &Step,
+        part: Part,
+    ) -> Vec<Image<'_>, BATCH_MAX> {
+        let written = step.output.part(part);
+        let members = usize::from(self.job.members.load(Ordering::Relaxed));
+        (0..members)
+            .map(|member| {
+                let (region, input) = self.place(stage, member, step.operands.input());
+                // SAFETY: an input shares nothing with the step's output (`Operands`), and in this
+                // step nothing else is written. Other members' tensors are in other buffers or
+                // shares.
+                let input = unsafe { region.read(input) };
+                let addend = step.operands.addend().map(|addend| {
+                    let (region, addend) = self.place(stage, member, addend);
+                    // SAFETY: as for the input.
+                    unsafe { region.read(addend) }
+                });
+                let (region, output) = self.place(stage, member, step.operands.output());
+                let output = output.start + written.start..output.start + written.end;
+                // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and
+                // nobody reads the output during the step.
+                let output = unsafe { region.write(output) };
+                Image {
+                    input,
+                    addend,
+                    output,
+                }
+            })
+            .collect()
+    }
+
+    fn place(&self, stage: &Executable, member: usize, span: Span) -> (&Region, Range<usize>) {
+        match span.space {
+            Space::Workspace => (&self.workspace, self.workspace_range(stage, member, span)),
+            Space::Request => {
+                let buffer = self.job.buffers[member].load(Ordering::Relaxed);
+                (self.requests.region(usize::from(buffer)), span.range())
+            }
+        }
+    }
+
+    fn workspace_range(&self, stage: &Executable, member: usize, span: Span) -> Range<usize> {
+        assert!(span.start + span.len <= stage.workspace_floats);
+        let share = member * member_stride(stage);
+        share + span.start..share + span.start + span.len
+    }
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}

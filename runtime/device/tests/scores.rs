@@ -1,0 +1,57 @@
+//! The CPU device's kernels and memory against the plain interpreter, on every instruction set of
+//! this machine.
+
+use punctual_device::Evaluator;
+use punctual_device::conformance::{interpret, networks};
+use punctual_kernels::Isa;
+use punctual_model::Network;
+
+/// Engines differ in the order of their sums; this is the bound on class scores that they must
+/// keep.
+const TOLERANCE: f32 = 1e-4;
+
+fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (class, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() <= TOLERANCE,
+            "{what}, class {class}: {found} instead of {expected}"
+        );
+    }
+}
+
+fn assert_network(network: &Network, images: usize) {
+    let images: Vec<Vec<f32>> = (0..images)
+        .map(|seed| networks::image(network, seed as u64))
+        .collect();
+    let expected: Vec<_> = images
+        .iter()
+        .map(|image| interpret(network, image))
+        .collect();
+    let batch: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
+    for isa in Isa::available() {
+        let mut evaluator = Evaluator::new(isa, network, batch.len()).expect("lowers");
+        // Twice: the second run finds the memory as the first one left it.
+        for _ in 0..2 {
+            let scores = evaluator.scores(&batch);
+            for (exit, scores) in scores.iter().enumerate() {
+                for (image, scores) in scores.iter().enumerate() {
+                    let what = format!("{} on {isa}, exit {exit}, image {image}", network.name);
+                    assert_close(scores, &expected[image][exit], &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_operator_scores_as_the_interpreter_does() {
+    for seed in 0..4 {
+        assert_network(&networks::every_operator(seed), 3);
+    }
+}
+
+#[test]
+fn a_residual_network_scores_as_the_interpreter_does_at_the_largest_batch() {
+    assert_network(&networks::residual(1), punctual_core::BATCH_MAX);
+}
