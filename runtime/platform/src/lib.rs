@@ -1,1 +1,34 @@
-//! Operating-system facilities: real-time threads, memory locks, shared memory, futex, clocks, the sealed allocator.
+//! What Punctual needs of Linux (5.10 and later), with the `unsafe` kept in here.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`clock`] | the one clock: `CLOCK_MONOTONIC` in nanoseconds |
+//! | [`doorbell`], [`futex`] | waking threads of this process; waiting on a word of shared memory |
+//! | [`thread`], [`affinity`] | pinned, prioritised threads, and what was missing to make them so |
+//! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
+//! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
+//! | [`poll`], [`signals`], [`service`] | epoll with a waker, SIGTERM and SIGINT, the service manager |
+//! | [`rt_log`] | logging from real-time threads |
+//! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
+//!
+//! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
+
+pub mod affinity;
+pub mod allocator;
+pub mod clock;
+pub mod doorbell;
+mod error;
+pub mod faults;
+pub mod futex;
+pub mod memory;
+pub mod poll;
+pub mod rt_log;
+pub mod service;
+pub mod shared_memory;
+pub mod signals;
+pub mod stall;
+pub mod thread;
+
+pub use allocator::SealedAllocator;
+pub use doorbell::Doorbell;
+pub use error::{Missing, OsError};

@@ -1,0 +1,162 @@
+//! An allocator that counts what must not happen after the ready signal.
+//!
+//! A binary installs it with one line:
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: punctual_platform::SealedAllocator = punctual_platform::SealedAllocator;
+//! ```
+//! Before [`seal`] it is the system's allocator. Afterwards it counts, apart for real-time
+//! threads (those of [`crate::thread::spawn_realtime`]) and others. With
+//! [`abort_on_realtime_allocation`], as in tests, the first allocation on a real-time thread ends
+//! the process with a message that names the thread.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+// Relaxed everywhere: these are counters and switches that order nothing else.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+static SEALED: AtomicBool = AtomicBool::new(false);
+static ABORTS: AtomicBool = AtomicBool::new(false);
+static REALTIME: AtomicU64 = AtomicU64::new(0);
+static REALTIME_FREES: AtomicU64 = AtomicU64::new(0);
+static ELSEWHERE: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    // No destructor and a constant start: reading it neither allocates nor registers anything.
+    static IS_REALTIME: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The allocator to install; see the [module](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SealedAllocator;
+
+/// Allocations since [`seal`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocationCounts {
+    /// Allocations and reallocations on real-time threads: a defect.
+    pub realtime: u64,
+    /// Blocks freed on real-time threads: a defect too, since it takes the allocator's locks.
+    pub realtime_frees: u64,
+    /// Allocations and reallocations on other threads.
+    pub elsewhere: u64,
+}
+
+/// Counts from now on.
+pub fn seal() {
+    SEALED.store(true, Relaxed);
+}
+
+/// Whether a binary has installed the [`SealedAllocator`]; without it the counts stay zero and
+/// mean nothing.
+#[must_use]
+pub fn is_installed() -> bool {
+    drop(std::hint::black_box(Box::new(0_u8)));
+    INSTALLED.load(Relaxed)
+}
+
+/// What was counted since [`seal`].
+#[must_use]
+pub fn counts() -> AllocationCounts {
+    AllocationCounts {
+        realtime: REALTIME.load(Relaxed),
+        realtime_frees: REALTIME_FREES.load(Relaxed),
+        elsewhere: ELSEWHERE.load(Relaxed),
+    }
+}
+
+/// Whether an allocation on a real-time thread after [`seal`] ends the process.
+pub fn abort_on_realtime_allocation(abort: bool) {
+    ABORTS.store(abort, Relaxed);
+}
+
+/// Marks the calling thread as real-time for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct RealtimeMark(());
+
+impl RealtimeMark {
+    pub(crate) fn set() -> Self {
+        IS_REALTIME.set(true);
+        Self(())
+    }
+}
+
+impl Drop for RealtimeMark {
+    fn drop(&mut self) {
+        IS_REALTIME.set(false);
+    }
+}
+
+fn is_realtime() -> bool {
+    IS_REALTIME.try_with(Cell::get).unwrap_or(false)
+}
+
+#[inline]
+fn count_allocation() {
+    if !INSTALLED.load(Relaxed) {
+        INSTALLED.store(true, Relaxed);
+    }
+    if SEALED.load(Relaxed) {
+        count_sealed_allocation();
+    }
+}
+
+#[cold]
+fn count_sealed_allocation() {
+    if !is_realtime() {
+        ELSEWHERE.fetch_add(1, Relaxed);
+        return;
+    }
+    REALTIME.fetch_add(1, Relaxed);
+    if ABORTS.load(Relaxed) {
+        abort();
+    }
+}
+
+/// Ends the process with a message, allocating nothing.
+fn abort() -> ! {
+    let mut name = [0_u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes with a terminating zero; write reads what it is
+    // given; abort does not return.
+    unsafe {
+        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
+        for text in [
+            b"punctual: real-time thread '".as_slice(),
+            name.split(|&b| b == 0).next().unwrap_or(b"?"),
+            b"' allocated memory after the allocator was sealed; run under a debugger and break on \
+              abort to see where\n",
+        ] {
+            libc::write(2, text.as_ptr().cast(), text.len());
+        }
+        libc::abort()
+    }
+}
+
+// SAFETY: every call is passed on to `System` unchanged; the counting around it does not allocate.
+unsafe impl GlobalAlloc for SealedAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_allocation();
+        // SAFETY: the caller's promises are System's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_allocation();
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count_allocation();
+        // SAFETY: as above.
+        unsafe { System.realloc(block, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if SEALED.load(Relaxed) && is_realtime() {
+            REALTIME_FREES.fetch_add(1, Relaxed);
+        }
+        // SAFETY: as above.
+        unsafe { System.dealloc(block, layout) }
+    }
+}

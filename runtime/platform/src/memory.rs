@@ -1,0 +1,267 @@
+//! Memory that is there before it is needed: locked, pre-faulted, never given back.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::error::{Missing, OsError, check};
+
+/// The size of a page. Larger ones (16 and 64 KiB on some aarch64 kernels) are multiples, so
+/// touching every 4 KiB touches every page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Locks everything that is mapped now, and everything mapped later.
+///
+/// # Errors
+/// [`Missing::MemoryLock`] when the process may not lock without a limit. Then nothing is locked:
+/// a lock of later mappings under a limit would turn harmless allocations into failures.
+pub fn lock_all() -> Result<(), Missing> {
+    if !may_lock_without_limit() {
+        return Err(Missing::MemoryLock);
+    }
+    // SAFETY: mlockall changes residency only.
+    let result = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Missing::MemoryLock)
+    }
+}
+
+fn may_lock_without_limit() -> bool {
+    /// The bit of CAP_IPC_LOCK, from linux/capability.h.
+    const CAP_IPC_LOCK: u32 = 14;
+    let privileged = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("CapEff:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> CAP_IPC_LOCK & 1 == 1)
+    });
+    privileged || raise_lock_limit()
+}
+
+/// Raises the soft limit to the hard one; true if that is no limit.
+fn raise_lock_limit() -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is valid for writes.
+    if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } != 0 {
+        return false;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is valid for reads.
+    let raised = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) } == 0;
+    raised && limit.rlim_max == libc::RLIM_INFINITY
+}
+
+/// Touches `bytes` of the calling thread's stack below the caller, so that using them later
+/// faults no page in. The caller makes sure that the stack is that large.
+pub fn prefault_stack(bytes: usize) {
+    #[inline(never)]
+    fn touch(pages: usize) -> u8 {
+        let mut page = [0_u8; PAGE_BYTES];
+        std::hint::black_box(&mut page);
+        let below = if pages > 1 { touch(pages - 1) } else { 0 };
+        // Used after the call, so that the recursion is not turned into a loop on one frame.
+        std::hint::black_box(&page)[0].wrapping_add(below)
+    }
+    if bytes > 0 {
+        std::hint::black_box(touch(bytes.div_ceil(PAGE_BYTES)));
+    }
+}
+
+/// Makes the heap keep what it has (glibc only: no trimming, no mappings of its own for large
+/// blocks), then grows it by `bytes`, touched, for allocations of ordinary threads after the
+/// ready signal.
+pub fn prefault_heap(bytes: usize) {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt only sets parameters; called before the threads that rely on them start.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+    }
+    let mut block = Vec::<u8>::with_capacity(bytes);
+    for at in (0..bytes).step_by(PAGE_BYTES) {
+        block.spare_capacity_mut()[at].write(0);
+    }
+    std::hint::black_box(&block);
+}
+
+/// Number types for which every bit pattern, in particular zero, is a value.
+pub trait Plain: Copy + Send + Sync + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! plain {
+    ($($t:ty),*) => { $(impl sealed::Sealed for $t {} impl Plain for $t {})* };
+}
+plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32);
+
+/// A fixed number of zeroed values in pages of their own, touched when made; never moves. The
+/// pages are locked if [`lock_all`] succeeded before or succeeds later.
+#[derive(Debug)]
+pub struct PageBuffer<T: Plain> {
+    start: NonNull<T>,
+    len: usize,
+    values: PhantomData<T>,
+}
+
+// SAFETY: the buffer owns its pages exclusively, and T is Send and Sync (`Plain` demands it).
+unsafe impl<T: Plain> Send for PageBuffer<T> {}
+// SAFETY: as above; shared access gives out `&[T]` only.
+unsafe impl<T: Plain> Sync for PageBuffer<T> {}
+
+impl<T: Plain> PageBuffer<T> {
+    /// `len` zeros, aligned to a page.
+    ///
+    /// # Errors
+    /// When the memory cannot be had (`ENOMEM`), also for a `len` beyond the address space.
+    pub fn zeroed(len: usize) -> Result<Self, OsError> {
+        let too_large = || OsError::from_code("mmap", libc::ENOMEM);
+        if len == 0 {
+            return Ok(Self {
+                start: NonNull::dangling(),
+                len,
+                values: PhantomData,
+            });
+        }
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(OsError::last("mmap"));
+        }
+        let mut buffer = Self {
+            start: NonNull::new(start.cast()).ok_or_else(too_large)?,
+            len,
+            values: PhantomData,
+        };
+        buffer.touch();
+        Ok(buffer)
+    }
+
+    /// Writes to every page: MAP_POPULATE is a best effort.
+    fn touch(&mut self) {
+        let step = PAGE_BYTES / size_of::<T>();
+        for at in (0..self.len).step_by(step) {
+            // SAFETY: `at` is in bounds; volatile, so that writing the zero that is there stays.
+            unsafe {
+                let value = self.start.as_ptr().add(at);
+                value.write_volatile(value.read_volatile());
+            }
+        }
+    }
+
+    /// How many values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The values.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        // SAFETY: `len` initialised values (zero is a T), owned by self.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// The values, to write.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        // SAFETY: as above, borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+
+    /// The first value, for owners that share disjoint parts between threads by their own rules.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut T {
+        self.start.as_ptr()
+    }
+}
+
+impl<T: Plain> Drop for PageBuffer<T> {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: exactly the mapping that `zeroed` made, unused from here on.
+            let result =
+                unsafe { libc::munmap(self.start.as_ptr().cast(), self.len * size_of::<T>()) };
+            debug_assert!(check("munmap", result).is_ok());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults;
+
+    #[test]
+    fn a_page_buffer_is_zeroed_aligned_and_writable() {
+        let mut buffer = PageBuffer::<f32>::zeroed(100_000).unwrap();
+        assert_eq!(buffer.as_ptr().addr() % PAGE_BYTES, 0);
+        assert!(buffer.as_slice().iter().all(|&x| x == 0.0));
+        buffer.as_mut_slice()[99_999] = 1.0;
+        assert_eq!(buffer.as_slice()[99_999], 1.0);
+        assert_eq!(buffer.len(), 100_000);
+    }
+
+    #[test]
+    fn a_page_buffer_faults_nothing_in_when_used() {
+        let mut buffer = PageBuffer::<u64>::zeroed(1 << 18).unwrap();
+        let before = faults::of_current_thread().unwrap();
+        buffer.as_mut_slice().fill(7);
+        let after = faults::of_current_thread().unwrap();
+        // 512 pages; a handful may come from elsewhere on this thread.
+        assert!((after - before).minor < 16, "{:?}", after - before);
+    }
+
+    #[test]
+    fn an_empty_page_buffer_is_an_empty_slice() {
+        assert!(PageBuffer::<u8>::zeroed(0).unwrap().as_slice().is_empty());
+    }
+
+    #[test]
+    fn a_page_buffer_beyond_the_address_space_is_an_error() {
+        assert!(PageBuffer::<u64>::zeroed(usize::MAX / 4).is_err());
+        assert!(PageBuffer::<u64>::zeroed(1 << 55).is_err());
+    }
+
+    #[test]
+    fn a_prefaulted_stack_is_used_without_faults() {
+        let minor = std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    #[inline(never)]
+                    fn use_stack() {
+                        std::hint::black_box(&mut [1_u8; 200 << 10]);
+                    }
+                    prefault_stack(256 << 10);
+                    let before = faults::of_current_thread().unwrap();
+                    use_stack();
+                    (faults::of_current_thread().unwrap() - before).minor
+                })
+                .join()
+                .unwrap()
+        });
+        assert!(minor < 8, "{minor} faults");
+    }
+}

@@ -1,0 +1,253 @@
+//! Waiting on many file descriptors at once (epoll), with a way for other threads to interrupt.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::clock;
+use crate::error::{OsError, check};
+
+/// What happened to one descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// The number that the descriptor was [added](Poller::add) with.
+    pub token: u64,
+    /// There is something to read.
+    pub readable: bool,
+    /// The other side is gone (or the descriptor is in error): nothing more will come after what
+    /// can still be read.
+    pub hung_up: bool,
+}
+
+/// A set of descriptors to wait on. One thread waits; the set may be changed from others.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+    waker: Waker,
+    events: Box<[libc::epoll_event]>,
+}
+
+/// Interrupts a [`Poller::wait`] from any thread. Cheap to clone; never blocks.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    event: Arc<OwnedFd>,
+}
+
+/// The token of the poller's own waker, which is never reported.
+const WAKER: u64 = u64::MAX;
+
+impl Poller {
+    /// An empty set that reports at most `capacity` descriptors at a time.
+    ///
+    /// # Errors
+    /// When out of file descriptors.
+    ///
+    /// # Panics
+    /// If `capacity` is zero.
+    pub fn new(capacity: usize) -> Result<Self, OsError> {
+        assert!(capacity > 0, "a poller that can report nothing");
+        // SAFETY: creates a descriptor that we then own.
+        let epoll = unsafe {
+            let raw = check("epoll_create1", libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
+            OwnedFd::from_raw_fd(raw)
+        };
+        // SAFETY: as above.
+        let event = unsafe {
+            let raw = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
+            OwnedFd::from_raw_fd(check("eventfd", raw)?)
+        };
+        let poller = Self {
+            epoll,
+            waker: Waker {
+                event: Arc::new(event),
+            },
+            // One more, so that the waker never takes a descriptor's place.
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; capacity + 1].into(),
+        };
+        poller.control(libc::EPOLL_CTL_ADD, poller.waker.event.as_fd(), WAKER)?;
+        Ok(poller)
+    }
+
+    /// Watches `descriptor` for input and hang-up, level-triggered, to be reported as `token`.
+    ///
+    /// # Errors
+    /// If it is in the set already, cannot be waited on, or the kernel is out of memory.
+    ///
+    /// # Panics
+    /// If `token` is `u64::MAX`.
+    pub fn add(&self, descriptor: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
+        assert_ne!(token, WAKER, "this token is the waker's");
+        self.control(libc::EPOLL_CTL_ADD, descriptor, token)
+    }
+
+    /// Watches `descriptor` no longer.
+    ///
+    /// # Errors
+    /// If it was not watched.
+    pub fn remove(&self, descriptor: BorrowedFd<'_>) -> Result<(), OsError> {
+        self.control(libc::EPOLL_CTL_DEL, descriptor, 0)
+    }
+
+    /// What interrupts [`wait`](Self::wait).
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Waits until a descriptor is ready, the waker was used, or `until_ns` (absolute; none: no
+    /// limit) has come. Reports what is ready; nothing if woken or timed out. Does not allocate.
+    pub fn wait(&mut self, until_ns: Option<u64>) -> impl Iterator<Item = Readiness> + '_ {
+        let timeout = milliseconds_until(until_ns);
+        // SAFETY: `events` is valid for writes of its own length.
+        let count = unsafe {
+            libc::epoll_wait(
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                self.events.len() as libc::c_int,
+                timeout,
+            )
+        };
+        // An error can only be EINTR here: the same as nothing ready.
+        let ready = &self.events[..usize::try_from(count).unwrap_or(0)];
+        if ready.iter().any(|event| event.u64 == WAKER) {
+            self.waker.reset();
+        }
+        ready.iter().filter_map(|event| {
+            let (token, bits) = (event.u64, event.events as libc::c_int);
+            (token != WAKER).then_some(Readiness {
+                token,
+                readable: bits & libc::EPOLLIN != 0,
+                hung_up: bits & (libc::EPOLLHUP | libc::EPOLLRDHUP | libc::EPOLLERR) != 0,
+            })
+        })
+    }
+
+    fn control(&self, operation: i32, fd: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+            u64: token,
+        };
+        // SAFETY: both descriptors are open; `event` is valid for reads.
+        check("epoll_ctl", unsafe {
+            libc::epoll_ctl(
+                self.epoll.as_raw_fd(),
+                operation,
+                fd.as_raw_fd(),
+                &raw mut event,
+            )
+        })
+        .map(drop)
+    }
+}
+
+impl Waker {
+    /// Makes the poller's current or next wait return.
+    pub fn wake(&self) {
+        let one = 1_u64;
+        // SAFETY: reads 8 bytes of `one`. A full counter (EAGAIN) wakes as well.
+        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    fn reset(&self) {
+        let mut count = 0_u64;
+        // SAFETY: writes 8 bytes to `count`.
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+/// Waits until `descriptor` has something to read or its other side is gone; false if `until_ns`
+/// (absolute; none: no limit) came first.
+#[must_use]
+pub fn wait_readable(descriptor: BorrowedFd<'_>, until_ns: Option<u64>) -> bool {
+    loop {
+        let mut poll = libc::pollfd {
+            fd: descriptor.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, milliseconds_until(until_ns)) };
+        if ready > 0 {
+            return true;
+        }
+        if until_ns.is_some_and(|until| clock::now_ns() >= until) {
+            return false;
+        }
+    }
+}
+
+/// Whether the other side of a socket has gone; looks only, reads nothing, never blocks.
+#[must_use]
+pub fn is_hung_up(descriptor: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
+    // SAFETY: one valid pollfd.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready > 0 && poll.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0
+}
+
+/// Rounded up, so that a wait does not end before its time. (`epoll_pwait2` with nanoseconds came
+/// with Linux 5.11; the floor is 5.10.)
+fn milliseconds_until(until_ns: Option<u64>) -> libc::c_int {
+    until_ns.map_or(-1, |until| {
+        let ms = until.saturating_sub(clock::now_ns()).div_ceil(1_000_000);
+        libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn soon() -> Option<u64> {
+        Some(clock::now_ns() + 20_000_000_000)
+    }
+
+    #[test]
+    fn readable_and_hung_up_descriptors_are_told_apart() {
+        let mut poller = Poller::new(4).unwrap();
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let (c, d) = UnixStream::pair().unwrap();
+        poller.add(b.as_fd(), 1).unwrap();
+        poller.add(d.as_fd(), 2).unwrap();
+        a.write_all(b"x").unwrap();
+        assert!(!is_hung_up(d.as_fd()));
+        drop(c);
+        let mut seen: Vec<Readiness> = poller.wait(soon()).collect();
+        seen.sort_by_key(|ready| ready.token);
+        assert_eq!(seen.len(), 2);
+        assert!(seen[0].readable && !seen[0].hung_up);
+        assert!(seen[1].hung_up);
+        assert!(is_hung_up(d.as_fd()) && !is_hung_up(b.as_fd()));
+    }
+
+    #[test]
+    fn a_waker_interrupts_a_wait_that_has_no_limit() {
+        let mut poller = Poller::new(1).unwrap();
+        let waker = poller.waker();
+        std::thread::scope(|scope| {
+            scope.spawn(move || waker.wake());
+            assert_eq!(poller.wait(None).count(), 0);
+        });
+        // It was reset: the next wait runs into its limit.
+        let limit = clock::now_ns() + 1_000_000;
+        assert_eq!(poller.wait(Some(limit)).count(), 0);
+        assert!(clock::now_ns() >= limit);
+    }
+
+    #[test]
+    fn removed_descriptors_are_not_reported() {
+        let mut poller = Poller::new(1).unwrap();
+        let (mut a, b) = UnixStream::pair().unwrap();
+        poller.add(b.as_fd(), 1).unwrap();
+        a.write_all(b"x").unwrap();
+        poller.remove(b.as_fd()).unwrap();
+        assert_eq!(poller.wait(Some(0)).count(), 0);
+        assert!(poller.remove(b.as_fd()).is_err());
+    }
+}

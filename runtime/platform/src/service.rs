@@ -1,0 +1,122 @@
+//! The service manager: readiness and watchdog messages (sd_notify(3)) and passed sockets
+//! (sd_listen_fds(3)). Small enough that a dependency would weigh more.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+
+use crate::error::OsError;
+
+/// Where to send messages; does nothing when the process was not started by a service manager.
+#[derive(Debug, Default)]
+pub struct Notifier {
+    manager: Option<(UnixDatagram, SocketAddr)>,
+}
+
+impl Notifier {
+    /// To the manager that `NOTIFY_SOCKET` names, if it does.
+    ///
+    /// # Errors
+    /// If the variable is set and not a socket's address, or no socket can be had.
+    pub fn from_environment() -> Result<Self, OsError> {
+        match std::env::var_os("NOTIFY_SOCKET") {
+            Some(address) => Self::to(Path::new(&address)),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// To the socket `address`: a path, or `@` and an abstract name.
+    ///
+    /// # Errors
+    /// As for [`from_environment`](Self::from_environment).
+    pub fn to(address: &Path) -> Result<Self, OsError> {
+        let failed = |source: io::Error| OsError {
+            call: "socket",
+            source,
+        };
+        let target = match address.as_os_str().as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name),
+            None => SocketAddr::from_pathname(address),
+        };
+        let socket = UnixDatagram::unbound().map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        Ok(Self {
+            manager: Some((socket, target.map_err(failed)?)),
+        })
+    }
+
+    /// The start-up is complete.
+    pub fn ready(&self) {
+        self.send("READY=1");
+    }
+
+    /// The process has begun to terminate.
+    pub fn stopping(&self) {
+        self.send("STOPPING=1");
+    }
+
+    /// The process is alive (for `WatchdogSec=`).
+    pub fn alive(&self) {
+        self.send("WATCHDOG=1");
+    }
+
+    /// Shown by `systemctl status`.
+    pub fn status(&self, text: &str) {
+        self.send(&format!("STATUS={text}"));
+    }
+
+    /// Messages are advice: one that cannot be delivered is not an error.
+    fn send(&self, message: &str) {
+        if let Some((socket, address)) = &self.manager {
+            let _ = socket.send_to_addr(message.as_bytes(), address);
+        }
+    }
+}
+
+/// The first socket that the service manager passed to this process, if it passed any. Call it
+/// once, before threads start; the caller owns the descriptor.
+#[must_use]
+pub fn passed_socket() -> Option<OwnedFd> {
+    /// SD_LISTEN_FDS_START of sd_listen_fds(3).
+    const FIRST: i32 = 3;
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? == 0 {
+        return None;
+    }
+    // SAFETY: the manager's protocol says that descriptor 3 is open and ours.
+    let socket = unsafe {
+        libc::fcntl(FIRST, libc::F_SETFD, libc::FD_CLOEXEC);
+        OwnedFd::from_raw_fd(FIRST)
+    };
+    Some(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_arrive_at_an_abstract_address() {
+        let name = format!("punctual-notify-{}", std::process::id());
+        let manager =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let notifier = Notifier::to(Path::new(&format!("@{name}"))).unwrap();
+        notifier.ready();
+        notifier.status("serving");
+        let mut text = [0; 64];
+        let length = manager.recv(&mut text).unwrap();
+        assert_eq!(&text[..length], b"READY=1");
+        let length = manager.recv(&mut text).unwrap();
+        assert_eq!(&text[..length], b"STATUS=serving");
+    }
+
+    #[test]
+    fn without_a_manager_nothing_happens() {
+        Notifier::default().ready();
+        Notifier::default().stopping();
+        Notifier::default().alive();
+    }
+}

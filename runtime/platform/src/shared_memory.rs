@@ -1,0 +1,259 @@
+//! Memory shared between processes: sealed memory files and mappings of them.
+//!
+//! A mapping gives out a raw pointer and no slice: the other process may write at any time, which
+//! a Rust reference forbids.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use crate::error::{OsError, check};
+use crate::memory::PAGE_BYTES;
+
+/// What a memory file's size and content are protected from; see fcntl(2), "File Sealing".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seals(libc::c_int);
+
+impl Seals {
+    /// Its size can no longer change.
+    pub const SIZE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
+    /// Nobody can begin to write to it, nor punch holes into it; existing writable mappings stay.
+    pub const FUTURE_WRITE: Self = Self(libc::F_SEAL_FUTURE_WRITE);
+    /// No further seals.
+    pub const SEAL: Self = Self(libc::F_SEAL_SEAL);
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are among these.
+    #[must_use]
+    pub const fn contain(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// A file that exists in memory only, of a fixed size.
+#[derive(Debug)]
+pub struct MemoryFile {
+    file: OwnedFd,
+    bytes: usize,
+}
+
+impl MemoryFile {
+    /// A zeroed file of `bytes`, whose size is sealed.
+    ///
+    /// # Errors
+    /// When out of memory or descriptors.
+    pub fn create(name: &CStr, bytes: usize) -> Result<Self, OsError> {
+        // SAFETY: `name` is a C string; we own the new descriptor.
+        let file = unsafe {
+            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+            let raw = check("memfd_create", libc::memfd_create(name.as_ptr(), flags))?;
+            OwnedFd::from_raw_fd(raw)
+        };
+        let length = libc::off_t::try_from(bytes)
+            .map_err(|_| OsError::from_code("ftruncate", libc::EFBIG))?;
+        // SAFETY: an open descriptor.
+        check("ftruncate", unsafe {
+            libc::ftruncate(file.as_raw_fd(), length)
+        })?;
+        let file = Self { file, bytes };
+        file.seal(Seals::SIZE)?;
+        Ok(file)
+    }
+
+    /// Takes over a file that another process sent.
+    ///
+    /// # Errors
+    /// If the descriptor is not a file's.
+    pub fn received(descriptor: OwnedFd) -> Result<Self, OsError> {
+        let file = File::from(descriptor);
+        let length = file.metadata().map_err(|source| OsError {
+            call: "fstat",
+            source,
+        })?;
+        let bytes = usize::try_from(length.len())
+            .map_err(|_| OsError::from_code("fstat", libc::EOVERFLOW))?;
+        Ok(Self {
+            file: file.into(),
+            bytes,
+        })
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds seals.
+    ///
+    /// # Errors
+    /// If the file is sealed against seals, or is none that can be sealed.
+    pub fn seal(&self, seals: Seals) -> Result<(), OsError> {
+        // SAFETY: an open descriptor and a plain number.
+        check("fcntl(F_ADD_SEALS)", unsafe {
+            libc::fcntl(self.file.as_raw_fd(), libc::F_ADD_SEALS, seals.0)
+        })
+        .map(drop)
+    }
+
+    /// The seals it has.
+    ///
+    /// # Errors
+    /// If the file is none that can be sealed.
+    pub fn seals(&self) -> Result<Seals, OsError> {
+        // SAFETY: an open descriptor.
+        check("fcntl(F_GET_SEALS)", unsafe {
+            libc::fcntl(self.file.as_raw_fd(), libc::F_GET_SEALS)
+        })
+        .map(Seals)
+    }
+
+    /// Maps the whole file, touching every page.
+    ///
+    /// # Errors
+    /// If a seal forbids it, or when out of memory or address space.
+    pub fn map(&self, access: Access) -> Result<Mapping, OsError> {
+        let protection = match access {
+            Access::Read => libc::PROT_READ,
+            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                self.bytes,
+                protection,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                self.file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(OsError::last("mmap"));
+        }
+        let start =
+            NonNull::new(start.cast()).ok_or_else(|| OsError::from_code("mmap", libc::ENOMEM))?;
+        Ok(Mapping {
+            start,
+            bytes: self.bytes,
+        })
+    }
+}
+
+impl AsFd for MemoryFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// What a mapping may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; writing through it kills the process.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// Pages of a memory file in this process. Other processes may write to them at any time.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a Mapping only owns an address range; every access through the pointer is the user's
+// own `unsafe`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Its first byte; valid as long as the mapping lives.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Reads one byte of every page, so that none is missing when a real-time thread comes.
+    pub fn touch(&self) {
+        for at in (0..self.bytes).step_by(PAGE_BYTES) {
+            // SAFETY: in bounds and readable; volatile, since others may write.
+            unsafe { self.start.as_ptr().add(at).read_volatile() };
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping that `map` made; nothing borrows from it.
+        let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        debug_assert!(check("munmap", result).is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_mappings_show_the_same_bytes() {
+        let file = MemoryFile::create(c"test", 8192).unwrap();
+        let (a, b) = (
+            file.map(Access::ReadWrite).unwrap(),
+            file.map(Access::Read).unwrap(),
+        );
+        b.touch();
+        // SAFETY: in bounds of both mappings.
+        let seen = unsafe {
+            a.as_ptr().add(5000).write_volatile(42);
+            b.as_ptr().add(5000).read_volatile()
+        };
+        assert_eq!(seen, 42);
+    }
+
+    #[test]
+    fn the_size_is_sealed_from_the_start() {
+        let file = MemoryFile::create(c"test", 4096).unwrap();
+        let again = File::from(file.as_fd().try_clone_to_owned().unwrap());
+        assert!(again.set_len(0).is_err());
+        assert!(again.set_len(8192).is_err());
+        assert!(file.seals().unwrap().contain(Seals::SIZE));
+    }
+
+    #[test]
+    fn after_the_write_seal_there_are_no_new_writers_and_no_holes() {
+        let file = MemoryFile::create(c"test", 8192).unwrap();
+        let writer = file.map(Access::ReadWrite).unwrap();
+        file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL)).unwrap();
+        assert!(file.map(Access::ReadWrite).is_err());
+        let reader = file.map(Access::Read).unwrap();
+        // SAFETY: an open descriptor and plain numbers.
+        let punched = unsafe {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            libc::fallocate(file.as_fd().as_raw_fd(), mode, 0, 8192)
+        };
+        assert_eq!(punched, -1);
+        // SAFETY: the writer's own pages; fails, since removing pages is punching a hole.
+        let removed = unsafe { libc::madvise(writer.as_ptr().cast(), 8192, libc::MADV_REMOVE) };
+        assert_eq!(removed, -1);
+        // SAFETY: in bounds of both mappings.
+        unsafe {
+            writer.as_ptr().write_volatile(9);
+            assert_eq!(reader.as_ptr().read_volatile(), 9);
+        }
+        assert!(file.seal(Seals::SIZE).is_err());
+    }
+}

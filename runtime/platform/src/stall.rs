@@ -1,0 +1,171 @@
+//! Stalls of the machine itself, seen by a thread that does nothing but wake up.
+//!
+//! On a virtual machine, or beside firmware interrupts, a core can be gone for milliseconds, and
+//! no scheduler can answer in time then. The probe says when, so that a late answer can be told
+//! from a late machine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::clock;
+use crate::thread::{self, RealtimeThread, ThreadError, ThreadSpec};
+
+/// A span in which the probe's core did not run the probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// When the probe should have woken, in ns.
+    pub start_ns: u64,
+    /// When it did.
+    pub end_ns: u64,
+}
+
+/// How often the probe wakes, in ns.
+pub const PERIOD_NS: u64 = 200_000;
+
+/// How late a wake-up must be to count as a stall, in ns.
+pub const THRESHOLD_NS: u64 = 1_000_000;
+
+/// A running probe of one core.
+#[derive(Debug)]
+pub struct StallProbe {
+    record: Arc<Record>,
+    thread: RealtimeThread<()>,
+}
+
+#[derive(Debug)]
+struct Record {
+    ended: AtomicBool,
+    /// Stalls seen; those from `stalls.len()` on were counted only.
+    count: AtomicU64,
+    total_ns: AtomicU64,
+    stalls: Box<[[AtomicU64; 2]]>,
+}
+
+impl StallProbe {
+    /// Starts a probe as `spec` says (the highest priority of all, or it sees other threads'
+    /// work as stalls) with room for `capacity` stalls.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(spec: ThreadSpec, capacity: usize) -> Result<Self, ThreadError> {
+        let record = Arc::new(Record {
+            ended: AtomicBool::new(false),
+            count: AtomicU64::new(0),
+            total_ns: AtomicU64::new(0),
+            stalls: (0..capacity)
+                .map(|_| [AtomicU64::new(0), AtomicU64::new(0)])
+                .collect(),
+        });
+        let probe = Arc::clone(&record);
+        let thread = thread::spawn_realtime(spec, move || probe.run())?;
+        Ok(Self { record, thread })
+    }
+
+    /// The probe's thread.
+    #[must_use]
+    pub fn thread(&self) -> &RealtimeThread<()> {
+        &self.thread
+    }
+
+    /// How many stalls there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        // Acquire pairs with the Release in `add`.
+        self.record.count.load(Ordering::Acquire)
+    }
+
+    /// How long they lasted together, in ns.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.record.total_ns.load(Ordering::Relaxed)
+    }
+
+    /// The first `capacity` stalls.
+    #[must_use]
+    pub fn stalls(&self) -> Vec<Stall> {
+        self.record.stalls()
+    }
+
+    /// Ends the probe and returns the first `capacity` stalls.
+    #[must_use]
+    pub fn stop(self) -> Vec<Stall> {
+        self.record.ended.store(true, Ordering::Relaxed);
+        // The probe does not panic, and if it did its record would still be good.
+        let _ = self.thread.join();
+        self.record.stalls()
+    }
+}
+
+impl Record {
+    fn run(&self) {
+        let mut expected = clock::now_ns() + PERIOD_NS;
+        // Relaxed: the flag orders nothing.
+        while !self.ended.load(Ordering::Relaxed) {
+            clock::sleep_until_ns(expected);
+            let now = clock::now_ns();
+            self.woke(expected, now);
+            expected = now + PERIOD_NS;
+        }
+    }
+
+    fn woke(&self, expected: u64, now: u64) {
+        let late = now.saturating_sub(expected);
+        if late < THRESHOLD_NS {
+            return;
+        }
+        let at = self.count.load(Ordering::Relaxed);
+        if let Some([start, end]) = self.stalls.get(at as usize) {
+            start.store(expected, Ordering::Relaxed);
+            end.store(now, Ordering::Relaxed);
+        }
+        self.total_ns.fetch_add(late, Ordering::Relaxed);
+        // Release pairs with the Acquire in `count` and `stalls`: the entry is written.
+        self.count.store(at + 1, Ordering::Release);
+    }
+
+    fn stalls(&self) -> Vec<Stall> {
+        // Acquire pairs with the Release in `woke`.
+        let count = self.count.load(Ordering::Acquire) as usize;
+        self.stalls
+            .iter()
+            .take(count)
+            .map(|[start, end]| Stall {
+                start_ns: start.load(Ordering::Relaxed),
+                end_ns: end.load(Ordering::Relaxed),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_wake_ups_are_recorded_and_punctual_ones_are_not() {
+        let record = Record {
+            ended: AtomicBool::new(false),
+            count: AtomicU64::new(0),
+            total_ns: AtomicU64::new(0),
+            stalls: (0..2).map(|_| Default::default()).collect(),
+        };
+        record.woke(1_000, 1_000 + THRESHOLD_NS - 1);
+        assert_eq!(record.stalls(), []);
+        for start_ns in [10, 20, 30] {
+            record.woke(start_ns, start_ns + 2 * THRESHOLD_NS);
+        }
+        let starts: Vec<u64> = record.stalls().iter().map(|s| s.start_ns).collect();
+        assert_eq!(starts, [10, 20], "the third is counted only");
+        assert_eq!(record.count.load(Ordering::Relaxed), 3);
+        assert_eq!(record.total_ns.load(Ordering::Relaxed), 6 * THRESHOLD_NS);
+    }
+
+    #[test]
+    fn a_probe_starts_and_stops() {
+        let probe = StallProbe::start(ThreadSpec::new("probe", None, None), 8).unwrap();
+        let count = probe.count();
+        let stalls = probe.stop();
+        assert!(stalls.len() as u64 >= count);
+        assert!(stalls.iter().all(|s| s.end_ns - s.start_ns >= THRESHOLD_NS));
+    }
+}

@@ -1,0 +1,272 @@
+//! Threads with a name, a core and a priority. The only place that starts any.
+
+use std::sync::mpsc;
+use std::thread::{Builder, JoinHandle};
+
+use crate::allocator::RealtimeMark;
+use crate::error::{Missing, OsError};
+use crate::{affinity, memory};
+
+/// How a real-time thread is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSpec {
+    /// Its name, of which the kernel keeps 15 bytes.
+    pub name: String,
+    /// The core to pin it to; none: wherever the kernel likes.
+    pub core: Option<usize>,
+    /// Its `SCHED_FIFO` priority, 1 (lowest) to 99; none: ordinary scheduling, for best-effort
+    /// work that keeps the other rules of real-time threads.
+    pub priority: Option<u8>,
+    /// How much of its stack to touch before it starts, in bytes.
+    pub stack_prefault_bytes: usize,
+}
+
+impl ThreadSpec {
+    /// The part of a stack that is touched in advance unless told otherwise.
+    pub const STACK_PREFAULT_BYTES: usize = 128 << 10;
+    /// The size of a real-time thread's stack.
+    pub const STACK_BYTES: usize = 1 << 20;
+
+    /// A thread `name` on `core` at `priority`, with the usual stack.
+    #[must_use]
+    pub fn new(name: impl Into<String>, core: Option<usize>, priority: Option<u8>) -> Self {
+        Self {
+            name: name.into(),
+            core,
+            priority,
+            stack_prefault_bytes: Self::STACK_PREFAULT_BYTES,
+        }
+    }
+}
+
+/// A thread could not be started at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadError {
+    /// The specification is impossible.
+    #[error(
+        "thread {name}: priority {priority} is outside 1..=99 (99 is the kernel's own; use 1 to 98)"
+    )]
+    Priority {
+        /// Which thread.
+        name: String,
+        /// What was asked for.
+        priority: u8,
+    },
+    /// The specification is impossible.
+    #[error("thread {name}: cannot pre-fault {bytes} bytes of a stack of {limit}")]
+    Stack {
+        /// Which thread.
+        name: String,
+        /// What was asked for.
+        bytes: usize,
+        /// The most that is possible.
+        limit: usize,
+    },
+    /// The kernel refused.
+    #[error("thread {name}: {source}; raise the limit on processes (RLIMIT_NPROC) or memory")]
+    Start {
+        /// Which thread.
+        name: String,
+        /// Why.
+        source: OsError,
+    },
+}
+
+/// A running real-time thread. Dropping it detaches it.
+#[derive(Debug)]
+pub struct RealtimeThread<T> {
+    handle: JoinHandle<T>,
+    started: Started,
+}
+
+#[derive(Clone, Debug)]
+struct Started {
+    tid: i32,
+    missing: Vec<Missing>,
+}
+
+impl<T> RealtimeThread<T> {
+    /// What the machine did not grant it.
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        &self.started.missing
+    }
+
+    /// The kernel's id of the thread (for [`crate::faults::of_thread`]).
+    #[must_use]
+    pub fn tid(&self) -> i32 {
+        self.started.tid
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// With the payload of its panic, if it panicked.
+    pub fn join(self) -> std::thread::Result<T> {
+        self.handle.join()
+    }
+}
+
+/// Starts `body` on a thread that is pinned, prioritised, pre-faulted and marked as real-time for
+/// the [sealed allocator](crate::allocator), and returns once all that is done.
+///
+/// What the machine does not grant is in [`RealtimeThread::missing`]; the thread runs without it.
+///
+/// # Errors
+/// If the specification is impossible or no thread can be had.
+pub fn spawn_realtime<F, T>(spec: ThreadSpec, body: F) -> Result<RealtimeThread<T>, ThreadError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    // Half the stack is left to `body` itself.
+    let limit = ThreadSpec::STACK_BYTES / 2;
+    if spec.stack_prefault_bytes > limit {
+        return Err(ThreadError::Stack {
+            name: spec.name,
+            bytes: spec.stack_prefault_bytes,
+            limit,
+        });
+    }
+    if let Some(priority) = spec.priority
+        && !(1..=99).contains(&priority)
+    {
+        return Err(ThreadError::Priority {
+            name: spec.name,
+            priority,
+        });
+    }
+    let (report, started) = mpsc::sync_channel(1);
+    let name = spec.name.clone();
+    let handle = Builder::new()
+        .name(spec.name.clone())
+        .stack_size(ThreadSpec::STACK_BYTES)
+        .spawn(move || {
+            memory::prefault_stack(spec.stack_prefault_bytes);
+            // The parent waits in `recv`, so it is alive.
+            let _ = report.send(become_realtime(&spec));
+            drop((report, spec));
+            let _mark = RealtimeMark::set();
+            body()
+        })
+        .map_err(|source| ThreadError::Start {
+            name: name.clone(),
+            source: OsError {
+                call: "pthread_create",
+                source,
+            },
+        })?;
+    let started = started
+        .recv()
+        .expect("the thread reports before it does anything that could panic");
+    Ok(RealtimeThread { handle, started })
+}
+
+/// Starts an ordinary thread, for work that may allocate, lock and block.
+///
+/// # Errors
+/// If no thread can be had.
+pub fn spawn_ordinary<F, T>(name: &str, body: F) -> Result<JoinHandle<T>, ThreadError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|source| ThreadError::Start {
+            name: name.to_owned(),
+            source: OsError {
+                call: "pthread_create",
+                source,
+            },
+        })
+}
+
+/// The kernel's id of the calling thread.
+#[must_use]
+pub fn current_tid() -> i32 {
+    // SAFETY: gettid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// Gives the calling thread `SCHED_FIFO` at `priority`. Children that it forks start ordinary.
+///
+/// # Errors
+/// [`Missing::Realtime`] if the process may not.
+pub fn prioritise_current_thread(priority: u8) -> Result<(), Missing> {
+    // SAFETY: a sched_param is plain integers.
+    let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameter.sched_priority = libc::c_int::from(priority);
+    // SAFETY: tid 0 is the calling thread; `parameter` is valid for reads. The raw call, because
+    // musl's wrapper of that name is a stub.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const parameter,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Missing::Realtime)
+    }
+}
+
+fn become_realtime(spec: &ThreadSpec) -> Started {
+    let mut missing = Vec::new();
+    if let Some(core) = spec.core {
+        missing.extend(affinity::pin_current_thread(core).err());
+    }
+    if let Some(priority) = spec.priority {
+        missing.extend(prioritise_current_thread(priority).err());
+    }
+    Started {
+        tid: current_tid(),
+        missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_runs_pinned_and_its_result_comes_back() {
+        let core = affinity::available_cores().unwrap()[0];
+        let spec = ThreadSpec::new("pinned", Some(core), Some(1));
+        let thread = spawn_realtime(spec, || affinity::available_cores().unwrap()).unwrap();
+        assert!(!thread.missing().contains(&Missing::Affinity));
+        assert!(thread.tid() > 0);
+        assert_eq!(thread.join().unwrap(), [core]);
+    }
+
+    #[test]
+    fn a_core_that_does_not_exist_is_reported_and_the_thread_runs() {
+        let spec = ThreadSpec::new("elsewhere", Some(1_023), None);
+        let thread = spawn_realtime(spec, || 7).unwrap();
+        assert_eq!(thread.missing(), [Missing::Affinity]);
+        assert_eq!(thread.join().unwrap(), 7);
+    }
+
+    #[test]
+    fn impossible_specifications_are_refused_with_their_value() {
+        let spec = ThreadSpec::new("t", None, Some(100));
+        let error = spawn_realtime(spec, || ()).unwrap_err();
+        assert!(error.to_string().contains("100"), "{error}");
+        let mut spec = ThreadSpec::new("t", None, None);
+        spec.stack_prefault_bytes = 1 << 30;
+        assert!(matches!(
+            spawn_realtime(spec, || ()),
+            Err(ThreadError::Stack { .. })
+        ));
+    }
+}
