@@ -196,21 +196,37 @@ pub fn current_tid() -> i32 {
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
-/// Gives the calling thread `SCHED_FIFO` at `priority`. Children that it forks start ordinary.
+/// Gives thread `tid` of this process (0: the calling one) `SCHED_FIFO` at `priority`, 1 to 99.
+/// One system call; for real-time threads too.
 ///
 /// # Errors
-/// [`Missing::Realtime`] if the process may not.
-pub fn prioritise_current_thread(priority: u8) -> Result<(), Missing> {
+/// [`Missing::Realtime`] if the process may not, or there is no such thread.
+pub fn set_realtime(tid: i32, priority: u8) -> Result<(), Missing> {
+    set_scheduler(tid, libc::SCHED_FIFO, priority)
+}
+
+/// Gives thread `tid` of this process (0: the calling one) ordinary scheduling. One system call;
+/// needs no privilege.
+///
+/// # Errors
+/// [`Missing::Realtime`] if there is no such thread.
+pub fn set_ordinary(tid: i32) -> Result<(), Missing> {
+    set_scheduler(tid, libc::SCHED_OTHER, 0)
+}
+
+/// Children that the thread forks start ordinary (`SCHED_RESET_ON_FORK`, which a process without
+/// privileges could not take back either, so it stays).
+fn set_scheduler(tid: i32, policy: libc::c_int, priority: u8) -> Result<(), Missing> {
     // SAFETY: a sched_param is plain integers.
     let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
     parameter.sched_priority = libc::c_int::from(priority);
-    // SAFETY: tid 0 is the calling thread; `parameter` is valid for reads. The raw call, because
-    // musl's wrapper of that name is a stub.
+    // SAFETY: `parameter` is valid for reads. The raw call, because musl's wrapper of that name is
+    // a stub.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
-            0,
-            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            tid,
+            policy | libc::SCHED_RESET_ON_FORK,
             &raw const parameter,
         )
     };
@@ -227,7 +243,7 @@ fn become_realtime(spec: &ThreadSpec) -> Started {
         missing.extend(affinity::pin_current_thread(core).err());
     }
     if let Some(priority) = spec.priority {
-        missing.extend(prioritise_current_thread(priority).err());
+        missing.extend(set_realtime(0, priority).err());
     }
     Started {
         tid: current_tid(),
@@ -255,6 +271,51 @@ mod tests {
         let thread = spawn_realtime(spec, || 7).unwrap();
         assert_eq!(thread.missing(), [Missing::Affinity]);
         assert_eq!(thread.join().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_thread_lends_its_priority_to_another_and_takes_it_back() {
+        let policy = |tid| {
+            // SAFETY: a plain query.
+            unsafe { libc::sched_getscheduler(tid) & !libc::SCHED_RESET_ON_FORK }
+        };
+        let (report, tid) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                report.send(current_tid()).unwrap();
+                let _ = ended.recv();
+            });
+            let tid = tid.recv().unwrap();
+            match set_realtime(tid, 2) {
+                Ok(()) => assert_eq!(policy(tid), libc::SCHED_FIFO),
+                Err(missing) => assert_eq!(missing, Missing::Realtime),
+            }
+            set_ordinary(tid).unwrap();
+            assert_eq!(policy(tid), libc::SCHED_OTHER);
+            drop(end);
+        });
+    }
+
+    #[test]
+    fn a_thread_can_be_boosted_and_made_ordinary_from_outside() {
+        /// The policy of a thread, without the reset-on-fork flag.
+        fn policy(tid: i32) -> i32 {
+            // SAFETY: no preconditions.
+            unsafe { libc::sched_getscheduler(tid) & !libc::SCHED_RESET_ON_FORK }
+        }
+        let (stop, stopped) = mpsc::channel::<()>();
+        let spec = ThreadSpec::new("boosted", None, None);
+        let thread = spawn_realtime(spec, move || drop(stopped.recv())).unwrap();
+        match set_realtime(thread.tid(), 1) {
+            Ok(()) => assert_eq!(policy(thread.tid()), libc::SCHED_FIFO),
+            Err(missing) => assert_eq!(missing, Missing::Realtime, "no privilege here"),
+        }
+        set_ordinary(thread.tid()).unwrap();
+        assert_eq!(policy(thread.tid()), libc::SCHED_OTHER);
+        drop(stop);
+        thread.join().unwrap();
+        assert_eq!(set_ordinary(i32::MAX), Err(Missing::Realtime));
     }
 
     #[test]
