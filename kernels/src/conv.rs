@@ -1,10 +1,19 @@
 //! Convolution with bias, residual and activation.
 
-use crate::layout::{DIMENSION_MAX, check_limit};
+mod packed;
+mod strip;
+mod tiles;
+
+use core::ptr;
+
+use self::packed::PackedWeights;
+use self::strip::{Strip, StripKernel, depthwise_strip};
+use self::tiles::{BLOCKS_MAX, Choices};
+use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, Span, check_limit};
+use crate::reference::Shape;
+use crate::simd::compiled_for;
 use crate::spec::{check_equal, check_finite};
-use crate::{
-    Activation, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window, reference,
-};
+use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window};
 
 /// What a convolution reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +34,25 @@ impl ConvInput {
         }
     }
 
-    /// Channels, rows, columns, halo.
-    pub(crate) fn sizes(&self) -> (usize, usize, usize, usize) {
+    fn sizes(&self) -> Shape {
         match self {
-            ConvInput::Planar(l) => (l.channels(), l.height(), l.width(), l.halo()),
-            ConvInput::Blocked(l) => (l.channels(), l.height(), l.width(), l.halo()),
+            ConvInput::Planar(layout) => layout.shape(),
+            ConvInput::Blocked(layout) => layout.shape(),
+        }
+    }
+
+    fn halo(&self) -> usize {
+        match self {
+            ConvInput::Planar(layout) => layout.halo(),
+            ConvInput::Blocked(layout) => layout.halo(),
+        }
+    }
+
+    /// Elements between rows, and between planes or blocks.
+    fn strides(&self) -> (usize, usize) {
+        match self {
+            ConvInput::Planar(layout) => (layout.row_stride(), layout.plane_stride()),
+            ConvInput::Blocked(layout) => (layout.row_stride(), layout.block_stride()),
         }
     }
 }
@@ -51,12 +74,103 @@ pub struct Conv2dSpec {
     pub activation: Activation,
 }
 
+impl Conv2dSpec {
+    /// Whether each block of the output reads only the block of the input at its position.
+    fn is_depthwise(&self) -> bool {
+        let channels = self.input.sizes().channels;
+        matches!(self.input, ConvInput::Blocked(_))
+            && self.groups == channels
+            && self.groups == self.output.channels()
+    }
+
+    /// Channels that lie side by side in the input.
+    fn inner_lanes(&self) -> usize {
+        match self.input {
+            ConvInput::Planar(_) => 1,
+            ConvInput::Blocked(input) => input.lanes(),
+        }
+    }
+
+    /// Checks everything that the kernels rely on.
+    fn check(&self, isa: Isa, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
+        if !isa.is_available() {
+            return Err(KernelError::IsaUnavailable { isa });
+        }
+        let Conv2dSpec {
+            input,
+            output,
+            residual,
+            window,
+            groups,
+            activation,
+        } = *self;
+        if let ConvInput::Blocked(input) = input {
+            input.check_lanes("input", isa)?;
+        }
+        output.check_lanes("output", isa)?;
+        let Shape {
+            channels,
+            height,
+            width,
+        } = input.sizes();
+        let outputs = output.channels();
+        if groups == 0 || channels % groups != 0 || outputs % groups != 0 {
+            return Err(KernelError::Groups {
+                groups,
+                inputs: channels,
+                outputs,
+            });
+        }
+        for (what, found) in [
+            ("kernel height", window.kernel.height),
+            ("kernel width", window.kernel.width),
+            ("stride", window.stride.height.max(window.stride.width)),
+        ] {
+            check_limit(what, found, DIMENSION_MAX)?;
+        }
+        let elements = usize::try_from(packed::elements_max(self)).unwrap_or(usize::MAX);
+        check_limit("elements of the packed weights", elements, ELEMENTS_MAX)?;
+        let (padding, halo) = (window.padding.largest(), input.halo());
+        if padding > halo {
+            return Err(KernelError::HaloTooSmall { padding, halo });
+        }
+        let extent = window.output_extent(height, width)?;
+        check_equal("the output's height", output.height(), extent.height)?;
+        check_equal("the output's width", output.width(), extent.width)?;
+        if let Some(residual) = residual {
+            residual.check_lanes("addend", isa)?;
+            residual.check_same_image(&output)?;
+        }
+        activation.check()?;
+        let taps = window.kernel.height * window.kernel.width;
+        check_equal(
+            "the number of weights",
+            weights.len(),
+            outputs * (channels / groups) * taps,
+        )?;
+        check_equal("the number of biases", bias.len(), outputs)?;
+        check_finite("weights", weights)?;
+        check_finite("bias", bias)
+    }
+}
+
 /// A convolution for one instruction set, its weights packed.
+///
+/// A group of output channels that shares a block with another group multiplies the other group's
+/// inputs by zero, so an infinity or a NaN may spread to it.
 #[derive(Clone, Debug)]
 pub struct Conv2d {
     spec: Conv2dSpec,
-    weights: Vec<f32>,
-    bias: Vec<f32>,
+    weights: PackedWeights,
+    kernels: Kernels,
+}
+
+/// The code that was chosen.
+#[derive(Clone, Copy, Debug)]
+enum Kernels {
+    /// For one, two, ... output blocks at once.
+    Dense([Choices; BLOCKS_MAX]),
+    Depthwise(StripKernel),
 }
 
 impl Conv2d {
@@ -68,11 +182,20 @@ impl Conv2d {
         weights: &[f32],
         bias: &[f32],
     ) -> Result<Conv2d, KernelError> {
-        check(isa, spec, weights, bias)?;
+        spec.check(isa, weights, bias)?;
+        let kernels = if spec.is_depthwise() {
+            Kernels::Depthwise(compiled_for!(isa, depthwise_strip, Strip))
+        } else {
+            let blocked = matches!(spec.input, ConvInput::Blocked(_));
+            let (height, width) = (spec.output.height(), spec.output.width());
+            Kernels::Dense(core::array::from_fn(|i| {
+                Choices::new(isa, blocked, spec.window.stride.width, i + 1, height, width)
+            }))
+        };
         Ok(Conv2d {
             spec: *spec,
-            weights: weights.to_vec(),
-            bias: bias.to_vec(),
+            weights: PackedWeights::pack(spec, weights, bias),
+            kernels,
         })
     }
 
@@ -81,108 +204,132 @@ impl Conv2d {
         &self.spec
     }
 
-    /// Runs `part` of the operator for each image; [`Image::addend`] is the residual. The weights
-    /// are streamed once for the whole batch.
+    /// Runs `part` of the operator for each image; [`Image::addend`] is the residual, or `None`.
+    /// A few output blocks' weights at a time serve the whole batch.
     pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
         let Conv2dSpec {
             input,
             output,
             residual,
-            window,
-            groups,
-            activation,
+            ..
         } = &self.spec;
-        let (channels, height, width, _) = input.sizes();
-        let shape = reference::Shape {
-            channels,
-            height,
-            width,
-        };
-        for image in images {
-            let mut logical = vec![0.0; shape.elements()];
-            match input {
-                ConvInput::Blocked(layout) => layout.unpack(image.input, &mut logical),
-                ConvInput::Planar(layout) => {
-                    for (i, value) in logical.iter_mut().enumerate() {
-                        let (row, column) = (i / width % height, i % width);
-                        *value = image.input[layout.index(i / (width * height), row, column)];
-                    }
-                }
-            }
-            let addend = residual.map(|layout| {
-                let mut addend = vec![0.0; output.channels() * output.height() * output.width()];
-                layout.unpack(image.addend.expect("residual"), &mut addend);
-                addend
-            });
-            let result = reference::conv2d(
-                shape,
-                window,
-                *groups,
-                *activation,
-                &self.weights,
-                &self.bias,
-                &logical,
-                addend.as_deref(),
+        let range = output.part(part);
+        for image in images.iter_mut() {
+            assert_eq!(
+                image.input.len(),
+                input.len(),
+                "the input is the whole tensor"
             );
-            let mut blocked = vec![0.0; output.len()];
-            output.pack(&result, &mut blocked);
-            image.output.copy_from_slice(&blocked[output.part(part)]);
+            assert_eq!(
+                image.addend.map(<[f32]>::len),
+                residual.map(|residual| residual.len()),
+                "the residual is the whole tensor"
+            );
+            assert_eq!(
+                image.output.len(),
+                range.len(),
+                "the output is the part's slice"
+            );
+            output.clear_halo(part, image.output);
+        }
+        for span in output.spans(part) {
+            let mut block = span.block;
+            let end = span.block + span.blocks;
+            while block < end {
+                let (blocks, kernel) = self.kernel(block, end, span.rows.len());
+                for image in images.iter_mut() {
+                    let span = Span {
+                        block,
+                        blocks,
+                        rows: span.rows.clone(),
+                    };
+                    let strip = self.strip(&span, range.start, image);
+                    // SAFETY: the constructor saw that the instruction set is available; the
+                    // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
+                    // is valid, see `strip`.
+                    unsafe { kernel(&strip) };
+                }
+                block += blocks;
+            }
         }
     }
-}
 
-fn check(isa: Isa, spec: &Conv2dSpec, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
-    if !isa.is_available() {
-        return Err(KernelError::IsaUnavailable { isa });
+    /// The number of blocks from `block` to compute at once, and the kernel for `rows` of them.
+    fn kernel(&self, block: usize, end: usize, rows: usize) -> (usize, StripKernel) {
+        match &self.kernels {
+            Kernels::Depthwise(kernel) => (1, *kernel),
+            Kernels::Dense(choices) => {
+                let sources = &self.weights.sources;
+                let same = |other: &&packed::Sources| {
+                    (other.first, other.count) == (sources[block].first, sources[block].count)
+                };
+                let blocks = match sources[block..end].iter().take_while(same).count() {
+                    // Two by two, and three for an odd number's last three.
+                    blocks @ ..=3 => blocks,
+                    _ => 2,
+                };
+                (blocks, choices[blocks - 1].kernel(rows))
+            }
+        }
     }
-    let Conv2dSpec {
-        input,
-        output,
-        residual,
-        window,
-        groups,
-        activation,
-    } = spec;
-    if let ConvInput::Blocked(input) = input {
-        input.check_lanes("input", isa)?;
+
+    /// Rows of consecutive output blocks with the same sources, of one image.
+    ///
+    /// All that the strip reaches is valid: `run` checked that the slices have the layouts'
+    /// lengths, and the constructor that the output's rows and columns are as many as the window
+    /// has positions on an input whose halo is as wide as the padding. The first output pixel's
+    /// first tap is thus `halo - padding` rows and columns into the input's halo.
+    fn strip(&self, span: &Span, part_start: usize, image: &mut Image<'_>) -> Strip {
+        let Conv2dSpec {
+            input,
+            output,
+            residual,
+            window,
+            activation,
+            ..
+        } = &self.spec;
+        let sources = self.weights.sources[span.block];
+        let (input_row, input_block) = input.strides();
+        let row = span.rows.start * window.stride.height + input.halo() - window.padding.top;
+        let column = input.halo() - window.padding.left;
+        let input_start =
+            sources.first * input_block + row * input_row + column * self.spec.inner_lanes();
+        let lanes = output.lanes();
+        let output_start = output.row_start(span.block, span.rows.start) - part_start;
+        let (addend, addend_row, addend_block) = match (residual, image.addend) {
+            (Some(layout), Some(addend)) => {
+                let start = layout.row_start(span.block, span.rows.start);
+                (
+                    addend[start..].as_ptr(),
+                    layout.row_stride(),
+                    layout.block_stride(),
+                )
+            }
+            _ => (ptr::null(), 0, 0),
+        };
+        let (low, high) = activation.bounds();
+        Strip {
+            input: image.input[input_start..].as_ptr(),
+            input_row,
+            input_block,
+            input_blocks: sources.count,
+            kernel_height: window.kernel.height,
+            kernel_width: window.kernel.width,
+            stride_height: window.stride.height,
+            stride_width: window.stride.width,
+            weights: self.weights.values[sources.weights..].as_ptr(),
+            weights_block: self.weights.block_stride(span.block),
+            bias: self.weights.bias[span.block * lanes..].as_ptr(),
+            addend,
+            addend_row,
+            addend_block,
+            output: image.output[output_start..].as_mut_ptr(),
+            output_row: output.row_stride(),
+            output_block: output.block_stride(),
+            rows: span.rows.len(),
+            columns: output.width(),
+            low,
+            high,
+        }
     }
-    output.check_lanes("output", isa)?;
-    let (channels, height, width, halo) = input.sizes();
-    let (outputs, groups) = (output.channels(), *groups);
-    if groups == 0 || channels % groups != 0 || outputs % groups != 0 {
-        return Err(KernelError::Groups {
-            groups,
-            inputs: channels,
-            outputs,
-        });
-    }
-    for (what, found) in [
-        ("kernel height", window.kernel.height),
-        ("kernel width", window.kernel.width),
-        ("stride", window.stride.height.max(window.stride.width)),
-        ("padding", window.padding.largest()),
-    ] {
-        check_limit(what, found, DIMENSION_MAX)?;
-    }
-    let padding = window.padding.largest();
-    if padding > halo {
-        return Err(KernelError::HaloTooSmall { padding, halo });
-    }
-    let extent = window.output_extent(height, width)?;
-    check_equal("the output's height", output.height(), extent.height)?;
-    check_equal("the output's width", output.width(), extent.width)?;
-    if let Some(residual) = residual {
-        residual.check_lanes("addend", isa)?;
-        residual.check_same_image(output)?;
-    }
-    activation.check()?;
-    let taps = window.kernel.height * window.kernel.width;
-    check_equal(
-        "the number of weights",
-        weights.len(),
-        outputs * (channels / groups) * taps,
-    )?;
-    check_equal("the number of biases", bias.len(), outputs)?;
-    check_finite("weights", weights)?;
-    check_finite("bias", bias)
 }

@@ -159,6 +159,71 @@ impl BlockedLayout {
         part.share(self.blocks() * self.height)
     }
 
+    /// The part's rows in runs of whole blocks and pieces of a block.
+    pub(crate) fn spans(&self, part: Part) -> impl Iterator<Item = Span> + use<> {
+        let Range { mut start, end } = self.rows(part);
+        let height = self.height;
+        core::iter::from_fn(move || {
+            if start == end {
+                return None;
+            }
+            let (block, row, left) = (start / height, start % height, end - start);
+            let span = if row == 0 && left >= height {
+                Span {
+                    block,
+                    blocks: left / height,
+                    rows: 0..height,
+                }
+            } else {
+                Span {
+                    block,
+                    blocks: 1,
+                    rows: row..height.min(row + left),
+                }
+            };
+            start += span.blocks * span.rows.len();
+            Some(span)
+        })
+    }
+
+    /// The part's rows one by one, as block and row.
+    pub(crate) fn block_rows(&self, part: Part) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let height = self.height;
+        self.rows(part).map(move |row| (row / height, row % height))
+    }
+
+    /// Where a block's row starts, behind the halo.
+    pub(crate) fn row_start(&self, block: usize, row: usize) -> usize {
+        block * self.block_stride() + (row + self.halo) * self.row_stride() + self.halo * self.lanes
+    }
+
+    /// Writes zeros to the halo in the part's slice.
+    pub(crate) fn clear_halo(&self, part: Part, output: &mut [f32]) {
+        if self.halo == 0 {
+            return;
+        }
+        let part_start = self.part(part).start;
+        let side = self.halo * self.lanes;
+        let edge = self.halo * self.row_stride();
+        for span in self.spans(part) {
+            for block in span.block..span.block + span.blocks {
+                for row in span.rows.clone() {
+                    let start = block * self.block_stride() + (row + self.halo) * self.row_stride()
+                        - part_start;
+                    let end = start + self.row_stride();
+                    output[start..start + side].fill(0.0);
+                    output[end - side..end].fill(0.0);
+                    if row == 0 {
+                        output[start - edge..start].fill(0.0);
+                    }
+                    if row == self.height - 1 {
+                        output[end..end + edge].fill(0.0);
+                    }
+                }
+            }
+        }
+    }
+
     /// Where the part that starts with this row starts: a block's first row brings the halo above
     /// it along, its last row the halo below.
     fn row_boundary(&self, row: usize) -> usize {
@@ -237,6 +302,17 @@ impl BlockedLayout {
     }
 }
 
+/// Rows of consecutive blocks: all rows of them, or some rows of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first block.
+    pub block: usize,
+    /// How many blocks.
+    pub blocks: usize,
+    /// Which rows of each.
+    pub rows: Range<usize>,
+}
+
 /// A network's input `[channel][row][column]` with a border of zeros, the halo.
 ///
 /// Whoever owns the memory clears it once; intake threads then write the image only
@@ -286,6 +362,15 @@ impl PlanarLayout {
     /// Rows or columns of zeros on each side.
     pub fn halo(&self) -> usize {
         self.halo
+    }
+
+    /// The image's shape.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            channels: self.channels,
+            height: self.height,
+            width: self.width,
+        }
     }
 
     /// Elements between a pixel and the one below.

@@ -11,6 +11,7 @@
 //! - Batches: one [`Image`] for each member; their tensors may lie anywhere.
 
 mod add;
+mod aligned;
 mod conv;
 mod error;
 mod image;
@@ -18,11 +19,14 @@ mod isa;
 mod layout;
 mod linear;
 mod pool;
+pub mod preprocess;
 pub mod reference;
+mod simd;
 mod softmax;
 mod spec;
 
 pub use add::{Add, AddSpec};
+pub use aligned::AlignedBuffer;
 pub use conv::{Conv2d, Conv2dSpec, ConvInput};
 pub use error::KernelError;
 pub use image::Image;

@@ -1,7 +1,9 @@
-//! A fully connected layer.
+//! A fully connected layer: a convolution whose kernel covers the whole image.
 
-use crate::spec::{check_equal, check_finite};
-use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part, reference};
+use crate::{
+    Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Isa, KernelError,
+    Padding, Part, Window,
+};
 
 /// `activation(weights * input + bias)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,8 +21,7 @@ pub struct LinearSpec {
 #[derive(Clone, Debug)]
 pub struct Linear {
     spec: LinearSpec,
-    weights: Vec<f32>,
-    bias: Vec<f32>,
+    conv: Conv2d,
 }
 
 impl Linear {
@@ -31,26 +32,31 @@ impl Linear {
         weights: &[f32],
         bias: &[f32],
     ) -> Result<Linear, KernelError> {
-        if !isa.is_available() {
-            return Err(KernelError::IsaUnavailable { isa });
-        }
         let LinearSpec {
             input,
             output,
             activation,
-        } = spec;
-        input.check_lanes("input", isa)?;
+        } = *spec;
         output.check_vector("output", isa, output.channels())?;
-        activation.check()?;
-        let expected = output.channels() * input.shape().elements();
-        check_equal("the number of weights", weights.len(), expected)?;
-        check_equal("the number of biases", bias.len(), output.channels())?;
-        check_finite("weights", weights)?;
-        check_finite("bias", bias)?;
+        let window = Window {
+            kernel: Extent {
+                height: input.height(),
+                width: input.width(),
+            },
+            stride: Extent::square(1),
+            padding: Padding::default(),
+        };
+        let conv = Conv2dSpec {
+            input: ConvInput::Blocked(input),
+            output,
+            residual: None,
+            window,
+            groups: 1,
+            activation,
+        };
         Ok(Linear {
             spec: *spec,
-            weights: weights.to_vec(),
-            bias: bias.to_vec(),
+            conv: Conv2d::new(isa, &conv, weights, bias)?,
         })
     }
 
@@ -61,18 +67,6 @@ impl Linear {
 
     /// Runs `part` of the operator for each image.
     pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let LinearSpec {
-            input,
-            output,
-            activation,
-        } = &self.spec;
-        for image in images {
-            let mut logical = vec![0.0; input.shape().elements()];
-            input.unpack(image.input, &mut logical);
-            let result = reference::linear(*activation, &self.weights, &self.bias, &logical);
-            let mut blocked = vec![0.0; output.len()];
-            output.pack(&result, &mut blocked);
-            image.output.copy_from_slice(&blocked[output.part(part)]);
-        }
+        self.conv.run(part, images);
     }
 }

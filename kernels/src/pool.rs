@@ -1,12 +1,16 @@
 //! Pools: a window's largest or mean, and the mean of a whole channel.
 
+use core::ops::Range;
+
+use crate::layout::{DIMENSION_MAX, check_limit};
+use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part, Window, reference};
+use crate::{BlockedLayout, Extent, Image, Isa, KernelError, Padding, Part, Window};
 
 /// How a pool reduces its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolKind {
-    /// The largest. Padding never wins.
+    /// The largest. Padding never wins; whether a NaN does is not specified.
     Max,
     /// The mean of the pixels that are not padding.
     Average,
@@ -29,6 +33,7 @@ pub struct PoolSpec {
 #[derive(Clone, Debug)]
 pub struct Pool {
     spec: PoolSpec,
+    kernel: unsafe fn(&Pixels),
 }
 
 impl Pool {
@@ -46,6 +51,12 @@ impl Pool {
         input.check_lanes("input", isa)?;
         output.check_lanes("output", isa)?;
         check_equal("the output's channels", output.channels(), input.channels())?;
+        check_limit(
+            "stride",
+            window.stride.height.max(window.stride.width),
+            DIMENSION_MAX,
+        )?;
+        check_limit("padding", window.padding.largest(), DIMENSION_MAX)?;
         let extent = window.output_extent(input.height(), input.width())?;
         check_equal("the output's height", output.height(), extent.height)?;
         check_equal("the output's width", output.width(), extent.width)?;
@@ -58,7 +69,14 @@ impl Pool {
                 return Err(KernelError::PaddingCoversWindow { padding, window });
             }
         }
-        Ok(Pool { spec: *spec })
+        let kernel = match spec.kind {
+            PoolKind::Max => compiled_for!(isa, max_of, Pixels),
+            PoolKind::Average => compiled_for!(isa, mean_of, Pixels),
+        };
+        Ok(Pool {
+            spec: *spec,
+            kernel,
+        })
     }
 
     /// Its specification.
@@ -72,24 +90,118 @@ impl Pool {
             input,
             output,
             window,
-            kind,
+            ..
         } = &self.spec;
+        let (range, lanes) = (output.part(part), output.lanes());
         for image in images {
-            let mut logical = vec![0.0; input.shape().elements()];
-            input.unpack(image.input, &mut logical);
-            let result = reference::pool(input.shape(), window, *kind, &logical);
-            let mut blocked = vec![0.0; output.len()];
-            output.pack(&result, &mut blocked);
-            image.output.copy_from_slice(&blocked[output.part(part)]);
+            assert_eq!(
+                image.input.len(),
+                input.len(),
+                "the input is the whole tensor"
+            );
+            assert_eq!(
+                image.output.len(),
+                range.len(),
+                "the output is the part's slice"
+            );
+            output.clear_halo(part, image.output);
+            for (block, row) in output.block_rows(part) {
+                let (stride, kernel, padding) = (window.stride, window.kernel, window.padding);
+                let rows = inside(
+                    row * stride.height,
+                    kernel.height,
+                    padding.top,
+                    input.height(),
+                );
+                for column in 0..output.width() {
+                    let left = column * stride.width;
+                    let columns = inside(left, kernel.width, padding.left, input.width());
+                    let to = output.row_start(block, row) + column * lanes - range.start;
+                    self.reduce(image, block, rows.clone(), columns, to);
+                }
+            }
         }
+    }
+
+    /// Writes the output pixel at `to` from the input's `rows` x `columns`.
+    fn reduce(
+        &self,
+        image: &mut Image<'_>,
+        block: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        to: usize,
+    ) {
+        let (input, lanes) = (&self.spec.input, self.spec.input.lanes());
+        let start = input.row_start(block, rows.start) + columns.start * lanes;
+        let end = input.row_start(block, rows.end - 1) + columns.end * lanes;
+        let pixels = Pixels {
+            input: image.input[start..end].as_ptr(),
+            row_stride: input.row_stride(),
+            rows: rows.len(),
+            columns: columns.len(),
+            output: image.output[to..to + lanes].as_mut_ptr(),
+        };
+        // SAFETY: the constructor saw that the instruction set is available; the slices cover the
+        // pixels, and the output is borrowed for us alone.
+        unsafe { (self.kernel)(&pixels) };
+    }
+}
+
+/// The part of a window that is not padding. Never empty: padding is less than the window.
+fn inside(start: usize, window: usize, padding: usize, size: usize) -> Range<usize> {
+    start.saturating_sub(padding)..(start + window - padding).min(size)
+}
+
+/// Pixels of one block that become one pixel.
+struct Pixels {
+    input: *const f32,
+    row_stride: usize,
+    rows: usize,
+    columns: usize,
+    output: *mut f32,
+}
+
+/// # Safety
+/// The processor has the instruction set; `input` is valid for `rows` of `columns` pixels that are
+/// `row_stride` elements apart, `output` for one pixel that nothing aliases.
+#[inline(always)]
+unsafe fn max_of<V: Vector>(pixels: &Pixels) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut largest = V::splat(f32::NEG_INFINITY);
+        for row in 0..pixels.rows {
+            for column in 0..pixels.columns {
+                let at = row * pixels.row_stride + column * V::LANES;
+                largest = largest.max(V::load(pixels.input.add(at)));
+            }
+        }
+        largest.store(pixels.output);
+    }
+}
+
+/// # Safety
+/// As of [`max_of`].
+#[inline(always)]
+unsafe fn mean_of<V: Vector>(pixels: &Pixels) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sum = V::splat(0.0);
+        for row in 0..pixels.rows {
+            for column in 0..pixels.columns {
+                let at = row * pixels.row_stride + column * V::LANES;
+                sum = sum.add(V::load(pixels.input.add(at)));
+            }
+        }
+        let share = V::splat(1.0 / (pixels.rows * pixels.columns) as f32);
+        sum.mul(share).store(pixels.output);
     }
 }
 
 /// The mean of each channel, for one instruction set.
 #[derive(Clone, Debug)]
 pub struct GlobalAveragePool {
-    input: BlockedLayout,
-    output: BlockedLayout,
+    pool: Pool,
 }
 
 impl GlobalAveragePool {
@@ -99,25 +211,28 @@ impl GlobalAveragePool {
         input: BlockedLayout,
         output: BlockedLayout,
     ) -> Result<GlobalAveragePool, KernelError> {
-        if !isa.is_available() {
-            return Err(KernelError::IsaUnavailable { isa });
-        }
-        input.check_lanes("input", isa)?;
         output.check_vector("output", isa, input.channels())?;
-        Ok(GlobalAveragePool { input, output })
+        let window = Window {
+            kernel: Extent {
+                height: input.height(),
+                width: input.width(),
+            },
+            stride: Extent::square(1),
+            padding: Padding::default(),
+        };
+        let spec = PoolSpec {
+            input,
+            output,
+            window,
+            kind: PoolKind::Average,
+        };
+        Ok(GlobalAveragePool {
+            pool: Pool::new(isa, &spec)?,
+        })
     }
 
     /// Runs `part` of the operator for each image.
     pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        for image in images {
-            let mut logical = vec![0.0; self.input.shape().elements()];
-            self.input.unpack(image.input, &mut logical);
-            let result = reference::global_average_pool(self.input.shape(), &logical);
-            let mut blocked = vec![0.0; self.output.len()];
-            self.output.pack(&result, &mut blocked);
-            image
-                .output
-                .copy_from_slice(&blocked[self.output.part(part)]);
-        }
+        self.pool.run(part, images);
     }
 }

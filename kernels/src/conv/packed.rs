@@ -1,0 +1,139 @@
+//! Weights in the order in which the kernels read them.
+
+use super::{Conv2dSpec, ConvInput};
+use crate::AlignedBuffer;
+
+/// What a block of output channels reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sources {
+    /// The first input block (or plane).
+    pub first: usize,
+    /// Input blocks (or planes).
+    pub count: usize,
+    /// Where the block's weights start.
+    pub weights: usize,
+}
+
+/// A convolution's weights, an output block after the other, and its biases.
+///
+/// A block's weights are `[input block][kernel row][kernel column][input lane][output lane]`, for
+/// the input blocks that its groups read; where a group does not read a lane of such a block, and
+/// in surplus lanes, the weights are zero. Depthwise: `[kernel row][kernel column][lane]`.
+#[derive(Clone, Debug)]
+pub(super) struct PackedWeights {
+    pub values: AlignedBuffer,
+    pub bias: AlignedBuffer,
+    /// For each output block.
+    pub sources: Box<[Sources]>,
+}
+
+impl PackedWeights {
+    /// Packs `[output][input / groups][kernel row][kernel column]`. The spec has been checked.
+    pub fn pack(spec: &Conv2dSpec, weights: &[f32], bias: &[f32]) -> PackedWeights {
+        let lanes = spec.output.lanes();
+        let mut packed_bias = AlignedBuffer::zeroed(spec.output.blocks() * lanes);
+        packed_bias[..bias.len()].copy_from_slice(bias);
+        let sources = sources(spec);
+        let taps = spec.window.kernel.height * spec.window.kernel.width;
+        let last = sources[sources.len() - 1];
+        let len = last.weights + block_weights(spec, last.count);
+        let mut values = AlignedBuffer::zeroed(len);
+        let inputs = spec.input.sizes().channels / spec.groups;
+        for output in 0..spec.output.channels() {
+            let block = sources[output / lanes];
+            for input in 0..inputs {
+                for tap in 0..taps {
+                    let weight = weights[(output * inputs + input) * taps + tap];
+                    let at = place(spec, &block, output, input, tap);
+                    values[at] = weight;
+                }
+            }
+        }
+        PackedWeights {
+            values,
+            bias: packed_bias,
+            sources,
+        }
+    }
+
+    /// Elements from a block's weights to the next one's, if that has the same sources.
+    pub fn block_stride(&self, block: usize) -> usize {
+        match self.sources.get(block + 1) {
+            Some(next) => next.weights - self.sources[block].weights,
+            None => 0,
+        }
+    }
+}
+
+/// Where the weight of `output` for the group's `input` and the tap goes.
+fn place(spec: &Conv2dSpec, block: &Sources, output: usize, input: usize, tap: usize) -> usize {
+    let lanes = spec.output.lanes();
+    if spec.is_depthwise() {
+        return block.weights + tap * lanes + output % lanes;
+    }
+    let channels = spec.input.sizes().channels;
+    let group = output / (spec.output.channels() / spec.groups);
+    let input = group * (channels / spec.groups) + input;
+    let inner = spec.inner_lanes();
+    let taps = spec.window.kernel.height * spec.window.kernel.width;
+    let step = ((input / inner - block.first) * taps + tap) * inner + input % inner;
+    block.weights + step * lanes + output % lanes
+}
+
+/// Elements of an output block's weights that reads `count` input blocks.
+fn block_weights(spec: &Conv2dSpec, count: usize) -> usize {
+    let taps = spec.window.kernel.height * spec.window.kernel.width;
+    let inner = if spec.is_depthwise() {
+        1
+    } else {
+        spec.inner_lanes()
+    };
+    count * taps * inner * spec.output.lanes()
+}
+
+/// The most elements that packing may need: in `u128`, since nothing has been checked yet.
+pub(super) fn elements_max(spec: &Conv2dSpec) -> u128 {
+    let blocks = match spec.input {
+        ConvInput::Planar(input) => input.channels(),
+        ConvInput::Blocked(input) => input.blocks() * input.lanes(),
+    };
+    [
+        spec.output.blocks() * spec.output.lanes(),
+        blocks,
+        spec.window.kernel.height,
+    ]
+    .into_iter()
+    .fold(spec.window.kernel.width as u128, |product, size| {
+        product.saturating_mul(size as u128)
+    })
+}
+
+fn sources(spec: &Conv2dSpec) -> Box<[Sources]> {
+    let (lanes, outputs) = (spec.output.lanes(), spec.output.channels());
+    let inputs = spec.input.sizes().channels;
+    let inner = spec.inner_lanes();
+    let mut weights = 0;
+    let sources = (0..spec.output.blocks()).map(|block| {
+        let (first, count) = if spec.is_depthwise() {
+            (block, 1)
+        } else {
+            let outputs_a_group = outputs / spec.groups;
+            let inputs_a_group = inputs / spec.groups;
+            let last_output = ((block + 1) * lanes).min(outputs) - 1;
+            let first_input = block * lanes / outputs_a_group * inputs_a_group;
+            let last_input = (last_output / outputs_a_group + 1) * inputs_a_group - 1;
+            (
+                first_input / inner,
+                last_input / inner - first_input / inner + 1,
+            )
+        };
+        let sources = Sources {
+            first,
+            count,
+            weights,
+        };
+        weights += block_weights(spec, count);
+        sources
+    });
+    sources.collect()
+}

@@ -1,0 +1,289 @@
+//! The register-tiled convolution kernel.
+//!
+//! A tile is `O` blocks of output channels x `R` rows x `C` columns, whole in registers while the
+//! kernel walks once over everything that the tile sums: each step loads `O` vectors of weights,
+//! broadcasts `R * C` input values and multiplies all of them. Weights are read in order; a
+//! strip's weights stay in the second-level cache from tile to tile and from image to image.
+
+use crate::simd::Vector;
+
+/// Rows of an image's output, for one or several consecutive blocks of output channels: what one
+/// call of a kernel computes. Strides are in elements.
+#[derive(Debug)]
+pub(super) struct Strip {
+    /// The input under the first output pixel's first tap, in the first input block or plane.
+    pub input: *const f32,
+    /// Input elements between a row and the one below.
+    pub input_row: usize,
+    /// Input elements between a block (or plane) and the next.
+    pub input_block: usize,
+    /// Input blocks (or planes) that are summed.
+    pub input_blocks: usize,
+    /// Rows of the kernel.
+    pub kernel_height: usize,
+    /// Columns of the kernel.
+    pub kernel_width: usize,
+    /// Input rows between two output rows.
+    pub stride_height: usize,
+    /// Input columns between two output columns.
+    pub stride_width: usize,
+    /// The first block's weights: `[input block][kernel row][kernel column][input lane][lane]`.
+    pub weights: *const f32,
+    /// Elements between an output block's weights and the next one's.
+    pub weights_block: usize,
+    /// The first block's bias, followed by the next one's.
+    pub bias: *const f32,
+    /// The residual at the first output pixel, or null.
+    pub addend: *const f32,
+    /// Residual elements between rows.
+    pub addend_row: usize,
+    /// Residual elements between blocks.
+    pub addend_block: usize,
+    /// The first output pixel.
+    pub output: *mut f32,
+    /// Output elements between rows.
+    pub output_row: usize,
+    /// Output elements between blocks.
+    pub output_block: usize,
+    /// Output rows.
+    pub rows: usize,
+    /// Output columns.
+    pub columns: usize,
+    /// Lower bound of the activation.
+    pub low: f32,
+    /// Upper bound of the activation.
+    pub high: f32,
+}
+
+/// A kernel, compiled for an instruction set, a kind of input and a tile.
+///
+/// # Safety
+/// The processor has the instruction set. `rows` and `columns` are at least those of the tile.
+/// All that the strip's sizes and strides reach from its pointers is valid: to read, and `output`
+/// to write, which nothing else aliases.
+pub(super) type StripKernel = unsafe fn(&Strip);
+
+/// Computes a strip. `BLOCKED`: the input's inner dimension is a block's lanes, else it is planes.
+/// `S` is the horizontal stride, or 0 for any, read at run time.
+///
+/// The last row or column of tiles is moved back to end with the strip, and computes some pixels
+/// again.
+///
+/// # Safety
+/// See [`StripKernel`].
+#[inline(always)]
+pub(super) unsafe fn strip<
+    V: Vector,
+    const BLOCKED: bool,
+    const S: usize,
+    const O: usize,
+    const R: usize,
+    const C: usize,
+>(
+    s: &Strip,
+) {
+    debug_assert!(s.rows >= R && s.columns >= C);
+    let mut row = 0;
+    while row < s.rows {
+        let top = row.min(s.rows - R);
+        let mut column = 0;
+        while column < s.columns {
+            let left = column.min(s.columns - C);
+            // SAFETY: the tile lies inside the strip.
+            unsafe { tile::<V, BLOCKED, S, O, R, C>(s, top, left) };
+            column += C;
+        }
+        row += R;
+    }
+}
+
+/// Computes the tile whose first pixel is at `top`, `left` of the strip.
+///
+/// # Safety
+/// See [`StripKernel`]; the tile lies inside the strip.
+#[inline(always)]
+unsafe fn tile<
+    V: Vector,
+    const BLOCKED: bool,
+    const S: usize,
+    const O: usize,
+    const R: usize,
+    const C: usize,
+>(
+    s: &Strip,
+    top: usize,
+    left: usize,
+) {
+    let inner = if BLOCKED { V::LANES } else { 1 };
+    let pixel = inner * if S == 0 { s.stride_width } else { S };
+    let row = s.stride_height * s.input_row;
+    // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
+    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky,
+    // (left + c) * stride + kx) of each input block.
+    unsafe {
+        let mut sums = [[[V::splat(0.0); C]; R]; O];
+        for (o, sums) in sums.iter_mut().enumerate() {
+            *sums = [[V::load(s.bias.add(o * V::LANES)); C]; R];
+        }
+        let corner = s.input.add(top * row + left * pixel);
+        let mut weights = s.weights;
+        for block in 0..s.input_blocks {
+            let block = corner.add(block * s.input_block);
+            for ky in 0..s.kernel_height {
+                let mut input = block.add(ky * s.input_row);
+                for _ in 0..s.kernel_width {
+                    for lane in 0..inner {
+                        let at = input.add(lane);
+                        step(&mut sums, weights, s.weights_block, at, row, pixel);
+                        weights = weights.add(V::LANES);
+                    }
+                    input = input.add(inner);
+                }
+            }
+        }
+        finish::<V, O, R, C>(s, top, left, sums);
+    }
+}
+
+/// Adds one input channel under one tap to a tile's sums.
+///
+/// # Safety
+/// The processor has the instruction set. `weights` is valid for a vector in each of `O` blocks
+/// that are `weights_block` elements apart, `input` for each of `R` rows of `C` values that are
+/// `row` and `pixel` elements apart.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name blocks, rows and columns"
+)]
+unsafe fn step<V: Vector, const O: usize, const R: usize, const C: usize>(
+    sums: &mut [[[V; C]; R]; O],
+    weights: *const f32,
+    weights_block: usize,
+    input: *const f32,
+    row: usize,
+    pixel: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut w = [V::splat(0.0); O];
+        for o in 0..O {
+            w[o] = V::load(weights.add(o * weights_block));
+        }
+        for r in 0..R {
+            for c in 0..C {
+                let x = V::splat(*input.add(r * row + c * pixel));
+                for o in 0..O {
+                    sums[o][r][c] = sums[o][r][c].mul_add(w[o], x);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the residual, applies the activation and stores a tile's sums.
+///
+/// # Safety
+/// See [`StripKernel`]; the tile lies inside the strip.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name blocks, rows and columns"
+)]
+unsafe fn finish<V: Vector, const O: usize, const R: usize, const C: usize>(
+    s: &Strip,
+    top: usize,
+    left: usize,
+    mut sums: [[[V; C]; R]; O],
+) {
+    // SAFETY: output and residual pixels of a tile inside the strip.
+    unsafe {
+        if !s.addend.is_null() {
+            for o in 0..O {
+                for r in 0..R {
+                    for c in 0..C {
+                        let at =
+                            o * s.addend_block + (top + r) * s.addend_row + (left + c) * V::LANES;
+                        sums[o][r][c] = sums[o][r][c].add(V::load(s.addend.add(at)));
+                    }
+                }
+            }
+        }
+        let (low, high) = (V::splat(s.low), V::splat(s.high));
+        for o in 0..O {
+            for r in 0..R {
+                for c in 0..C {
+                    let at = o * s.output_block + (top + r) * s.output_row + (left + c) * V::LANES;
+                    sums[o][r][c].clamp(low, high).store(s.output.add(at));
+                }
+            }
+        }
+    }
+}
+
+/// Computes a strip of a depthwise convolution: one output block, which reads the input block of
+/// the same position. The weights are `[kernel row][kernel column][lane]`.
+///
+/// # Safety
+/// See [`StripKernel`]; any number of rows and columns will do.
+#[inline(always)]
+pub(super) unsafe fn depthwise_strip<V: Vector>(s: &Strip) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match s.stride_width {
+            1 => depthwise_columns::<V, 1>(s),
+            2 => depthwise_columns::<V, 2>(s),
+            _ => depthwise_columns::<V, 0>(s),
+        }
+    }
+}
+
+/// # Safety
+/// See [`depthwise_strip`].
+#[inline(always)]
+unsafe fn depthwise_columns<V: Vector, const S: usize>(s: &Strip) {
+    const COLUMNS: usize = 7;
+    for top in 0..s.rows {
+        let mut left = 0;
+        while left + COLUMNS <= s.columns {
+            // SAFETY: the tile lies inside the strip.
+            unsafe { depthwise_tile::<V, S, COLUMNS>(s, top, left) };
+            left += COLUMNS;
+        }
+        while left < s.columns {
+            // SAFETY: the tile lies inside the strip.
+            unsafe { depthwise_tile::<V, S, 1>(s, top, left) };
+            left += 1;
+        }
+    }
+}
+
+/// # Safety
+/// See [`depthwise_strip`]; the tile lies inside the strip.
+#[inline(always)]
+unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
+    s: &Strip,
+    top: usize,
+    left: usize,
+) {
+    let pixel = if S == 0 { s.stride_width } else { S } * V::LANES;
+    // SAFETY: as in `tile`, in one input block.
+    unsafe {
+        let corner = s
+            .input
+            .add(top * s.stride_height * s.input_row + left * pixel);
+        let mut weights = s.weights;
+        let mut sums = [[[V::load(s.bias); C]; 1]; 1];
+        for ky in 0..s.kernel_height {
+            for kx in 0..s.kernel_width {
+                let input = corner.add(ky * s.input_row + kx * V::LANES);
+                let w = V::load(weights);
+                for (c, sum) in sums[0][0].iter_mut().enumerate() {
+                    *sum = sum.mul_add(w, V::load(input.add(c * pixel)));
+                }
+                weights = weights.add(V::LANES);
+            }
+        }
+        finish::<V, 1, 1, C>(s, top, left, sums);
+    }
+}

@@ -1,0 +1,252 @@
+//! Which tiles exist for each instruction set, and which one suits a convolution.
+
+use super::strip::{Strip, StripKernel, strip};
+use crate::Isa;
+
+/// The most blocks of output channels in one tile.
+pub(super) const BLOCKS_MAX: usize = 3;
+
+/// A tile's shape, and the kernel compiled for it and a kind of input.
+#[derive(Clone, Copy, Debug)]
+struct Tile {
+    /// Whether the input's inner dimension is a block's lanes; else it is planes.
+    blocked: bool,
+    /// The horizontal stride; 0 is any.
+    stride_width: usize,
+    /// Blocks of output channels.
+    blocks: usize,
+    /// Output rows.
+    rows: usize,
+    /// Output columns.
+    columns: usize,
+    kernel: StripKernel,
+}
+
+const BLOCKED: bool = true;
+const PLANAR: bool = false;
+const ANY: usize = 0;
+
+/// Compiles the tiles `(blocks, rows, columns)` for one instruction set.
+macro_rules! tiles {
+    ($table:ident, $vector:ty, [$($feature:literal)?], $(
+        $input:ident $stride:tt: [$(($o:literal, $r:literal, $c:literal)),* $(,)?]
+    )*) => {
+        static $table: &[Tile] = {
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn compiled<
+                const BLOCKED: bool,
+                const S: usize,
+                const O: usize,
+                const R: usize,
+                const C: usize,
+            >(
+                s: &Strip,
+            ) {
+                // SAFETY: the caller's promise; the features are enabled here.
+                unsafe { strip::<$vector, BLOCKED, S, O, R, C>(s) }
+            }
+            &[$($(Tile {
+                blocked: $input,
+                stride_width: $stride,
+                blocks: $o,
+                rows: $r,
+                columns: $c,
+                kernel: compiled::<$input, { $stride }, $o, $r, $c>,
+            }),*),*]
+        };
+    };
+}
+
+// 32 registers: at most 28 sums, a step's weights, and a broadcast value.
+#[cfg(target_arch = "x86_64")]
+tiles!(AVX512, crate::simd::Avx512, ["avx512f"],
+    BLOCKED 1: [
+        (1, 1, 1), (1, 1, 2), (1, 1, 4), (1, 1, 8), (1, 1, 14), (1, 1, 16),
+        (1, 2, 4), (1, 2, 7), (1, 2, 8),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 6), (2, 1, 7), (2, 1, 8),
+        (2, 1, 10), (2, 1, 12), (2, 1, 14), (2, 2, 2), (2, 2, 4), (2, 2, 7), (2, 3, 4),
+        (3, 1, 1), (3, 1, 2), (3, 1, 4), (3, 1, 7), (3, 1, 8), (3, 2, 2), (3, 2, 4),
+    ]
+    BLOCKED 2: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 14), (1, 2, 4),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 12), (2, 1, 14),
+        (2, 2, 4), (2, 2, 7),
+        (3, 1, 1), (3, 1, 4), (3, 1, 7), (3, 1, 8), (3, 2, 4),
+    ]
+    BLOCKED ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+    PLANAR 1: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 16),
+        (2, 1, 1), (2, 1, 4), (2, 1, 8), (2, 1, 12), (3, 1, 1), (3, 1, 4), (3, 1, 8),
+    ]
+    PLANAR 2: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 16),
+        (2, 1, 1), (2, 1, 4), (2, 1, 8), (2, 1, 12), (3, 1, 1), (3, 1, 4), (3, 1, 8),
+    ]
+    PLANAR ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+);
+
+// 16 registers.
+#[cfg(target_arch = "x86_64")]
+tiles!(AVX2_FMA, crate::simd::Avx2Fma, ["avx2,fma"],
+    BLOCKED 1: [
+        (1, 1, 1), (1, 1, 2), (1, 1, 4), (1, 1, 8), (1, 1, 12), (1, 2, 4), (1, 2, 6),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 5), (2, 1, 6), (2, 2, 2),
+        (3, 1, 1), (3, 1, 2), (3, 1, 3), (3, 1, 4), (3, 2, 2),
+    ]
+    BLOCKED 2: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 12),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 6), (3, 1, 1), (3, 1, 2), (3, 1, 4),
+    ]
+    BLOCKED ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+    PLANAR 1: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (2, 1, 1), (2, 1, 4), (2, 1, 6), (3, 1, 1), (3, 1, 4),
+    ]
+    PLANAR 2: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (2, 1, 1), (2, 1, 4), (2, 1, 6), (3, 1, 1), (3, 1, 4),
+    ]
+    PLANAR ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+);
+
+// 32 registers.
+#[cfg(target_arch = "aarch64")]
+tiles!(NEON, crate::simd::Neon, ["neon"],
+    BLOCKED 1: [
+        (1, 1, 1), (1, 1, 2), (1, 1, 4), (1, 1, 8), (1, 1, 16), (1, 2, 4), (1, 2, 8),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 12), (2, 2, 2), (2, 2, 4),
+        (3, 1, 1), (3, 1, 2), (3, 1, 4), (3, 1, 7), (3, 1, 8), (3, 2, 2), (3, 2, 4),
+    ]
+    BLOCKED 2: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 2, 4),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 12), (2, 2, 4),
+        (3, 1, 1), (3, 1, 4), (3, 1, 7), (3, 1, 8), (3, 2, 4),
+    ]
+    BLOCKED ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+    PLANAR 1: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (2, 1, 1), (2, 1, 4), (2, 1, 8), (3, 1, 1), (3, 1, 8),
+    ]
+    PLANAR 2: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (2, 1, 1), (2, 1, 4), (2, 1, 8), (3, 1, 1), (3, 1, 8),
+    ]
+    PLANAR ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+);
+
+tiles!(SCALAR, crate::simd::Scalar, [],
+    BLOCKED 1: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 2, 4), (2, 1, 1), (2, 1, 4), (2, 2, 2),
+        (3, 1, 1), (3, 1, 2), (3, 1, 4),
+    ]
+    BLOCKED 2: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+    BLOCKED ANY: [(1, 1, 1), (2, 1, 1), (3, 1, 1)]
+    PLANAR 1: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+    PLANAR 2: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+    PLANAR ANY: [(1, 1, 1), (2, 1, 1), (3, 1, 1)]
+);
+
+fn table(isa: Isa) -> &'static [Tile] {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => AVX512,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2Fma => AVX2_FMA,
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => NEON,
+        _ => SCALAR,
+    }
+}
+
+/// The kernels chosen for one number of output blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choices {
+    /// For strips of the whole image.
+    best: &'static Tile,
+    /// For strips with fewer rows than `best` needs: one row at a time.
+    single: &'static Tile,
+}
+
+impl Choices {
+    /// Chooses for strips of `blocks` output blocks x `rows` x `columns`.
+    pub fn new(
+        isa: Isa,
+        blocked: bool,
+        stride_width: usize,
+        blocks: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Choices {
+        let stride_width = if stride_width > 2 { ANY } else { stride_width };
+        let kind = (blocked, stride_width, blocks);
+        let choose = |rows: usize, rows_max: usize| {
+            let fitting = table(isa).iter().filter(|tile| {
+                (tile.blocked, tile.stride_width, tile.blocks) == kind
+                    && tile.rows <= rows_max
+                    && tile.columns <= columns
+            });
+            fitting
+                .min_by_key(|tile| tile.cost(rows, columns))
+                .expect("each table has a tile of one pixel for each kind and number of blocks")
+        };
+        Choices {
+            best: choose(rows, rows),
+            single: choose(rows, 1),
+        }
+    }
+
+    /// The kernel for a strip of `rows`.
+    pub fn kernel(&self, rows: usize) -> StripKernel {
+        if rows >= self.best.rows {
+            self.best.kernel
+        } else {
+            self.single.kernel
+        }
+    }
+}
+
+impl Tile {
+    /// Relative time to cover `rows` x `columns` with tiles. A step of the sum takes a slot a
+    /// multiplication, but no less than `LATENCY`: each sum waits for its last product. What a
+    /// step needs otherwise (loads, broadcasts, the loop) mostly hides behind the
+    /// multiplications, the better the more of them there are.
+    fn cost(&self, rows: usize, columns: usize) -> usize {
+        const LATENCY: usize = 8;
+        const OVERHEAD: usize = 1;
+        let tiles = rows.div_ceil(self.rows) * columns.div_ceil(self.columns);
+        let step = (self.blocks * self.rows * self.columns).max(LATENCY) + OVERHEAD;
+        tiles * step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_covers_the_smallest_image_for_each_kind_and_number_of_blocks() {
+        for isa in Isa::available() {
+            for blocked in [BLOCKED, PLANAR] {
+                for stride_width in 1..=3 {
+                    for blocks in 1..=BLOCKS_MAX {
+                        let choices = Choices::new(isa, blocked, stride_width, blocks, 1, 1);
+                        assert_eq!((choices.best.rows, choices.best.columns), (1, 1));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_are_chosen_to_cover_the_image_without_remainder() {
+        if Isa::Avx512.is_available() {
+            let chosen = |blocks, side| {
+                let best = Choices::new(Isa::Avx512, BLOCKED, 1, blocks, side, side).best;
+                (
+                    best.rows * best.columns,
+                    side % best.rows,
+                    side % best.columns,
+                )
+            };
+            assert_eq!(chosen(2, 14), (14, 0, 0));
+            assert_eq!(chosen(2, 8), (8, 0, 0));
+            assert_eq!(chosen(1, 64), (16, 0, 0));
+        }
+    }
+}

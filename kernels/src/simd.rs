@@ -1,0 +1,86 @@
+//! One vector type an instruction set behind one trait, so that each kernel is written once.
+//!
+//! How a generic kernel comes to be compiled for an instruction set: every method here and the
+//! kernels themselves are `#[inline(always)]`, and [`compiled_for`] wraps a kernel into a function
+//! with that `#[target_feature]`, into which all of them are inlined. The kernels use no closures,
+//! whose bodies would be functions of their own without the feature.
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon;
+pub(crate) use scalar::Scalar;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2Fma, Avx512};
+
+/// A vector of `LANES` f32.
+///
+/// # Safety
+/// Of every method: the processor has the instruction set. Of [`load`](Vector::load) and
+/// [`store`](Vector::store) also: the pointer is valid for `LANES` elements; it needs no alignment
+/// beyond that of f32.
+pub(crate) trait Vector: Copy {
+    /// Values in a vector.
+    const LANES: usize;
+
+    /// All lanes `value`.
+    unsafe fn splat(value: f32) -> Self;
+    /// `LANES` values from memory.
+    unsafe fn load(from: *const f32) -> Self;
+    /// `LANES` values to memory.
+    unsafe fn store(self, to: *mut f32);
+    /// `self + a * b`, rounded once where the instruction set can.
+    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+    /// `self + other`.
+    unsafe fn add(self, other: Self) -> Self;
+    /// `self * other`.
+    unsafe fn mul(self, other: Self) -> Self;
+    /// The larger, lane by lane.
+    unsafe fn max(self, other: Self) -> Self;
+    /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.
+    unsafe fn clamp(self, low: Self, high: Self) -> Self;
+}
+
+/// The kernel, compiled for an instruction set, as `unsafe fn(&Arguments)`; `Scalar` where this
+/// architecture has no such instruction set (a kernel's constructor has refused it before).
+macro_rules! compiled_for {
+    ($isa:expr, $kernel:ident, $arguments:ty) => {{
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f")]
+        unsafe fn avx512(arguments: &$arguments) {
+            // SAFETY: the caller's promise; the feature is enabled here.
+            unsafe { $kernel::<crate::simd::Avx512>(arguments) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn avx2_fma(arguments: &$arguments) {
+            // SAFETY: the caller's promise; the features are enabled here.
+            unsafe { $kernel::<crate::simd::Avx2Fma>(arguments) }
+        }
+        #[cfg(target_arch = "aarch64")]
+        #[target_feature(enable = "neon")]
+        unsafe fn neon(arguments: &$arguments) {
+            // SAFETY: the caller's promise; the feature is enabled here.
+            unsafe { $kernel::<crate::simd::Neon>(arguments) }
+        }
+        unsafe fn scalar(arguments: &$arguments) {
+            // SAFETY: the caller's promise.
+            unsafe { $kernel::<crate::simd::Scalar>(arguments) }
+        }
+        let compiled: unsafe fn(&$arguments) = match $isa {
+            #[cfg(target_arch = "x86_64")]
+            crate::Isa::Avx512 => avx512,
+            #[cfg(target_arch = "x86_64")]
+            crate::Isa::Avx2Fma => avx2_fma,
+            #[cfg(target_arch = "aarch64")]
+            crate::Isa::Neon => neon,
+            _ => scalar,
+        };
+        compiled
+    }};
+}
+pub(crate) use compiled_for;

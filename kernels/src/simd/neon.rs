@@ -1,0 +1,58 @@
+//! AArch64 Advanced SIMD.
+
+use core::arch::aarch64::{
+    float32x4_t, vaddq_f32, vdupq_n_f32, vfmaq_f32, vld1q_f32, vmaxq_f32, vminq_f32, vmulq_f32,
+    vst1q_f32,
+};
+
+use super::Vector;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Neon(float32x4_t);
+
+// SAFETY (of every block): the trait's promises are the intrinsics' conditions.
+#[allow(clippy::undocumented_unsafe_blocks, unused_unsafe)]
+impl Vector for Neon {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        Neon(unsafe { vdupq_n_f32(value) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Neon(unsafe { vld1q_f32(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { vst1q_f32(to, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, a: Self, b: Self) -> Self {
+        Neon(unsafe { vfmaq_f32(self.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Neon(unsafe { vaddq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        Neon(unsafe { vmulq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        Neon(unsafe { vmaxq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn clamp(self, low: Self, high: Self) -> Self {
+        // These two hand a NaN on.
+        Neon(unsafe { vminq_f32(vmaxq_f32(self.0, low.0), high.0) })
+    }
+}

@@ -1,0 +1,68 @@
+//! Four lanes in plain Rust. Products are rounded before they are added: a fused one would be a
+//! library call where the instruction is missing.
+
+use super::Vector;
+
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(crate) struct Scalar([f32; 4]);
+
+impl Scalar {
+    #[inline(always)]
+    fn zip(mut self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        for (a, b) in self.0.iter_mut().zip(other.0) {
+            *a = f(*a, b);
+        }
+        self
+    }
+}
+
+impl Vector for Scalar {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        Scalar([value; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise; an array of f32 needs no more alignment than f32.
+        Scalar(unsafe { from.cast::<[f32; 4]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as in `load`.
+        unsafe { to.cast::<[f32; 4]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(mut self, a: Self, b: Self) -> Self {
+        for i in 0..4 {
+            self.0[i] += a.0[i] * b.0[i];
+        }
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        self.zip(other, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    unsafe fn clamp(self, low: Self, high: Self) -> Self {
+        self.zip(low, |x, low| if x < low { low } else { x })
+            .zip(high, |x, high| if x > high { high } else { x })
+    }
+}

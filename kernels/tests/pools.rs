@@ -1,0 +1,206 @@
+//! Pools and additions equal their references on every instruction set; parts tile every layout.
+
+mod support;
+
+use proptest::prelude::*;
+use punctual_kernels::{
+    Add, AddSpec, BlockedLayout, Extent, GlobalAveragePool, Isa, KernelError, Padding, Part, Pool,
+    PoolKind, PoolSpec, Window, reference,
+};
+use support::{blocked, check_output, isa, noise, run_in_parts, shape, tolerance};
+
+/// Kernel, stride and a padding less than the kernel, in one direction.
+fn direction() -> impl Strategy<Value = (usize, usize, usize, usize)> {
+    (1..=4usize, 1..=3usize)
+        .prop_flat_map(|(kernel, stride)| (Just(kernel), Just(stride), 0..kernel, 0..kernel))
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    (direction(), direction()).prop_map(|(vertical, horizontal)| Window {
+        kernel: Extent {
+            height: vertical.0,
+            width: horizontal.0,
+        },
+        stride: Extent {
+            height: vertical.1,
+            width: horizontal.1,
+        },
+        padding: Padding {
+            top: vertical.2,
+            left: horizontal.2,
+            bottom: vertical.3,
+            right: horizontal.3,
+        },
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn pool_equals_its_reference(
+        isa in isa(),
+        window in window(),
+        kind in prop::sample::select(vec![PoolKind::Max, PoolKind::Average]),
+        (channels, height, width) in (1..=40usize, 1..=12usize, 1..=12usize),
+        (input_halo, output_halo) in (0..=2usize, 0..=2usize),
+        (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
+    ) {
+        let Ok(extent) = window.output_extent(height, width) else { return Ok(()) };
+        let input = BlockedLayout::new(isa, channels, height, width, input_halo).unwrap();
+        let output =
+            BlockedLayout::new(isa, channels, extent.height, extent.width, output_halo).unwrap();
+        let pool = Pool::new(isa, &PoolSpec { input, output, window, kind }).unwrap();
+        let images: Vec<_> = (0..batch as u64)
+            .map(|i| noise(seed ^ (9 + i), input.shape().elements()))
+            .collect();
+        // Padding must not count, so the halo holds what would win or spoil any result.
+        let memory: Vec<_> =
+            images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
+        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(part, images));
+        for (image, found) in images.iter().zip(&outputs) {
+            let expected = reference::pool(shape(channels, height, width), &window, kind, image);
+            check_output(&output, found, &expected, tolerance(16));
+        }
+    }
+
+    #[test]
+    fn global_average_pool_equals_its_reference(
+        isa in isa(),
+        (channels, height, width, halo) in (1..=70usize, 1..=12usize, 1..=12usize, 0..=2usize),
+        (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
+    ) {
+        let input = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
+        let output = BlockedLayout::vector(isa, channels).unwrap();
+        let pool = GlobalAveragePool::new(isa, input, output).unwrap();
+        let images: Vec<_> = (0..batch as u64)
+            .map(|i| noise(seed ^ (9 + i), input.shape().elements()))
+            .collect();
+        let memory: Vec<_> =
+            images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
+        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(part, images));
+        for (image, found) in images.iter().zip(&outputs) {
+            let expected = reference::global_average_pool(shape(channels, height, width), image);
+            check_output(&output, found, &expected, 1e-6);
+        }
+    }
+
+    #[test]
+    fn addition_equals_its_reference(
+        isa in isa(),
+        (channels, height, width) in (1..=40usize, 1..=12usize, 1..=12usize),
+        halos in (0..=2usize, 0..=2usize, 0..=2usize),
+        activation in support::activation(),
+        (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
+    ) {
+        let layout = |halo| BlockedLayout::new(isa, channels, height, width, halo).unwrap();
+        let (input, addend, output) = (layout(halos.0), layout(halos.1), layout(halos.2));
+        let add = Add::new(isa, &AddSpec { input, addend, output, activation }).unwrap();
+        let elements = input.shape().elements();
+        let images: Vec<_> = (0..batch as u64)
+            .map(|i| (noise(seed ^ (9 + i), elements), noise(seed ^ (99 + i), elements)))
+            .collect();
+        let memory: Vec<_> = images
+            .iter()
+            .map(|(a, b)| {
+                (blocked(&input, a, 7.0, 1e9), Some(blocked(&addend, b, 7.0, 1e9)))
+            })
+            .collect();
+        let outputs = run_in_parts(parts, &output, &memory, |part, images| add.run(part, images));
+        for ((a, b), found) in images.iter().zip(&outputs) {
+            check_output(&output, found, &reference::add(activation, a, b), 0.0);
+        }
+    }
+
+    #[test]
+    fn parts_are_equal_shares_of_the_rows(
+        isa in isa(),
+        (channels, height, width, halo) in (1..=70usize, 1..=20usize, 1..=20usize, 0..=2usize),
+        parts in 1..=9usize,
+    ) {
+        let layout = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
+        let mut end = 0;
+        for index in 0..parts {
+            let range = layout.part(Part::new(index, parts));
+            prop_assert_eq!(range.start, end);
+            end = range.end;
+            prop_assert_eq!(range.start % layout.row_stride(), 0);
+            let rows = range.len() / layout.row_stride();
+            let share = layout.blocks() * height / parts;
+            // One more from rounding; each block that a share touches brings its halo.
+            let halos = 2 * halo * (share / height + 2);
+            prop_assert!((share..=share + 1 + halos).contains(&rows));
+        }
+        prop_assert_eq!(end, layout.len());
+    }
+
+    #[test]
+    fn packing_and_unpacking_a_tensor_gives_it_back(
+        isa in isa(),
+        (channels, height, width, halo) in (1..=70usize, 1..=12usize, 1..=12usize, 0..=2usize),
+        seed in any::<u64>(),
+    ) {
+        let layout = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
+        let image = noise(seed, layout.shape().elements());
+        let mut memory = vec![f32::NAN; layout.len()];
+        layout.pack(&image, &mut memory);
+        prop_assert_eq!(&memory, &blocked(&layout, &image, 0.0, 0.0));
+        let mut back = vec![f32::NAN; image.len()];
+        layout.unpack(&memory, &mut back);
+        prop_assert_eq!(back, image);
+    }
+}
+
+#[test]
+fn a_pool_whose_windows_may_see_no_pixel_is_refused() {
+    let isa = Isa::Scalar;
+    let input = BlockedLayout::new(isa, 4, 4, 4, 0).unwrap();
+    let output = BlockedLayout::new(isa, 4, 7, 7, 0).unwrap();
+    let window = Window {
+        kernel: Extent::square(2),
+        stride: Extent::square(1),
+        padding: Padding::uniform(2),
+    };
+    let made = Pool::new(
+        isa,
+        &PoolSpec {
+            input,
+            output,
+            window,
+            kind: PoolKind::Max,
+        },
+    )
+    .err();
+    assert_eq!(
+        made,
+        Some(KernelError::PaddingCoversWindow {
+            padding: 2,
+            window: 2
+        })
+    );
+}
+
+#[test]
+fn empty_and_enormous_tensors_are_refused() {
+    let isa = Isa::Scalar;
+    let zero = BlockedLayout::new(isa, 4, 0, 4, 0).err();
+    assert_eq!(zero, Some(KernelError::Zero { what: "height" }));
+    let wide = BlockedLayout::new(isa, 4, 1, usize::MAX, 0).err();
+    let (what, limit) = ("width", 1 << 16);
+    assert_eq!(
+        wide,
+        Some(KernelError::TooLarge {
+            what,
+            found: usize::MAX,
+            limit
+        })
+    );
+    let large = BlockedLayout::new(isa, 1 << 16, 1 << 16, 1 << 16, 1 << 16).err();
+    assert!(matches!(
+        large,
+        Some(KernelError::TooLarge {
+            what: "elements of a tensor",
+            ..
+        })
+    ));
+}

@@ -1,0 +1,123 @@
+//! What the property tests share: values, tensors in memory, comparison.
+
+#![allow(
+    dead_code,
+    reason = "each test file is a program of its own and uses some of these"
+)]
+
+use proptest::prelude::*;
+use punctual_kernels::reference::Shape;
+use punctual_kernels::{Activation, BlockedLayout, Image, Isa, Part};
+
+/// Any instruction set of this machine.
+pub fn isa() -> impl Strategy<Value = Isa> {
+    prop::sample::select(Isa::available().collect::<Vec<_>>())
+}
+
+pub fn activation() -> impl Strategy<Value = Activation> {
+    prop::sample::select(vec![
+        Activation::None,
+        Activation::Relu,
+        Activation::Clip {
+            low: -0.5,
+            high: 0.25,
+        },
+    ])
+}
+
+/// `len` values in [-1, 1) that follow from `seed`.
+pub fn noise(seed: u64, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+/// An image in blocked memory, with `surplus` in the surplus lanes and `halo` around it.
+pub fn blocked(layout: &BlockedLayout, image: &[f32], surplus: f32, halo: f32) -> Vec<f32> {
+    let mut memory = vec![halo; layout.len()];
+    let lanes = layout.lanes();
+    let mut i = 0;
+    for channel in 0..layout.blocks() * lanes {
+        for row in 0..layout.height() {
+            for column in 0..layout.width() {
+                let first = layout.index(channel / lanes * lanes, row, column);
+                memory[first + channel % lanes] = if channel < layout.channels() {
+                    i += 1;
+                    image[i - 1]
+                } else {
+                    surplus
+                };
+            }
+        }
+    }
+    memory
+}
+
+/// Runs a kernel on a batch with its work cut into `parts`, into memory full of NaN.
+pub fn run_in_parts(
+    parts: usize,
+    output: &BlockedLayout,
+    inputs: &[(Vec<f32>, Option<Vec<f32>>)],
+    run: impl Fn(Part, &mut [Image<'_>]),
+) -> Vec<Vec<f32>> {
+    let mut memory = vec![vec![f32::NAN; output.len()]; inputs.len()];
+    let mut end = 0;
+    for index in 0..parts {
+        let part = Part::new(index, parts);
+        let range = output.part(part);
+        assert_eq!(range.start, end, "parts follow each other");
+        end = range.end;
+        let mut images: Vec<_> = memory
+            .iter_mut()
+            .zip(inputs)
+            .map(|(memory, (input, addend))| Image {
+                input,
+                addend: addend.as_deref(),
+                output: &mut memory[range.clone()],
+            })
+            .collect();
+        run(part, &mut images);
+    }
+    assert_eq!(end, output.len(), "parts cover the tensor");
+    memory
+}
+
+/// Checks a kernel's output: the image within `tolerance`, zeros in the halo, finite surplus lanes.
+pub fn check_output(layout: &BlockedLayout, memory: &[f32], expected: &[f32], tolerance: f32) {
+    let mut image = vec![0.0; layout.shape().elements()];
+    layout.unpack(memory, &mut image);
+    for (i, (&found, &expected)) in image.iter().zip(expected).enumerate() {
+        let error = (found - expected).abs();
+        assert!(
+            error <= tolerance,
+            "value {i}: {found}, not {expected} within {tolerance}"
+        );
+    }
+    assert!(
+        memory.iter().all(|value| value.is_finite()),
+        "every element is written"
+    );
+    let inside = blocked(layout, &vec![1.0; layout.shape().elements()], 1.0, 0.0);
+    for (value, inside) in memory.iter().zip(inside) {
+        assert!(inside == 1.0 || *value == 0.0, "the halo is zero");
+    }
+}
+
+pub fn shape(channels: usize, height: usize, width: usize) -> Shape {
+    Shape {
+        channels,
+        height,
+        width,
+    }
+}
+
+/// How far a sum of `terms` products of values below 1 may be off, summed in f32 in any order:
+/// generous for roundings that add up, far below what one wrong term makes.
+pub fn tolerance(terms: usize) -> f32 {
+    2e-7 * (terms + 8) as f32
+}
