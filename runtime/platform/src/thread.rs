@@ -306,7 +306,7 @@ mod tests {
         }
         let (stop, stopped) = mpsc::channel::<()>();
         let spec = ThreadSpec::new("boosted", None, None);
-        let thread = spawn_realtime(spec, move || drop(stopped.recv())).unwrap();
+        let thread = spawn_realtime(spec, move || stopped.recv().is_err()).unwrap();
         match set_realtime(thread.tid(), 1) {
             Ok(()) => assert_eq!(policy(thread.tid()), libc::SCHED_FIFO),
             Err(missing) => assert_eq!(missing, Missing::Realtime, "no privilege here"),
@@ -314,7 +314,7 @@ mod tests {
         set_ordinary(thread.tid()).unwrap();
         assert_eq!(policy(thread.tid()), libc::SCHED_OTHER);
         drop(stop);
-        thread.join().unwrap();
+        assert!(thread.join().unwrap());
         assert_eq!(set_ordinary(i32::MAX), Err(Missing::Realtime));
     }
 
