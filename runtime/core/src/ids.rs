@@ -38,6 +38,13 @@ index! {
     /// A stage of a model, counted from the input; also the exit that it ends in.
     StageId(u8)
 }
+impl StageId {
+    /// The stage after this one.
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 index! {
     /// A partition: a set of TPCs, or of cores on the CPU device.
     /// Position in [`Config::partitions`](crate::Config::partitions).

@@ -8,16 +8,32 @@
 
 extern crate alloc;
 
+mod ablation;
 mod action;
 mod actions;
+mod admission;
+mod best_effort;
+mod bounded;
+mod completion;
 mod config;
 mod counters;
+mod dispatch;
 mod error;
 mod event;
 mod ids;
+mod mandatory;
 pub mod offline;
+mod optional;
+mod overrun;
+mod partition;
+mod requests;
 mod scheduler;
+mod slack;
+mod speed;
+mod tables;
 mod time;
+mod timers;
+mod validate;
 
 pub use action::{Action, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;

@@ -1,0 +1,76 @@
+//! A list that is allocated once, at its full size.
+
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+/// A vector that never grows beyond the capacity it was made with. To exceed it is a programmer's
+/// error (each capacity is a sum that the plan fixed), so it panics.
+#[derive(Debug)]
+pub(crate) struct List<T> {
+    items: Vec<T>,
+    capacity: usize,
+}
+
+impl<T> List<T> {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self {
+            items: Vec::with_capacity(capacity),
+            capacity,
+        }
+    }
+
+    pub(crate) fn push(&mut self, item: T) {
+        assert!(
+            self.items.len() < self.capacity,
+            "a list of {} is full",
+            self.capacity
+        );
+        self.items.push(item);
+    }
+
+    pub(crate) fn insert(&mut self, at: usize, item: T) {
+        assert!(
+            self.items.len() < self.capacity,
+            "a list of {} is full",
+            self.capacity
+        );
+        self.items.insert(at, item);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.items.pop()
+    }
+
+    pub(crate) fn remove(&mut self, at: usize) -> T {
+        self.items.remove(at)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.items.clear();
+    }
+}
+
+/// Keeps the capacity, which a vector's own clone would not.
+impl<T: Clone> Clone for List<T> {
+    fn clone(&self) -> Self {
+        let mut items = Vec::with_capacity(self.capacity);
+        items.extend_from_slice(&self.items);
+        Self {
+            items,
+            capacity: self.capacity,
+        }
+    }
+}
+
+impl<T> Deref for List<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<T> DerefMut for List<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+}

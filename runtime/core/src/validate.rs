@@ -1,0 +1,179 @@
+//! The relations that the scheduler's safety rests on, checked before anything runs.
+
+use crate::config::{Config, Criticality, ModelConfig, TaskConfig};
+use crate::error::{ConfigError, SPAN_MAX};
+use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
+use crate::offline;
+use crate::time::Nanos;
+
+/// Checks all relations but the offline test of the levels above the first.
+pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
+    if config.partitions.is_empty() {
+        return Err(ConfigError::NoPartition);
+    }
+    plan_span("the dispatch cost", config.dispatch_cost)?;
+    plan_span("the egress bound", config.egress_bound)?;
+    for partition in &config.partitions {
+        plan_span("a preemption bound", partition.preemption_bound)?;
+    }
+    for (index, model) in config.models.iter().enumerate() {
+        check_model(ModelId(index as u16), model, config.partitions.len())?;
+    }
+    for (index, task) in config.tasks.iter().enumerate() {
+        check_task(TaskId(index as u16), task, config)?;
+    }
+    check_buffers(config)?;
+    for index in 0..config.partitions.len() {
+        let partition = PartitionId(index as u8);
+        offline::test_partition(config, partition)
+            .outcome
+            .map_err(|reason| ConfigError::Infeasible { partition, reason })?;
+    }
+    Ok(())
+}
+
+fn plan_span(what: &'static str, span: Nanos) -> Result<(), ConfigError> {
+    if span > SPAN_MAX {
+        return Err(ConfigError::PlanSpan { what, span });
+    }
+    Ok(())
+}
+
+fn check_model(id: ModelId, model: &ModelConfig, partitions: usize) -> Result<(), ConfigError> {
+    let stages = model.stages.len();
+    if stages == 0 || stages > STAGES_MAX {
+        return Err(ConfigError::Stages { model: id, stages });
+    }
+    for (index, stage) in model.stages.iter().enumerate() {
+        let at = StageId(index as u8);
+        let rising = stage.times.windows(2).all(|w| w[0].batch < w[1].batch);
+        let bounded = stage.times.first().is_some_and(|t| t.batch == 1)
+            && stage
+                .times
+                .last()
+                .is_some_and(|t| usize::from(t.batch) <= BATCH_MAX);
+        let everywhere = stage.times.iter().all(|t| t.on.len() == partitions);
+        if !(rising && bounded && everywhere) {
+            return Err(ConfigError::Batches {
+                model: id,
+                stage: at,
+            });
+        }
+        for time in stage.times.iter().flat_map(|t| &t.on) {
+            plan_span("a stage's budget", time.budget)?;
+            plan_span("a stage's longest time", time.max_seen)?;
+        }
+        let exits = stages - 1 - index;
+        if stage.deeper.len() != exits {
+            return Err(ConfigError::Calibration {
+                model: id,
+                stage: at,
+                rows: stage.deeper.len(),
+                exits,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_task(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
+    let Some(model) = config.models.get(task.model.index()) else {
+        return Err(ConfigError::UnknownModel {
+            task: id,
+            model: task.model,
+            models: config.models.len(),
+        });
+    };
+    if task.partition.index() >= config.partitions.len() {
+        return Err(ConfigError::UnknownPartition {
+            task: id,
+            partition: task.partition,
+            partitions: config.partitions.len(),
+        });
+    }
+    if task.mandatory_exit.index() >= model.stages.len() {
+        return Err(ConfigError::MandatoryExit {
+            task: id,
+            exit: task.mandatory_exit,
+            stages: model.stages.len(),
+        });
+    }
+    for (what, bound) in [
+        ("batch_max", u16::from(task.batch_max)),
+        ("queue_max", task.queue_max),
+    ] {
+        if bound == 0 {
+            return Err(ConfigError::Zero { task: id, what });
+        }
+    }
+    check_times(id, task, config)
+}
+
+fn check_times(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
+    let span = |what, span: Nanos| {
+        if span == Nanos::ZERO || span > SPAN_MAX {
+            return Err(ConfigError::Span {
+                task: id,
+                what,
+                span,
+            });
+        }
+        Ok(())
+    };
+    if task.criticality == Criticality::BestEffort && task.reserved {
+        return Err(ConfigError::ReservedBestEffort { task: id });
+    }
+    if task.criticality == Criticality::RealTime {
+        span("the period", task.period)?;
+        if task.deadline.is_none() {
+            return Err(ConfigError::NoDeadline { task: id });
+        }
+    }
+    plan_span("a preparation", task.prepare)?;
+    plan_span("a jitter", task.jitter)?;
+    let Some(deadline) = task.deadline else {
+        return Ok(());
+    };
+    span("the deadline", deadline)?;
+    if task.jitter + config.egress_bound >= deadline {
+        return Err(ConfigError::Jitter {
+            task: id,
+            jitter: task.jitter,
+            deadline,
+            egress: config.egress_bound,
+        });
+    }
+    let needed = kept(task);
+    if u64::from(task.queue_max) < needed {
+        return Err(ConfigError::Queue {
+            task: id,
+            queue_max: task.queue_max,
+            needed,
+        });
+    }
+    Ok(())
+}
+
+/// Buffers kept for the conforming requests of a task.
+pub(crate) fn kept(task: &TaskConfig) -> u64 {
+    match task.deadline {
+        Some(deadline) if task.reserved => {
+            offline::buffers_kept(deadline, task.jitter, task.period)
+        }
+        _ => 0,
+    }
+}
+
+fn check_buffers(config: &Config) -> Result<(), ConfigError> {
+    let kept: u64 = config.tasks.iter().map(kept).sum();
+    // Tasks without a reservation share what is left: at least one, or they could never run.
+    let shared = u64::from(config.tasks.iter().any(|task| !task.reserved));
+    let needed = (kept + shared).max(1);
+    if u64::from(config.request_buffers) < needed {
+        return Err(ConfigError::Buffers {
+            buffers: config.request_buffers,
+            needed,
+        });
+    }
+    Ok(())
+}
