@@ -201,6 +201,9 @@ fn peak_gflops(isa: Isa, measure: bool) -> f64 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `isa` is available.
         Isa::Avx2Fma => unsafe { peak::avx2_fma(ROUNDS) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: `isa` is available.
+        Isa::Neon => unsafe { peak::neon(ROUNDS) },
         _ => peak::plain(ROUNDS),
     });
     2.0 * (ROUNDS as usize * peak::CHAINS * isa.lanes()) as f64 / seconds / 1e9
@@ -241,6 +244,20 @@ mod peak {
         for _ in 0..rounds {
             for sum in &mut sums {
                 *sum = _mm256_fmadd_ps(*sum, a, b);
+            }
+        }
+        black_box(sums);
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[target_feature(enable = "neon")]
+    pub fn neon(rounds: u64) {
+        use std::arch::aarch64::{vdupq_n_f32, vfmaq_f32};
+        let (a, b) = (vdupq_n_f32(black_box(0.5)), vdupq_n_f32(black_box(0.25)));
+        let mut sums = [a; CHAINS];
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = vfmaq_f32(*sum, a, b);
             }
         }
         black_box(sums);

@@ -1,0 +1,157 @@
+//! Running a kernel allocates nothing. A program of its own, since it counts for the whole process.
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use punctual_kernels::{
+    Activation, Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent,
+    GlobalAveragePool, Image, Isa, Linear, LinearSpec, Padding, Part, Pool, PoolKind, PoolSpec,
+    Window, softmax_top1,
+};
+use support::noise;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: hands every call on to the system's allocator; the counter is a plain thread-local cell
+// without destructor, so touching it does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A kernel's `run`.
+type Run = Box<dyn Fn(Part, &mut [Image<'_>])>;
+
+#[test]
+fn running_a_kernel_allocates_nothing() {
+    for isa in Isa::available() {
+        let layout = BlockedLayout::new(isa, 40, 9, 9, 1).unwrap();
+        let vector = BlockedLayout::vector(isa, 40).unwrap();
+        for (run, output, addend) in kernels(isa, layout, vector) {
+            let input = vec![0.5; layout.len()];
+            let mut outputs = vec![vec![0.0; output.len()]; 3];
+            let addend = addend.then_some(&input[..]);
+            let (first, second) = (Part::new(0, 2), Part::new(1, 2));
+            for part in [Part::WHOLE, first, second] {
+                let range = output.part(part);
+                let mut images: Vec<_> = outputs
+                    .iter_mut()
+                    .map(|output| Image {
+                        input: &input,
+                        addend,
+                        output: &mut output[range.clone()],
+                    })
+                    .collect();
+                let before = ALLOCATIONS.get();
+                run(part, &mut images);
+                assert_eq!(ALLOCATIONS.get(), before, "{isa}");
+            }
+            let before = ALLOCATIONS.get();
+            softmax_top1(&outputs[0][..40]);
+            assert_eq!(ALLOCATIONS.get(), before);
+        }
+    }
+}
+
+/// One of each kind, its output, and whether it takes an addend of the input's layout.
+fn kernels(
+    isa: Isa,
+    layout: BlockedLayout,
+    vector: BlockedLayout,
+) -> Vec<(Run, BlockedLayout, bool)> {
+    let window = Window {
+        kernel: Extent::square(3),
+        stride: Extent::square(1),
+        padding: Padding::uniform(1),
+    };
+    let conv = |groups: usize| {
+        let spec = Conv2dSpec {
+            input: ConvInput::Blocked(layout),
+            output: layout,
+            residual: Some(layout),
+            window,
+            groups,
+            activation: Activation::Relu,
+        };
+        Conv2d::new(isa, &spec, &noise(1, 40 * 40 / groups * 9), &noise(2, 40)).unwrap()
+    };
+    let (dense, depthwise) = (conv(1), conv(40));
+    let linear = LinearSpec {
+        input: layout,
+        output: vector,
+        activation: Activation::None,
+    };
+    let linear = Linear::new(isa, &linear, &noise(3, 40 * 40 * 81), &noise(4, 40)).unwrap();
+    let pool = PoolSpec {
+        input: layout,
+        output: layout,
+        window,
+        kind: PoolKind::Max,
+    };
+    let pool = Pool::new(isa, &pool).unwrap();
+    let mean = GlobalAveragePool::new(isa, layout, vector).unwrap();
+    let activation = Activation::None;
+    let add = AddSpec {
+        input: layout,
+        addend: layout,
+        output: layout,
+        activation,
+    };
+    let add = Add::new(isa, &add).unwrap();
+    vec![
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| dense.run(part, images)),
+            layout,
+            true,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| depthwise.run(part, images)),
+            layout,
+            true,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| linear.run(part, images)),
+            vector,
+            false,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| pool.run(part, images)),
+            layout,
+            false,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| mean.run(part, images)),
+            vector,
+            false,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| add.run(part, images)),
+            layout,
+            true,
+        ),
+    ]
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(ALLOCATIONS.get(), before + 1);
+}
