@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{Extent, OperatorKind, Padding, Tensor};
+use crate::{Extent, Network, Operator, OperatorKind, Padding, Stage, Tensor, TensorId};
 
 /// The largest number of rows or columns of a kernel, and so of a stride or a padding.
 pub const KERNEL_MAX: u32 = 1 << 10;
@@ -204,5 +204,40 @@ impl OperatorKind {
             Self::Linear { .. } => input.elements().saturating_mul(output.elements()),
             Self::Pool { .. } | Self::GlobalAveragePool | Self::Add { .. } => 0,
         }
+    }
+}
+
+impl Operator {
+    /// Weights and biases.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        match self.kind {
+            OperatorKind::Conv2d { weights, bias, .. }
+            | OperatorKind::Linear { weights, bias, .. } => {
+                u64::from(weights.len) + u64::from(bias.len)
+            }
+            OperatorKind::Pool { .. }
+            | OperatorKind::GlobalAveragePool
+            | OperatorKind::Add { .. } => 0,
+        }
+    }
+}
+
+impl Network {
+    /// Multiply-accumulates of a stage for one image.
+    ///
+    /// # Panics
+    /// When the stage is not one of this valid network.
+    #[must_use]
+    pub fn multiplications(&self, stage: &Stage) -> u64 {
+        let shape = |id: TensorId| self.tensors[id.index()];
+        let operators = stage.operators.iter();
+        operators
+            .map(|operator| {
+                operator
+                    .kind
+                    .multiplications(shape(operator.input), shape(operator.output))
+            })
+            .fold(0, u64::saturating_add)
     }
 }

@@ -1,0 +1,129 @@
+//! The network between lowering and staging: operators with static shapes that own their weights
+//! and are not fused yet. One list; the passes of [`fuse`](crate::fuse) work on it.
+
+use punctual_model::{Activation, Extent, Padding, PoolKind, Tensor, TensorId};
+
+/// Operators in order of execution. Tensor 0 is the network's input.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub tensors: Vec<Tensor>,
+    pub operators: Vec<DraftOperator>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct DraftOperator {
+    pub name: String,
+    pub input: TensorId,
+    /// The second addend: of an `Add`, or once fused the residual of a convolution.
+    pub second: Option<TensorId>,
+    pub output: TensorId,
+    pub kind: DraftKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum DraftKind {
+    Conv {
+        weights: Vec<f32>,
+        bias: Vec<f32>,
+        kernel: Extent,
+        stride: Extent,
+        padding: Padding,
+        groups: u32,
+        activation: Activation,
+    },
+    Linear {
+        weights: Vec<f32>,
+        bias: Vec<f32>,
+        activation: Activation,
+    },
+    Pool {
+        kind: PoolKind,
+        kernel: Extent,
+        stride: Extent,
+        padding: Padding,
+    },
+    GlobalAveragePool,
+    Add {
+        activation: Activation,
+    },
+    /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
+    Affine {
+        scale: Vec<f32>,
+        shift: Vec<f32>,
+    },
+    /// An activation alone. Gone after fusing.
+    Activate {
+        activation: Activation,
+        channels: u32,
+    },
+}
+
+impl DraftKind {
+    /// `scale * x + shift` a channel as a convolution of one pixel and one channel: what an affine
+    /// step or an activation becomes that nothing before it can take in.
+    pub fn channelwise(scale: Vec<f32>, shift: Vec<f32>, activation: Activation) -> Self {
+        let one = Extent {
+            height: 1,
+            width: 1,
+        };
+        Self::Conv {
+            groups: scale.len() as u32,
+            weights: scale,
+            bias: shift,
+            kernel: one,
+            stride: one,
+            padding: Padding {
+                top: 0,
+                left: 0,
+                bottom: 0,
+                right: 0,
+            },
+            activation,
+        }
+    }
+
+    pub fn activation(&self) -> Option<Activation> {
+        match self {
+            Self::Conv { activation, .. }
+            | Self::Linear { activation, .. }
+            | Self::Add { activation } => Some(*activation),
+            _ => None,
+        }
+    }
+
+    pub fn set_activation(&mut self, new: Activation) {
+        match self {
+            Self::Conv { activation, .. }
+            | Self::Linear { activation, .. }
+            | Self::Add { activation } => *activation = new,
+            _ => unreachable!("only an operator with an activation gets another"),
+        }
+    }
+}
+
+impl DraftOperator {
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
+        [Some(self.input), self.second].into_iter().flatten()
+    }
+}
+
+impl Draft {
+    /// Removes operators that no exit depends on; returns how many.
+    pub fn remove_dead(&mut self, exits: &[TensorId]) -> usize {
+        let mut needed = vec![false; self.tensors.len()];
+        for exit in exits {
+            needed[exit.index()] = true;
+        }
+        for operator in self.operators.iter().rev() {
+            if needed[operator.output.index()] {
+                operator
+                    .reads()
+                    .for_each(|read| needed[read.index()] = true);
+            }
+        }
+        let before = self.operators.len();
+        self.operators
+            .retain(|operator| needed[operator.output.index()]);
+        before - self.operators.len()
+    }
+}

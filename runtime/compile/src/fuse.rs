@@ -1,0 +1,226 @@
+//! Fusing: what a convolution, a linear layer or an addition can do in passing is taken into it.
+//!
+//! Each pass walks the operators once, in order. A step is taken into the operator before it only
+//! when that operator's result has no other reader (an exit counts as one), so no value that
+//! somebody else needs disappears.
+
+use punctual_model::{Activation, TensorId};
+
+use crate::draft::{Draft, DraftKind, DraftOperator};
+
+/// How many steps were taken in, and what was left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fused {
+    /// Batch normalisations and constant additions folded into weights.
+    pub affine: usize,
+    /// Additions that became the residual of a convolution.
+    pub residual: usize,
+    /// Activations taken into the operator before.
+    pub activation: usize,
+    /// Affine steps and activations that became a convolution of one pixel of their own.
+    pub standalone: usize,
+}
+
+/// Fuses everything that can be. Afterwards no `Affine` and no `Activate` is left.
+pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
+    let mut fused = Fused::default();
+    let mut fusion = Fusion::new(draft, exits);
+    for at in 0..fusion.operators.len() {
+        fusion.fold_affine(at, &mut fused);
+    }
+    for at in 0..fusion.operators.len() {
+        fusion.take_in_addition(at, &mut fused);
+    }
+    for at in 0..fusion.operators.len() {
+        fusion.take_in_activation(at, &mut fused);
+    }
+    draft.operators = fusion.operators.into_iter().flatten().collect();
+    fused
+}
+
+struct Fusion {
+    /// `None` where an operator was taken into another.
+    operators: Vec<Option<DraftOperator>>,
+    /// Readers of each tensor, an exit being one. Fusing removes a tensor together with its only
+    /// reader, so the others' counts never change.
+    readers: Vec<u32>,
+    /// Position of the operator that writes each tensor.
+    writer: Vec<Option<usize>>,
+}
+
+impl Fusion {
+    fn new(draft: &mut Draft, exits: &[TensorId]) -> Self {
+        let mut readers = vec![0; draft.tensors.len()];
+        let mut writer = vec![None; draft.tensors.len()];
+        exits.iter().for_each(|exit| readers[exit.index()] += 1);
+        for (at, operator) in draft.operators.iter().enumerate() {
+            operator.reads().for_each(|read| readers[read.index()] += 1);
+            writer[operator.output.index()] = Some(at);
+        }
+        let operators = std::mem::take(&mut draft.operators)
+            .into_iter()
+            .map(Some)
+            .collect();
+        Self {
+            operators,
+            readers,
+            writer,
+        }
+    }
+
+    /// Position of the operator that writes `tensor`, when nobody reads that but one.
+    fn exclusive_writer(&self, tensor: TensorId) -> Option<usize> {
+        self.writer[tensor.index()].filter(|_| self.readers[tensor.index()] == 1)
+    }
+
+    fn kind(&self, at: usize) -> &DraftKind {
+        &self.operators[at]
+            .as_ref()
+            .expect("a writer is never a removed operator")
+            .kind
+    }
+
+    /// Moves the result of operator `from` to its writer `into`, and removes `from`.
+    fn merge(&mut self, into: usize, from: usize) {
+        let removed = self.operators[from]
+            .take()
+            .expect("each operator is merged once");
+        self.writer[removed.output.index()] = Some(into);
+        let writer = self.operators[into]
+            .as_mut()
+            .expect("a writer is never a removed operator");
+        writer.output = removed.output;
+    }
+
+    /// `scale * (W x + b) + shift = (scale W) x + (scale b + shift)`.
+    fn fold_affine(&mut self, at: usize, fused: &mut Fused) {
+        let Some(operator) = &mut self.operators[at] else {
+            return;
+        };
+        let DraftKind::Affine { scale, shift } = &mut operator.kind else {
+            return;
+        };
+        let (scale, shift) = (std::mem::take(scale), std::mem::take(shift));
+        let input = operator.input;
+        let writer = self.exclusive_writer(input);
+        let foldable = writer.filter(|&into| {
+            let kind = self.kind(into);
+            let weighted = matches!(kind, DraftKind::Conv { .. } | DraftKind::Linear { .. });
+            weighted && kind.activation() == Some(Activation::None)
+        });
+        let Some(into) = foldable else {
+            let operator = self.operators[at].as_mut().expect("it was there above");
+            operator.kind = DraftKind::channelwise(scale, shift, Activation::None);
+            fused.standalone += 1;
+            return;
+        };
+        let writer = self.operators[into]
+            .as_mut()
+            .expect("a writer is never a removed operator");
+        let (DraftKind::Conv { weights, bias, .. } | DraftKind::Linear { weights, bias, .. }) =
+            &mut writer.kind
+        else {
+            unreachable!("only operators with weights are foldable")
+        };
+        let row = weights.len() / bias.len();
+        for (weights, scale) in weights.chunks_exact_mut(row).zip(&scale) {
+            weights.iter_mut().for_each(|weight| *weight *= scale);
+        }
+        for ((bias, scale), shift) in bias.iter_mut().zip(&scale).zip(&shift) {
+            *bias = (f64::from(*bias) * f64::from(*scale) + f64::from(*shift)) as f32;
+        }
+        self.merge(into, at);
+        fused.affine += 1;
+    }
+
+    /// `conv(x) + y` becomes a convolution with residual `y`, at the place of the addition, where
+    /// both are there. Of two convolutions the later one takes the other's result.
+    fn take_in_addition(&mut self, at: usize, fused: &mut Fused) {
+        let Some(operator) = &self.operators[at] else {
+            return;
+        };
+        let (DraftKind::Add { activation }, Some(second)) = (&operator.kind, operator.second)
+        else {
+            return;
+        };
+        let (activation, first, output) = (*activation, operator.input, operator.output);
+        let candidate = |conv: TensorId, other: TensorId| {
+            let writer = self.exclusive_writer(conv)?;
+            let free = self.operators[writer].as_ref().is_some_and(|operator| {
+                operator.second.is_none()
+                    && matches!(
+                        operator.kind,
+                        DraftKind::Conv {
+                            activation: Activation::None,
+                            ..
+                        }
+                    )
+            });
+            free.then_some((writer, other))
+        };
+        let candidates = [candidate(first, second), candidate(second, first)];
+        let Some((writer, other)) = candidates.into_iter().flatten().max() else {
+            return;
+        };
+        let mut conv = self.operators[writer]
+            .take()
+            .expect("a writer is never removed");
+        conv.second = Some(other);
+        conv.output = output;
+        conv.kind.set_activation(activation);
+        self.operators[at] = Some(conv);
+        self.writer[output.index()] = Some(at);
+        fused.residual += 1;
+    }
+
+    fn take_in_activation(&mut self, at: usize, fused: &mut Fused) {
+        let Some(operator) = &self.operators[at] else {
+            return;
+        };
+        let DraftKind::Activate {
+            activation: outer,
+            channels,
+        } = operator.kind
+        else {
+            return;
+        };
+        let writer = self.exclusive_writer(operator.input);
+        let inner = writer.and_then(|into| Some((into, self.kind(into).activation()?)));
+        match inner {
+            Some((into, inner)) => {
+                let writer = self.operators[into]
+                    .as_mut()
+                    .expect("a writer is never removed");
+                writer.kind.set_activation(compose(inner, outer));
+                self.merge(into, at);
+                fused.activation += 1;
+            }
+            None => {
+                // `1 * x + 0` is exact, so nothing is lost but the time of one pass.
+                let (scale, shift) = (vec![1.0; channels as usize], vec![0.0; channels as usize]);
+                let operator = self.operators[at].as_mut().expect("it was there above");
+                operator.kind = DraftKind::channelwise(scale, shift, outer);
+                fused.standalone += 1;
+            }
+        }
+    }
+}
+
+/// `outer(inner(x))`. Clamping twice is clamping once to the inner bounds clamped by the outer.
+fn compose(inner: Activation, outer: Activation) -> Activation {
+    let bounds = |activation| match activation {
+        Activation::None => (f32::MIN, f32::MAX),
+        Activation::Relu => (0.0, f32::MAX),
+        Activation::Clip { low, high } => (low, high),
+    };
+    let ((low, high), outer_bounds) = (bounds(inner), bounds(outer));
+    let clamp = |bound: f32| bound.clamp(outer_bounds.0, outer_bounds.1);
+    match (inner, outer) {
+        (Activation::None, only) | (only, Activation::None) => only,
+        _ if clamp(low) == 0.0 && clamp(high) == f32::MAX => Activation::Relu,
+        _ => Activation::Clip {
+            low: clamp(low),
+            high: clamp(high),
+        },
+    }
+}

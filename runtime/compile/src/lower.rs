@@ -1,0 +1,243 @@
+//! Graph → draft: each node becomes an operator with static shapes, a view of a tensor, or a
+//! constant. The batch size is left out of all shapes.
+//!
+//! A further operator is one more line in [`Lowering::node`] and in [`SUPPORTED`], and one more
+//! function in the module of its family.
+
+mod convolution;
+mod dense;
+mod elementwise;
+mod operands;
+mod pooling;
+mod views;
+
+use std::borrow::Cow;
+
+use punctual_model::{NAME_BYTES_MAX, OPERATORS_MAX, Tensor, TensorId};
+
+use crate::draft::{Draft, DraftKind, DraftOperator};
+use crate::fold::{self, Dim, Dims};
+use crate::graph::{Constant, Data, Graph, Node};
+use crate::problem::Problem;
+use crate::report::Note;
+
+/// The operators that can be compiled. Those of [`fold::FOLDED`] that are not among the others
+/// only compute with shapes.
+pub(crate) const SUPPORTED: &[&str] = &[
+    "Add",
+    "AveragePool",
+    "BatchNormalization",
+    "Cast",
+    "Clip",
+    "Concat",
+    "Constant",
+    "Conv",
+    "Div",
+    "Dropout",
+    "Flatten",
+    "Gather",
+    "Gemm",
+    "GlobalAveragePool",
+    "Identity",
+    "MatMul",
+    "MaxPool",
+    "Mul",
+    "ReduceMean",
+    "Relu",
+    "Reshape",
+    "Shape",
+    "Slice",
+    "Softmax",
+    "Squeeze",
+    "Sub",
+    "Unsqueeze",
+];
+
+/// What a value of the graph is.
+#[derive(Clone, Debug)]
+pub(crate) enum Value<'a> {
+    /// Not computed: the second result of an operator of which only the first is supported.
+    Nothing,
+    /// A tensor seen as (batch, channels, rows, columns).
+    Image(TensorId),
+    /// A tensor seen as (batch, features), the features in the order channel, row, column.
+    Features(TensorId),
+    /// The softmax over a tensor's features; supported only as an exit.
+    Softmax(TensorId),
+    Constant(Cow<'a, Constant>),
+    Dims(Dims),
+}
+
+pub(crate) struct Lowering<'a> {
+    graph: &'a Graph,
+    /// One entry a value of the graph; `Nothing` until its node has been lowered.
+    values: Vec<Value<'a>>,
+    pub draft: Draft,
+    pub notes: Vec<Note>,
+}
+
+impl<'a> Lowering<'a> {
+    pub fn new(graph: &'a Graph, input: Tensor) -> Self {
+        let mut values = vec![Value::Nothing; graph.values.len()];
+        for (id, constant) in &graph.constants {
+            values[id.0] = Value::Constant(Cow::Borrowed(constant));
+        }
+        values[graph.input.0] = Value::Image(TensorId(0));
+        let draft = Draft {
+            tensors: vec![input],
+            operators: Vec::new(),
+        };
+        Self {
+            graph,
+            values,
+            draft,
+            notes: Vec::new(),
+        }
+    }
+
+    pub fn value(&self, id: crate::graph::ValueId) -> &Value<'a> {
+        &self.values[id.0]
+    }
+
+    /// Lowers one node. Nodes must come in the graph's order.
+    pub fn node(&mut self, node: &'a Node) -> Result<(), Problem> {
+        if let Some(dims) = self.fold(node)? {
+            return self.set(node, Value::Dims(dims));
+        }
+        match node.operator.as_str() {
+            "Conv" => self.conv(node),
+            "BatchNormalization" => self.batch_normalization(node),
+            "Relu" => self.relu(node),
+            "Clip" => self.clip(node),
+            "Add" => self.add(node),
+            "MaxPool" => self.max_pool(node),
+            "AveragePool" => self.average_pool(node),
+            "GlobalAveragePool" => self.global_average_pool(node),
+            "ReduceMean" => self.reduce_mean(node),
+            "Gemm" => self.gemm(node),
+            "MatMul" => self.mat_mul(node),
+            "Flatten" => self.flatten(node),
+            "Reshape" => self.reshape(node),
+            "Squeeze" => self.squeeze(node),
+            "Identity" => self.identity(node),
+            "Dropout" => self.dropout(node),
+            "Constant" => self.constant(node),
+            "Softmax" => self.softmax(node),
+            operator if SUPPORTED.contains(&operator) => {
+                // One of the shape operators, on something that is no shape.
+                Err(Problem::ShapeArithmetic {
+                    reason: "its operands are no shapes",
+                })
+            }
+            _ => Err(Problem::UnknownOperator),
+        }
+    }
+
+    /// The result of a node that only computes with shapes; `None` for any other node.
+    fn fold(&self, node: &Node) -> Result<Option<Dims>, Problem> {
+        let operator = node.operator.as_str();
+        if !fold::FOLDED.contains(&operator) {
+            return Ok(None);
+        }
+        let operands = node
+            .inputs
+            .iter()
+            .flatten()
+            .map(|&id| self.dims(id, operator == "Shape"));
+        match operands.collect::<Option<Vec<Dims>>>() {
+            Some(operands) => fold::fold(node, &operands, self.graph.opset).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The value as a shape; with `of_tensor` the shape of a tensor.
+    fn dims(&self, id: crate::graph::ValueId, of_tensor: bool) -> Option<Dims> {
+        match self.value(id) {
+            Value::Dims(dims) if !of_tensor => Some(dims.clone()),
+            Value::Constant(constant) if !of_tensor => constant_dims(constant),
+            Value::Image(_) | Value::Features(_) if of_tensor => {
+                let elements = self.tensor_dims(self.value(id));
+                Some(Dims {
+                    scalar: false,
+                    elements,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The dimensions that a tensor's view has in the graph.
+    fn tensor_dims(&self, value: &Value) -> Vec<Dim> {
+        let known = |value: u64| Dim::Known(i64::try_from(value).unwrap_or(i64::MAX));
+        match value {
+            Value::Image(id) => {
+                let Tensor {
+                    channels,
+                    height,
+                    width,
+                } = self.shape(*id);
+                let sides = [channels, height, width].map(|side| known(u64::from(side)));
+                [Dim::Batch].into_iter().chain(sides).collect()
+            }
+            Value::Features(id) | Value::Softmax(id) => {
+                vec![Dim::Batch, known(self.shape(*id).elements())]
+            }
+            Value::Nothing | Value::Constant(_) | Value::Dims(_) => Vec::new(),
+        }
+    }
+
+    fn shape(&self, tensor: TensorId) -> Tensor {
+        self.draft.tensors[tensor.index()]
+    }
+
+    /// Makes `value` the node's first result.
+    fn set(&mut self, node: &Node, value: Value<'a>) -> Result<(), Problem> {
+        let [Some(first), ..] = node.outputs[..] else {
+            return Err(Problem::MissingOutput);
+        };
+        self.values[first.0] = value;
+        Ok(())
+    }
+
+    /// Adds an operator and returns the tensor that it writes.
+    fn emit(
+        &mut self,
+        node: &Node,
+        kind: DraftKind,
+        input: TensorId,
+        second: Option<TensorId>,
+        shape: Tensor,
+    ) -> Result<TensorId, Problem> {
+        if self.draft.operators.len() == OPERATORS_MAX {
+            return Err(Problem::TooManyOperators {
+                limit: OPERATORS_MAX,
+            });
+        }
+        let output = TensorId(self.draft.tensors.len() as u32);
+        self.draft.tensors.push(shape);
+        let end = node.name.floor_char_boundary(NAME_BYTES_MAX);
+        let name = node.name[..end].to_owned();
+        self.draft.operators.push(DraftOperator {
+            name,
+            input,
+            second,
+            output,
+            kind,
+        });
+        Ok(output)
+    }
+}
+
+fn constant_dims(constant: &Constant) -> Option<Dims> {
+    let Data::Ints(values) = &constant.data else {
+        return None;
+    };
+    if constant.dims.len() > 1 {
+        return None;
+    }
+    let elements = values.iter().copied().map(Dim::Known).collect();
+    Some(Dims {
+        scalar: constant.dims.is_empty(),
+        elements,
+    })
+}

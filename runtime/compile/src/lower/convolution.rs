@@ -1,0 +1,189 @@
+//! Conv, and what all operators with windows share.
+
+use punctual_model::{Activation, Extent, Padding, ShapeError, Tensor, window_output};
+
+use super::{Lowering, Value};
+use crate::draft::DraftKind;
+use crate::graph::{Attribute, Attributes, Node};
+use crate::problem::Problem;
+
+/// Where the windows of a convolution or a pool lie.
+pub(super) struct Window {
+    pub kernel: Extent,
+    pub stride: Extent,
+    pub padding: Padding,
+}
+
+impl Window {
+    /// From the attributes that all operators with windows have.
+    pub fn read(
+        attributes: &mut Attributes,
+        input: Tensor,
+        kernel: Option<[i64; 2]>,
+    ) -> Result<Self, Problem> {
+        const TWO: &str = "two positive numbers, rows and columns";
+        const FOUR: &str = "four numbers, none negative: top, left, bottom, right";
+        let declared = attributes.int_array("kernel_shape", kernel.unwrap_or([0, 0]), TWO)?;
+        if kernel.is_some_and(|kernel| kernel != declared) {
+            let found = Attribute::Ints(declared.to_vec());
+            return Err(Problem::attribute(
+                "kernel_shape",
+                &found,
+                "the weights' own shape",
+            ));
+        }
+        let kernel = extent("kernel_shape", declared)?;
+        let stride = extent("strides", attributes.int_array("strides", [1, 1], TWO)?)?;
+        let dilations = attributes.int_array("dilations", [1, 1], TWO)?;
+        if dilations != [1, 1] {
+            let found = Attribute::Ints(dilations.to_vec());
+            return Err(Problem::attribute("dilations", &found, "[1, 1]"));
+        }
+        let pads = attributes.int_array("pads", [0; 4], FOUR)?;
+        let [top, left, bottom, right] = side_lengths("pads", pads, FOUR)?;
+        let padding = match attributes.text("auto_pad", "NOTSET")? {
+            "NOTSET" => Padding {
+                top,
+                left,
+                bottom,
+                right,
+            },
+            "VALID" => Padding {
+                top: 0,
+                left: 0,
+                bottom: 0,
+                right: 0,
+            },
+            "SAME_UPPER" => same(input, kernel, stride, false),
+            "SAME_LOWER" => same(input, kernel, stride, true),
+            other => {
+                let found = Attribute::Text(other.to_owned());
+                let supported = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+                return Err(Problem::attribute("auto_pad", &found, supported));
+            }
+        };
+        Ok(Self {
+            kernel,
+            stride,
+            padding,
+        })
+    }
+
+    pub fn output(&self, input: Tensor, channels: u32) -> Result<Tensor, ShapeError> {
+        window_output(input, channels, self.kernel, self.stride, self.padding)
+    }
+}
+
+fn side_lengths<const N: usize>(
+    name: &'static str,
+    values: [i64; N],
+    expected: &'static str,
+) -> Result<[u32; N], Problem> {
+    let mut lengths = [0; N];
+    for (length, value) in lengths.iter_mut().zip(values) {
+        *length = u32::try_from(value)
+            .map_err(|_| Problem::attribute(name, &Attribute::Ints(values.to_vec()), expected))?;
+    }
+    Ok(lengths)
+}
+
+fn extent(name: &'static str, values: [i64; 2]) -> Result<Extent, Problem> {
+    let [height, width] = side_lengths(name, values, "two positive numbers, rows and columns")?;
+    // Zero and huge figures are refused by `window_output`.
+    Ok(Extent { height, width })
+}
+
+/// The padding that makes the output `ceil(input / stride)`; an odd pixel goes behind, or with
+/// `lower` before.
+fn same(input: Tensor, kernel: Extent, stride: Extent, lower: bool) -> Padding {
+    let split = |length: u32, kernel: u32, stride: u32| {
+        let (length, kernel, stride) = (i64::from(length), i64::from(kernel), i64::from(stride));
+        let outputs = (length + stride - 1) / stride.max(1);
+        let total = ((outputs - 1) * stride + kernel - length).max(0);
+        let (small, large) = (total / 2, total - total / 2);
+        let (before, after) = if lower {
+            (large, small)
+        } else {
+            (small, large)
+        };
+        // Kernel and stride are below 2^32, so this saturates only where the window is refused.
+        let side = |pixels: i64| u32::try_from(pixels).unwrap_or(u32::MAX);
+        (side(before), side(after))
+    };
+    let (top, bottom) = split(input.height, kernel.height, stride.height);
+    let (left, right) = split(input.width, kernel.width, stride.width);
+    Padding {
+        top,
+        left,
+        bottom,
+        right,
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn conv(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        let input = self.image(node)?;
+        let shape = self.shape(input);
+        let weights = self.floats(node, 1, "weights")?;
+        let [outputs, inputs, rows, columns] = weights.dims[..] else {
+            let found = self.required(node, 1, "weights")?;
+            return Err(self.wrong(
+                1,
+                "weights",
+                found,
+                "of rank 4, a two-dimensional convolution",
+            ));
+        };
+        let outputs = dimension(outputs)?;
+        let mut attributes = Attributes::of(node);
+        let kernel = Some([rows as i64, columns as i64]);
+        let window = Window::read(&mut attributes, shape, kernel)?;
+        let group = attributes.int("group", 1)?;
+        attributes.finish()?;
+        let groups = u32::try_from(group).unwrap_or(0);
+        let divides = groups > 0
+            && shape.channels.is_multiple_of(groups)
+            && outputs.is_multiple_of(groups)
+            && (shape.channels / groups) as usize == inputs;
+        if !divides {
+            let supported = "a divisor of both numbers of channels that fits the weights";
+            return Err(Problem::attribute(
+                "group",
+                &Attribute::Int(group),
+                supported,
+            ));
+        }
+        let bias = match self.optional_floats(node, 2, "bias")? {
+            None => vec![0.0; outputs as usize],
+            Some(bias) if bias.dims == [outputs as usize] => bias.data,
+            Some(_) => {
+                let found = self.required(node, 2, "bias")?;
+                return Err(self.wrong(2, "bias", found, "one value an output channel"));
+            }
+        };
+        let output = window.output(shape, outputs)?;
+        let Window {
+            kernel,
+            stride,
+            padding,
+        } = window;
+        let (weights, activation) = (weights.data, Activation::None);
+        let kind = DraftKind::Conv {
+            weights,
+            bias,
+            kernel,
+            stride,
+            padding,
+            groups,
+            activation,
+        };
+        let output = self.emit(node, kind, input, None, output)?;
+        self.set(node, Value::Image(output))
+    }
+}
+
+/// A dimension of a constant as a tensor's.
+pub(super) fn dimension(value: usize) -> Result<u32, Problem> {
+    u32::try_from(value).map_err(|_| Problem::Dimension { value })
+}

@@ -1,0 +1,81 @@
+//! Fully connected layers.
+
+use punctual_model::{Activation, Tensor};
+
+use super::convolution::dimension;
+use super::operands::Floats;
+use super::{Lowering, Value};
+use crate::draft::DraftKind;
+use crate::graph::{Attributes, Node};
+use crate::problem::Problem;
+
+impl Lowering<'_> {
+    /// `alpha * A * B + beta * C`.
+    pub(super) fn gemm(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        let mut attributes = Attributes::of(node);
+        let (alpha, beta) = (
+            attributes.float("alpha", 1.0)?,
+            attributes.float("beta", 1.0)?,
+        );
+        attributes.only("transA", 0, "0")?;
+        let transposed = attributes.int("transB", 0)? != 0;
+        attributes.finish()?;
+        let (mut weights, outputs) = self.matrix(node, transposed)?;
+        weights.iter_mut().for_each(|weight| *weight *= alpha);
+        let mut bias = match self.optional_floats(node, 2, "bias")? {
+            None => vec![0.0; outputs],
+            Some(Floats { dims, data }) => match dims[..] {
+                [] | [1] | [1, 1] => vec![data[0]; outputs],
+                [count] | [1, count] if count == outputs => data,
+                _ => {
+                    let found = self.required(node, 2, "bias")?;
+                    return Err(self.wrong(2, "bias", found, "one value an output"));
+                }
+            },
+        };
+        bias.iter_mut().for_each(|bias| *bias *= beta);
+        self.linear(node, weights, bias)
+    }
+
+    pub(super) fn mat_mul(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let (weights, outputs) = self.matrix(node, false)?;
+        self.linear(node, weights, vec![0.0; outputs])
+    }
+
+    /// The second operand as `[output][input]` with its number of outputs. `transposed`: it lies
+    /// so in the file.
+    fn matrix(&self, node: &Node, transposed: bool) -> Result<(Vec<f32>, usize), Problem> {
+        let inputs = self.shape(self.features(node)?).elements();
+        let Floats { dims, data } = self.floats(node, 1, "weights")?;
+        let (outputs, found) = match dims[..] {
+            [outputs, inputs] if transposed => (outputs, inputs),
+            [inputs, outputs] if !transposed => (outputs, inputs),
+            _ => (0, 0),
+        };
+        if found as u64 != inputs || outputs == 0 {
+            let value = self.required(node, 1, "weights")?;
+            let expected = "a matrix of (features, outputs), or the reverse with transB";
+            return Err(self.wrong(1, "weights", value, expected));
+        }
+        if transposed {
+            return Ok((data, outputs));
+        }
+        let column = |output: usize| data.iter().skip(output).step_by(outputs).copied();
+        Ok(((0..outputs).flat_map(column).collect(), outputs))
+    }
+
+    fn linear(&mut self, node: &Node, weights: Vec<f32>, bias: Vec<f32>) -> Result<(), Problem> {
+        let input = self.features(node)?;
+        let shape = Tensor::features(dimension(bias.len())?);
+        let kind = DraftKind::Linear {
+            weights,
+            bias,
+            activation: Activation::None,
+        };
+        let output = self.emit(node, kind, input, None, shape)?;
+        self.set(node, Value::Features(output))
+    }
+}

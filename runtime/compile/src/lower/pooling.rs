@@ -1,0 +1,163 @@
+//! Pooling, by windows and over the whole image.
+
+use punctual_model::{Padding, PoolKind, Tensor, TensorId};
+
+use super::convolution::Window;
+use super::{Lowering, Value};
+use crate::draft::DraftKind;
+use crate::graph::{Attribute, Attributes, Node};
+use crate::problem::Problem;
+
+/// Padding behind that makes a pool count in whole windows count every started one: what
+/// `ceil_mode` means. A window may begin inside the image or the padding before it, never behind
+/// (the rule of PyTorch and onnxruntime).
+fn ceiling(length: u32, before: u32, after: u32, kernel: u32, stride: u32) -> u32 {
+    let [length, before, after, kernel, stride] =
+        [length, before, after, kernel, stride].map(i64::from);
+    let room = length + before + after - kernel;
+    if room < 0 || stride == 0 {
+        return after as u32; // Refused when the output's shape is computed.
+    }
+    let mut last = (room + stride - 1) / stride;
+    if last * stride >= length + before {
+        last -= 1;
+    }
+    let needed = last * stride + kernel - length - before;
+    u32::try_from(needed.max(0)).unwrap_or(u32::MAX)
+}
+
+impl Lowering<'_> {
+    pub(super) fn max_pool(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut attributes = Attributes::of(node);
+        // It orders the indices of a second result, which is not supported anyway.
+        attributes.ignore("storage_order");
+        self.pool(node, attributes, PoolKind::Max)
+    }
+
+    pub(super) fn average_pool(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut attributes = Attributes::of(node);
+        let counts_padding = attributes.int("count_include_pad", 0)? != 0;
+        let padded = match attributes.ints("pads")? {
+            Some(pads) => pads.iter().any(|&pad| pad != 0),
+            None => !matches!(attributes.text("auto_pad", "NOTSET")?, "NOTSET" | "VALID"),
+        };
+        if counts_padding && padded {
+            let found = Attribute::Int(1);
+            let supported = "0, or no padding at all";
+            return Err(Problem::attribute("count_include_pad", &found, supported));
+        }
+        let mut attributes = Attributes::of(node);
+        attributes.ignore("count_include_pad");
+        self.pool(node, attributes, PoolKind::Average)
+    }
+
+    fn pool(
+        &mut self,
+        node: &Node,
+        mut attributes: Attributes,
+        kind: PoolKind,
+    ) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let input = self.image(node)?;
+        let shape = self.shape(input);
+        let Window {
+            kernel,
+            stride,
+            mut padding,
+        } = Window::read(&mut attributes, shape, None)?;
+        if attributes.int("ceil_mode", 0)? != 0 {
+            let Padding {
+                top,
+                left,
+                bottom,
+                right,
+            } = padding;
+            padding.bottom = ceiling(shape.height, top, bottom, kernel.height, stride.height);
+            padding.right = ceiling(shape.width, left, right, kernel.width, stride.width);
+        }
+        attributes.finish()?;
+        let window = Window {
+            kernel,
+            stride,
+            padding,
+        };
+        let output = window.output(shape, shape.channels)?;
+        let kind = DraftKind::Pool {
+            kind,
+            kernel,
+            stride,
+            padding,
+        };
+        let output = self.emit(node, kind, input, None, output)?;
+        self.set(node, Value::Image(output))
+    }
+
+    pub(super) fn global_average_pool(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        Attributes::of(node).finish()?;
+        let input = self.image(node)?;
+        let output = self.global_average(node, input)?;
+        self.set(node, Value::Image(output))
+    }
+
+    /// A mean over rows and columns: what PyTorch's dynamo exporter makes of global pooling.
+    pub(super) fn reduce_mean(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let mut attributes = Attributes::of(node);
+        let input = self.image(node)?;
+        // From opset 18 on the axes are an operand.
+        let from_attribute = attributes.ints("axes")?.map(<[i64]>::to_vec);
+        let from_operand = self.optional_ints(node, 1, "axes")?;
+        let axes = from_operand.or(from_attribute).unwrap_or_default();
+        let mut sorted: Vec<i64> = axes
+            .iter()
+            .map(|&axis| {
+                if axis < 0 {
+                    axis.saturating_add(4)
+                } else {
+                    axis
+                }
+            })
+            .collect();
+        sorted.sort_unstable();
+        if sorted != [2, 3] {
+            let found = Attribute::Ints(axes);
+            return Err(Problem::attribute(
+                "axes",
+                &found,
+                "[2, 3], the rows and columns",
+            ));
+        }
+        let keep = attributes.int("keepdims", 1)? != 0;
+        attributes.ignore("noop_with_empty_axes"); // The axes are not empty.
+        attributes.finish()?;
+        let output = self.global_average(node, input)?;
+        let view = if keep {
+            Value::Image(output)
+        } else {
+            Value::Features(output)
+        };
+        self.set(node, view)
+    }
+
+    fn global_average(&mut self, node: &Node, input: TensorId) -> Result<TensorId, Problem> {
+        let channels = self.shape(input).channels;
+        let output = Tensor::features(channels);
+        self.emit(node, DraftKind::GlobalAveragePool, input, None, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_started_window_counts_and_one_behind_the_image_does_not() {
+        // 6 pixels, kernel 3, stride 2: windows at 0 and 2; the one at 4 is started.
+        assert_eq!(ceiling(6, 0, 0, 3, 2), 1);
+        // 5 pixels: windows at 0 and 2 end exactly.
+        assert_eq!(ceiling(5, 0, 0, 3, 2), 0);
+        // 2 pixels, kernel 1, stride 2: a second window would begin behind the image.
+        assert_eq!(ceiling(2, 0, 0, 1, 2), 0);
+    }
+}

@@ -1,0 +1,128 @@
+//! Why a node cannot be compiled.
+
+use punctual_model::ShapeError;
+use thiserror::Error;
+
+use crate::graph::Attribute;
+
+/// The reason that an error about a node gives.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Problem {
+    /// The operator is not in the list.
+    #[error("this operator is not supported; supported are {}", crate::lower::SUPPORTED.join(", "))]
+    UnknownOperator,
+    /// The operator has an attribute that this program does not know.
+    #[error("its attribute {name} = {value} is not supported")]
+    UnknownAttribute {
+        /// Which.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// An attribute has an unsupported value.
+    #[error("its attribute {name} is {value}; supported is {supported}")]
+    Attribute {
+        /// Which.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What is supported.
+        supported: &'static str,
+    },
+    /// An attribute is missing.
+    #[error("its attribute {name} is missing")]
+    MissingAttribute {
+        /// Which.
+        name: &'static str,
+    },
+    /// An operand is missing.
+    #[error("its input {position} ({what}) is missing")]
+    MissingInput {
+        /// Which, from 0.
+        position: usize,
+        /// What it would be.
+        what: &'static str,
+    },
+    /// It has no first result.
+    #[error("its first output is missing")]
+    MissingOutput,
+    /// A constant's dimension is too large.
+    #[error("a dimension of its constants is {value}; it must fit 32 bits")]
+    Dimension {
+        /// The dimension.
+        value: usize,
+    },
+    /// More operands or results than are supported.
+    #[error("it has {found} {what}; supported are at most {limit}")]
+    TooMany {
+        /// `inputs` or `outputs`.
+        what: &'static str,
+        /// How many it has.
+        found: usize,
+        /// How many are supported.
+        limit: usize,
+    },
+    /// An operand is of another kind than the operator takes.
+    #[error("its input {position} ({what}) is {found}; supported is {expected}")]
+    Input {
+        /// Which, from 0.
+        position: usize,
+        /// Its role.
+        what: &'static str,
+        /// What it is.
+        found: String,
+        /// What is supported.
+        expected: &'static str,
+    },
+    /// The shapes do not fit.
+    #[error("{0}")]
+    Shape(#[from] ShapeError),
+    /// A reshape that is no flattening and leaves the batch alone.
+    #[error("it reshapes {from} to {to}; supported is to flatten each image, or to keep its shape")]
+    Reshape {
+        /// The input's shape.
+        from: String,
+        /// The result's shape.
+        to: String,
+    },
+    /// Two operands of different shapes.
+    #[error("it adds {first} and {second}; supported are equal shapes, or one constant a channel")]
+    Addends {
+        /// The first shape.
+        first: String,
+        /// The second.
+        second: String,
+    },
+    /// Arithmetic on shapes that cannot be done when compiling.
+    #[error("it computes with shapes, and {reason}")]
+    ShapeArithmetic {
+        /// Why it cannot be done.
+        reason: &'static str,
+    },
+    /// Folded weights are infinite or not a number.
+    #[error("its constants lead to the weight {value}; weights must be finite")]
+    NotFinite {
+        /// The first such weight.
+        value: f32,
+    },
+    /// The network has more operators than a device takes.
+    #[error("the network has more than {limit} operators")]
+    TooManyOperators {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl Problem {
+    pub(crate) fn attribute(
+        name: &'static str,
+        value: &Attribute,
+        supported: &'static str,
+    ) -> Self {
+        Self::Attribute {
+            name,
+            value: value.to_string(),
+            supported,
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What the compiler made of a network: figures a stage, and what it did on the way.
+
+use std::fmt;
+
+use punctual_core::Confidence;
+use punctual_model::{Package, PackageHash, Stage, Tensor, memory};
+
+use crate::fuse::Fused;
+
+/// The report of one compilation; its `Display` is a table for a terminal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompileReport {
+    /// The network's name.
+    pub name: String,
+    /// The package's hash.
+    pub package: PackageHash,
+    /// Shape of the input.
+    pub input: Tensor,
+    /// Number of classes.
+    pub classes: usize,
+    /// One entry a stage.
+    pub stages: Vec<StageReport>,
+    /// Size of all weights in bytes (f32).
+    pub weight_bytes: u64,
+    /// Accuracy and mean depth at some thresholds, from the calibration; empty without one.
+    pub thresholds: Vec<ThresholdReport>,
+    /// What was done, and what deserves attention.
+    pub notes: Vec<Note>,
+}
+
+/// One stage. Sizes are those of planar f32; a device's own layout takes somewhat more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageReport {
+    /// Number of fused operators.
+    pub operators: usize,
+    /// Weights and biases.
+    pub parameters: u64,
+    /// Multiply-accumulates for one image.
+    pub multiplications: u64,
+    /// Bytes that one request carries over from this stage.
+    pub carried_bytes: u64,
+    /// Bytes of workspace for one image.
+    pub workspace_bytes: u64,
+    /// Share of calibration samples that this exit gets right; `None` without calibration.
+    pub accuracy: Option<f64>,
+}
+
+/// What a threshold does to the calibration samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThresholdReport {
+    /// The threshold.
+    pub threshold: f64,
+    /// Share of right answers.
+    pub accuracy: f64,
+    /// Mean number of stages run.
+    pub depth: f64,
+    /// Share of samples that leave at each exit.
+    pub leaving: Vec<f64>,
+}
+
+/// Something that the user of the compiler should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Steps taken into other operators.
+    Fused {
+        /// Batch normalisations and constant additions.
+        affine: usize,
+        /// Additions that became residuals.
+        residual: usize,
+        /// Activations.
+        activation: usize,
+    },
+    /// Steps that became an operator of their own.
+    Standalone {
+        /// How many.
+        operators: usize,
+    },
+    /// Operators that no exit depends on.
+    Dead {
+        /// How many.
+        operators: usize,
+    },
+    /// A softmax before an exit was left out, since the device applies its own.
+    SoftmaxDropped {
+        /// The exit's name.
+        exit: String,
+    },
+    /// An output that is no exit.
+    OutputIgnored {
+        /// Its name.
+        output: String,
+    },
+    /// The file was made for one batch size; others are used, too.
+    FixedBatch {
+        /// The file's batch size.
+        batch: i64,
+    },
+    /// No calibration: the scheduler's expected accuracies are then a prior, not a measurement.
+    NoCalibration,
+    /// A deeper exit is not better than the one before it on the calibration samples.
+    NoGain {
+        /// The deeper exit.
+        exit: usize,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fused {
+                affine,
+                residual,
+                activation,
+            } => write!(
+                f,
+                "fused: {affine} normalisations or constant additions, {residual} residuals, {activation} activations"
+            ),
+            Self::Standalone { operators } => write!(
+                f,
+                "warning: {operators} normalisations or activations could not be fused and became operators of their own"
+            ),
+            Self::Dead { operators } => {
+                write!(f, "left out {operators} operators that no exit depends on")
+            }
+            Self::SoftmaxDropped { exit } => {
+                write!(
+                    f,
+                    "left out the softmax before {exit}: the device applies its own"
+                )
+            }
+            Self::OutputIgnored { output } => write!(f, "ignored the output {output}: no exit"),
+            Self::FixedBatch { batch } => write!(
+                f,
+                "warning: the file was exported for a batch of {batch}; the package runs any batch"
+            ),
+            Self::NoCalibration => write!(
+                f,
+                "warning: no calibration records; expected accuracies will be a prior, not a measurement"
+            ),
+            Self::NoGain { exit } => {
+                write!(
+                    f,
+                    "warning: exit {exit} is no more accurate than exit {}",
+                    exit - 1
+                )
+            }
+        }
+    }
+}
+
+/// Thresholds that the report shows.
+const THRESHOLDS: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
+
+impl CompileReport {
+    pub(crate) fn of(package: &Package, fused: Fused, mut notes: Vec<Note>) -> Self {
+        let network = package.network();
+        let Fused {
+            affine,
+            residual,
+            activation,
+            standalone,
+        } = fused;
+        if affine + residual + activation > 0 {
+            notes.push(Note::Fused {
+                affine,
+                residual,
+                activation,
+            });
+        }
+        if standalone > 0 {
+            notes.push(Note::Standalone {
+                operators: standalone,
+            });
+        }
+        let stages: Vec<StageReport> = (0..network.stages.len())
+            .map(|stage| StageReport::of(package, stage))
+            .collect();
+        if package.calibration().samples.is_empty() {
+            notes.push(Note::NoCalibration);
+        }
+        let gains = stages.windows(2).enumerate();
+        let flat = gains.filter(|(_, pair)| {
+            pair[0]
+                .accuracy
+                .zip(pair[1].accuracy)
+                .is_some_and(|(first, second)| second <= first)
+        });
+        notes.extend(flat.map(|(at, _)| Note::NoGain { exit: at + 1 }));
+        Self {
+            name: network.name.clone(),
+            package: package.hash(),
+            input: network.tensors[network.input_tensor().index()],
+            classes: network.classes.len(),
+            weight_bytes: 4 * network.weights.len() as u64,
+            thresholds: thresholds(package),
+            stages,
+            notes,
+        }
+    }
+}
+
+impl StageReport {
+    fn of(package: &Package, index: usize) -> Self {
+        let network = package.network();
+        let stage: &Stage = &network.stages[index];
+        let bytes = |id: &punctual_model::TensorId| 4 * network.tensors[id.index()].elements();
+        let local = stage.lifetimes();
+        let local: Vec<_> = local
+            .iter()
+            .map(|life| life.with_size(bytes(&life.tensor) as usize))
+            .collect();
+        let samples = &package.calibration().samples;
+        let right = samples
+            .iter()
+            .filter(|sample| sample.exits[index].correct)
+            .count();
+        Self {
+            operators: stage.operators.len(),
+            parameters: stage
+                .operators
+                .iter()
+                .map(punctual_model::Operator::parameters)
+                .sum(),
+            multiplications: network.multiplications(stage),
+            carried_bytes: stage.outputs.iter().map(bytes).sum(),
+            workspace_bytes: memory::plan(&local, 64).total as u64,
+            accuracy: (!samples.is_empty()).then(|| right as f64 / samples.len() as f64),
+        }
+    }
+}
+
+fn thresholds(package: &Package) -> Vec<ThresholdReport> {
+    let samples = package.calibration().samples.len() as f64;
+    let effect = |&threshold: &f64| {
+        let confidence = Confidence::from_probability(threshold as f32);
+        let effect = package.calibration().threshold_effect(confidence)?;
+        let leaving = effect
+            .leaving
+            .iter()
+            .map(|&count| count as f64 / samples)
+            .collect();
+        let (accuracy, depth) = (effect.accuracy, effect.depth);
+        Some(ThresholdReport {
+            threshold,
+            accuracy,
+            depth,
+            leaving,
+        })
+    };
+    THRESHOLDS.iter().filter_map(effect).collect()
+}
+
+impl fmt::Display for CompileReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parameters = self.stages.iter().map(|stage| stage.parameters).sum();
+        let total: u64 = self.stages.iter().map(|stage| stage.multiplications).sum();
+        writeln!(
+            f,
+            "{}: {} input, {} classes",
+            self.name, self.input, self.classes
+        )?;
+        writeln!(
+            f,
+            "{} parameters, {} multiply-accumulates at full depth",
+            Metric(parameters),
+            Metric(total)
+        )?;
+        writeln!(f, "package {}", self.package)?;
+        writeln!(f)?;
+        writeln!(
+            f,
+            "{:>5}  {:>9}  {:>10}  {:>8}  {:>5}  {:>9}  {:>9}  {:>8}",
+            "stage", "operators", "parameters", "MACs", "share", "carried", "workspace", "accuracy"
+        )?;
+        for (index, stage) in self.stages.iter().enumerate() {
+            let share = 100.0 * stage.multiplications as f64 / total.max(1) as f64;
+            let accuracy = stage
+                .accuracy
+                .map_or_else(|| "-".to_owned(), |a| format!("{:.1} %", 100.0 * a));
+            writeln!(
+                f,
+                "{index:>5}  {:>9}  {:>10}  {:>8}  {:>5}  {:>9}  {:>9}  {accuracy:>8}",
+                stage.operators,
+                Metric(stage.parameters).to_string(),
+                Metric(stage.multiplications).to_string(),
+                format!("{share:.0} %"),
+                kibibytes(stage.carried_bytes),
+                kibibytes(stage.workspace_bytes),
+            )?;
+        }
+        if !self.thresholds.is_empty() {
+            writeln!(f)?;
+            writeln!(f, "threshold  accuracy  mean depth  leaving at each exit")?;
+        }
+        for line in &self.thresholds {
+            let leaving: Vec<String> = line
+                .leaving
+                .iter()
+                .map(|share| format!("{:.0} %", 100.0 * share))
+                .collect();
+            let accuracy = format!("{:.1} %", 100.0 * line.accuracy);
+            let leaving = leaving.join(", ");
+            let (threshold, depth) = (line.threshold, line.depth);
+            writeln!(
+                f,
+                "{threshold:>9.2}  {accuracy:>8}  {depth:>10.2}  {leaving}"
+            )?;
+        }
+        if !self.notes.is_empty() {
+            writeln!(f)?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
+    }
+}
+
+/// A count with three digits and a unit prefix.
+struct Metric(u64);
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n < 1_000 => write!(f, "{n}"),
+            n if n < 1_000_000 => write!(f, "{:.1} k", n as f64 / 1e3),
+            n if n < 1_000_000_000 => write!(f, "{:.1} M", n as f64 / 1e6),
+            n => write!(f, "{:.1} G", n as f64 / 1e9),
+        }
+    }
+}
+
+fn kibibytes(bytes: u64) -> String {
+    format!("{:.1} KiB", bytes as f64 / 1024.0)
+}

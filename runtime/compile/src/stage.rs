@@ -1,0 +1,195 @@
+//! Cutting a fused draft into stages at the exits.
+//!
+//! Stage k runs every operator that exit k depends on and no earlier stage has run: the next
+//! segment of the backbone and head k. What later stages read of that is carried over.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{
+    InputSpec, Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange,
+};
+
+use crate::draft::{Draft, DraftKind, DraftOperator};
+
+/// An exit that adds nothing: its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EmptyStage(pub usize);
+
+/// Builds the staged network. The draft must be fused and its operators in topological order.
+pub(crate) fn cut(
+    draft: Draft,
+    exits: &[TensorId],
+    name: String,
+    input: InputSpec,
+    classes: Vec<String>,
+) -> Result<Network, EmptyStage> {
+    let stage_of = assign(&draft, exits);
+    let mut numbering = Numbering::new(&draft);
+    let mut weights = Vec::new();
+    let mut operators: Vec<Vec<Operator>> = exits.iter().map(|_| Vec::new()).collect();
+    // The final numbers follow the order of execution: all of stage 0, then all of stage 1, ...
+    let mut order: Vec<_> = draft.operators.into_iter().zip(stage_of).collect();
+    order.sort_by_key(|(_, stage)| *stage);
+    for (operator, stage) in order {
+        let operator = finish(operator, &mut numbering, &mut weights);
+        operators[stage].push(operator);
+    }
+    if let Some(empty) = operators.iter().position(Vec::is_empty) {
+        return Err(EmptyStage(empty));
+    }
+    let logits: Vec<TensorId> = exits.iter().map(|exit| numbering.of(*exit)).collect();
+    let stages = carry(operators, &logits);
+    Ok(Network {
+        name,
+        input,
+        classes,
+        tensors: numbering.tensors,
+        stages,
+        weights,
+    })
+}
+
+/// The stage of each operator: the first exit that depends on it.
+fn assign(draft: &Draft, exits: &[TensorId]) -> Vec<usize> {
+    let mut needed_by: Vec<usize> = vec![usize::MAX; draft.tensors.len()];
+    for (stage, exit) in exits.iter().enumerate() {
+        let first = &mut needed_by[exit.index()];
+        *first = (*first).min(stage);
+    }
+    let mut stage_of = vec![0; draft.operators.len()];
+    for (at, operator) in draft.operators.iter().enumerate().rev() {
+        let stage = needed_by[operator.output.index()];
+        assert!(
+            stage < exits.len(),
+            "dead operators are removed before staging"
+        );
+        stage_of[at] = stage;
+        for read in operator.reads() {
+            let first = &mut needed_by[read.index()];
+            *first = (*first).min(stage);
+        }
+    }
+    stage_of
+}
+
+/// Tensor numbers in the order in which tensors are written, the input being 0.
+struct Numbering {
+    new: Vec<Option<TensorId>>,
+    shapes: Vec<Tensor>,
+    tensors: Vec<Tensor>,
+}
+
+impl Numbering {
+    fn new(draft: &Draft) -> Self {
+        let mut new = vec![None; draft.tensors.len()];
+        new[0] = Some(TensorId(0));
+        Self {
+            new,
+            shapes: draft.tensors.clone(),
+            tensors: vec![draft.tensors[0]],
+        }
+    }
+
+    fn define(&mut self, old: TensorId) -> TensorId {
+        let id = TensorId(self.tensors.len() as u32);
+        self.tensors.push(self.shapes[old.index()]);
+        self.new[old.index()] = Some(id);
+        id
+    }
+
+    fn of(&self, old: TensorId) -> TensorId {
+        self.new[old.index()].expect("operators come after those that they read from")
+    }
+}
+
+/// The operator with its final tensor numbers, its weights moved to the common list.
+fn finish(draft: DraftOperator, numbering: &mut Numbering, weights: &mut Vec<f32>) -> Operator {
+    let mut store = |values: Vec<f32>| {
+        // A network with more weights than a u32 counts is refused when the package is made.
+        let (start, len) = (weights.len() as u32, values.len() as u32);
+        weights.extend(values);
+        WeightRange { start, len }
+    };
+    let second = draft.second.map(|second| numbering.of(second));
+    let kind = match draft.kind {
+        DraftKind::Conv {
+            weights,
+            bias,
+            kernel,
+            stride,
+            padding,
+            groups,
+            activation,
+        } => OperatorKind::Conv2d {
+            weights: store(weights),
+            bias: store(bias),
+            kernel,
+            stride,
+            padding,
+            groups,
+            residual: second,
+            activation,
+        },
+        DraftKind::Linear {
+            weights,
+            bias,
+            activation,
+        } => OperatorKind::Linear {
+            weights: store(weights),
+            bias: store(bias),
+            activation,
+        },
+        DraftKind::Pool {
+            kind,
+            kernel,
+            stride,
+            padding,
+        } => OperatorKind::Pool {
+            kind,
+            kernel,
+            stride,
+            padding,
+        },
+        DraftKind::GlobalAveragePool => OperatorKind::GlobalAveragePool,
+        DraftKind::Add { activation } => OperatorKind::Add {
+            other: second.expect("an addition has two operands"),
+            activation,
+        },
+        DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
+            unreachable!("fusing leaves no such operator")
+        }
+    };
+    let input = numbering.of(draft.input);
+    Operator {
+        name: draft.name,
+        input,
+        output: numbering.define(draft.output),
+        kind,
+    }
+}
+
+/// Adds to each stage what it takes and what it carries over.
+fn carry(operators: Vec<Vec<Operator>>, logits: &[TensorId]) -> Vec<Stage> {
+    let reads = |operators: &[Operator]| -> BTreeSet<TensorId> {
+        operators.iter().flat_map(Operator::reads).collect()
+    };
+    let written = |operators: &[Operator]| -> BTreeSet<TensorId> {
+        operators.iter().map(|operator| operator.output).collect()
+    };
+    let mut later = BTreeSet::new();
+    let mut stages = Vec::with_capacity(operators.len());
+    for (operators, &logits) in operators.into_iter().zip(logits).rev() {
+        let (read, local) = (reads(&operators), written(&operators));
+        let inputs: Vec<TensorId> = read.difference(&local).copied().collect();
+        let outputs = local.intersection(&later).copied().collect();
+        later.extend(&inputs);
+        stages.push(Stage {
+            inputs,
+            outputs,
+            operators,
+            logits,
+        });
+    }
+    stages.reverse();
+    stages
+}

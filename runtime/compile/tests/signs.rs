@@ -1,0 +1,110 @@
+//! The demonstration network: the package is what the files say, and its answers are onnxruntime's.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use punctual_compile::{CompileOptions, Compiled, compile, compile_file};
+use punctual_model::{Calibration, Package, reference};
+use serde_json::Value;
+
+/// Tolerance between engines, absolute, on logits (`engine.md`).
+const TOLERANCE: f32 = 1e-4;
+
+fn signs(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../models/signs")
+        .join(name)
+}
+
+/// As `compile_file` does; before training there are no calibration records yet.
+fn compiled() -> Compiled {
+    if signs("calibration.json").exists() {
+        return compile_file(&signs("signs.toml")).unwrap();
+    }
+    let options = std::fs::read_to_string(signs("signs.toml")).unwrap();
+    let options = CompileOptions::from_toml(&options).unwrap();
+    let onnx = std::fs::read(signs(options.onnx.to_str().unwrap())).unwrap();
+    compile(&onnx, Calibration::default(), &options).unwrap()
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .copied()
+        .map(f32::from_le_bytes)
+        .collect()
+}
+
+/// To renew the package after training: `PUNCTUAL_RENEW=1 cargo test -p punctual-compile`.
+#[test]
+fn the_committed_package_is_a_fresh_compile_of_the_committed_network() {
+    let fresh = compiled().package;
+    let path = signs("signs.punctual");
+    if std::env::var_os("PUNCTUAL_RENEW").is_some() {
+        std::fs::write(&path, fresh.encode()).unwrap();
+    }
+    let committed = Package::read(&path).unwrap();
+    assert_eq!(
+        committed.hash(),
+        fresh.hash(),
+        "compile models/signs/signs.toml again"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), fresh.encode());
+}
+
+#[test]
+fn each_exit_of_the_staged_network_says_what_onnxruntime_says_of_the_whole() {
+    let package = compiled().package;
+    let network = package.network();
+    let text = std::fs::read_to_string(signs("reference.json")).unwrap();
+    let header: Value = serde_json::from_str(&text).unwrap();
+    let count = |key: &str| header[key].as_u64().unwrap() as usize;
+    let (images, classes) = (count("images"), count("classes"));
+    let exits = header["exits"].as_array().unwrap().len();
+    assert_eq!(
+        (exits, classes),
+        (network.stages.len(), network.classes.len())
+    );
+
+    let data = floats(&std::fs::read(signs("reference.f32")).unwrap());
+    let size = network.tensors[network.input_tensor().index()].elements() as usize;
+    assert_eq!(data.len(), images * (size + exits * classes));
+    let (inputs, expected) = data.split_at(images * size);
+    for (index, image) in inputs.chunks_exact(size).enumerate() {
+        for (exit, logits) in reference::run(network, image).iter().enumerate() {
+            let expected = &expected[(exit * images + index) * classes..][..classes];
+            for (class, (ours, theirs)) in logits.iter().zip(expected).enumerate() {
+                assert!(
+                    (ours - theirs).abs() <= TOLERANCE,
+                    "image {index}, exit {exit}, class {class}: {ours} is not {theirs}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_stages_are_three_of_growing_work_with_everything_fused() {
+    let Compiled { package, report } = compiled();
+    assert_eq!(report.stages.len(), 3);
+    let work: Vec<u64> = report
+        .stages
+        .iter()
+        .map(|stage| stage.multiplications)
+        .collect();
+    assert!(work.is_sorted(), "{work:?}");
+    let operators = package
+        .network()
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.operators);
+    let unfused = operators.filter(|o| matches!(o.kind, punctual_model::OperatorKind::Add { .. }));
+    assert_eq!(unfused.count(), 0, "{report}");
+    assert!(report.stages[0].carried_bytes > 0);
+    assert_eq!(
+        report.stages[2].carried_bytes, 0,
+        "nothing is carried over from the last stage"
+    );
+}
