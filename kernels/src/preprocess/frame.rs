@@ -102,8 +102,8 @@ impl FrameLayout {
                 }
                 stride("luma", self.row_stride, self.width)?;
                 stride("chroma", self.chroma_stride, self.width)?;
-                let luma_end = u64::from(self.row_stride) * u64::from(self.height - 1)
-                    + u64::from(self.width);
+                let luma_end =
+                    u64::from(self.row_stride) * u64::from(self.height - 1) + u64::from(self.width);
                 if u64::from(self.chroma_offset) < luma_end {
                     return Err(PreprocessError::ChromaOffset {
                         offset: self.chroma_offset,

@@ -20,7 +20,8 @@ impl Taps {
         let mut weights = Vec::new();
         for position in 0..output {
             let centre = (f64::from(position) + 0.5) * scale;
-            let weight = |tap: u32| (1.0 - (f64::from(tap) + 0.5 - centre).abs() / support).max(0.0);
+            let weight =
+                |tap: u32| (1.0 - (f64::from(tap) + 0.5 - centre).abs() / support).max(0.0);
             let reach = |position: f64| position.clamp(0.0, f64::from(source)) as u32;
             let (mut first, mut last) = (
                 reach((centre - support).floor()),
@@ -84,7 +85,15 @@ mod tests {
 
     #[test]
     fn weights_sum_to_one_and_stay_inside_the_source() {
-        for (source, output) in [(1, 1), (1, 7), (7, 1), (192, 64), (64, 192), (191, 64), (5, 3)] {
+        for (source, output) in [
+            (1, 1),
+            (1, 7),
+            (7, 1),
+            (192, 64),
+            (64, 192),
+            (191, 64),
+            (5, 3),
+        ] {
             let taps = Taps::new(source, output);
             for position in 0..output as usize {
                 let (first, weights) = taps.of(position);
