@@ -1,6 +1,18 @@
 //! Board files: facts of a board, each with its source.
 
+use std::path::Path;
+
 use serde::Serialize;
+
+use crate::cause::Cause;
+use crate::document::{FromToml, Section, parse};
+use crate::problem::{At, PlanErrors, Problems};
+
+/// The source of figures that nobody looked up.
+const RECALLED: &str = "recalled";
+
+/// The source of figures that are found out on the machine itself.
+const DETECTED: &str = "detected";
 
 /// A board.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -8,10 +20,210 @@ use serde::Serialize;
 pub struct Board {
     /// The name that manifests say.
     pub name: String,
+    /// Its full name.
+    pub title: String,
     /// Number of processor cores; none when it is detected at run time.
-    pub cores: Option<u16>,
+    pub cores: Option<Fact<u16>>,
+    /// What the cores are, e.g. `6 x Arm Cortex-A78AE`.
+    pub processor: Option<Fact<String>>,
     /// Memory in bytes, shared by processor and accelerator; none when it is detected at run time.
-    pub memory_bytes: Option<u64>,
+    pub memory_bytes: Option<Fact<u64>>,
+    /// Memory bandwidth in 10^9 bytes a second.
+    pub bandwidth_gb_s: Option<Fact<f64>>,
     /// Power modes; the first is the default.
-    pub power_modes: Vec<String>,
+    pub power_modes: Fact<Vec<String>>,
+    /// The accelerator, if it has one.
+    pub gpu: Option<Gpu>,
+    /// Titles of the sources that the facts name.
+    pub sources: Vec<Source>,
+}
+
+/// A figure and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fact<T> {
+    /// The figure.
+    pub value: T,
+    /// The name of a [`Source`], or `recalled`: written down from memory, not confirmed, or
+    /// `detected`: found out on the machine.
+    pub source: String,
+}
+
+/// Where facts come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// As facts name it.
+    pub name: String,
+    /// Title and address.
+    pub text: String,
+}
+
+/// A board's graphics processor.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Gpu {
+    /// e.g. `Ampere`.
+    pub architecture: Fact<String>,
+    /// e.g. `8.7`.
+    pub compute_capability: Fact<String>,
+    /// Streaming multiprocessors.
+    pub sm: Fact<u16>,
+    /// Texture processing clusters: the smallest part that partitions are made of.
+    pub tpc: Fact<u16>,
+    /// Graphics processing clusters.
+    pub gpc: Option<Fact<u16>>,
+    /// The newest CUDA version of its system software.
+    pub cuda: Option<Fact<String>>,
+}
+
+/// Board files that are part of the program.
+const BUILTIN: [(&str, &str); 1] = [("host", include_str!("../../../boards/host.toml"))];
+
+impl Board {
+    /// The board of that name that is part of the program.
+    ///
+    /// # Panics
+    /// Never: the tests parse all of them.
+    #[must_use]
+    pub fn builtin(name: &str) -> Option<Self> {
+        let (_, text) = BUILTIN.iter().find(|(builtin, _)| *builtin == name)?;
+        let path = format!("boards/{name}.toml");
+        Some(Self::parse(text, Path::new(&path)).expect("the tests parse it"))
+    }
+
+    /// Parses a board file; `path` is for messages.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, PlanErrors> {
+        let mut problems = Problems::new(path, text);
+        let board = read(text, &mut problems);
+        problems.into_result()?;
+        Ok(board.expect("a board without problems is complete"))
+    }
+
+    /// The mode that profiles are for when the manifest does not say.
+    #[must_use]
+    pub fn default_power_mode(&self) -> &str {
+        self.power_modes
+            .value
+            .first()
+            .map_or("default", |mode| mode)
+    }
+}
+
+fn read(text: &str, problems: &mut Problems<'_>) -> Option<Board> {
+    let document = parse(text, problems);
+    let mut root = Section::root(&document);
+    let name = root.required::<String>("name", problems);
+    let title = root.required::<String>("title", problems);
+    let mut sources = Vec::new();
+    if let Some(section) = root.table("sources", problems) {
+        for (name, text) in section.entries::<String>(problems) {
+            let text = text.value;
+            sources.push(Source { name, text });
+        }
+    }
+    let mut facts = Facts {
+        sources: &sources,
+        problems,
+    };
+    let cores = facts.optional(&mut root, "cores");
+    let processor = facts.optional(&mut root, "processor");
+    let memory_gib = facts.optional::<u64>(&mut root, "memory_gib");
+    // Detected figures have no value, but must be said to be detected.
+    for key in ["cores", "memory_gib"] {
+        root.missing(key, "a fact, or { source = \"detected\" }", facts.problems);
+    }
+    let bandwidth_gb_s = facts.optional(&mut root, "bandwidth_gb_s");
+    let power_modes = facts.required(&mut root, "power_modes");
+    let gpu = match root.table("gpu", facts.problems) {
+        Some(section) => Some(facts.gpu(section)?),
+        None => None,
+    };
+    root.finish(problems);
+    Some(Board {
+        name: name?.value,
+        title: title?.value,
+        cores: narrow(cores),
+        processor,
+        memory_bytes: memory_gib.map(|fact| Fact {
+            value: fact.value.saturating_mul(1 << 30),
+            source: fact.source,
+        }),
+        bandwidth_gb_s,
+        power_modes: power_modes?,
+        gpu,
+        sources,
+    })
+}
+
+/// Counts on boards are small.
+fn narrow(fact: Option<Fact<u64>>) -> Option<Fact<u16>> {
+    fact.map(|fact| Fact {
+        value: u16::try_from(fact.value).unwrap_or(u16::MAX),
+        source: fact.source,
+    })
+}
+
+/// Reads facts: `key = { is = VALUE, source = "NAME" }`.
+struct Facts<'s, 'p, 'a> {
+    sources: &'s [Source],
+    problems: &'p mut Problems<'a>,
+}
+
+impl Facts<'_, '_, '_> {
+    fn gpu(&mut self, mut section: Section<'_, '_>) -> Option<Gpu> {
+        let s = &mut section;
+        let architecture = self.required(s, "architecture");
+        let compute_capability = self.required(s, "compute_capability");
+        let sm = self.required(s, "sm");
+        let tpc = self.required(s, "tpc");
+        let gpc = self.optional(s, "gpc");
+        let cuda = self.optional(s, "cuda");
+        section.finish(self.problems);
+        Some(Gpu {
+            architecture: architecture?,
+            compute_capability: compute_capability?,
+            sm: narrow(sm)?,
+            tpc: narrow(tpc)?,
+            gpc: narrow(gpc),
+            cuda,
+        })
+    }
+
+    fn required<T: FromToml>(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        key: &'static str,
+    ) -> Option<Fact<T>> {
+        let fact = self.optional(section, key);
+        if fact.is_none() {
+            section.missing(key, T::EXPECTED, self.problems);
+        }
+        fact
+    }
+
+    fn optional<T: FromToml>(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        key: &'static str,
+    ) -> Option<Fact<T>> {
+        let mut fact = section.table(key, self.problems)?;
+        let source: At<String> = fact.required("source", self.problems)?;
+        let listed = self.sources.iter().any(|known| known.name == source.value);
+        if !listed && source.value != RECALLED && source.value != DETECTED {
+            let name = source.value.clone();
+            self.problems.add(&source.place, Cause::UnknownSource(name));
+        }
+        let value = if source.value == DETECTED {
+            fact.optional("is", self.problems)
+        } else {
+            fact.required("is", self.problems)
+        };
+        fact.finish(self.problems);
+        Some(Fact {
+            value: value?.value,
+            source: source.value,
+        })
+    }
 }

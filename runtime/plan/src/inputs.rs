@@ -1,12 +1,13 @@
 //! What a plan is made from. Everything is an argument; nothing here looks at the machine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use punctual_model::{Calibration, Network, Profile};
+use punctual_model::{Package, PackageError, Profile};
 
 use crate::board::Board;
 
-/// All that `Plan::build` looks at.
+/// All that [`Plan::build`](crate::Plan::build) looks at.
 #[derive(Clone, Debug)]
 pub struct PlanInputs {
     /// The manifest's text.
@@ -27,13 +28,9 @@ pub struct PlanInputs {
 #[derive(Clone, Debug)]
 pub struct PackageInput {
     /// As the manifest writes it.
-    pub path: PathBuf,
-    /// The package's hash, as in [`ProfileKey::package`](punctual_model::ProfileKey::package).
-    pub hash: String,
-    /// The network.
-    pub network: Network,
-    /// Its calibration records.
-    pub calibration: Calibration,
+    pub path: String,
+    /// Its content, or why there is none.
+    pub package: Result<Package, Arc<PackageError>>,
 }
 
 /// What the machine has and allows, as somebody found out who may ask it.

@@ -1,21 +1,46 @@
 //! Manifest, board and profiles to a validated, frozen plan.
+//!
+//! [`Plan::build`] is a pure function of [`PlanInputs`]; [`PlanInputs::read`] gathers them from
+//! files. [`Needs`] says what a manifest needs before there are packages and profiles. A [`Plan`]
+//! displays as the tables of `punctual check`; [`PlanErrors`] as compiler-like diagnostics.
 #![forbid(unsafe_code)]
 
+mod arrival;
 mod board;
 mod budgets;
+mod build;
+mod cause;
+mod document;
+mod footprint;
 mod inputs;
+mod keys;
+mod load;
+mod manifest;
 mod memory;
+mod models;
+mod needs;
+mod placement;
 mod plan;
+mod problem;
+mod read;
+mod report;
+mod rules;
 mod schedulability;
+mod spelling;
+mod table;
+mod tasks;
 mod warning;
 
-pub use board::Board;
+pub use board::{Board, Fact, Gpu, Source};
 pub use budgets::Margins;
+pub use cause::Cause;
 pub use inputs::{Host, PackageInput, PlanInputs};
-pub use memory::{MemoryBudget, MemoryItem, Purpose};
+pub use memory::{MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
+pub use needs::{ModelNeeds, Needs};
 pub use plan::{
     ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PartitionPlan,
     PixelFormat, Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,
 };
+pub use problem::{Excerpt, PlanErrors, Problem};
 pub use schedulability::{PartitionReport, TaskReport};
 pub use warning::Warning;

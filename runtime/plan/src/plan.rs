@@ -21,13 +21,14 @@ pub const BATCH_SIZES: [u8; 4] = [1, 2, 4, 8];
 
 const _: () = assert!(BATCH_SIZES[BATCH_SIZES.len() - 1] as usize <= punctual_core::BATCH_MAX);
 
-/// A validated configuration, ready to be carried out. Made by `Plan::build` only.
+/// A validated configuration, ready to be carried out. Made by [`Plan::build`] only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// Identifies the rest of the content; the manifest's path, comments and spelling do not count.
     pub hash: PlanHash,
     /// The manifest that asked for it.
+    #[serde(serialize_with = "shown")]
     pub manifest: PathBuf,
     /// The board's name.
     pub board: String,
@@ -66,6 +67,17 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// All of it, for machines. Same plan, same text.
+    ///
+    /// # Panics
+    /// Never: all of it is plain data.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("plain data always serialises");
+        json.push('\n');
+        json
+    }
+
     /// The task of that name, for a client's registration.
     #[must_use]
     pub fn task_named(&self, name: &str) -> Option<(TaskId, &TaskPlan)> {
@@ -90,11 +102,19 @@ impl Plan {
 }
 
 /// Identifies the content of a plan, 64 hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct PlanHash(pub(crate) String);
+pub struct PlanHash(String);
 
 impl PlanHash {
+    /// BLAKE3 of the plan's JSON without its own hash and the place of its manifest.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut content = plan.clone();
+        content.hash = Self::default();
+        content.manifest = PathBuf::new();
+        Self(blake3::hash(content.to_json().as_bytes()).to_string())
+    }
+
     /// The digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -221,6 +241,13 @@ pub struct ArrivalBound {
 }
 
 impl ArrivalBound {
+    /// Before anything is known.
+    pub(crate) const NONE: Self = Self {
+        channel: Nanos::ZERO,
+        prepare: Nanos::ZERO,
+        prepare_worst: Nanos::ZERO,
+    };
+
     /// The release jitter of policy `punctual`: J.
     #[must_use]
     pub fn jitter(&self) -> Nanos {
@@ -323,4 +350,9 @@ impl ChannelPlan {
         let ring = |entries: u16| (entries as u64 * 64).next_multiple_of(PAGE) + PAGE;
         self.slots as u64 * self.slot_bytes + ring(self.submissions) + ring(self.results)
     }
+}
+
+/// A path need not be UTF-8, JSON must be.
+fn shown<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }

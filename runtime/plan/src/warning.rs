@@ -1,8 +1,15 @@
 //! What a plan allows, but somebody should know.
 
-use punctual_core::{Nanos, PartitionId, TaskId};
+use punctual_core::{Config, Nanos, TaskId};
 use serde::Serialize;
 use thiserror::Error;
+
+use crate::budgets::Margins;
+use crate::inputs::PlanInputs;
+use crate::manifest::Manifest;
+use crate::models::Model;
+use crate::placement::Placement;
+use crate::tasks::Task;
 
 /// Something to know about a plan.
 #[derive(Clone, Debug, PartialEq, Error, Serialize)]
@@ -35,18 +42,6 @@ pub enum Warning {
         clients: u16,
         /// The task's period.
         period: Nanos,
-    },
-    /// Best-effort work on real-time workers.
-    #[error(
-        "partition {partition:?} runs best-effort tasks on real-time workers: when they fill it, \
-         the kernel's real-time throttling (sched_rt_runtime_us) can stop the workers for tens of \
-         milliseconds"
-    )]
-    BestEffortOnRealtimeWorkers {
-        /// The partition's name.
-        partition: String,
-        /// Its id.
-        id: PartitionId,
     },
     /// A deeper exit that real-time requests can never reach.
     #[error(
@@ -92,6 +87,15 @@ pub enum Warning {
         /// Rows of the input.
         input_height: u32,
     },
+    /// Nothing measured of the exits' accuracy.
+    #[error(
+        "the package of model {model:?} has no calibration: deeper exits are assumed to be better, \
+         and confidence to mean accuracy; compile it with records of a held-out set"
+    )]
+    NotCalibrated {
+        /// The model's name.
+        model: String,
+    },
     /// A quantile from too few samples.
     #[error(
         "the profile of model {model:?} has only {samples} samples a figure: budgets are made \
@@ -105,4 +109,130 @@ pub enum Warning {
         /// Enough.
         needed: u32,
     },
+}
+
+/// All warnings of a plan.
+pub(crate) fn all(
+    inputs: &PlanInputs,
+    manifest: &Manifest,
+    placement: &Placement,
+    models: &[Model<'_>],
+    tasks: &[Task],
+    config: &Config,
+) -> Vec<Warning> {
+    let mut warnings = of_host(inputs, placement);
+    warnings.extend(unused(manifest, models, placement, tasks));
+    for (position, model) in models.iter().enumerate() {
+        if !tasks.iter().any(|task| task.model == position) {
+            continue;
+        }
+        if model.package.calibration().samples.is_empty() {
+            let model = model.name.clone();
+            warnings.push(Warning::NotCalibrated { model });
+        }
+        let (samples, needed) = (model.samples_min(), Margins::SAMPLES_FOR_P99);
+        if samples < needed {
+            let model = model.name.clone();
+            warnings.push(Warning::FewSamples {
+                model,
+                samples,
+                needed,
+            });
+        }
+    }
+    for (position, task) in tasks.iter().enumerate() {
+        warnings.extend(of_task(position, task, models, config));
+    }
+    warnings
+}
+
+fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for &core in &placement.system {
+        if placement.partitions.iter().any(|p| p.cores.contains(&core)) {
+            warnings.push(Warning::SharedCore { core });
+        }
+    }
+    if !inputs.host.realtime {
+        warnings.push(Warning::NoRealtime);
+    }
+    warnings
+}
+
+/// Models and partitions that were complete, and that no task names.
+fn unused(
+    manifest: &Manifest,
+    models: &[Model<'_>],
+    placement: &Placement,
+    tasks: &[Task],
+) -> Vec<Warning> {
+    let named = |name: &str, of: fn(&crate::manifest::RawTask) -> Option<&String>| {
+        manifest
+            .tasks
+            .iter()
+            .any(|task| of(task).is_some_and(|n| n == name))
+    };
+    let mut warnings = Vec::new();
+    for (position, model) in models.iter().enumerate() {
+        let names = named(&model.name, |task| task.model.as_ref().map(|at| &at.value));
+        if !names && !tasks.iter().any(|task| task.model == position) {
+            let (what, name) = ("model", model.name.clone());
+            warnings.push(Warning::Unused { what, name });
+        }
+    }
+    for partition in &placement.partitions {
+        if !named(&partition.name, |task| {
+            task.partition.as_ref().map(|at| &at.value)
+        }) {
+            let (what, name) = ("partition", partition.name.clone());
+            warnings.push(Warning::Unused { what, name });
+        }
+    }
+    warnings
+}
+
+fn of_task(position: usize, task: &Task, models: &[Model<'_>], config: &Config) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let name = || task.name.clone();
+    if let Some((period, _)) = task.promise().filter(|_| task.clients > 1) {
+        warnings.push(Warning::SharedRate {
+            task: name(),
+            clients: task.clients,
+            period,
+        });
+    }
+    let (crop, input) = (task.frame.crop, models[task.model].input());
+    if crop.width < input.width || crop.height < input.height {
+        warnings.push(Warning::MagnifiedCrop {
+            task: name(),
+            crop_width: crop.width,
+            crop_height: crop.height,
+            input_width: input.width,
+            input_height: input.height,
+        });
+    }
+    warnings.extend(unreachable_exit(position, task, config));
+    warnings
+}
+
+/// The first exit beyond the mandatory one that a frame cannot reach even alone.
+fn unreachable_exit(position: usize, task: &Task, config: &Config) -> Option<Warning> {
+    let settings = &config.tasks[position];
+    let available = task.promise()?.1.saturating_sub(config.egress_bound);
+    let mut needed = settings.jitter;
+    for (exit, stage) in config.models[task.model].stages.iter().enumerate() {
+        needed += stage.times[0].on[task.partition].budget + config.dispatch_cost;
+        let exit = exit as u8;
+        if needed > available && exit > task.mandatory_exit {
+            return Some(Warning::UnreachableExit {
+                task: task.name.clone(),
+                id: TaskId(position as u16),
+                reachable: exit - 1,
+                next: exit,
+                needed,
+                available,
+            });
+        }
+    }
+    None
 }

@@ -1,0 +1,225 @@
+//! How long a frame can take from capture to prepared input: the release jitter J.
+//!
+//! Preparation is real work on a core that all intake threads share, so a frame may find others
+//! being prepared. Fixed-priority response-time analysis (Joseph and Pandya, 1986; with release
+//! jitter: Audsley and others, 1993) gives the bound: the least R with
+//! `R = own + sum over j of ceil((R + J_j) / T_j) * cost_j`.
+
+use punctual_core::{Nanos, SPAN_MAX};
+
+use crate::budgets::Margins;
+use crate::cause::Cause;
+use crate::models::Model;
+use crate::placement::Placement;
+use crate::plan::ArrivalBound;
+use crate::problem::Problems;
+use crate::tasks::Task;
+
+/// Processor time of one event on the way through ingress, scheduler and egress, system calls
+/// included; bounds what they take from intake threads on their core.
+pub(crate) const EVENT_COST: Nanos = Nanos::from_micros(30);
+
+/// Work that comes again and again and delays whoever is less urgent.
+struct Interference {
+    cost: Nanos,
+    period: Nanos,
+    jitter: Nanos,
+}
+
+/// One bound a task. Figures that are missing from a profile are noted; the bound is then that of
+/// the channel alone.
+pub(crate) fn bounds(
+    tasks: &[Task],
+    models: &[Model<'_>],
+    placement: &Placement,
+    full_work: &[Nanos],
+    margins: &Margins,
+    problems: &mut Problems<'_>,
+) -> Vec<ArrivalBound> {
+    let mut prepare = Vec::new();
+    for task in tasks {
+        prepare.push(preparation(task, &models[task.model], margins, problems));
+    }
+    tasks
+        .iter()
+        .enumerate()
+        .map(|(position, task)| {
+            let mut others = intake_interference(position, tasks, placement, &prepare, margins);
+            others.extend(event_interference(
+                position, tasks, models, placement, margins,
+            ));
+            others.extend(worker_interference(position, tasks, placement, full_work));
+            let own = prepare[position].saturating_mul(u64::from(task.clients));
+            // Best-effort frames are prepared by ordinary threads: nothing bounds them, and
+            // nothing is promised.
+            let prepare_worst = if task.is_best_effort() {
+                own
+            } else {
+                response(own, &others)
+            };
+            ArrivalBound {
+                channel: margins.channel,
+                prepare: prepare[position],
+                prepare_worst,
+            }
+        })
+        .collect()
+}
+
+fn preparation(
+    task: &Task,
+    model: &Model<'_>,
+    margins: &Margins,
+    problems: &mut Problems<'_>,
+) -> Nanos {
+    let frame = &task.frame;
+    let (format, size, crop) = (frame.format.name(), frame.size, frame.crop);
+    let Some(entry) = model.profile.prepare(format, size.width, size.height) else {
+        let cause = Cause::PrepareNotProfiled {
+            model: model.name.clone(),
+            format,
+            width: size.width,
+            height: size.height,
+            crop_width: crop.width,
+            crop_height: crop.height,
+        };
+        problems.add(&task.frame_place, cause);
+        return Nanos::ZERO;
+    };
+    margins
+        .budget(entry.samples, entry.p99_ns, entry.max_ns)
+        .min(SPAN_MAX)
+}
+
+/// Intake threads of the same core that are as urgent or more (the shorter the deadline the more
+/// urgent).
+fn intake_interference(
+    position: usize,
+    tasks: &[Task],
+    placement: &Placement,
+    prepare: &[Nanos],
+    margins: &Margins,
+) -> Vec<Interference> {
+    let core = placement.intake_core(position);
+    let urgent = |(other, task): &(usize, &Task)| {
+        *other != position
+            && placement.intake_core(*other) == core
+            && !task.is_best_effort()
+            && task.deadline <= tasks[position].deadline
+    };
+    let others = tasks.iter().enumerate().filter(urgent);
+    others
+        .filter_map(|(other, task)| {
+            Some(Interference {
+                cost: prepare[other].saturating_mul(u64::from(task.clients)),
+                period: task.promise()?.0,
+                jitter: margins.channel,
+            })
+        })
+        .collect()
+}
+
+/// Ingress, scheduler and egress, if they are on the same core: arrival, preparation, and the end
+/// of each stage of every promised frame.
+fn event_interference(
+    position: usize,
+    tasks: &[Task],
+    models: &[Model<'_>],
+    placement: &Placement,
+    margins: &Margins,
+) -> Vec<Interference> {
+    if placement.intake_core(position) != placement.first() {
+        return Vec::new();
+    }
+    tasks
+        .iter()
+        .filter_map(|task| {
+            let (period, deadline) = task.promise()?;
+            Some(Interference {
+                cost: event_cost(&models[task.model]),
+                period,
+                jitter: margins.channel.max(deadline),
+            })
+        })
+        .collect()
+}
+
+/// What one frame of this model costs ingress, scheduler and egress together.
+pub(crate) fn event_cost(model: &Model<'_>) -> Nanos {
+    EVENT_COST.saturating_mul(2 + u64::from(model.stages()))
+}
+
+/// Workers on the same core (only where cores are shared): all stages of every promised frame.
+fn worker_interference(
+    position: usize,
+    tasks: &[Task],
+    placement: &Placement,
+    full_work: &[Nanos],
+) -> Vec<Interference> {
+    let core = placement.intake_core(position);
+    tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, task)| placement.partitions[task.partition].cores.contains(&core))
+        .filter_map(|(other, task)| {
+            let (period, deadline) = task.promise()?;
+            Some(Interference {
+                cost: full_work[other],
+                period,
+                jitter: deadline,
+            })
+        })
+        .collect()
+}
+
+/// The least fixed point, or [`SPAN_MAX`] if there is none below it.
+fn response(own: Nanos, others: &[Interference]) -> Nanos {
+    // Each round adds at least one more release of somebody, so the loop ends; the bound keeps a
+    // nearly overloaded core from taking long to find out.
+    const ROUNDS_MAX: usize = 100_000;
+    let mut response = own;
+    for _ in 0..ROUNDS_MAX {
+        let mut next = own;
+        for other in others {
+            let span = (response + other.jitter).as_nanos();
+            let releases = span.div_ceil(other.period.as_nanos().max(1));
+            next += other.cost.saturating_mul(releases);
+        }
+        if next == response {
+            return response;
+        }
+        if next >= SPAN_MAX {
+            break;
+        }
+        response = next;
+    }
+    SPAN_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every(period_us: u64, cost_us: u64) -> Interference {
+        Interference {
+            cost: Nanos::from_micros(cost_us),
+            period: Nanos::from_micros(period_us),
+            jitter: Nanos::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_textbook_example_has_its_textbook_response_times() {
+        // Tasks (T, C): (7, 3), (12, 3), (20, 5): Buttazzo, Hard Real-Time Computing Systems.
+        let (first, second) = (every(7, 3), every(12, 3));
+        let us = Nanos::from_micros;
+        assert_eq!(response(us(3), &[]), us(3));
+        assert_eq!(response(us(3), &[every(7, 3)]), us(6));
+        assert_eq!(response(us(5), &[first, second]), us(20));
+    }
+
+    #[test]
+    fn an_overloaded_core_has_no_bound() {
+        assert_eq!(response(Nanos::from_micros(1), &[every(10, 10)]), SPAN_MAX);
+    }
+}

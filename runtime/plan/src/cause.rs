@@ -1,0 +1,398 @@
+//! The rules of a plan: each way to break one, with the offending value, the limit, and what to
+//! do about it.
+
+use std::sync::Arc;
+
+use punctual_core::offline::Infeasible;
+use punctual_core::{ConfigError, Nanos};
+use punctual_model::PackageError;
+use thiserror::Error;
+
+use crate::memory::Bytes;
+use crate::spelling::{list, numbers};
+
+/// What is wrong.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum Cause {
+    // --- The file itself ---
+    /// Not TOML.
+    #[error("not valid TOML: {}", error.message())]
+    Syntax {
+        /// What the parser says.
+        error: toml::de::Error,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the file: {kind}")]
+    Unreadable {
+        /// What the system says.
+        kind: std::io::ErrorKind,
+    },
+    /// A key that means nothing here.
+    #[error("unknown key `{key}`")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The keys that mean something here.
+        known: Vec<&'static str>,
+    },
+    /// A key that must be there.
+    #[error("`{key}` is missing: {expected} is wanted")]
+    MissingKey {
+        /// The key.
+        key: &'static str,
+        /// What it is.
+        expected: &'static str,
+    },
+    /// A value of another type.
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        /// What is wanted.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A number outside its range.
+    #[error("{value}{unit} is not within {least}{unit} to {most}{unit}")]
+    OutOfRange {
+        /// The number.
+        value: f64,
+        /// Smallest allowed.
+        least: f64,
+        /// Largest allowed.
+        most: f64,
+        /// Of all three, with a leading space, or empty.
+        unit: &'static str,
+    },
+    /// A word that is not in the list.
+    #[error("{value:?} is not one of {}", list(allowed))]
+    NotOneOf {
+        /// The word.
+        value: String,
+        /// The list.
+        allowed: Vec<String>,
+    },
+    /// Not usable as a name.
+    #[error("{0:?} is not a name")]
+    BadName(String),
+    /// Two of the same name.
+    #[error("the {what} {name:?} is defined twice")]
+    Duplicate {
+        /// `task`, `model`, ...
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// None at all.
+    #[error("no [[{0}]] at all")]
+    NoneGiven(&'static str),
+    /// More than there is room for.
+    #[error("{count} {what}, more than {limit}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: u64,
+        /// The most.
+        limit: u64,
+    },
+    /// A name that stands for nothing.
+    #[error("there is no {what} {name:?}, only {}", list(known))]
+    Unresolved {
+        /// `model`, `partition`, ...
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A socket path that the kernel cannot hold.
+    #[error("the socket path has {bytes} bytes, more than {limit}")]
+    SocketPathTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The kernel's limit.
+        limit: usize,
+    },
+    /// Two keys of which one must be given.
+    #[error("`{one}` and `{other}` are both {}", if *both { "given" } else { "missing" })]
+    ExactlyOne {
+        /// One key.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+        /// Whether both are there, or neither.
+        both: bool,
+    },
+    /// A key that promises something to a best-effort task.
+    #[error("`{0}` of a best-effort task")]
+    NotForBestEffort(&'static str),
+    /// A key that the task's criticality needs.
+    #[error("a real-time task without `{0}`")]
+    RealTimeNeeds(&'static str),
+
+    // --- Board, cores, threads ---
+    /// A figure without its source.
+    #[error("the source {0:?} is not listed under [sources]")]
+    UnknownSource(String),
+    /// A board of which there is no file.
+    #[error("board {board:?} is not part of the program, and its file cannot be read: {kind}")]
+    NoSuchBoard {
+        /// Its name.
+        board: String,
+        /// What the system says.
+        kind: std::io::ErrorKind,
+    },
+    /// Another board's plan.
+    #[error("the manifest is for board {manifest:?}, this is {board:?}")]
+    OtherBoard {
+        /// What the manifest says.
+        manifest: String,
+        /// What is there.
+        board: String,
+    },
+    /// A core that is not there, or not ours.
+    #[error("core {core} is not available; available are {}", numbers(available))]
+    CoreMissing {
+        /// The core.
+        core: u64,
+        /// The cores there are.
+        available: Vec<u16>,
+    },
+    /// A core in two partitions.
+    #[error("core {core} belongs to partition {other:?} already")]
+    CoreOverlap {
+        /// The core.
+        core: u16,
+        /// Who has it.
+        other: String,
+    },
+    /// Not enough cores left.
+    #[error("{asked} cores wanted, {free} left: {} available, {system} kept for the daemon's own \
+             threads", available.len())]
+    TooFewCores {
+        /// How many it wants.
+        asked: u64,
+        /// How many are free.
+        free: usize,
+        /// All that there are.
+        available: Vec<u16>,
+        /// How many of them are the daemon's own.
+        system: usize,
+    },
+    /// Real-time load beyond what a core can bear.
+    #[error("real-time load of core {core} is {:.1}%, more than {:.0}%", load * 100.0, limit * 100.0)]
+    CoreOverloaded {
+        /// The core.
+        core: u16,
+        /// Its load, 1 being all of it.
+        load: f64,
+        /// The limit.
+        limit: f64,
+    },
+    /// Priorities that do not fit.
+    #[error("the plan needs {needed} priorities from {base} on, and the highest is {most}")]
+    PrioritiesExhausted {
+        /// The lowest to use.
+        base: u8,
+        /// How many it takes.
+        needed: usize,
+        /// The highest there is.
+        most: u8,
+    },
+
+    // --- Frames ---
+    /// A crop that is not inside the frame.
+    #[error("the crop of {crop_width}x{crop_height} is larger than the frame of {width}x{height}")]
+    CropTooLarge {
+        /// Columns of the crop.
+        crop_width: u64,
+        /// Rows of the crop.
+        crop_height: u64,
+        /// Columns of the frame.
+        width: u32,
+        /// Rows of the frame.
+        height: u32,
+    },
+    /// Rows that overlap.
+    #[error("a stride of {stride} bytes is less than a row's {least}")]
+    StrideTooShort {
+        /// Bytes from row to row.
+        stride: u64,
+        /// Bytes of a row.
+        least: u64,
+    },
+    /// NV12 with half a chroma sample.
+    #[error("{0} is odd")]
+    OddDimension(u64),
+    /// Not a pair of numbers.
+    #[error("{count} numbers where [width, height] is wanted")]
+    NotASize {
+        /// How many there are.
+        count: usize,
+    },
+
+    // --- Packages and profiles ---
+    /// No package was given for a model.
+    #[error("the package {path:?} was not read")]
+    PackageMissing {
+        /// The path in the manifest.
+        path: String,
+    },
+    /// The package file is damaged, or not one.
+    #[error("the package cannot be used: {error}")]
+    PackageInvalid {
+        /// What is wrong with it.
+        error: Arc<PackageError>,
+    },
+    /// No measurement of this package.
+    #[error("model {model:?} has no profile (package {package})")]
+    ProfileMissing {
+        /// The model.
+        model: String,
+        /// The package's hash.
+        package: String,
+    },
+    /// Measured elsewhere, or in another state.
+    #[error("the profile of model {model:?} is for {field} {found:?}, not {wanted:?}")]
+    ProfileMismatch {
+        /// The model.
+        model: String,
+        /// `board`, `machine` or `power mode`.
+        field: &'static str,
+        /// What the profile says.
+        found: String,
+        /// What it is to hold for.
+        wanted: String,
+    },
+    /// A stage without a figure.
+    #[error(
+        "the profile of model {model:?} lacks stage {stage} at batch {batch} on {units} unit(s)"
+    )]
+    StageNotProfiled {
+        /// The model.
+        model: String,
+        /// The stage.
+        stage: u8,
+        /// The batch size.
+        batch: u8,
+        /// The partition's size.
+        units: u8,
+    },
+    /// A frame format without a figure.
+    #[error(
+        "the profile of model {model:?} lacks preparing {format} {width}x{height} cropped to \
+             {crop_width}x{crop_height}"
+    )]
+    PrepareNotProfiled {
+        /// The model.
+        model: String,
+        /// The frame format.
+        format: &'static str,
+        /// Columns of the frame.
+        width: u32,
+        /// Rows of the frame.
+        height: u32,
+        /// Columns of the crop.
+        crop_width: u32,
+        /// Rows of the crop.
+        crop_height: u32,
+    },
+    /// An exit that the network does not have.
+    #[error("exit {exit} of a network with exits 0 to {last}")]
+    NoSuchExit {
+        /// The exit.
+        exit: u64,
+        /// The last there is.
+        last: u8,
+    },
+
+    // --- Promises ---
+    /// A frame could be older than its deadline before its input is ready.
+    #[error(
+        "arrival alone can take {jitter} (channel {channel}, preparation {prepare}), and the \
+             deadline less the reply's {egress} is {available}"
+    )]
+    ArrivalTooSlow {
+        /// Arrival, all of it.
+        jitter: Nanos,
+        /// The channel's part.
+        channel: Nanos,
+        /// The preparation's part.
+        prepare: Nanos,
+        /// The reply's bound.
+        egress: Nanos,
+        /// What the deadline leaves.
+        available: Nanos,
+    },
+    /// Not on time even on an idle machine.
+    #[error(
+        "the mandatory part takes {needed} (arrival {jitter}, stages to exit {exit} {work}), \
+             and the deadline less the reply's {egress} is {available}"
+    )]
+    DeadlineUnreachable {
+        /// Arrival and stages.
+        needed: Nanos,
+        /// The arrival's part.
+        jitter: Nanos,
+        /// The stages' part, dispatch included.
+        work: Nanos,
+        /// The mandatory exit.
+        exit: u8,
+        /// The reply's bound.
+        egress: Nanos,
+        /// What the deadline leaves.
+        available: Nanos,
+    },
+    /// The offline test failed at a checkpoint.
+    #[error(
+        "partition {partition:?} cannot keep all its promises: within {length}, where task \
+             {task:?} is due, the mandatory work due is {demand} and the blocking {blocking}"
+    )]
+    Unschedulable {
+        /// The partition.
+        partition: String,
+        /// The task whose deadline falls on the checkpoint.
+        task: String,
+        /// The checkpoint L.
+        length: Nanos,
+        /// dbf(L).
+        demand: Nanos,
+        /// B(L).
+        blocking: Nanos,
+    },
+    /// The offline test failed before any checkpoint.
+    #[error("partition {partition:?} cannot keep all its promises: {reason}")]
+    Infeasible {
+        /// The partition.
+        partition: String,
+        /// What the test says.
+        reason: Infeasible,
+    },
+    /// Less room than the promised frames take.
+    #[error("a queue of {queue} is shorter than the {least} frames that can be open at once")]
+    QueueTooShort {
+        /// The queue.
+        queue: u16,
+        /// What the promise needs.
+        least: u64,
+    },
+    /// Not enough memory.
+    #[error("the plan takes {} of memory, more than {}", Bytes(*total), Bytes(*limit))]
+    MemoryExceeded {
+        /// Bytes wanted.
+        total: u64,
+        /// Bytes there are.
+        limit: u64,
+        /// The largest item.
+        largest: String,
+        /// Its bytes.
+        largest_bytes: u64,
+    },
+    /// The scheduler found something that the rules above did not.
+    #[error("the scheduler refuses the plan: {error}")]
+    SchedulerRefuses {
+        /// What it says.
+        error: ConfigError,
+    },
+}

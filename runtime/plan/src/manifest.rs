@@ -1,0 +1,336 @@
+//! The manifest as it was written: types and ranges checked, nothing yet looked up or compared.
+
+use crate::budgets::Margins;
+use crate::cause::Cause;
+use crate::document::{Section, parse, within, within_whole};
+use crate::keys::{microseconds, milliseconds, name, number, whole, word};
+use crate::plan::{BATCH_SIZES, PixelFormat};
+use crate::problem::{At, Place, Problems};
+use punctual_core::{Criticality, Nanos};
+
+// Tables of the plan have fixed limits; the scheduler's bound on a step rests on them.
+pub(crate) const TASKS_MAX: usize = 64;
+pub(crate) const MODELS_MAX: usize = 32;
+pub(crate) const PARTITIONS_MAX: usize = 32;
+pub(crate) const CLIENT_SLOTS_MAX: usize = 64;
+const QUEUE_MAX: u64 = 64;
+/// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
+const FRAME_SIDE_MAX: u64 = 16_384;
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+pub(crate) struct Manifest {
+    pub(crate) daemon: RawDaemon,
+    pub(crate) models: Vec<RawModel>,
+    pub(crate) partitions: Vec<RawPartition>,
+    pub(crate) tasks: Vec<RawTask>,
+}
+
+pub(crate) struct RawDaemon {
+    pub(crate) board: Option<At<String>>,
+    pub(crate) power_mode: Option<At<String>>,
+    pub(crate) socket: String,
+    pub(crate) drain: Nanos,
+    pub(crate) margins: Margins,
+    pub(crate) memory_bytes: Option<At<u64>>,
+    pub(crate) cores: Option<At<Vec<u64>>>,
+    pub(crate) priority: At<u64>,
+}
+
+pub(crate) struct RawModel {
+    pub(crate) name: At<String>,
+    pub(crate) package: Option<At<String>>,
+}
+
+pub(crate) struct RawPartition {
+    pub(crate) name: At<String>,
+    pub(crate) cores: Option<At<Vec<u64>>>,
+    pub(crate) units: Option<At<u64>>,
+    pub(crate) place: Place,
+}
+
+pub(crate) struct RawTask {
+    pub(crate) name: At<String>,
+    pub(crate) model: Option<At<String>>,
+    pub(crate) partition: Option<At<String>>,
+    pub(crate) criticality: Option<Criticality>,
+    pub(crate) period: Option<At<Nanos>>,
+    pub(crate) deadline: Option<At<Nanos>>,
+    pub(crate) mandatory_exit: At<u64>,
+    pub(crate) threshold: f64,
+    pub(crate) batch_max: u8,
+    pub(crate) queue: At<u64>,
+    pub(crate) clients: At<u64>,
+    /// Keys that every promise needs, and that are not there.
+    pub(crate) unpromised: Vec<&'static str>,
+    pub(crate) slots: Option<u16>,
+    pub(crate) reserved: Option<At<bool>>,
+    pub(crate) eager: bool,
+    pub(crate) weight: u16,
+    pub(crate) frame: Option<RawFrame>,
+    /// Whether all of it could be read: otherwise what follows from its values says nothing.
+    pub(crate) sound: bool,
+    pub(crate) place: Place,
+}
+
+pub(crate) struct RawFrame {
+    pub(crate) format: PixelFormat,
+    pub(crate) width: At<u64>,
+    pub(crate) height: At<u64>,
+    pub(crate) stride: Option<At<u64>>,
+    pub(crate) crop: Option<At<Vec<u64>>>,
+}
+
+impl Manifest {
+    /// Reads all that can be read; problems are noted.
+    pub(crate) fn read(text: &str, problems: &mut Problems<'_>) -> Self {
+        let document = parse(text, problems);
+        let mut root = Section::root(&document);
+        let daemon = RawDaemon::read(root.table("daemon", problems), problems);
+        let models = root.tables("model", problems);
+        let partitions = root.tables("partition", problems);
+        let tasks = root.tables("task", problems);
+        for (what, count, limit) in [
+            ("model", models.len(), MODELS_MAX),
+            ("partition", partitions.len(), PARTITIONS_MAX),
+            ("task", tasks.len(), TASKS_MAX),
+        ] {
+            let place = Place {
+                key: what.to_owned(),
+                span: None,
+            };
+            if count == 0 {
+                problems.add(&place, Cause::NoneGiven(what));
+            } else if count > limit {
+                let (count, limit) = (count as u64, limit as u64);
+                problems.add(&place, Cause::TooMany { what, count, limit });
+            }
+        }
+        // What exceeds the limit was reported and is not read: the work on a file is bounded.
+        let manifest = Self {
+            daemon,
+            models: collect(models, MODELS_MAX, problems, RawModel::read),
+            partitions: collect(partitions, PARTITIONS_MAX, problems, RawPartition::read),
+            tasks: collect(tasks, TASKS_MAX, problems, RawTask::read),
+        };
+        root.finish(problems);
+        unique("model", manifest.models.iter().map(|m| &m.name), problems);
+        unique(
+            "partition",
+            manifest.partitions.iter().map(|p| &p.name),
+            problems,
+        );
+        unique("task", manifest.tasks.iter().map(|t| &t.name), problems);
+        manifest
+    }
+}
+
+fn collect<'d, 't, T>(
+    sections: Vec<Section<'d, 't>>,
+    limit: usize,
+    problems: &mut Problems<'_>,
+    read: impl Fn(Section<'d, 't>, &mut Problems<'_>) -> Option<T>,
+) -> Vec<T> {
+    sections
+        .into_iter()
+        .take(limit)
+        .filter_map(|section| read(section, problems))
+        .collect()
+}
+
+impl RawDaemon {
+    fn read(section: Option<Section<'_, '_>>, problems: &mut Problems<'_>) -> Self {
+        let empty = toml::Spanned::new(0..0, toml::de::DeTable::new());
+        let mut section = section.unwrap_or_else(|| Section::named(&empty, "daemon"));
+        let board = section.required::<String>("board", problems);
+        let power_mode = section.optional("power_mode", problems);
+        let socket = section.or("socket", "/run/punctual/socket".to_owned(), problems);
+        if socket.value.len() > SOCKET_PATH_BYTES_MAX || socket.value.is_empty() {
+            let cause = Cause::SocketPathTooLong {
+                bytes: socket.value.len(),
+                limit: SOCKET_PATH_BYTES_MAX,
+            };
+            problems.add(&socket.place, cause);
+        }
+        let drain = milliseconds(&mut section, "drain_ms", 1_000.0, 1.0..=60_000.0, problems);
+        let margins = Margins {
+            factor: number(&mut section, "margin", 1.25, 1.0..=10.0, "", problems),
+            noise_floor: microseconds(&mut section, "noise_us", 20.0, problems),
+            channel: microseconds(&mut section, "channel_us", 2_000.0, problems),
+            dispatch: microseconds(&mut section, "dispatch_us", 100.0, problems),
+            egress: microseconds(&mut section, "egress_us", 300.0, problems),
+        };
+        let memory_bytes = section.optional::<u64>("memory_mb", problems).map(|at| At {
+            value: within_whole(&at, 1..=1 << 20, " MB", problems) * 1_000_000,
+            place: at.place,
+        });
+        let cores = section.optional("cores", problems);
+        let priority = section.or("priority", 40, problems);
+        let priority = At {
+            value: within_whole(&priority, 1..=99, "", problems),
+            place: priority.place,
+        };
+        section.finish(problems);
+        Self {
+            board,
+            power_mode,
+            socket: socket.value,
+            drain,
+            margins,
+            memory_bytes,
+            cores,
+            priority,
+        }
+    }
+}
+
+impl RawModel {
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let name = name(&mut section, problems);
+        let package = section.required("package", problems);
+        section.finish(problems);
+        Some(Self {
+            name: name?,
+            package,
+        })
+    }
+}
+
+impl RawPartition {
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let name = name(&mut section, problems);
+        let cores = section.optional::<Vec<u64>>("cores", problems);
+        let units = section.optional::<u64>("units", problems).map(|at| At {
+            value: within_whole(&at, 1..=64, " cores", problems),
+            place: at.place,
+        });
+        let place = section.place().clone();
+        section.finish(problems);
+        Some(Self {
+            name: name?,
+            cores,
+            units,
+            place,
+        })
+    }
+}
+
+impl RawTask {
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let before = problems.count();
+        let s = &mut section;
+        let name = name(s, problems);
+        let model = s.required("model", problems);
+        let partition = s.required("partition", problems);
+        let criticality = word(s, "criticality", &CRITICALITIES, problems);
+        let period = s.optional::<f64>("rate_hz", problems).map(|at| {
+            let rate = within(&at, 0.01..=10_000.0, " Hz", problems);
+            At {
+                value: Nanos::new((1e9 / rate) as u64),
+                place: at.place,
+            }
+        });
+        let deadline = s.optional::<f64>("deadline_ms", problems).map(|at| {
+            let ms = within(&at, 0.1..=60_000.0, " ms", problems);
+            At {
+                value: Nanos::new((ms * 1e6) as u64),
+                place: at.place,
+            }
+        });
+        let mandatory_exit = s.or("mandatory_exit", 0, problems);
+        let threshold = number(s, "threshold", 0.9, 0.0..=1.0, "", problems);
+        let batch_limit = u64::from(BATCH_SIZES[BATCH_SIZES.len() - 1]);
+        let batch_max = whole(s, "batch_max", 1, 1..=batch_limit, problems).value as u8;
+        let queue = whole(s, "queue", 8, 1..=QUEUE_MAX, problems);
+        let clients = whole(s, "clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);
+        let slots = s
+            .optional::<u64>("slots", problems)
+            .map(|at| within_whole(&at, 2..=64, " slots", problems) as u16);
+        let reserved = s.optional("reserved", problems);
+        let eager = s.or("eager", false, problems).value;
+        let weight = whole(s, "weight", 1, 1..=1_000, problems).value as u16;
+        let unpromised = ["rate_hz", "deadline_ms"].into_iter();
+        let unpromised = unpromised.filter(|key| !s.has(key)).collect();
+        let frame = match s.table("frame", problems) {
+            Some(frame) => RawFrame::read(frame, problems),
+            None => {
+                s.missing("frame", "a table with format, width, height", problems);
+                None
+            }
+        };
+        let place = section.place().clone();
+        section.finish(problems);
+        Some(Self {
+            name: name?,
+            model,
+            partition,
+            criticality,
+            period,
+            deadline,
+            mandatory_exit,
+            threshold,
+            batch_max,
+            queue,
+            clients,
+            unpromised,
+            slots,
+            reserved,
+            eager,
+            weight,
+            frame,
+            sound: problems.count() == before,
+            place,
+        })
+    }
+}
+
+impl RawFrame {
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let format = word(&mut section, "format", &FORMATS, problems);
+        let width = section.required::<u64>("width", problems);
+        let height = section.required::<u64>("height", problems);
+        let stride = section.optional::<u64>("stride", problems).map(|at| At {
+            value: within_whole(&at, 1..=FRAME_SIDE_MAX * 4, " bytes", problems),
+            place: at.place,
+        });
+        let crop = section.optional("crop", problems);
+        section.finish(problems);
+        let mut side = |at: At<u64>| At {
+            value: within_whole(&at, 1..=FRAME_SIDE_MAX, " pixels", problems),
+            place: at.place,
+        };
+        let (width, height) = (width.map(&mut side), height.map(&mut side));
+        Some(Self {
+            format: format?,
+            width: width?,
+            height: height?,
+            stride,
+            crop,
+        })
+    }
+}
+
+const CRITICALITIES: [(&str, Criticality); 2] = [
+    ("real-time", Criticality::RealTime),
+    ("best-effort", Criticality::BestEffort),
+];
+
+const FORMATS: [(&str, PixelFormat); 2] =
+    [("rgb8", PixelFormat::Rgb8), ("nv12", PixelFormat::Nv12)];
+
+fn unique<'n>(
+    what: &'static str,
+    names: impl Iterator<Item = &'n At<String>>,
+    problems: &mut Problems<'_>,
+) {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !seen.insert(&name.value) {
+            let name_text = name.value.clone();
+            let cause = Cause::Duplicate {
+                what,
+                name: name_text,
+            };
+            problems.add(&name.place, cause);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Models: the package and the profile of each, and the scheduler's tables made of them.
+
+use std::sync::Arc;
+
+use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
+use punctual_model::{Package, Profile};
+
+use crate::budgets::Margins;
+use crate::cause::Cause;
+use crate::inputs::PlanInputs;
+use crate::manifest::{Manifest, RawModel};
+use crate::placement::Placed;
+use crate::plan::{BATCH_SIZES, ModelPlan, Size};
+use crate::problem::{Place, Problems};
+use crate::tasks::Task;
+
+/// A model whose package and profile were found.
+pub(crate) struct Model<'i> {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) package: &'i Package,
+    pub(crate) profile: &'i Profile,
+    pub(crate) place: Place,
+}
+
+/// The models of the manifest that have all they need.
+pub(crate) fn find<'i>(
+    manifest: &Manifest,
+    inputs: &'i PlanInputs,
+    power_mode: &str,
+    problems: &mut Problems<'_>,
+) -> Vec<Model<'i>> {
+    let mut models = Vec::new();
+    for raw in &manifest.models {
+        let Some(path) = &raw.package else { continue };
+        let Some(input) = inputs.packages.iter().find(|p| p.path == path.value) else {
+            let path_text = path.value.clone();
+            problems.add(&path.place, Cause::PackageMissing { path: path_text });
+            continue;
+        };
+        let package = match &input.package {
+            Ok(package) => package,
+            Err(error) => {
+                let error = Arc::clone(error);
+                problems.add(&path.place, Cause::PackageInvalid { error });
+                continue;
+            }
+        };
+        let Some(profile) = matching(raw, package, inputs, power_mode, problems) else {
+            continue;
+        };
+        models.push(Model {
+            name: raw.name.value.clone(),
+            path: path.value.clone(),
+            package,
+            profile,
+            place: raw.name.place.clone(),
+        });
+    }
+    models
+}
+
+/// The profile of this package on this machine; if there is only one for another machine, what
+/// differs.
+fn matching<'i>(
+    raw: &RawModel,
+    package: &Package,
+    inputs: &'i PlanInputs,
+    power_mode: &str,
+    problems: &mut Problems<'_>,
+) -> Option<&'i Profile> {
+    let hash = package.hash().to_string();
+    let model = raw.name.value.clone();
+    let of_package: Vec<&Profile> = inputs
+        .profiles
+        .iter()
+        .filter(|profile| profile.key.package == hash)
+        .collect();
+    let differences = |profile: &Profile| {
+        let key = &profile.key;
+        [
+            ("board", key.board.clone(), inputs.board.name.clone()),
+            ("machine", key.machine.clone(), inputs.host.machine.clone()),
+            ("power mode", key.power_mode.clone(), power_mode.to_owned()),
+        ]
+        .into_iter()
+        .filter(|(_, found, wanted)| found != wanted)
+        .collect::<Vec<_>>()
+    };
+    if let Some(found) = of_package.iter().find(|p| differences(p).is_empty()) {
+        return Some(found);
+    }
+    match of_package.first() {
+        None => {
+            let package = hash;
+            problems.add(&raw.name.place, Cause::ProfileMissing { model, package });
+        }
+        Some(other) => {
+            for (field, found, wanted) in differences(other) {
+                let model = model.clone();
+                let cause = Cause::ProfileMismatch {
+                    model,
+                    field,
+                    found,
+                    wanted,
+                };
+                problems.add(&raw.name.place, cause);
+            }
+        }
+    }
+    None
+}
+
+impl Model<'_> {
+    /// The number of stages. A package never has more than `STAGES_MAX`.
+    pub(crate) fn stages(&self) -> u8 {
+        self.package.network().stages.len() as u8
+    }
+
+    /// The network's input.
+    pub(crate) fn input(&self) -> Size {
+        let input = self.package.network().input;
+        Size {
+            width: input.width,
+            height: input.height,
+        }
+    }
+
+    pub(crate) fn plan(&self, batches: &[u8]) -> ModelPlan {
+        ModelPlan {
+            name: self.name.clone(),
+            package: self.path.clone().into(),
+            hash: self.package.hash().to_string(),
+            stages: self.stages(),
+            classes: self.package.network().classes.clone(),
+            input: self.input(),
+            batches: batches.to_vec(),
+        }
+    }
+
+    /// The fewest samples that any of its figures rests on.
+    pub(crate) fn samples_min(&self) -> u32 {
+        let stages = self.profile.stages.iter().map(|entry| entry.samples);
+        stages.min().unwrap_or(0)
+    }
+}
+
+/// Batch sizes to compile for a model: up to the first that holds the largest batch of its tasks.
+pub(crate) fn batches_up_to(largest: u8) -> Vec<u8> {
+    let needed = BATCH_SIZES.iter().position(|size| *size >= largest);
+    BATCH_SIZES[..=needed.unwrap_or(BATCH_SIZES.len() - 1)].to_vec()
+}
+
+/// The scheduler's table of one model: a budget for each stage and batch size on each partition.
+pub(crate) fn config(
+    model: &Model<'_>,
+    batches: &[u8],
+    partitions: &[Placed],
+    runs_on: impl Fn(usize) -> bool,
+    margins: &Margins,
+    problems: &mut Problems<'_>,
+) -> ModelConfig {
+    let accuracies = model
+        .package
+        .calibration()
+        .exit_accuracies(usize::from(model.stages()));
+    let mut stages = Vec::new();
+    for (stage, exit) in (0..model.stages()).zip(accuracies) {
+        let mut times: Vec<BatchTime> = Vec::new();
+        for &batch in batches {
+            let mut on = Vec::new();
+            for (position, partition) in partitions.iter().enumerate() {
+                let mut time = if runs_on(position) {
+                    let units = u8::try_from(partition.cores.len()).unwrap_or(u8::MAX);
+                    measured(model, stage, batch, units, margins, problems)
+                } else {
+                    // Never dispatched there; the longest span keeps a mistake from looking cheap.
+                    LONGEST
+                };
+                // A larger batch is never cheaper; where it was measured so, that was noise.
+                if let Some(smaller) = times.last() {
+                    time.budget = time.budget.max(smaller.on[position].budget);
+                    time.max_seen = time.max_seen.max(smaller.on[position].max_seen);
+                }
+                on.push(time);
+            }
+            times.push(BatchTime { batch, on });
+        }
+        stages.push(StageConfig {
+            times,
+            accuracy: exit.accuracy,
+            deeper: exit.deeper,
+        });
+    }
+    ModelConfig { stages }
+}
+
+const LONGEST: StageTime = StageTime {
+    budget: SPAN_MAX,
+    max_seen: SPAN_MAX,
+};
+
+fn measured(
+    model: &Model<'_>,
+    stage: u8,
+    batch: u8,
+    units: u8,
+    margins: &Margins,
+    problems: &mut Problems<'_>,
+) -> StageTime {
+    let Some(entry) = model.profile.stage(stage, batch, units) else {
+        let cause = Cause::StageNotProfiled {
+            model: model.name.clone(),
+            stage,
+            batch,
+            units,
+        };
+        problems.add(&model.place, cause);
+        return LONGEST;
+    };
+    let budget = margins
+        .budget(entry.samples, entry.p99_ns, entry.max_ns)
+        .min(SPAN_MAX);
+    let max_seen = Nanos::new(entry.max_ns).max(budget).min(SPAN_MAX);
+    StageTime { budget, max_seen }
+}
+
+/// The device's preemption bound on a partition: the longest of its best-effort models, since
+/// only best-effort work is preempted.
+pub(crate) fn preemption_bound(
+    models: &[Model<'_>],
+    tasks: &[Task],
+    partition: usize,
+    margins: &Margins,
+) -> Nanos {
+    tasks
+        .iter()
+        .filter(|task| task.partition == partition && task.is_best_effort())
+        .map(|task| models[task.model].profile.preemption_ns_max)
+        // The figure is itself the longest that was seen.
+        .map(|longest| margins.budget(0, longest, longest).min(SPAN_MAX))
+        .max()
+        .unwrap_or(Nanos::ZERO)
+}

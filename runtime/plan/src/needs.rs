@@ -1,0 +1,108 @@
+//! What has to be there before a plan can be made: packages to compile, figures to measure.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::manifest::Manifest;
+use crate::models::batches_up_to;
+use crate::plan::FramePlan;
+use crate::problem::{PlanErrors, Problems};
+use crate::tasks;
+
+/// What a manifest names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Needs {
+    /// The board.
+    pub board: String,
+    /// The power mode, if it says one.
+    pub power_mode: Option<String>,
+    /// One entry a model.
+    pub models: Vec<ModelNeeds>,
+}
+
+/// What one model needs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ModelNeeds {
+    /// The model's name.
+    pub name: String,
+    /// Its package, as in the manifest: relative to the manifest's folder.
+    pub package: String,
+    /// Batch sizes to measure, rising.
+    pub batches: Vec<u8>,
+    /// Partition sizes to measure, rising.
+    pub units: Vec<u8>,
+    /// Frames to measure the preparation of, without repetition.
+    pub frames: Vec<FramePlan>,
+}
+
+impl Needs {
+    /// From the manifest alone; neither packages nor profiles are looked at.
+    ///
+    /// # Errors
+    /// What is wrong with the manifest by itself.
+    pub fn of_manifest(text: &str, path: &Path) -> Result<Self, PlanErrors> {
+        let mut problems = Problems::new(path, text);
+        let manifest = Manifest::read(text, &mut problems);
+        let needs = Self {
+            board: manifest
+                .daemon
+                .board
+                .as_ref()
+                .map(|at| at.value.clone())
+                .unwrap_or_default(),
+            power_mode: manifest
+                .daemon
+                .power_mode
+                .as_ref()
+                .map(|at| at.value.clone()),
+            models: of_models(&manifest, &mut problems),
+        };
+        problems.into_result().map(|()| needs)
+    }
+}
+
+fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds> {
+    let mut needs = Vec::new();
+    for model in &manifest.models {
+        let Some(package) = &model.package else {
+            continue;
+        };
+        let (mut units, mut frames, mut batch_max) = (Vec::new(), Vec::new(), 1);
+        for task in &manifest.tasks {
+            if task.model.as_ref().map(|at| &at.value) != Some(&model.name.value) {
+                continue;
+            }
+            batch_max = batch_max.max(task.batch_max);
+            units.extend(units_of(
+                manifest,
+                task.partition.as_ref().map(|at| &at.value),
+            ));
+            let frame = task
+                .frame
+                .as_ref()
+                .and_then(|raw| tasks::frame(raw, problems));
+            frames.extend(frame.filter(|frame| !frames.contains(frame)));
+        }
+        units.sort_unstable();
+        units.dedup();
+        needs.push(ModelNeeds {
+            name: model.name.value.clone(),
+            package: package.value.clone(),
+            batches: batches_up_to(batch_max),
+            units,
+            frames,
+        });
+    }
+    needs
+}
+
+fn units_of(manifest: &Manifest, partition: Option<&String>) -> Option<u8> {
+    let named = |p: &&crate::manifest::RawPartition| Some(&p.name.value) == partition;
+    let partition = manifest.partitions.iter().find(named)?;
+    let cores = partition.cores.as_ref().map(|at| at.value.len() as u64);
+    let units = cores.or(partition.units.as_ref().map(|at| at.value))?;
+    u8::try_from(units).ok().filter(|units| *units > 0)
+}

@@ -1,0 +1,249 @@
+//! What `punctual check` prints: the plan as plain text tables.
+
+use std::fmt;
+
+use punctual_core::{Criticality, Nanos, StageId};
+
+use crate::memory::Bytes;
+use crate::plan::{Plan, Role, TaskPlan, ThreadPlan};
+use crate::table::Table;
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let realtime = if self.realtime {
+            "real-time"
+        } else {
+            "ordinary"
+        };
+        writeln!(
+            f,
+            "plan {} of {}",
+            &self.hash.as_str()[..16],
+            self.manifest.display()
+        )?;
+        writeln!(
+            f,
+            "board {}, power mode {}, {realtime} threads, socket {}",
+            self.board,
+            self.power_mode,
+            self.socket.display()
+        )?;
+        let m = &self.margins;
+        writeln!(
+            f,
+            "budgets: p99 x {} + {}; channel {}, dispatch {}, reply {}",
+            m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
+        )?;
+        writeln!(f, "\nThreads\n{}", self.thread_table())?;
+        writeln!(f, "Partitions\n{}", self.partition_table())?;
+        writeln!(f, "Models\n{}", self.model_table())?;
+        writeln!(f, "Tasks\n{}", self.task_table())?;
+        writeln!(
+            f,
+            "Promises: mandatory work C within D after capture (less the reply), input ready after \
+             at most J, every T;\nfull depth: C of all stages; slack: least over the task's checkpoints L\n{}",
+            self.promise_table()
+        )?;
+        writeln!(f, "Memory\n{}", self.memory_table())?;
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    fn thread_table(&self) -> Table {
+        let mut table = Table::new(&["thread", "core", "priority", "for"]).numeric(&[1, 2]);
+        for thread in &self.threads {
+            let priority = thread
+                .priority
+                .map_or_else(|| "ordinary".to_owned(), |level| level.to_string());
+            let (kind, purpose) = self.describe(thread);
+            table.row([kind.to_owned(), thread.core.to_string(), priority, purpose]);
+        }
+        table
+    }
+
+    fn describe(&self, thread: &ThreadPlan) -> (&'static str, String) {
+        match thread.role {
+            Role::Ingress => ("ingress", "descriptors of all clients".to_owned()),
+            Role::Scheduler => ("scheduler", "all decisions".to_owned()),
+            Role::Egress => ("egress", "replies to all clients".to_owned()),
+            Role::StallProbe => ("stall probe", "stalls of this core".to_owned()),
+            Role::Intake { client } => {
+                let task = self.client_slots[usize::from(client)].task;
+                let name = &self.task(task).name;
+                ("intake", format!("client {client} ({name})"))
+            }
+            Role::Worker { partition, unit } => {
+                let name = &self.partitions[partition.index()].name;
+                ("worker", format!("partition {name}, unit {unit}"))
+            }
+        }
+    }
+
+    fn partition_table(&self) -> Table {
+        let columns = [
+            "partition",
+            "cores",
+            "utilisation",
+            "preemption",
+            "checkpoints",
+        ];
+        let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
+        for report in &self.schedulability {
+            let partition = &self.partitions[report.partition.index()];
+            let cores: Vec<String> = partition.cores.iter().map(ToString::to_string).collect();
+            table.row([
+                partition.name.clone(),
+                cores.join(" "),
+                percent(report.utilisation),
+                or_dash(report.preemption),
+                report.tested.to_string(),
+            ]);
+        }
+        table
+    }
+
+    fn model_table(&self) -> Table {
+        let columns = ["model", "input", "exits", "classes", "batches", "package"];
+        let mut table = Table::new(&columns).numeric(&[2, 3]);
+        for model in &self.models {
+            let batches: Vec<String> = model.batches.iter().map(ToString::to_string).collect();
+            table.row([
+                model.name.clone(),
+                format!("{}x{}", model.input.width, model.input.height),
+                model.stages.to_string(),
+                model.classes.len().to_string(),
+                batches.join(" "),
+                format!(
+                    "{} ({})",
+                    model.package.display(),
+                    model.hash.get(..8).unwrap_or(&model.hash)
+                ),
+            ]);
+        }
+        table
+    }
+
+    fn task_table(&self) -> Table {
+        let columns = [
+            "task",
+            "criticality",
+            "model",
+            "partition",
+            "rate",
+            "deadline",
+            "exits",
+            "theta",
+            "batch",
+            "queue",
+            "clients",
+            "frame",
+            "crop",
+        ];
+        let mut table = Table::new(&columns).numeric(&[4, 5, 7, 8, 9, 10]);
+        for task in &self.tasks {
+            table.row(self.task_row(task));
+        }
+        table
+    }
+
+    fn task_row(&self, task: &TaskPlan) -> [String; 13] {
+        let model = &self.models[task.model.index()];
+        let criticality = match task.criticality {
+            Criticality::RealTime => "real-time",
+            Criticality::BestEffort => "best-effort",
+        };
+        let rate = task.period.map_or_else(
+            || "-".to_owned(),
+            |period| format!("{:.1} Hz", 1e9 / period.as_nanos().max(1) as f64),
+        );
+        let StageId(mandatory) = task.mandatory_exit;
+        let frame = &task.frame;
+        [
+            task.name.clone(),
+            criticality.to_owned(),
+            model.name.clone(),
+            self.partitions[task.partition.index()].name.clone(),
+            rate,
+            or_dash(task.deadline),
+            format!("{mandatory}..{}", model.stages - 1),
+            format!("{:.2}", task.threshold.as_probability()),
+            task.batch_max.to_string(),
+            task.queue.to_string(),
+            task.client_slots.len().to_string(),
+            format!(
+                "{} {}x{}",
+                frame.format.name(),
+                frame.size.width,
+                frame.size.height
+            ),
+            format!("{}x{}", frame.crop.width, frame.crop.height),
+        ]
+    }
+
+    fn promise_table(&self) -> Table {
+        let columns = [
+            "task",
+            "C",
+            "D",
+            "J",
+            "T",
+            "C/T",
+            "full depth",
+            "slack",
+            "at L",
+        ];
+        let mut table = Table::new(&columns).numeric(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        for report in self
+            .schedulability
+            .iter()
+            .flat_map(|partition| &partition.tasks)
+        {
+            table.row([
+                self.task(report.task).name.clone(),
+                report.work.to_string(),
+                report.deadline.to_string(),
+                report.jitter.to_string(),
+                report.period.to_string(),
+                percent(report.utilisation),
+                report.work_to_last_exit.to_string(),
+                report.slack.to_string(),
+                report.tightest.to_string(),
+            ]);
+        }
+        table
+    }
+
+    fn memory_table(&self) -> Table {
+        let columns = ["memory", "of", "each", "count", "total"];
+        let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
+        for item in &self.memory.items {
+            table.row([
+                item.purpose.in_words().to_owned(),
+                item.of.clone(),
+                Bytes(item.bytes).to_string(),
+                item.count.to_string(),
+                Bytes(item.total_bytes()).to_string(),
+            ]);
+        }
+        table.row([
+            "all".to_owned(),
+            format!("at most {}", Bytes(self.memory.limit_bytes)),
+            String::new(),
+            String::new(),
+            Bytes(self.memory.total_bytes()).to_string(),
+        ]);
+        table
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn or_dash(span: Option<Nanos>) -> String {
+    span.map_or_else(|| "-".to_owned(), |span| span.to_string())
+}

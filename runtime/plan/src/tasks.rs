@@ -1,0 +1,264 @@
+//! Tasks: names resolved, frames checked.
+
+use punctual_core::{Criticality, Nanos};
+
+use crate::cause::Cause;
+use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask};
+use crate::models::Model;
+use crate::placement::Placed;
+use crate::plan::{ChannelPlan, FramePlan, PixelFormat, Size};
+use crate::problem::{At, Place, Problems};
+
+/// Bytes of a page of shared memory. Larger pages only round up further.
+const PAGE: u64 = 4096;
+
+/// A task of which everything is known that the promises rest on.
+pub(crate) struct Task {
+    pub(crate) name: String,
+    /// Positions in the lists of models and of partitions.
+    pub(crate) model: usize,
+    pub(crate) partition: usize,
+    pub(crate) criticality: Criticality,
+    pub(crate) period: Option<Nanos>,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) mandatory_exit: u8,
+    pub(crate) threshold: f64,
+    pub(crate) batch_max: u8,
+    pub(crate) queue: u16,
+    pub(crate) clients: u16,
+    pub(crate) slots: u16,
+    pub(crate) reserved: bool,
+    pub(crate) eager: bool,
+    pub(crate) weight: u16,
+    pub(crate) frame: FramePlan,
+    pub(crate) deadline_place: Place,
+    pub(crate) queue_place: Place,
+    pub(crate) frame_place: Place,
+}
+
+impl Task {
+    pub(crate) fn is_best_effort(&self) -> bool {
+        self.criticality == Criticality::BestEffort
+    }
+
+    /// Period and deadline of a real-time task.
+    pub(crate) fn promise(&self) -> Option<(Nanos, Nanos)> {
+        if self.is_best_effort() {
+            return None;
+        }
+        Some((self.period?, self.deadline?))
+    }
+
+    /// Sizes of the memory shared with each of its clients.
+    pub(crate) fn channel(&self) -> ChannelPlan {
+        ChannelPlan {
+            slots: self.slots,
+            slot_bytes: self.frame.bytes().next_multiple_of(PAGE),
+            // A client cannot have more submissions on their way than it has slots.
+            submissions: self.slots.next_power_of_two(),
+            // A slot is free again once its frame was copied in, so as many answers as the
+            // scheduler holds requests may follow those to the frames still in slots.
+            results: (self.slots + self.queue).next_power_of_two(),
+        }
+    }
+}
+
+/// The tasks of the manifest that are complete; what is wrong with the others is noted.
+pub(crate) fn resolve(
+    manifest: &Manifest,
+    models: &[Model<'_>],
+    partitions: &[Placed],
+    problems: &mut Problems<'_>,
+) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    let mut client_slots = 0;
+    for raw in &manifest.tasks {
+        client_slots += raw.clients.value;
+        let model = lookup(
+            "model",
+            raw.model.as_ref(),
+            manifest.models.iter().map(|model| &model.name.value),
+            problems,
+        );
+        let partition = lookup(
+            "partition",
+            raw.partition.as_ref(),
+            manifest.partitions.iter().map(|p| &p.name.value),
+            problems,
+        );
+        let complete = promises_are_complete(raw, problems);
+        let frame = raw.frame.as_ref().and_then(|raw| frame(raw, problems));
+        let model = model.and_then(|name| models.iter().position(|m| &m.name == name));
+        let exit = model.and_then(|model| exit(raw, &models[model], problems));
+        let partition = partition.and_then(|name| partitions.iter().position(|p| &p.name == name));
+        if !complete || !raw.sound {
+            continue;
+        }
+        let (Some(model), Some(partition), Some(frame), Some(mandatory_exit), Some(criticality)) =
+            (model, partition, frame, exit, raw.criticality)
+        else {
+            continue;
+        };
+        let queue = raw.queue.value as u16;
+        let absent = |at: Option<&Place>| at.unwrap_or(&raw.place).clone();
+        tasks.push(Task {
+            name: raw.name.value.clone(),
+            model,
+            partition,
+            criticality,
+            period: raw.period.as_ref().map(|at| at.value),
+            deadline: raw.deadline.as_ref().map(|at| at.value),
+            mandatory_exit,
+            threshold: raw.threshold,
+            batch_max: raw.batch_max,
+            queue,
+            clients: raw.clients.value as u16,
+            // One more than can be queued: a client fills a frame while the others wait.
+            slots: raw.slots.unwrap_or(queue + 1),
+            reserved: criticality == Criticality::RealTime
+                && raw.reserved.as_ref().is_none_or(|at| at.value),
+            eager: raw.eager,
+            weight: raw.weight,
+            frame,
+            deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
+            queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),
+            frame_place: absent(raw.frame.as_ref().map(|frame| &frame.width.place)),
+        });
+    }
+    if client_slots > CLIENT_SLOTS_MAX as u64 {
+        let cause = Cause::TooMany {
+            what: "clients of all tasks together",
+            count: client_slots,
+            limit: CLIENT_SLOTS_MAX as u64,
+        };
+        let place = Place {
+            key: "task.clients".to_owned(),
+            span: None,
+        };
+        problems.add(&place, cause);
+    }
+    tasks
+}
+
+fn lookup<'n>(
+    what: &'static str,
+    name: Option<&'n At<String>>,
+    known: impl Iterator<Item = &'n String>,
+    problems: &mut Problems<'_>,
+) -> Option<&'n String> {
+    let name = name?;
+    let mut known: Vec<&String> = known.collect();
+    known.sort();
+    known.dedup();
+    if known.contains(&&name.value) {
+        return Some(&name.value);
+    }
+    let cause = Cause::Unresolved {
+        what,
+        name: name.value.clone(),
+        known: known.into_iter().cloned().collect(),
+    };
+    problems.add(&name.place, cause);
+    None
+}
+
+fn promises_are_complete(raw: &RawTask, problems: &mut Problems<'_>) -> bool {
+    let before = problems.count();
+    match raw.criticality {
+        Some(Criticality::RealTime) => {
+            for key in &raw.unpromised {
+                problems.add(&raw.place, Cause::RealTimeNeeds(key));
+            }
+        }
+        Some(Criticality::BestEffort) => {
+            if let Some(at) = raw.reserved.as_ref().filter(|at| at.value) {
+                problems.add(&at.place, Cause::NotForBestEffort("reserved"));
+            }
+        }
+        None => {}
+    }
+    problems.count() == before
+}
+
+fn exit(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) -> Option<u8> {
+    let exit = raw.mandatory_exit.value;
+    let last = model.stages() - 1;
+    if exit > u64::from(last) {
+        problems.add(&raw.mandatory_exit.place, Cause::NoSuchExit { exit, last });
+        return None;
+    }
+    Some(exit as u8)
+}
+
+pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<FramePlan> {
+    let before = problems.count();
+    let (width, height) = (raw.width.value as u32, raw.height.value as u32);
+    let least = match raw.format {
+        PixelFormat::Rgb8 => u64::from(width) * 3,
+        PixelFormat::Nv12 => u64::from(width),
+    };
+    let mut even = |value: u64, place: &Place| {
+        if raw.format == PixelFormat::Nv12 && !value.is_multiple_of(2) {
+            problems.add(place, Cause::OddDimension(value));
+        }
+    };
+    even(raw.width.value, &raw.width.place);
+    even(raw.height.value, &raw.height.place);
+    if let Some(stride) = &raw.stride {
+        even(stride.value, &stride.place);
+    }
+    for side in raw.crop.iter().flat_map(|crop| &crop.value) {
+        even(*side, &raw.crop.as_ref()?.place);
+    }
+    if let Some(stride) = raw.stride.as_ref().filter(|stride| stride.value < least) {
+        let stride_bytes = stride.value;
+        let cause = Cause::StrideTooShort {
+            stride: stride_bytes,
+            least,
+        };
+        problems.add(&stride.place, cause);
+    }
+    let size = Size { width, height };
+    let crop = crop(raw, size, problems);
+    let stride = raw.stride.as_ref().map_or(least, |stride| stride.value);
+    (problems.count() == before).then_some(FramePlan {
+        format: raw.format,
+        size,
+        stride: stride as u32,
+        crop: crop.unwrap_or(size),
+    })
+}
+
+fn crop(raw: &RawFrame, frame: Size, problems: &mut Problems<'_>) -> Option<Size> {
+    let crop = raw.crop.as_ref()?;
+    let [crop_width, crop_height] = crop.value[..] else {
+        let count = crop.value.len();
+        problems.add(&crop.place, Cause::NotASize { count });
+        return None;
+    };
+    let (width, height) = (frame.width, frame.height);
+    if crop_width > u64::from(width) || crop_height > u64::from(height) {
+        let cause = Cause::CropTooLarge {
+            crop_width,
+            crop_height,
+            width,
+            height,
+        };
+        problems.add(&crop.place, cause);
+        return None;
+    }
+    if crop_width == 0 || crop_height == 0 {
+        let cause = Cause::OutOfRange {
+            value: 0.0,
+            least: 1.0,
+            most: f64::from(width.min(height)),
+            unit: " pixels",
+        };
+        problems.add(&crop.place, cause);
+        return None;
+    }
+    Some(Size {
+        width: crop_width as u32,
+        height: crop_height as u32,
+    })
+}
