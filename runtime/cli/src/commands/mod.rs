@@ -1,0 +1,7 @@
+//! One module a subcommand. Each has `Options`, which is its command line, and `run`.
+
+pub mod camera;
+pub mod check;
+pub mod compile;
+pub mod daemon;
+pub mod profile;
