@@ -16,7 +16,8 @@ pub struct Profile {
     pub key: ProfileKey,
     /// One entry for each (stage, batch, partition size).
     pub stages: Vec<StageProfile>,
-    /// Preparing one frame: copy in, crop, resize, normalise; one entry a frame format.
+    /// Preparing one frame: copy in, crop, resize, normalise; one entry a frame
+    /// format, frame size and crop size.
     pub prepare: Vec<PrepareProfile>,
     /// Longest time seen from `Preempt` until the worker was free, in nanoseconds: the longest
     /// operator of any stage at any batch.
@@ -67,6 +68,10 @@ pub struct PrepareProfile {
     pub width: u32,
     /// Frame height in pixels.
     pub height: u32,
+    /// Columns of the part that the network sees.
+    pub crop_width: u32,
+    /// Rows of it.
+    pub crop_height: u32,
     /// Number of measurements.
     pub samples: u32,
     /// Median.
@@ -144,12 +149,20 @@ impl Profile {
         slower.min_by_key(|entry| (entry.batch, u8::MAX - entry.units))
     }
 
-    /// The figures for preparing a frame; only an exact match counts.
+    /// The figures for preparing a crop of a frame, both `[width, height]`; only an exact match
+    /// counts.
     #[must_use]
-    pub fn prepare(&self, format: &str, width: u32, height: u32) -> Option<&PrepareProfile> {
-        self.prepare
-            .iter()
-            .find(|entry| entry.format == format && (entry.width, entry.height) == (width, height))
+    pub fn prepare(
+        &self,
+        format: &str,
+        frame: [u32; 2],
+        crop: [u32; 2],
+    ) -> Option<&PrepareProfile> {
+        self.prepare.iter().find(|entry| {
+            entry.format == format
+                && [entry.width, entry.height] == frame
+                && [entry.crop_width, entry.crop_height] == crop
+        })
     }
 
     /// The profile as JSON. Same profile, same text.
@@ -262,9 +275,28 @@ mod tests {
                 entry(0, 1, 2, 60),
                 entry(0, 4, 2, 220),
             ],
-            prepare: vec![],
+            prepare: vec![PrepareProfile {
+                format: word("nv12"),
+                width: 640,
+                height: 480,
+                crop_width: 192,
+                crop_height: 128,
+                samples: 100,
+                p50_ns: 30,
+                p99_ns: 40,
+                max_ns: 50,
+            }],
             preemption_ns_max: 50,
         }
+    }
+
+    #[test]
+    fn the_cost_of_preparing_is_that_of_the_same_frame_and_crop() {
+        let profile = profile();
+        let found = |format, crop| profile.prepare(format, [640, 480], crop).is_some();
+        assert!(found("nv12", [192, 128]));
+        assert!(!found("nv12", [128, 192]), "another crop");
+        assert!(!found("rgb8", [192, 128]), "another format");
     }
 
     #[test]

@@ -74,7 +74,11 @@ fn preparation(
 ) -> Nanos {
     let frame = &task.frame;
     let (format, size, crop) = (frame.format.name(), frame.size, frame.crop);
-    let Some(entry) = model.profile.prepare(format, size.width, size.height) else {
+    let measured =
+        model
+            .profile
+            .prepare(format, [size.width, size.height], [crop.width, crop.height]);
+    let Some(entry) = measured else {
         let cause = Cause::PrepareNotProfiled {
             model: model.name.clone(),
             format,
