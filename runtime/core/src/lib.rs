@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod ablation;
 mod action;
@@ -31,6 +33,8 @@ mod scheduler;
 mod slack;
 mod speed;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod time;
 mod timers;
 mod validate;
