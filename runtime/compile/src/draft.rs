@@ -82,6 +82,33 @@ impl DraftKind {
         }
     }
 
+    /// Floats that the operator holds, or will hold once fused.
+    pub fn weights(&self) -> usize {
+        match self {
+            Self::Conv { weights, bias, .. } | Self::Linear { weights, bias, .. } => {
+                weights.len() + bias.len()
+            }
+            Self::Affine { scale, shift } => scale.len() + shift.len(),
+            Self::Activate { channels, .. } => 2 * *channels as usize,
+            Self::Pool { .. } | Self::GlobalAveragePool | Self::Add { .. } => 0,
+        }
+    }
+
+    /// The first weight that is infinite or not a number.
+    pub fn not_finite(&self) -> Option<f32> {
+        let (Self::Conv { weights, bias, .. }
+        | Self::Linear { weights, bias, .. }
+        | Self::Affine {
+            scale: weights,
+            shift: bias,
+        }) = self
+        else {
+            return None;
+        };
+        let mut all = weights.iter().chain(bias);
+        all.find(|weight| !weight.is_finite()).copied()
+    }
+
     pub fn activation(&self) -> Option<Activation> {
         match self {
             Self::Conv { activation, .. }

@@ -34,6 +34,10 @@ pub(crate) const FOLDED: [&str; 11] = [
     "Unsqueeze",
 ];
 
+/// Most elements of a shape computation. No tensor has as many dimensions; without a limit a file
+/// of a few nodes, each joining the result before to itself, would fill the memory.
+pub(crate) const ELEMENTS_MAX: usize = 64;
+
 /// ONNX element types that a cast between shapes may name.
 const INT32_AND_INT64: std::ops::RangeInclusive<i64> = 6..=7;
 
@@ -76,12 +80,17 @@ pub(crate) fn fold(node: &Node, operands: &[Dims], opset: i64) -> Result<Dims, P
             if operands.iter().any(|operand| operand.scalar) {
                 return refuse("only vectors can be joined");
             }
-            let elements = operands
+            let elements: Vec<Dim> = operands
                 .iter()
-                .flat_map(|operand| operand.elements.iter().copied());
+                .flat_map(|operand| operand.elements.iter().copied())
+                .take(ELEMENTS_MAX + 1)
+                .collect();
+            if elements.len() > ELEMENTS_MAX {
+                return refuse("its result has more elements than any shape");
+            }
             Dims {
                 scalar: false,
-                elements: elements.collect(),
+                elements,
             }
         }
         "Unsqueeze" | "Squeeze" => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 use crate::problem::Problem;
 
@@ -18,7 +19,7 @@ pub(crate) struct Graph {
     /// Names.
     pub values: Vec<String>,
     /// Initializers. The constants that nodes give are among their attributes.
-    pub constants: BTreeMap<ValueId, Constant>,
+    pub constants: BTreeMap<ValueId, Rc<Constant>>,
     /// The only input that is no initializer.
     pub input: ValueId,
     /// Its declared dimensions; `None` is known only when running.
@@ -43,7 +44,7 @@ pub(crate) enum Attribute {
     Float(f32),
     Int(i64),
     Text(String),
-    Tensor(Constant),
+    Tensor(Rc<Constant>),
     Floats(Vec<f32>),
     Ints(Vec<i64>),
     /// A type that no supported operator takes, by its ONNX number.

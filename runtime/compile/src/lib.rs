@@ -32,6 +32,7 @@ pub use report::{CompileReport, Note, StageReport, ThresholdReport};
 
 use graph::{Graph, ValueId};
 use lower::{Lowering, Value};
+use stage::CutError;
 
 /// A compiled network and what there is to say of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +133,24 @@ pub enum CompileError {
         /// The exit.
         exit: String,
     },
+    /// An exit whose class scores a deeper stage reads.
+    #[error(
+        "a deeper stage reads the exit {exit:?}; stages may share what lies before an exit, not its class scores"
+    )]
+    ExitReadLater {
+        /// The exit.
+        exit: String,
+    },
+    /// Taking a normalisation into a node's weights makes one of them infinite.
+    #[error(
+        "node {node:?}: with the normalisation after it one weight is {value}; weights must be finite"
+    )]
+    Overflow {
+        /// The node that has the weights.
+        node: String,
+        /// The weight.
+        value: f32,
+    },
     /// The result breaks a rule of packages.
     #[error(transparent)]
     Package(#[from] PackageError),
@@ -206,9 +225,17 @@ pub fn compile(
         operators => notes.push(Note::Dead { operators }),
     }
     let fused = fuse::fuse(&mut draft, &logits);
+    for operator in &draft.operators {
+        if let Some(value) = operator.kind.not_finite() {
+            let node = operator.name.clone();
+            return Err(CompileError::Overflow { node, value });
+        }
+    }
+    let name = |exit: usize| graph.values[exits[exit].0].clone();
     let network = stage::cut(draft, &logits, options.name.clone(), options.input, classes)
-        .map_err(|stage::EmptyStage(exit)| CompileError::ExitAddsNothing {
-            exit: graph.values[exits[exit].0].clone(),
+        .map_err(|error| match error {
+            CutError::Empty(exit) => CompileError::ExitAddsNothing { exit: name(exit) },
+            CutError::ReadLater(exit) => CompileError::ExitReadLater { exit: name(exit) },
         })?;
     let package = Package::new(network, calibration)?;
     let report = CompileReport::of(&package, fused, notes);

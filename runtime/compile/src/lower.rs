@@ -11,9 +11,12 @@ mod operands;
 mod pooling;
 mod views;
 
-use std::borrow::Cow;
+use std::rc::Rc;
 
-use punctual_model::{NAME_BYTES_MAX, OPERATORS_MAX, Tensor, TensorId};
+use punctual_model::{
+    DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
+    WEIGHTS_MAX,
+};
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fold::{self, Dim, Dims};
@@ -55,7 +58,7 @@ pub(crate) const SUPPORTED: &[&str] = &[
 
 /// What a value of the graph is.
 #[derive(Clone, Debug)]
-pub(crate) enum Value<'a> {
+pub(crate) enum Value {
     /// Not computed: the second result of an operator of which only the first is supported.
     Nothing,
     /// A tensor seen as (batch, channels, rows, columns).
@@ -64,15 +67,18 @@ pub(crate) enum Value<'a> {
     Features(TensorId),
     /// The softmax over a tensor's features; supported only as an exit.
     Softmax(TensorId),
-    Constant(Cow<'a, Constant>),
+    Constant(Rc<Constant>),
     Dims(Dims),
 }
 
 pub(crate) struct Lowering<'a> {
     graph: &'a Graph,
     /// One entry a value of the graph; `Nothing` until its node has been lowered.
-    values: Vec<Value<'a>>,
+    values: Vec<Value>,
     pub draft: Draft,
+    /// Floats that the draft's operators hold. Several may have copies of one constant, so they
+    /// can be more than the file has bytes.
+    weights: usize,
     pub notes: Vec<Note>,
 }
 
@@ -80,7 +86,7 @@ impl<'a> Lowering<'a> {
     pub fn new(graph: &'a Graph, input: Tensor) -> Self {
         let mut values = vec![Value::Nothing; graph.values.len()];
         for (id, constant) in &graph.constants {
-            values[id.0] = Value::Constant(Cow::Borrowed(constant));
+            values[id.0] = Value::Constant(Rc::clone(constant));
         }
         values[graph.input.0] = Value::Image(TensorId(0));
         let draft = Draft {
@@ -91,16 +97,17 @@ impl<'a> Lowering<'a> {
             graph,
             values,
             draft,
+            weights: 0,
             notes: Vec::new(),
         }
     }
 
-    pub fn value(&self, id: crate::graph::ValueId) -> &Value<'a> {
+    pub fn value(&self, id: crate::graph::ValueId) -> &Value {
         &self.values[id.0]
     }
 
     /// Lowers one node. Nodes must come in the graph's order.
-    pub fn node(&mut self, node: &'a Node) -> Result<(), Problem> {
+    pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
         if let Some(dims) = self.fold(node)? {
             return self.set(node, Value::Dims(dims));
         }
@@ -126,7 +133,7 @@ impl<'a> Lowering<'a> {
             operator if SUPPORTED.contains(&operator) => {
                 // One of the shape operators, on something that is no shape.
                 Err(Problem::ShapeArithmetic {
-                    reason: "its operands are no shapes",
+                    reason: "its operands are no shapes known when compiling",
                 })
             }
             _ => Err(Problem::UnknownOperator),
@@ -139,11 +146,11 @@ impl<'a> Lowering<'a> {
         if !fold::FOLDED.contains(&operator) {
             return Ok(None);
         }
+        // Positions have a meaning, so an operand that is left out must not let others move up.
         let operands = node
             .inputs
             .iter()
-            .flatten()
-            .map(|&id| self.dims(id, operator == "Shape"));
+            .map(|id| self.dims((*id)?, operator == "Shape"));
         match operands.collect::<Option<Vec<Dims>>>() {
             Some(operands) => fold::fold(node, &operands, self.graph.opset).map(Some),
             None => Ok(None),
@@ -191,7 +198,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Makes `value` the node's first result.
-    fn set(&mut self, node: &Node, value: Value<'a>) -> Result<(), Problem> {
+    fn set(&mut self, node: &Node, value: Value) -> Result<(), Problem> {
         let [Some(first), ..] = node.outputs[..] else {
             return Err(Problem::MissingOutput);
         };
@@ -199,7 +206,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Adds an operator and returns the tensor that it writes.
+    /// Adds an operator and returns the tensor that it writes. Here every limit of a network is
+    /// checked that one node can exceed, so that the error can name the node.
     fn emit(
         &mut self,
         node: &Node,
@@ -209,9 +217,26 @@ impl<'a> Lowering<'a> {
         shape: Tensor,
     ) -> Result<TensorId, Problem> {
         if self.draft.operators.len() == OPERATORS_MAX {
-            return Err(Problem::TooManyOperators {
+            return Err(Problem::Limit {
+                what: "operators",
                 limit: OPERATORS_MAX,
             });
+        }
+        self.weights = self.weights.saturating_add(kind.weights());
+        if self.weights > WEIGHTS_MAX {
+            return Err(Problem::Limit {
+                what: "weights",
+                limit: WEIGHTS_MAX,
+            });
+        }
+        if let Some(value) = kind.not_finite() {
+            return Err(Problem::NotFinite { value });
+        }
+        let mut sides = [shape.channels, shape.height, shape.width].into_iter();
+        if !sides.all(|side| (1..=DIMENSION_MAX).contains(&side))
+            || shape.elements() > TENSOR_ELEMENTS_MAX
+        {
+            return Err(Problem::ResultSize { shape });
         }
         let output = TensorId(self.draft.tensors.len() as u32);
         self.draft.tensors.push(shape);
@@ -232,7 +257,7 @@ fn constant_dims(constant: &Constant) -> Option<Dims> {
     let Data::Ints(values) = &constant.data else {
         return None;
     };
-    if constant.dims.len() > 1 {
+    if constant.dims.len() > 1 || values.len() > fold::ELEMENTS_MAX {
         return None;
     }
     let elements = values.iter().copied().map(Dim::Known).collect();

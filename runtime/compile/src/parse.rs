@@ -2,6 +2,7 @@
 //! defined once and before they are used, constants have as many elements as their shape says.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use prost::Message;
 use thiserror::Error;
@@ -83,11 +84,13 @@ pub enum ParseError {
     },
     /// An operator from outside the standard set.
     #[error(
-        "node {node:?}: operators of the domain {domain:?} are not supported; export with standard operators only"
+        "node {node:?} ({operator}): operators of the domain {domain:?} are not supported; export with standard operators only"
     )]
     Domain {
         /// The node.
         node: String,
+        /// Its operator.
+        operator: String,
         /// The operator's domain.
         domain: String,
     },
@@ -117,7 +120,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Graph, ParseError> {
     for tensor in &proto.initializer {
         let name = tensor.name.clone().unwrap_or_default();
         let constant = constant(tensor, &name)?;
-        constants.insert(names.define(&name)?, constant);
+        constants.insert(names.define(&name)?, Rc::new(constant));
     }
     // Old files list the initializers among the inputs, too.
     let free: Vec<&ValueInfoProto> = proto
@@ -132,10 +135,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Graph, ParseError> {
     let input_dims = input_dims(declared)?;
 
     let nodes = nodes(&proto, &mut names)?;
-    let outputs = proto
-        .output
-        .iter()
-        .map(|output| names.find(name_of(output), "the output list"));
+    let outputs = proto.output.iter().map(|output| {
+        let undefined = || ParseError::Undefined {
+            user: "the list of outputs".to_owned(),
+            name: name_of(output).to_owned(),
+        };
+        names.find(name_of(output)).ok_or_else(undefined)
+    });
     let outputs = outputs.collect::<Result<_, _>>()?;
     Ok(Graph {
         opset,
@@ -175,12 +181,8 @@ impl Names {
         Ok(id)
     }
 
-    fn find(&self, name: &str, user: &str) -> Result<ValueId, ParseError> {
-        let undefined = || ParseError::Undefined {
-            user: user.to_owned(),
-            name: name.to_owned(),
-        };
-        self.positions.get(name).copied().ok_or_else(undefined)
+    fn find(&self, name: &str) -> Option<ValueId> {
+        self.positions.get(name).copied()
     }
 }
 
@@ -211,6 +213,7 @@ fn node(proto: &NodeProto, names: &mut Names) -> Result<Node, ParseError> {
     let name = own
         .or(proto.output.first().map(String::as_str))
         .unwrap_or("(unnamed)");
+    let operator = proto.op_type.clone().unwrap_or_default();
     if let Some(domain) = proto
         .domain
         .as_deref()
@@ -218,13 +221,20 @@ fn node(proto: &NodeProto, names: &mut Names) -> Result<Node, ParseError> {
     {
         return Err(ParseError::Domain {
             node: name.to_owned(),
+            operator,
             domain: domain.to_owned(),
         });
     }
     // An empty name stands for an optional operand that is left out.
     let inputs = proto.input.iter().map(|input| match input.as_str() {
         "" => Ok(None),
-        input => names.find(input, name).map(Some),
+        input => match names.find(input) {
+            Some(id) => Ok(Some(id)),
+            None => Err(ParseError::Undefined {
+                user: format!("node {name:?} ({operator})"),
+                name: input.to_owned(),
+            }),
+        },
     });
     let inputs = inputs.collect::<Result<_, _>>()?;
     let outputs = proto.output.iter().map(|output| match output.as_str() {
@@ -237,7 +247,6 @@ fn node(proto: &NodeProto, names: &mut Names) -> Result<Node, ParseError> {
         Ok((key, self::attribute(attribute, name)?))
     });
     let attributes = attributes.collect::<Result<_, ParseError>>()?;
-    let operator = proto.op_type.clone().unwrap_or_default();
     Ok(Node {
         name: name.to_owned(),
         operator,
@@ -260,7 +269,7 @@ fn attribute(proto: &AttributeProto, node: &str) -> Result<Attribute, ParseError
         attribute_type::FLOATS => Attribute::Floats(proto.floats.clone()),
         attribute_type::INTS => Attribute::Ints(proto.ints.clone()),
         attribute_type::TENSOR => match &proto.t {
-            Some(tensor) => Attribute::Tensor(constant(tensor, node)?),
+            Some(tensor) => Attribute::Tensor(Rc::new(constant(tensor, node)?)),
             None => Attribute::Other(kind),
         },
         _ => Attribute::Other(kind),

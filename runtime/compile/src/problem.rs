@@ -1,6 +1,6 @@
 //! Why a node cannot be compiled.
 
-use punctual_model::ShapeError;
+use punctual_model::{DIMENSION_MAX, ShapeError, TENSOR_ELEMENTS_MAX, Tensor};
 use thiserror::Error;
 
 use crate::graph::Attribute;
@@ -99,15 +99,25 @@ pub enum Problem {
         /// Why it cannot be done.
         reason: &'static str,
     },
-    /// Folded weights are infinite or not a number.
+    /// A weight, or what constants fold into, is infinite or not a number.
     #[error("its constants lead to the weight {value}; weights must be finite")]
     NotFinite {
         /// The first such weight.
         value: f32,
     },
-    /// The network has more operators than a device takes.
-    #[error("the network has more than {limit} operators")]
-    TooManyOperators {
+    /// The result is empty or huge.
+    #[error(
+        "its result is {shape} for each image; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
+    )]
+    ResultSize {
+        /// Its shape.
+        shape: Tensor,
+    },
+    /// With this node the network has more of something than a device takes.
+    #[error("with it the network has more than {limit} {what}")]
+    Limit {
+        /// `operators` or `weights`.
+        what: &'static str,
         /// The limit.
         limit: usize,
     },

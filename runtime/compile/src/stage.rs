@@ -11,9 +11,14 @@ use punctual_model::{
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 
-/// An exit that adds nothing: its position.
+/// An exit at which the network cannot be cut: its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EmptyStage(pub usize);
+pub(crate) enum CutError {
+    /// It adds no operator to the exits before it.
+    Empty(usize),
+    /// A later stage reads its class scores.
+    ReadLater(usize),
+}
 
 /// Builds the staged network. The draft must be fused and its operators in topological order.
 pub(crate) fn cut(
@@ -22,7 +27,7 @@ pub(crate) fn cut(
     name: String,
     input: InputSpec,
     classes: Vec<String>,
-) -> Result<Network, EmptyStage> {
+) -> Result<Network, CutError> {
     let stage_of = assign(&draft, exits);
     let mut numbering = Numbering::new(&draft);
     let mut weights = Vec::new();
@@ -35,10 +40,14 @@ pub(crate) fn cut(
         operators[stage].push(operator);
     }
     if let Some(empty) = operators.iter().position(Vec::is_empty) {
-        return Err(EmptyStage(empty));
+        return Err(CutError::Empty(empty));
     }
     let logits: Vec<TensorId> = exits.iter().map(|exit| numbering.of(*exit)).collect();
     let stages = carry(operators, &logits);
+    let read_later = |stage: &Stage| stage.outputs.contains(&stage.logits);
+    if let Some(exit) = stages.iter().position(read_later) {
+        return Err(CutError::ReadLater(exit));
+    }
     Ok(Network {
         name,
         input,

@@ -8,7 +8,7 @@ use crate::draft::DraftKind;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
 
-impl<'a> Lowering<'a> {
+impl Lowering<'_> {
     pub(super) fn relu(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         Attributes::of(node).finish()?;
@@ -158,9 +158,6 @@ impl<'a> Lowering<'a> {
         scale: Vec<f32>,
         shift: Vec<f32>,
     ) -> Result<(), Problem> {
-        if let Some(&value) = scale.iter().chain(&shift).find(|value| !value.is_finite()) {
-            return Err(Problem::NotFinite { value });
-        }
         let view = self.required(node, data, "data")?.clone();
         let (Value::Image(input) | Value::Features(input)) = view else {
             return Err(self.wrong(data, "data", &view, "a tensor computed from the input"));
@@ -218,7 +215,7 @@ impl<'a> Lowering<'a> {
 }
 
 /// The same view of another tensor.
-fn reviewed<'a>(view: &Value<'a>, tensor: TensorId) -> Value<'a> {
+fn reviewed(view: &Value, tensor: TensorId) -> Value {
     match view {
         Value::Image(_) => Value::Image(tensor),
         _ => Value::Features(tensor),

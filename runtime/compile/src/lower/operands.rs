@@ -15,9 +15,9 @@ pub(super) struct Floats {
     pub data: Vec<f32>,
 }
 
-impl<'a> Lowering<'a> {
+impl Lowering<'_> {
     /// The operand at `position`, if it is there.
-    pub(super) fn operand(&self, node: &Node, position: usize) -> Option<&Value<'a>> {
+    pub(super) fn operand(&self, node: &Node, position: usize) -> Option<&Value> {
         let id = node.inputs.get(position).copied().flatten()?;
         Some(self.value(id))
     }
@@ -27,7 +27,7 @@ impl<'a> Lowering<'a> {
         node: &Node,
         position: usize,
         what: &'static str,
-    ) -> Result<&Value<'a>, Problem> {
+    ) -> Result<&Value, Problem> {
         self.operand(node, position)
             .ok_or(Problem::MissingInput { position, what })
     }

@@ -1,6 +1,6 @@
 //! Operators that move nothing: they give a tensor another shape, or name a constant.
 
-use std::borrow::Cow;
+use std::rc::Rc;
 
 use punctual_model::Tensor;
 
@@ -10,7 +10,7 @@ use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-impl<'a> Lowering<'a> {
+impl Lowering<'_> {
     /// (N, C, H, W) → (N, C * H * W).
     pub(super) fn flatten(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
@@ -129,7 +129,7 @@ impl<'a> Lowering<'a> {
         self.set(node, Value::Features(id))
     }
 
-    pub(super) fn constant(&mut self, node: &'a Node) -> Result<(), Problem> {
+    pub(super) fn constant(&mut self, node: &Node) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
         let mut found = None;
         for name in [
@@ -142,22 +142,20 @@ impl<'a> Lowering<'a> {
             found = found.or(attributes.take(name));
         }
         attributes.finish()?;
-        let floats = |dims, values| Constant {
-            dims,
-            data: Data::Floats(values),
+        let floats = |dims, values| {
+            let data = Data::Floats(values);
+            Rc::new(Constant { dims, data })
         };
-        let ints = |dims, values| Constant {
-            dims,
-            data: Data::Ints(values),
+        let ints = |dims, values| {
+            let data = Data::Ints(values);
+            Rc::new(Constant { dims, data })
         };
         let constant = match found {
-            Some(Attribute::Tensor(tensor)) => Cow::Borrowed(tensor),
-            Some(Attribute::Float(value)) => Cow::Owned(floats(vec![], vec![*value])),
-            Some(Attribute::Floats(values)) => {
-                Cow::Owned(floats(vec![values.len()], values.clone()))
-            }
-            Some(Attribute::Int(value)) => Cow::Owned(ints(vec![], vec![*value])),
-            Some(Attribute::Ints(values)) => Cow::Owned(ints(vec![values.len()], values.clone())),
+            Some(Attribute::Tensor(tensor)) => Rc::clone(tensor),
+            Some(Attribute::Float(value)) => floats(vec![], vec![*value]),
+            Some(Attribute::Floats(values)) => floats(vec![values.len()], values.clone()),
+            Some(Attribute::Int(value)) => ints(vec![], vec![*value]),
+            Some(Attribute::Ints(values)) => ints(vec![values.len()], values.clone()),
             Some(other) => return Err(Problem::attribute("value", other, "a tensor or numbers")),
             None => return Err(Problem::MissingAttribute { name: "value" }),
         };
