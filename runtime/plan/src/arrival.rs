@@ -82,10 +82,8 @@ fn preparation(
         let cause = Cause::PrepareNotProfiled {
             model: model.name.clone(),
             format,
-            width: size.width,
-            height: size.height,
-            crop_width: crop.width,
-            crop_height: crop.height,
+            frame: size,
+            crop,
         };
         problems.add(&task.frame_place, cause);
         return Nanos::ZERO;

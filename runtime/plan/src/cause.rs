@@ -1,14 +1,16 @@
 //! The rules of a plan: each way to break one, with the offending value, the limit, and what to
 //! do about it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual_core::offline::Infeasible;
 use punctual_core::{ConfigError, Nanos};
-use punctual_model::PackageError;
+use punctual_model::{PackageError, ProfileError};
 use thiserror::Error;
 
 use crate::memory::Bytes;
+use crate::plan::Size;
 use crate::spelling::{list, numbers};
 
 /// What is wrong.
@@ -245,6 +247,14 @@ pub enum Cause {
         /// What is wrong with it.
         error: Arc<PackageError>,
     },
+    /// The profile's file is damaged, or not one.
+    #[error("the profile {path:?} cannot be used: {error}")]
+    ProfileInvalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: Arc<ProfileError>,
+    },
     /// No measurement of this package.
     #[error("model {model:?} has no profile (package {package})")]
     ProfileMissing {
@@ -266,9 +276,7 @@ pub enum Cause {
         wanted: String,
     },
     /// A stage without a figure.
-    #[error(
-        "the profile of model {model:?} lacks stage {stage} at batch {batch} on {units} unit(s)"
-    )]
+    #[error("the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s)")]
     StageNotProfiled {
         /// The model.
         model: String,
@@ -280,23 +288,16 @@ pub enum Cause {
         units: u8,
     },
     /// A frame format without a figure.
-    #[error(
-        "the profile of model {model:?} lacks preparing {format} {width}x{height} cropped to \
-             {crop_width}x{crop_height}"
-    )]
+    #[error("the profile of model {model:?} lacks preparing {format} {frame} cropped to {crop}")]
     PrepareNotProfiled {
         /// The model.
         model: String,
         /// The frame format.
         format: &'static str,
-        /// Columns of the frame.
-        width: u32,
-        /// Rows of the frame.
-        height: u32,
-        /// Columns of the crop.
-        crop_width: u32,
-        /// Rows of the crop.
-        crop_height: u32,
+        /// The whole frame.
+        frame: Size,
+        /// The part that the network sees.
+        crop: Size,
     },
     /// An exit that the network does not have.
     #[error("exit {exit} of a network with exits 0 to {last}")]

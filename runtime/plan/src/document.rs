@@ -10,8 +10,16 @@ use toml::de::{DeTable, DeValue};
 use crate::cause::Cause;
 use crate::problem::{At, Place, Problems};
 
+/// Ten thousand lines. A file beyond it is not what somebody wrote, and is not looked into.
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Parses `text`; what could be understood comes back together with the noted syntax errors.
 pub(crate) fn parse<'t>(text: &'t str, problems: &mut Problems<'_>) -> Spanned<DeTable<'t>> {
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let kind = std::io::ErrorKind::FileTooLarge;
+        problems.add(&Place::default(), Cause::Unreadable { kind });
+        return Spanned::new(0..0, DeTable::new());
+    }
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let place = Place {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_model::{Package, PackageError, Profile};
+use punctual_model::{Package, PackageError, Profile, ProfileError};
 
 use crate::board::Board;
 
@@ -21,7 +21,7 @@ pub struct PlanInputs {
     /// The packages that the manifest names.
     pub packages: Vec<PackageInput>,
     /// Profiles to choose from, by the hash of the package in their keys.
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<ProfileInput>,
 }
 
 /// A package file that was read.
@@ -31,6 +31,15 @@ pub struct PackageInput {
     pub path: String,
     /// Its content, or why there is none.
     pub package: Result<Package, Arc<PackageError>>,
+}
+
+/// A profile file that was read.
+#[derive(Clone, Debug)]
+pub struct ProfileInput {
+    /// Where it lies: named in messages.
+    pub path: PathBuf,
+    /// Its content, or why there is none.
+    pub profile: Result<Profile, Arc<ProfileError>>,
 }
 
 /// What the machine has and allows, as somebody found out who may ask it.

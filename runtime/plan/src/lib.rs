@@ -34,7 +34,7 @@ mod warning;
 pub use board::{Board, Fact, Gpu, Source};
 pub use budgets::Margins;
 pub use cause::Cause;
-pub use inputs::{Host, PackageInput, PlanInputs};
+pub use inputs::{Host, PackageInput, PlanInputs, ProfileInput};
 pub use memory::{MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
 pub use needs::{ModelNeeds, Needs};
 pub use plan::{

@@ -30,6 +30,12 @@ pub(crate) fn find<'i>(
     power_mode: &str,
     problems: &mut Problems<'_>,
 ) -> Vec<Model<'i>> {
+    for input in &inputs.profiles {
+        if let Err(error) = &input.profile {
+            let (path, error) = (input.path.clone(), Arc::clone(error));
+            problems.add(&Place::default(), Cause::ProfileInvalid { path, error });
+        }
+    }
     let mut models = Vec::new();
     for raw in &manifest.models {
         let Some(path) = &raw.package else { continue };
@@ -74,6 +80,7 @@ fn matching<'i>(
     let of_package: Vec<&Profile> = inputs
         .profiles
         .iter()
+        .filter_map(|input| input.profile.as_ref().ok())
         .filter(|profile| profile.key.package == hash)
         .collect();
     let differences = |profile: &Profile| {

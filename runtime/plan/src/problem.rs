@@ -4,21 +4,47 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
 
 use crate::cause::Cause;
 
+/// Beyond these nobody reads on, and a file of garbage has one a byte.
+const PROBLEMS_MAX: usize = 100;
+
 /// All problems of one attempt to make a plan; never empty. Sorted by place in the file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PlanErrors {
     problems: Vec<Problem>,
+    /// Further ones, after the first hundred.
+    more: usize,
 }
 
 impl PlanErrors {
-    /// The problems, by rising place.
+    /// The problems, by rising place; at most a hundred.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// Whether all that is wrong is that files are missing, unreadable or damaged.
+    #[must_use]
+    pub fn is_about_files_only(&self) -> bool {
+        self.problems
+            .iter()
+            .all(|problem| problem.cause.is_about_a_file())
+    }
+
+    /// All of them, for machines: `{"problems": [{file, line, column, key, problem, rule, to_do}],
+    /// "more": 0}`.
+    ///
+    /// # Panics
+    /// Never: all of it is plain data.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("plain data always serialises");
+        json.push('\n');
+        json
     }
 }
 
@@ -27,7 +53,10 @@ impl fmt::Display for PlanErrors {
         for problem in &self.problems {
             writeln!(f, "{problem}")?;
         }
-        match self.problems.len() {
+        match self.problems.len() + self.more {
+            n if self.more > 0 => {
+                write!(f, "{n} problems, the first {PROBLEMS_MAX} shown, no plan")
+            }
             1 => write!(f, "1 problem, no plan"),
             n => write!(f, "{n} problems, no plan"),
         }
@@ -35,12 +64,6 @@ impl fmt::Display for PlanErrors {
 }
 
 impl std::error::Error for PlanErrors {}
-
-impl Serialize for PlanErrors {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.problems.serialize(serializer)
-    }
-}
 
 /// One problem.
 #[derive(Clone, Debug)]
@@ -58,6 +81,7 @@ pub struct Problem {
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Excerpt {
     /// Line number from 1.
     pub line: u32,
@@ -65,44 +89,43 @@ pub struct Excerpt {
     pub column: u32,
     /// Characters to mark.
     pub width: u32,
-    /// The line's text.
+    /// The line's text; of a long line the part around the mark.
     pub text: String,
+    /// Characters of `text` before the mark.
+    pub indent: u32,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "error: {}", self.cause)?;
+        let (cause, remedy) = (self.cause.to_string(), self.cause.remedy());
+        writeln!(f, "error: {}", printable(&cause))?;
         let file = self.file.display();
-        match &self.place {
+        let gutter = match &self.place {
             Some(at) => {
                 let gutter = at.line.to_string().len();
+                let (indent, width) = (at.indent as usize, at.width as usize);
                 writeln!(f, "{:gutter$}--> {file}:{}:{}", "", at.line, at.column)?;
                 writeln!(f, "{:gutter$} |", "")?;
                 writeln!(f, "{} | {}", at.line, at.text)?;
-                let indent = at.column as usize - 1;
-                writeln!(
-                    f,
-                    "{:gutter$} | {:indent$}{}",
-                    "",
-                    "",
-                    "^".repeat(at.width as usize)
-                )?;
-                if !self.key.is_empty() {
-                    writeln!(f, "{:gutter$} = key: {}", "", self.key)?;
-                }
-                writeln!(f, "{:gutter$} = rule: {}", "", self.cause.rule())?;
-                writeln!(f, "{:gutter$} = to do: {}", "", self.cause.remedy())
+                writeln!(f, "{:gutter$} | {:indent$}{}", "", "", "^".repeat(width))?;
+                gutter
             }
             None => {
                 writeln!(f, " --> {file}")?;
-                if !self.key.is_empty() {
-                    writeln!(f, "  = key: {}", self.key)?;
-                }
-                writeln!(f, "  = rule: {}", self.cause.rule())?;
-                writeln!(f, "  = to do: {}", self.cause.remedy())
+                1
             }
+        };
+        if !self.key.is_empty() {
+            writeln!(f, "{:gutter$} = key: {}", "", printable(&self.key))?;
         }
+        writeln!(f, "{:gutter$} = rule: {}", "", self.cause.rule())?;
+        writeln!(f, "{:gutter$} = to do: {}", "", printable(&remedy))
     }
+}
+
+/// Text of a file must not reach a terminal as control codes.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
 }
 
 impl Serialize for Problem {
@@ -138,7 +161,7 @@ pub(crate) struct At<T> {
 pub(crate) struct Problems<'a> {
     file: &'a Path,
     text: &'a str,
-    found: Vec<(usize, Problem)>,
+    found: Vec<(Place, Cause)>,
 }
 
 impl<'a> Problems<'a> {
@@ -152,17 +175,7 @@ impl<'a> Problems<'a> {
 
     /// Notes a problem.
     pub(crate) fn add(&mut self, place: &Place, cause: Cause) {
-        let position = place.span.as_ref().map_or(usize::MAX, |span| span.start);
-        let problem = Problem {
-            file: self.file.to_owned(),
-            key: place.key.clone(),
-            place: place
-                .span
-                .as_ref()
-                .map(|span| excerpt(self.text, span.clone())),
-            cause,
-        };
-        self.found.push((position, problem));
+        self.found.push((place.clone(), cause));
     }
 
     /// How many there are so far.
@@ -184,9 +197,19 @@ impl<'a> Problems<'a> {
     /// If there are none.
     pub(crate) fn into_errors(mut self) -> PlanErrors {
         assert!(!self.found.is_empty(), "a failure without a problem");
-        self.found.sort_by_key(|(position, _)| *position);
+        let position = |place: &Place| place.span.as_ref().map_or(usize::MAX, |span| span.start);
+        self.found.sort_by_key(|(place, _)| position(place));
+        let more = self.found.len().saturating_sub(PROBLEMS_MAX);
+        self.found.truncate(PROBLEMS_MAX);
+        let problem = |(place, cause): (Place, Cause)| Problem {
+            file: self.file.to_owned(),
+            key: place.key,
+            place: place.span.map(|span| excerpt(self.text, span)),
+            cause,
+        };
         PlanErrors {
-            problems: self.found.into_iter().map(|(_, problem)| problem).collect(),
+            problems: self.found.into_iter().map(problem).collect(),
+            more,
         }
     }
 }
@@ -194,20 +217,36 @@ impl<'a> Problems<'a> {
 /// The first line of `span`. Spans come from a parser; one that does not lie on character
 /// boundaries is moved there rather than trusted.
 fn excerpt(text: &str, span: Range<usize>) -> Excerpt {
+    const BEFORE_MARK: usize = 60;
+    const SHOWN: usize = 160;
     let start = boundary(text, span.start);
     let end = boundary(text, span.end.max(start));
     let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let line_end = text[start..]
         .find('\n')
         .map_or(text.len(), |newline| start + newline);
-    let shown = text[line_start..line_end].trim_end();
+    let line = text[line_start..line_end].trim_end();
+    let before = text[line_start..start].chars().count();
     let marked = text[start..end.min(line_end)].trim_end().chars().count();
+    // Most lines are short and shown whole.
+    let skipped = if before + marked <= SHOWN {
+        0
+    } else {
+        before.saturating_sub(BEFORE_MARK)
+    };
+    let indent = before - skipped;
     Excerpt {
         line: text[..start].matches('\n').count() as u32 + 1,
-        column: text[line_start..start].chars().count() as u32 + 1,
-        width: marked.max(1) as u32,
-        // A tab would move the marker; the text is for people, not for parsing.
-        text: shown.replace('\t', " "),
+        column: before as u32 + 1,
+        width: marked.clamp(1, SHOWN - indent) as u32,
+        // A tab would move the mark, other control codes the terminal's cursor.
+        text: line
+            .chars()
+            .skip(skipped)
+            .take(SHOWN)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect(),
+        indent: indent as u32,
     }
 }
 
@@ -237,5 +276,32 @@ mod tests {
         let found = excerpt("ü", 1..900);
         assert_eq!((found.line, found.column), (1, 1));
         assert_eq!(excerpt("", Range { start: 5, end: 2 }).line, 1);
+    }
+
+    #[test]
+    fn of_a_long_line_the_part_around_the_mark_is_shown() {
+        let text = format!("a = [{} 7 ]", "0, ".repeat(10_000));
+        let at = text.find('7').unwrap();
+        let found = excerpt(&text, at..at + 1);
+        assert_eq!(found.column as usize, at + 1);
+        assert!(found.text.len() < 200, "{}", found.text);
+        assert_eq!(found.text.chars().nth(found.indent as usize), Some('7'));
+    }
+
+    #[test]
+    fn control_codes_of_a_file_are_not_passed_on() {
+        let text = "\u{1b}[2J";
+        let mut problems = Problems::new(Path::new("m.toml"), text);
+        let cause = Cause::UnknownKey {
+            key: text.to_owned(),
+            known: vec![],
+        };
+        let place = Place {
+            key: text.to_owned(),
+            span: Some(0..text.len()),
+        };
+        problems.add(&place, cause);
+        let said = problems.into_errors().to_string();
+        assert!(!said.contains('\u{1b}'), "{said}");
     }
 }

@@ -1,56 +1,58 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punctual_model::{Package, Profile};
 
 use crate::board::Board;
 use crate::cause::Cause;
-use crate::inputs::{Host, PackageInput, PlanInputs};
+use crate::document::FILE_BYTES_MAX;
+use crate::inputs::{Host, PackageInput, PlanInputs, ProfileInput};
 use crate::manifest::Manifest;
 use crate::problem::{Place, PlanErrors, Problems};
 
 impl PlanInputs {
-    /// Reads a manifest and the packages that it names. The board is one that is part of the
-    /// program, or else the file `boards/NAME.toml` beside the manifest.
+    /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
+    /// none is, the one beside each package (`signs.punctual`: `signs.profile.json`). The board is
+    /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest.
     ///
     /// # Errors
-    /// When the manifest or the board cannot be read. A package that cannot be is noted in its
-    /// place, so that [`Plan::build`](crate::Plan::build) reports it together with all else.
+    /// When the manifest or the board cannot be read. A package or profile that cannot be is noted
+    /// in its place, so that [`Plan::build`](crate::Plan::build) reports it together with all else.
     pub fn read(
         manifest_path: &Path,
-        profiles: Vec<Profile>,
+        profiles: &[PathBuf],
         host: Host,
     ) -> Result<Self, PlanErrors> {
-        let manifest_text = read_text(manifest_path)?;
+        let manifest_text = read_text(manifest_path).map_err(|kind| {
+            let mut problems = Problems::new(manifest_path, "");
+            problems.add(&Place::default(), Cause::Unreadable { kind });
+            problems.into_errors()
+        })?;
         let mut problems = Problems::new(manifest_path, &manifest_text);
         let manifest = Manifest::read(&manifest_text, &mut problems);
         let directory = manifest_path.parent().unwrap_or(Path::new(""));
-        let board = match &manifest.daemon.board {
-            Some(name) => match find_board(&name.value, directory) {
-                Ok(board) => board,
-                Err(BoardProblem::Unreadable(kind)) => {
-                    let board = name.value.clone();
-                    problems.add(&name.place, Cause::NoSuchBoard { board, kind });
-                    return Err(problems.into_errors());
-                }
-                Err(BoardProblem::Invalid(errors)) => return Err(errors),
-            },
-            None => return Err(problems.into_errors()),
+        let Some(name) = &manifest.daemon.board else {
+            return Err(problems.into_errors());
         };
-        let mut packages: Vec<PackageInput> = Vec::new();
-        for model in &manifest.models {
-            let Some(path) = model.package.as_ref().map(|at| &at.value) else {
-                continue;
-            };
-            if packages.iter().all(|known| known.path != *path) {
-                packages.push(PackageInput {
-                    path: path.clone(),
-                    package: Package::read(&directory.join(path)).map_err(Arc::new),
-                });
+        let board = match find_board(&name.value, directory) {
+            Ok(board) => board,
+            Err(BoardProblem::Unreadable(kind)) => {
+                let board = name.value.clone();
+                problems.add(&name.place, Cause::NoSuchBoard { board, kind });
+                return Err(problems.into_errors());
             }
-        }
+            Err(BoardProblem::Invalid(errors)) => return Err(errors),
+        };
+        let packages = read_packages(&manifest, directory);
+        let profiles = if profiles.is_empty() {
+            beside(&packages, directory)
+        } else {
+            profiles.iter().cloned().map(read_profile).collect()
+        };
         Ok(Self {
             manifest_path: manifest_path.to_owned(),
             manifest_text,
@@ -62,8 +64,41 @@ impl PlanInputs {
     }
 }
 
+/// Every package once, in the manifest's order.
+fn read_packages(manifest: &Manifest, directory: &Path) -> Vec<PackageInput> {
+    let mut packages: Vec<PackageInput> = Vec::new();
+    for path in manifest.models.iter().filter_map(|m| m.package.as_ref()) {
+        let path = &path.value;
+        if packages.iter().all(|known| known.path != *path) {
+            packages.push(PackageInput {
+                path: path.clone(),
+                package: Package::read(&directory.join(path)).map_err(Arc::new),
+            });
+        }
+    }
+    packages
+}
+
+/// The profiles that lie beside their packages. That one is not there is for the plan to say,
+/// which knows whether it is needed.
+fn beside(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput> {
+    packages
+        .iter()
+        .map(|package| directory.join(&package.path).with_extension("profile.json"))
+        .filter(|path| path.exists())
+        .map(read_profile)
+        .collect()
+}
+
+fn read_profile(path: PathBuf) -> ProfileInput {
+    ProfileInput {
+        profile: Profile::read(&path).map_err(Arc::new),
+        path,
+    }
+}
+
 enum BoardProblem {
-    Unreadable(std::io::ErrorKind),
+    Unreadable(ErrorKind),
     Invalid(PlanErrors),
 }
 
@@ -72,16 +107,20 @@ fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
         return Ok(board);
     }
     let path = directory.join("boards").join(format!("{name}.toml"));
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| BoardProblem::Unreadable(error.kind()))?;
+    let text = read_text(&path).map_err(BoardProblem::Unreadable)?;
     Board::parse(&text, &path).map_err(BoardProblem::Invalid)
 }
 
-fn read_text(path: &Path) -> Result<String, PlanErrors> {
-    std::fs::read_to_string(path).map_err(|error| {
-        let mut problems = Problems::new(path, "");
-        let kind = error.kind();
-        problems.add(&Place::default(), Cause::Unreadable { kind });
-        problems.into_errors()
-    })
+/// A text file, no larger than anybody writes.
+fn read_text(path: &Path) -> Result<String, ErrorKind> {
+    let file = File::open(path).map_err(|error| error.kind())?;
+    let mut text = String::new();
+    // One byte more, so that too large a file is noticed and not cut.
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| error.kind())?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(ErrorKind::FileTooLarge);
+    }
+    Ok(text)
 }

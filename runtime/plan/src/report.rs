@@ -113,7 +113,7 @@ impl Plan {
             let batches: Vec<String> = model.batches.iter().map(ToString::to_string).collect();
             table.row([
                 model.name.clone(),
-                format!("{}x{}", model.input.width, model.input.height),
+                model.input.to_string(),
                 model.stages.to_string(),
                 model.classes.len().to_string(),
                 batches.join(" "),
@@ -174,13 +174,8 @@ impl Plan {
             task.batch_max.to_string(),
             task.queue.to_string(),
             task.client_slots.len().to_string(),
-            format!(
-                "{} {}x{}",
-                frame.format.name(),
-                frame.size.width,
-                frame.size.height
-            ),
-            format!("{}x{}", frame.crop.width, frame.crop.height),
+            format!("{} {}", frame.format.name(), frame.size),
+            frame.crop.to_string(),
         ]
     }
 

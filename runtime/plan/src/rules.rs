@@ -1,16 +1,33 @@
 //! For each cause, the rule as a sentence about what is right, and the way out.
 
+use std::io::ErrorKind;
+
 use crate::cause::Cause;
+use crate::document::FILE_BYTES_MAX;
 use crate::memory::Bytes;
 use crate::spelling::{list, nearest};
 
 impl Cause {
+    /// Whether a file is missing, unreadable or damaged, rather than wrong in what it says.
+    #[must_use]
+    pub const fn is_about_a_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreadable { .. }
+                | Self::NoSuchBoard { .. }
+                | Self::PackageMissing { .. }
+                | Self::PackageInvalid { .. }
+                | Self::ProfileInvalid { .. }
+                | Self::ProfileMissing { .. }
+        )
+    }
+
     /// The rule that is broken, as a sentence about what is right.
     #[must_use]
     pub const fn rule(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "the file is TOML 1.1",
-            Self::Unreadable { .. } => "every file that the manifest names can be read",
+            Self::Unreadable { .. } => "the manifest and every file that it names can be read",
             Self::UnknownKey { .. } => {
                 "a key that means nothing is refused, as it may be a misspelt one"
             }
@@ -57,6 +74,7 @@ impl Cause {
             Self::PackageMissing { .. } | Self::PackageInvalid { .. } => {
                 "every model has a readable package"
             }
+            Self::ProfileInvalid { .. } => "every profile that is given can be used",
             Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => {
                 "budgets come from measurements of this package on this machine in this power mode"
             }
@@ -86,6 +104,7 @@ impl Cause {
     pub fn remedy(&self) -> String {
         match self {
             Self::Syntax { .. } => "correct the marked place".into(),
+            Self::Unreadable { kind: ErrorKind::FileTooLarge } => format!("reduce it to {}", Bytes(FILE_BYTES_MAX)),
             Self::Unreadable { .. } => "check the path (it is relative to the manifest) and its permissions".into(),
             Self::UnknownKey { key, known } => match nearest(key, known) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -126,7 +145,8 @@ impl Cause {
             Self::PackageMissing { .. } | Self::PackageInvalid { .. } => {
                 "make it with `punctual compile`".into()
             }
-            Self::ProfileMissing { .. }
+            Self::ProfileInvalid { .. }
+            | Self::ProfileMissing { .. }
             | Self::ProfileMismatch { .. }
             | Self::StageNotProfiled { .. }
             | Self::PrepareNotProfiled { .. } => "measure with `punctual profile` on this machine".into(),

@@ -9,6 +9,7 @@ use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
 use crate::models::Model;
 use crate::placement::Placement;
+use crate::plan::Size;
 use crate::tasks::Task;
 
 /// Something to know about a plan.
@@ -72,20 +73,16 @@ pub enum Warning {
     },
     /// The crop is magnified.
     #[error(
-        "task {task:?}: its crop of {crop_width}x{crop_height} is smaller than the network's \
-         input of {input_width}x{input_height} and is magnified"
+        "task {task:?}: its crop of {crop} is smaller than the network's input of {input} and is \
+         magnified"
     )]
     MagnifiedCrop {
         /// The task's name.
         task: String,
-        /// Columns of the crop.
-        crop_width: u32,
-        /// Rows of the crop.
-        crop_height: u32,
-        /// Columns of the input.
-        input_width: u32,
-        /// Rows of the input.
-        input_height: u32,
+        /// The part of the frame that the network sees.
+        crop: Size,
+        /// The network's input.
+        input: Size,
     },
     /// Nothing measured of the exits' accuracy.
     #[error(
@@ -205,10 +202,8 @@ fn of_task(position: usize, task: &Task, models: &[Model<'_>], config: &Config) 
     if crop.width < input.width || crop.height < input.height {
         warnings.push(Warning::MagnifiedCrop {
             task: name(),
-            crop_width: crop.width,
-            crop_height: crop.height,
-            input_width: input.width,
-            input_height: input.height,
+            crop,
+            input,
         });
     }
     warnings.extend(unreachable_exit(position, task, config));
