@@ -1,13 +1,15 @@
 //! What every device may rely on. A network that passes can be laid out and run without a further
 //! check of indices, ranges or shapes.
 
+mod error;
+
 use std::collections::BTreeSet;
 
 use punctual_core::STAGES_MAX;
-use thiserror::Error;
 
-use crate::shape::ShapeError;
 use crate::{Activation, Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
+
+pub use error::{NetworkError, OperatorError, StageError};
 
 /// Most operators of a network, all stages together.
 pub const OPERATORS_MAX: usize = 4096;
@@ -24,188 +26,6 @@ pub const NAME_BYTES_MAX: usize = 256;
 
 // Every index of a weight fits the u32 of a `WeightRange`.
 const _: () = assert!(WEIGHTS_MAX <= u32::MAX as usize);
-
-/// The rule that a network breaks.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum NetworkError {
-    /// A name is empty or too long.
-    #[error("a name ({what}) has {bytes} bytes; it must have 1 to {NAME_BYTES_MAX}")]
-    Name {
-        /// Whose name.
-        what: &'static str,
-        /// Its length.
-        bytes: usize,
-    },
-    /// Too many of something, or none.
-    #[error("{found} {what}; there must be 1 to {limit}")]
-    Count {
-        /// What is counted.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        limit: usize,
-    },
-    /// The normalisation is not finite, or divides by zero or a negative number.
-    #[error(
-        "channel {channel} is normalised with mean {mean} and std {std}; both must be finite and std positive"
-    )]
-    Normalisation {
-        /// Which channel.
-        channel: usize,
-        /// Its mean.
-        mean: f32,
-        /// Its standard deviation.
-        std: f32,
-    },
-    /// A weight is infinite or not a number.
-    #[error("weight {index} is {value}; weights must be finite")]
-    Weight {
-        /// Position in [`Network::weights`].
-        index: usize,
-        /// Its value.
-        value: f32,
-    },
-    /// A tensor has no elements, or too many.
-    #[error(
-        "tensor {tensor} is {shape}; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
-    )]
-    TensorSize {
-        /// Which tensor.
-        tensor: usize,
-        /// Its shape.
-        shape: Tensor,
-    },
-    /// The first stage does not take exactly one tensor of the input's shape.
-    #[error("the first stage must take one tensor of shape {expected}, the network's input")]
-    Input {
-        /// Planar RGB of the input's size.
-        expected: Tensor,
-    },
-    /// A tensor that nothing writes.
-    #[error("tensor {tensor} is neither the network's input nor written by an operator")]
-    NeverWritten {
-        /// Which tensor.
-        tensor: usize,
-    },
-    /// Something is wrong inside a stage.
-    #[error("stage {stage}: {problem}")]
-    Stage {
-        /// Which stage.
-        stage: usize,
-        /// What is wrong.
-        problem: StageError,
-    },
-    /// Something is wrong with an operator.
-    #[error("stage {stage}, operator {operator}: {problem}")]
-    Operator {
-        /// Which stage.
-        stage: usize,
-        /// The operator's name.
-        operator: String,
-        /// What is wrong.
-        problem: OperatorError,
-    },
-}
-
-/// The rule that a stage breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum StageError {
-    /// A list of tensors is not in strictly rising order.
-    #[error("its {list} are not in strictly rising order")]
-    Unsorted {
-        /// `inputs` or `outputs`.
-        list: &'static str,
-    },
-    /// An input that no earlier stage has written.
-    #[error("it takes tensor {0:?}, which no earlier stage carries over")]
-    NotCarried(TensorId),
-    /// An input that none of its operators reads.
-    #[error("it takes tensor {0:?} and no operator of it reads that")]
-    UnreadInput(TensorId),
-    /// An output that none of its operators writes.
-    #[error("it carries tensor {0:?} over and no operator of it writes that")]
-    UnwrittenOutput(TensorId),
-    /// An output that no later stage takes.
-    #[error("it carries tensor {0:?} over and no later stage takes that")]
-    UselessOutput(TensorId),
-    /// The logits are written nowhere in the stage, or are carried over.
-    #[error(
-        "its logits, tensor {0:?}, must be written by one of its operators and not be carried over"
-    )]
-    Logits(TensorId),
-    /// The logits are no vector of one score a class.
-    #[error("its logits are {shape}, there are {classes} classes")]
-    LogitsShape {
-        /// Their shape.
-        shape: Tensor,
-        /// The number of classes.
-        classes: usize,
-    },
-}
-
-/// The rule that an operator breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Error)]
-pub enum OperatorError {
-    /// A tensor that does not exist.
-    #[error("tensor {tensor:?} does not exist; there are {tensors}")]
-    NoSuchTensor {
-        /// Which.
-        tensor: TensorId,
-        /// How many there are.
-        tensors: usize,
-    },
-    /// It reads what is not there yet.
-    #[error("it reads tensor {0:?}, which is neither an input of the stage nor written before")]
-    ReadBeforeWritten(TensorId),
-    /// It writes what is written already.
-    #[error("it writes tensor {0:?}, which is written already")]
-    WrittenTwice(TensorId),
-    /// Nothing reads its result.
-    #[error("nothing reads its result, tensor {0:?}")]
-    DeadResult(TensorId),
-    /// Weights outside the network's weights.
-    #[error("its {what} are elements {start} to {start} + {len} of {weights} weights")]
-    WeightRange {
-        /// `weights` or `bias`.
-        what: &'static str,
-        /// First element.
-        start: u32,
-        /// Number of elements.
-        len: u32,
-        /// How many there are.
-        weights: usize,
-    },
-    /// Weights of another size than its shapes need.
-    #[error("it has {found} {what} and needs {expected}")]
-    WeightCount {
-        /// `weights` or `bias`.
-        what: &'static str,
-        /// How many it has.
-        found: u32,
-        /// How many it needs.
-        expected: u64,
-    },
-    /// It cannot take its input.
-    #[error("{0}")]
-    Shape(#[from] ShapeError),
-    /// Its result has another shape than its output tensor.
-    #[error("its result is {computed}, its output tensor is {declared}")]
-    OutputShape {
-        /// What it computes.
-        computed: Tensor,
-        /// The tensor's.
-        declared: Tensor,
-    },
-    /// Clip bounds that are not finite or not in order.
-    #[error("it clips to {low}..{high}; bounds must be finite and in order")]
-    Clip {
-        /// Lower bound.
-        low: f32,
-        /// Upper bound.
-        high: f32,
-    },
-}
 
 impl Network {
     /// Checks every rule that devices rely on: names and counts within their limits, finite

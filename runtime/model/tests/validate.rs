@@ -1,0 +1,238 @@
+//! Every rule that devices rely on, broken once.
+#![forbid(unsafe_code)]
+
+mod fixture;
+
+use punctual_model::{
+    Activation, Calibration, DIMENSION_MAX, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operator,
+    OperatorKind, Package, Padding, TensorId,
+};
+
+fn kind(network: &mut Network, stage: usize, operator: usize) -> &mut OperatorKind {
+    &mut network.stages[stage].operators[operator].kind
+}
+
+/// The message after `damage`.
+fn message(damage: impl FnOnce(&mut Network)) -> String {
+    let mut network = fixture::network();
+    damage(&mut network);
+    let message = network.validate().unwrap_err().to_string();
+    let refused = Package::new(network, Calibration::default()).unwrap_err();
+    assert!(refused.to_string().contains(&message), "{refused}");
+    message
+}
+
+/// Fails with the message unless it contains `expected`.
+#[track_caller]
+fn breaks(expected: &str, damage: impl FnOnce(&mut Network)) {
+    let message = message(damage);
+    assert!(message.contains(expected), "{message:?} lacks {expected:?}");
+}
+
+#[test]
+fn the_undamaged_network_is_valid() {
+    assert_eq!(fixture::network().validate(), Ok(()));
+}
+
+#[test]
+fn counts_and_names_have_limits() {
+    breaks("0 stages", |n| n.stages.clear());
+    breaks("17 stages", |n| {
+        n.stages = (0..17).map(|_| n.stages[0].clone()).collect();
+    });
+    breaks("0 classes", |n| n.classes.clear());
+    breaks("0 weights", |n| n.weights.clear());
+    breaks("0 tensors", |n| n.tensors.clear());
+    breaks("operators; there must be 1 to", |n| {
+        let operator = n.stages[0].operators[0].clone();
+        n.stages[0].operators = vec![operator; OPERATORS_MAX + 1];
+    });
+    breaks("a name (network) has 0 bytes", |n| n.name.clear());
+    breaks("a name (class)", |n| {
+        n.classes[1] = "x".repeat(NAME_BYTES_MAX + 1);
+    });
+    breaks("a name (operator)", |n| {
+        n.stages[1].operators[0].name.clear();
+    });
+}
+
+#[test]
+fn figures_must_be_finite() {
+    breaks("weight 5 is NaN", |n| n.weights[5] = f32::NAN);
+    breaks("weight 6 is inf", |n| n.weights[6] = f32::INFINITY);
+    breaks("channel 1 is normalised with mean NaN", |n| {
+        n.input.mean[1] = f32::NAN;
+    });
+    for std in [0.0, -1.0, 1e-42, f32::INFINITY] {
+        breaks("channel 2 is normalised", |n| n.input.std[2] = std);
+    }
+    for (low, high) in [(1.0, 0.0), (f32::NAN, 0.0), (0.0, f32::INFINITY)] {
+        breaks("operator block: it clips to", |n| {
+            if let OperatorKind::Conv2d { activation, .. } = kind(n, 1, 0) {
+                *activation = Activation::Clip { low, high };
+            }
+        });
+    }
+}
+
+#[test]
+fn tensors_have_a_size() {
+    breaks("tensor 4 is 0x4x4", |n| n.tensors[4].channels = 0);
+    breaks("tensor 4 is", |n| n.tensors[4].width = DIMENSION_MAX + 1);
+    breaks("tensor 4 is", |n| {
+        (n.tensors[4].width, n.tensors[4].height) = (DIMENSION_MAX, DIMENSION_MAX);
+    });
+    breaks("the first stage must take one tensor of shape 3x4x5", |n| {
+        n.input.width = 5;
+    });
+    breaks("tensor 9 is neither", |n| n.tensors.push(n.tensors[0]));
+}
+
+#[test]
+fn operators_read_what_is_there_and_write_what_is_not() {
+    breaks(
+        "operator mean0: tensor TensorId(77) does not exist; there are 9",
+        |n| {
+            n.stages[0].operators[1].input = TensorId(77);
+        },
+    );
+    breaks(
+        "stage 0, operator mean0: it reads tensor TensorId(5)",
+        |n| {
+            n.stages[0].operators[1].input = TensorId(5);
+        },
+    );
+    breaks(
+        "stage 1, operator twice: it reads tensor TensorId(2)",
+        |n| {
+            if let OperatorKind::Add { other, .. } = kind(n, 1, 2) {
+                *other = TensorId(2); // Written by the first stage, not carried over.
+            }
+        },
+    );
+    breaks("operator scores1: it writes tensor TensorId(3)", |n| {
+        n.stages[1].operators[4].output = TensorId(3);
+    });
+    breaks("operator dead: nothing reads its result", |n| {
+        let tensor = n.tensors[2];
+        n.tensors.push(tensor);
+        n.stages[0].operators.push(Operator {
+            name: "dead".to_owned(),
+            input: TensorId(1),
+            output: TensorId(9),
+            kind: OperatorKind::GlobalAveragePool,
+        });
+    });
+}
+
+#[test]
+fn weights_and_shapes_fit_the_operator() {
+    breaks("operator stem: it has 107 weights and needs 108", |n| {
+        if let OperatorKind::Conv2d { weights, .. } = kind(n, 0, 0) {
+            weights.len -= 1;
+        }
+    });
+    breaks("operator scores0: its bias are elements 4294967295", |n| {
+        if let OperatorKind::Linear { bias, .. } = kind(n, 0, 2) {
+            bias.start = u32::MAX;
+        }
+    });
+    breaks("operator stem: 2 groups divide neither", |n| {
+        if let OperatorKind::Conv2d { groups, .. } = kind(n, 0, 0) {
+            *groups = 2;
+        }
+    });
+    breaks("operator stem: 0 groups", |n| {
+        if let OperatorKind::Conv2d { groups, .. } = kind(n, 0, 0) {
+            *groups = 0;
+        }
+    });
+    breaks("operator stem: stride is 0x1", |n| {
+        if let OperatorKind::Conv2d { stride, .. } = kind(n, 0, 0) {
+            stride.height = 0;
+        }
+    });
+    breaks("operator pool: padding", |n| {
+        if let OperatorKind::Pool { padding, .. } = kind(n, 1, 1) {
+            *padding = Padding { top: 2, ..*padding };
+        }
+    });
+    breaks("operator pool: kernel", |n| {
+        if let OperatorKind::Pool { kernel, .. } = kind(n, 1, 1) {
+            kernel.width = 5;
+        }
+    });
+    breaks(
+        "operator pool: its result is 4x4x2, its output tensor is 4x2x2",
+        |n| {
+            if let OperatorKind::Pool { stride, kernel, .. } = kind(n, 1, 1) {
+                (stride.height, kernel.height) = (1, 1);
+            }
+        },
+    );
+    breaks("operator twice: the second addend is 4x4x4", |n| {
+        if let OperatorKind::Add { other, .. } = kind(n, 1, 2) {
+            *other = TensorId(4);
+        }
+    });
+}
+
+#[test]
+fn stages_take_and_carry_exactly_what_they_need() {
+    breaks(
+        "stage 1: it takes tensor TensorId(2), which no earlier",
+        |n| {
+            n.stages[1].inputs.push(TensorId(2));
+        },
+    );
+    breaks(
+        "stage 1: it takes tensor TensorId(0) and no operator",
+        |n| {
+            n.stages[1].inputs.insert(0, TensorId(0));
+        },
+    );
+    breaks(
+        "stage 1: its inputs are not in strictly rising order",
+        |n| {
+            n.stages[1].inputs.push(TensorId(1));
+        },
+    );
+    breaks(
+        "stage 0: it carries tensor TensorId(5) over and no operator",
+        |n| {
+            n.stages[0].outputs.push(TensorId(5));
+        },
+    );
+    breaks(
+        "stage 0: it carries tensor TensorId(2) over and no later",
+        |n| {
+            n.stages[0].outputs.push(TensorId(2));
+        },
+    );
+    breaks("stage 0: its logits, tensor TensorId(8)", |n| {
+        n.stages[0].logits = TensorId(8);
+    });
+    breaks("stage 0: its logits are 4x1x1, there are 3 classes", |n| {
+        n.stages[0].logits = TensorId(2);
+    });
+    breaks(
+        "stage 1, operator block: it reads tensor TensorId(1)",
+        |n| {
+            n.stages[0].outputs.clear();
+            n.stages[1].inputs.clear();
+        },
+    );
+}
+
+#[test]
+fn calibration_must_have_as_many_exits_as_the_network() {
+    let mut calibration = fixture::calibration();
+    calibration.samples[1].exits.pop();
+    let error = Package::new(fixture::network(), calibration).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("sample 1 has 1 exits, the network has 2"),
+        "{error}"
+    );
+}
