@@ -75,10 +75,36 @@ pub struct Gpu {
     pub cuda: Option<Fact<String>>,
 }
 
-/// Board files that are part of the program.
-const BUILTIN: [(&str, &str); 1] = [("host", include_str!("../../../boards/host.toml"))];
+/// `(name, text)` of board files that are part of the program.
+macro_rules! builtin {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../../boards/", $name, ".toml")))),*]
+    };
+}
+
+const BUILTIN: [(&str, &str); 14] = builtin! {
+    "host"
+    "jetson-agx-orin-32gb"
+    "jetson-agx-orin-64gb"
+    "jetson-agx-xavier-32gb"
+    "jetson-agx-xavier-64gb"
+    "jetson-orin-nano-4gb"
+    "jetson-orin-nano-8gb"
+    "jetson-orin-nx-16gb"
+    "jetson-orin-nx-8gb"
+    "jetson-thor-t4000"
+    "jetson-thor-t5000"
+    "jetson-tx2"
+    "jetson-xavier-nx-16gb"
+    "jetson-xavier-nx-8gb"
+};
 
 impl Board {
+    /// Names of the boards that are part of the program.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
     /// The board of that name that is part of the program.
     ///
     /// # Panics

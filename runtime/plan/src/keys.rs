@@ -34,6 +34,12 @@ pub(crate) fn name(
     problems: &mut Problems<'_>,
 ) -> Option<At<String>> {
     let at = section.required::<String>("name", problems)?;
+    checked_name(&at, problems);
+    Some(at)
+}
+
+/// Notes what cannot be a name; whether it can.
+pub(crate) fn checked_name(at: &At<String>, problems: &mut Problems<'_>) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     let good = at.value.len() <= NAME_BYTES_MAX
         && at.value.starts_with(|c: char| c.is_ascii_lowercase())
@@ -42,7 +48,7 @@ pub(crate) fn name(
         let value = at.value.chars().take(NAME_BYTES_MAX).collect();
         problems.add(&at.place, Cause::BadName(value));
     }
-    Some(at)
+    good
 }
 
 /// A number in a range, or its default.

@@ -3,7 +3,7 @@
 use crate::budgets::Margins;
 use crate::cause::Cause;
 use crate::document::{Section, parse, within, within_whole};
-use crate::keys::{microseconds, milliseconds, name, number, whole, word};
+use crate::keys::{checked_name, microseconds, milliseconds, name, number, whole, word};
 use crate::plan::{BATCH_SIZES, PixelFormat};
 use crate::problem::{At, Place, Problems};
 use punctual_core::{Criticality, Nanos};
@@ -142,6 +142,8 @@ impl RawDaemon {
         let empty = toml::Spanned::new(0..0, toml::de::DeTable::new());
         let mut section = section.unwrap_or_else(|| Section::named(&empty, "daemon"));
         let board = section.required::<String>("board", problems);
+        // It names a file.
+        let board = board.filter(|name| checked_name(name, problems));
         let power_mode = section.optional("power_mode", problems);
         let socket = section.or("socket", "/run/punctual/socket".to_owned(), problems);
         if socket.value.len() > SOCKET_PATH_BYTES_MAX || socket.value.is_empty() {

@@ -110,11 +110,12 @@ fn named_cores(
     (problems.count() == before).then_some(cores)
 }
 
-/// A list of cores, at least one of them, each available.
+/// A list of cores, at least one of them and no more than there are, each available.
 fn checked(named: &At<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>) -> Vec<u16> {
-    if named.value.is_empty() {
+    let count = named.value.len();
+    if count == 0 || count > available.len() {
         let cause = Cause::OutOfRange {
-            value: 0.0,
+            value: count as f64,
             least: 1.0,
             most: available.len() as f64,
             unit: " cores",
@@ -122,7 +123,7 @@ fn checked(named: &At<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>)
         problems.add(&named.place, cause);
     }
     let mut cores = Vec::new();
-    for &core in &named.value {
+    for &core in named.value.iter().take(available.len()) {
         match available.iter().find(|known| u64::from(**known) == core) {
             Some(known) => cores.push(*known),
             None => {
@@ -141,8 +142,11 @@ fn system_cores(
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
     if let Some(named) = &manifest.daemon.cores {
-        let mut cores = checked(named, available, problems);
-        cores.dedup();
+        let cores = checked(named, available, problems);
+        if let Some(twice) = (1..cores.len()).find(|i| cores[..*i].contains(&cores[*i])) {
+            let (what, name) = ("core", cores[twice].to_string());
+            problems.add(&named.place, Cause::Duplicate { what, name });
+        }
         return cores;
     }
     let free = available
