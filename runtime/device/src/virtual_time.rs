@@ -53,9 +53,15 @@ pub struct VirtualDevice<O> {
 struct Partition {
     preemption_bound: Nanos,
     running: Option<Running>,
-    next: Option<Infer>,
+    next: Option<Next>,
     /// Events not polled yet, with their times; at most one for each of the two actions held.
     ready: heapless::Deque<(Instant, Event), 2>,
+}
+
+/// The action that is to follow.
+struct Next {
+    infer: Infer,
+    preempted: bool,
 }
 
 struct Running {
@@ -130,7 +136,7 @@ impl<O: Oracle> VirtualDevice<O> {
                 let event = self.end(running);
                 self.partitions[index].report(at, event);
                 if let Some(next) = self.partitions[index].next.take() {
-                    self.start(index, next, at);
+                    self.follow(index, next, at);
                 }
             }
         }
@@ -156,6 +162,15 @@ impl<O: Oracle> VirtualDevice<O> {
                 .map(|&request| self.oracle.answer(request, infer.model, infer.stage))
                 .collect(),
         })
+    }
+
+    fn follow(&mut self, index: usize, next: Next, at: Instant) {
+        if next.preempted {
+            let action = next.infer.id;
+            self.partitions[index].report(at, Event::Preempted { action });
+        } else {
+            self.start(index, next.infer, at);
+        }
     }
 
     /// Starts an action on a partition that is free from `free` on, unless its window is over.
@@ -240,7 +255,10 @@ impl<O: Oracle> Device for VirtualDevice<O> {
         if self.partitions[index].running.is_none() {
             self.start(index, infer.clone(), self.now);
         } else {
-            self.partitions[index].next = Some(infer.clone());
+            self.partitions[index].next = Some(Next {
+                infer: infer.clone(),
+                preempted: false,
+            });
         }
         Ok(())
     }
@@ -263,11 +281,12 @@ impl<O: Oracle> Device for VirtualDevice<O> {
             running.preempted = true;
             // An action that waits for its window stops at once, as one between operators.
             running.ends = now + until_free;
-        } else if let Some(next) = partition
-            .next
-            .take_if(|next| next.id == action && next.criticality == Criticality::BestEffort)
+        } else if let Some(next) = partition.next.as_mut()
+            && next.infer.id == action
+            && next.infer.criticality == Criticality::BestEffort
         {
-            partition.report(now, Event::Preempted { action: next.id });
+            // Reported in its turn, when the one before it ends.
+            next.preempted = true;
         }
     }
 

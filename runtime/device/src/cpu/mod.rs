@@ -8,6 +8,7 @@ mod evaluate;
 pub(crate) mod executable;
 mod lower;
 mod partition;
+mod priority;
 mod worker;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use evaluate::Evaluator;
 use executable::LoadedModel;
 pub use lower::LowerError;
 use partition::Partition;
+use priority::Priorities;
 use worker::Worker;
 
 /// Runs stages on the machine's cores.
@@ -141,7 +143,9 @@ impl CpuDevice {
                 batch_max,
             );
             device.workspace_bytes.push(leader.workspace_bytes());
-            let (end, post) = partition::partition();
+            let priorities = Priorities::new(partition.cores.len(), partition.priority);
+            let (end, post) = partition::partition(priorities);
+            let link = end.link.clone();
             device.partitions.push(end);
             let worker = Worker {
                 post,
@@ -153,9 +157,18 @@ impl CpuDevice {
                 let name = format!("{}/{unit}", partition.name);
                 ThreadSpec::new(name, Some(partition.cores[unit]), partition.priority)
             };
+            let first = device.workers.len();
             device.hire(thread(0), move || worker.serve())?;
             for (unit, mate) in (1..).zip(mates) {
                 device.hire(thread(unit), move || mate.serve())?;
+            }
+            let workers = &device.workers[first..];
+            for (unit, worker) in workers.iter().enumerate() {
+                link.priorities.started(unit, worker.tid());
+            }
+            let lacks = |worker: &RealtimeThread<()>| worker.missing().contains(&Missing::Realtime);
+            if !workers.iter().any(lacks) {
+                link.priorities.grant();
             }
         }
         device.missing.sort_unstable();

@@ -8,6 +8,8 @@ use punctual_core::{ActionId, Criticality, Event, Infer};
 use punctual_platform::Doorbell;
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::priority::Priorities;
+
 /// Actions that a partition holds at once: one that runs and one ready to follow. Each is held
 /// until its event has been polled, so rings of this size never overflow.
 pub(super) const HELD_MAX: usize = 2;
@@ -20,6 +22,7 @@ pub(super) struct Link {
     pub(super) interrupted: [AtomicBool; HELD_MAX],
     /// The device is being dropped.
     pub(super) ended: AtomicBool,
+    pub(super) priorities: Priorities,
 }
 
 /// The scheduler's end.
@@ -45,13 +48,14 @@ pub(super) struct Post {
     pub(super) events: Producer<Event>,
 }
 
-pub(super) fn partition() -> (Partition, Post) {
+pub(super) fn partition(priorities: Priorities) -> (Partition, Post) {
     let (order_in, order_out) = RingBuffer::new(HELD_MAX);
     let (event_in, event_out) = RingBuffer::new(HELD_MAX);
     let link = Arc::new(Link {
         bell: Doorbell::new(),
         interrupted: [const { AtomicBool::new(false) }; HELD_MAX],
         ended: AtomicBool::new(false),
+        priorities,
     });
     (
         Partition {
@@ -85,9 +89,14 @@ impl Partition {
         // Relaxed: the push below publishes it, and the slot's last action has been polled.
         self.link.interrupted[self.slot].store(false, Ordering::Relaxed);
         self.slot = (self.slot + 1) % HELD_MAX;
+        let behind_best_effort =
+            !held.best_effort && self.held.front().is_some_and(|first| first.best_effort);
         assert!(self.held.push_back(held).is_ok(), "a full partition");
         let pushed = self.orders.push(infer.clone());
         assert!(pushed.is_ok(), "the ring holds what the partition holds");
+        if behind_best_effort {
+            self.link.priorities.raise();
+        }
         self.link.bell.ring();
     }
 
@@ -98,6 +107,7 @@ impl Partition {
         {
             // Relaxed: a wish that the leader sees soon; nothing else hangs on it.
             self.link.interrupted[held.slot].store(true, Ordering::Relaxed);
+            self.link.priorities.raise();
             self.link.bell.ring();
         }
     }

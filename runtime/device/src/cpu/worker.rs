@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use heapless::Vec;
 use punctual_core::{
-    ActionId, Answer, BATCH_MAX, Confidence, Event, Finished, Infer, Instant, Nanos,
+    ActionId, Answer, BATCH_MAX, Confidence, Criticality, Event, Finished, Infer, Instant, Nanos,
 };
 use punctual_kernels::softmax_top1;
 use punctual_platform::{Doorbell, clock};
@@ -53,9 +53,31 @@ impl Worker {
         if let Some(event) = self.wait_for_window(infer, slot) {
             return event;
         }
+        let best_effort = infer.criticality == Criticality::BestEffort;
+        if best_effort && self.become_ordinary(slot) {
+            return Event::Preempted { action };
+        }
         // Kernels' panics are caught closer to them; this one keeps the partition alive whatever
         // else is wrong, so that the scheduler always hears of each action.
-        catch_unwind(AssertUnwindSafe(|| self.run(infer, slot))).unwrap_or(Event::Failed { action })
+        let event = catch_unwind(AssertUnwindSafe(|| self.run(infer, slot)))
+            .unwrap_or(Event::Failed { action });
+        if best_effort {
+            self.post.link.priorities.raise();
+        }
+        event
+    }
+
+    /// Lowers the team's priority, unless a real-time action already waits behind; true if the
+    /// action has been preempted meanwhile.
+    fn become_ordinary(&self, slot: usize) -> bool {
+        let link = &self.post.link;
+        link.priorities.lower();
+        let preempted = link.interrupted[slot].load(Ordering::Relaxed);
+        let realtime = |next: &Infer| next.criticality == Criticality::RealTime;
+        if preempted || self.post.orders.peek().is_ok_and(realtime) {
+            link.priorities.raise();
+        }
+        preempted
     }
 
     /// Waits for `earliest`; an event if the action cannot start.

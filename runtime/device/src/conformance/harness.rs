@@ -1,0 +1,152 @@
+//! Submits actions and checks that each is answered by one event, in order.
+
+use std::collections::VecDeque;
+
+use heapless::Vec;
+use punctual_core::{
+    ActionId, Answer, BATCH_MAX, Confidence, Criticality, Event, Infer, Instant, ModelId, Nanos,
+    PartitionId, RequestId, StageId, Window,
+};
+use punctual_model::reference;
+
+use super::Subject;
+
+/// Longer than any action here takes, even on a busy machine. A device that is still silent then
+/// is stuck.
+const STUCK: Nanos = Nanos::from_millis(30_000);
+
+/// Differences of confidence that the tolerance on class scores (1e-4) and the rounding to
+/// 1/65535 explain.
+const CONFIDENCE_TOLERANCE: f32 = 2e-4;
+
+/// At any time.
+pub(super) const ALWAYS: Window = Window {
+    earliest: Instant::ZERO,
+    latest: Instant::FAR_FUTURE,
+};
+
+/// A subject, and what it still owes.
+pub(super) struct Harness<S> {
+    pub(super) subject: S,
+    owed: std::vec::Vec<VecDeque<ActionId>>,
+    actions: u64,
+}
+
+impl<S: Subject> Harness<S> {
+    pub(super) fn new(subject: S, partitions: usize) -> Self {
+        let owed = || VecDeque::with_capacity(2);
+        Self {
+            subject,
+            owed: (0..partitions).map(|_| owed()).collect(),
+            actions: 0,
+        }
+    }
+
+    /// An action of model 0 on partition 0, to run at any time.
+    pub(super) fn action(&mut self, stage: u8, batch: u8, buffers: &[u16]) -> Infer {
+        self.actions += 1;
+        Infer {
+            id: ActionId(self.actions),
+            partition: PartitionId(0),
+            model: ModelId(0),
+            stage: StageId(stage),
+            batch,
+            members: members(buffers),
+            window: ALWAYS,
+            criticality: Criticality::RealTime,
+        }
+    }
+
+    pub(super) fn submit(&mut self, infer: &Infer) {
+        if let Err(refusal) = self.subject.submit(infer) {
+            panic!("refused {infer:?}: {refusal}");
+        }
+        self.owed[infer.partition.index()].push_back(infer.id);
+    }
+
+    /// Whether a partition can take another action.
+    pub(super) fn has_room(&self, partition: usize) -> bool {
+        self.owed[partition].len() < 2
+    }
+
+    pub(super) fn owes(&self) -> bool {
+        self.owed.iter().any(|owed| !owed.is_empty())
+    }
+
+    /// The next event, checked to be owed and in its partition's order.
+    pub(super) fn event(&mut self) -> Event {
+        let limit = self.subject.now() + STUCK;
+        loop {
+            if let Some(event) = self.subject.poll() {
+                let action = action_of(&event);
+                let owed = self
+                    .owed
+                    .iter_mut()
+                    .find(|owed| owed.front() == Some(&action));
+                let Some(owed) = owed else {
+                    panic!("{event:?} answers no action that is due");
+                };
+                owed.pop_front();
+                return event;
+            }
+            assert!(self.subject.now() < limit, "owed and silent");
+            self.subject.wait(limit);
+        }
+    }
+
+    /// Submits an action and returns its answers.
+    pub(super) fn answers(&mut self, infer: &Infer) -> Vec<Answer, BATCH_MAX> {
+        self.submit(infer);
+        match self.event() {
+            Event::Finished(finished) => {
+                assert!(finished.started >= infer.window.earliest);
+                assert!(finished.started <= infer.window.latest);
+                assert!(finished.measured > Nanos::ZERO);
+                assert_eq!(finished.members.len(), infer.members.len());
+                finished.members
+            }
+            other => panic!("{other:?} for {infer:?}"),
+        }
+    }
+}
+
+pub(super) fn members(buffers: &[u16]) -> Vec<RequestId, BATCH_MAX> {
+    let member = |&buffer: &u16| RequestId {
+        buffer,
+        generation: 7,
+    };
+    buffers.iter().map(member).collect()
+}
+
+/// The action that a device's event answers.
+fn action_of(event: &Event) -> ActionId {
+    match event {
+        Event::Finished(finished) => finished.action,
+        Event::NotRun { action } | Event::Preempted { action } | Event::Failed { action } => {
+            *action
+        }
+        other => panic!("{other:?} is no event of a device"),
+    }
+}
+
+/// Checks an answer against the class scores that the reference gives.
+pub(super) fn assert_answer<S: Subject>(found: Answer, scores: &[f32], what: &str) {
+    if !S::COMPUTES {
+        return;
+    }
+    let (class, confidence) = reference::classify(scores);
+    let error = (found.confidence.as_probability() - confidence).abs();
+    assert!(
+        error <= CONFIDENCE_TOLERANCE,
+        "{what}: confidence {:?} instead of {:?}",
+        found.confidence,
+        Confidence::from_probability(confidence)
+    );
+    // Two classes may score the same within the tolerance.
+    let behind = scores[class] - scores[usize::from(found.class)];
+    assert!(
+        behind <= 2e-4,
+        "{what}: class {} instead of {class}",
+        found.class
+    );
+}

@@ -1,0 +1,383 @@
+//! The checks. Each starts devices of its own.
+
+use punctual_core::{
+    ActionId, Answer, Criticality, Event, ModelId, Nanos, PartitionId, StageId, Window,
+};
+use punctual_model::{Network, reference};
+
+use super::Subject;
+use super::harness::{ALWAYS, Harness, assert_answer};
+use super::networks;
+use crate::device::Refusal;
+use crate::random::SplitMix64;
+use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
+
+const BATCHES: [u8; 4] = [1, 2, 4, 8];
+const BUFFERS: u16 = 8;
+
+/// Partitions on these cores, at ordinary priority: a test must not need privileges.
+fn partitions(cores: &[&[usize]]) -> Vec<PartitionSpec> {
+    let partition = |(index, cores): (usize, &&[usize])| PartitionSpec {
+        name: format!("p{index}"),
+        cores: cores.to_vec(),
+        priority: None,
+    };
+    cores.iter().enumerate().map(partition).collect()
+}
+
+fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
+    let subject = S::start(&DeviceSpec {
+        models: &[ModelSpec {
+            network,
+            batches: &BATCHES,
+        }],
+        partitions: &partitions(cores),
+        request_buffers: BUFFERS,
+    });
+    Harness::new(subject, cores.len())
+}
+
+/// Writes a different image to each request buffer; returns the class scores that the reference
+/// gives: `scores[buffer][exit]`.
+fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Network) -> Vec<Vec<Vec<f32>>> {
+    let write = |buffer: u16| {
+        let image = networks::image(network, u64::from(buffer));
+        harness.subject.write_input(buffer, ModelId(0), &image);
+        if S::COMPUTES {
+            reference::run(network, &image)
+        } else {
+            vec![Vec::new(); network.stages.len()]
+        }
+    };
+    (0..BUFFERS).map(write).collect()
+}
+
+/// Batches that are full and not full give what the reference gives for each image alone, on one
+/// core and on two.
+pub fn answers_equal_the_reference<S: Subject>() {
+    let network = networks::every_operator(11);
+    for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
+        let mut harness = start::<S>(&network, cores);
+        let scores = write_inputs(&mut harness, &network);
+        for (batch, buffers) in [
+            (1, &[3_u16][..]),
+            (2, &[0, 1]),
+            (4, &[2, 4, 5]),
+            (8, &[7, 6]),
+        ] {
+            for exit in 0..network.stages.len() as u8 {
+                let infer = harness.action(exit, batch, buffers);
+                let answers = harness.answers(&infer);
+                let exit = usize::from(exit);
+                for (answer, buffer) in answers.iter().zip(buffers) {
+                    let what = format!("{cores:?}, batch {batch}, buffer {buffer}, exit {exit}");
+                    assert_answer::<S>(*answer, &scores[usize::from(*buffer)][exit], &what);
+                }
+            }
+        }
+    }
+}
+
+/// Survivors of different batches run the next stage together and get what each would have got
+/// alone.
+pub fn survivors_of_different_batches_run_together<S: Subject>() {
+    let network = networks::every_operator(12);
+    let mut harness = start::<S>(&network, &[&[0]]);
+    let scores = write_inputs(&mut harness, &network);
+    let groups: [&[&[u16]]; 3] = [
+        &[&[0, 1, 2, 3], &[4, 5], &[6]],
+        &[&[4, 0], &[6, 3, 5, 1]],
+        &[&[1, 6, 0]],
+    ];
+    for (exit, groups) in groups.iter().enumerate() {
+        for &buffers in *groups {
+            let batch = buffers.len().next_power_of_two() as u8;
+            let infer = harness.action(exit as u8, batch, buffers);
+            let answers = harness.answers(&infer);
+            for (answer, &buffer) in answers.iter().zip(buffers) {
+                let what = format!("exit {exit}, buffer {buffer} of {buffers:?}");
+                assert_answer::<S>(*answer, &scores[usize::from(buffer)][exit], &what);
+            }
+        }
+    }
+}
+
+/// A request buffer is as good as new for the next request, of this model or another.
+pub fn request_buffers_are_used_again_by_other_models<S: Subject>() {
+    let (a, b) = (networks::every_operator(13), networks::residual(13));
+    let subject = S::start(&DeviceSpec {
+        models: &[
+            ModelSpec {
+                network: &a,
+                batches: &BATCHES,
+            },
+            ModelSpec {
+                network: &b,
+                batches: &BATCHES,
+            },
+        ],
+        partitions: &partitions(&[&[0]]),
+        request_buffers: 1,
+    });
+    let mut harness = Harness::new(subject, 1);
+    for round in 0..6 {
+        let (model, network) = if round % 2 == 0 { (0, &a) } else { (1, &b) };
+        let image = networks::image(network, round);
+        harness.subject.write_input(0, ModelId(model), &image);
+        let scores = if S::COMPUTES {
+            reference::run(network, &image)
+        } else {
+            vec![Vec::new(); network.stages.len()]
+        };
+        for (exit, scores) in scores.iter().enumerate() {
+            let mut infer = harness.action(exit as u8, 1, &[0]);
+            infer.model = ModelId(model);
+            let answers = harness.answers(&infer);
+            assert_answer::<S>(answers[0], scores, &format!("round {round}, exit {exit}"));
+        }
+    }
+}
+
+/// Nothing starts before its window or after it.
+pub fn windows_are_honoured<S: Subject>() {
+    let network = networks::residual(14);
+    let mut harness = start::<S>(&network, &[&[0]]);
+    write_inputs(&mut harness, &network);
+
+    let mut early = harness.action(0, 1, &[0]);
+    early.window.earliest = harness.subject.now() + Nanos::from_millis(5);
+    // The harness checks the start against the window.
+    let _ = harness.answers(&early);
+
+    let infer = harness.action(0, 1, &[0]);
+    let first = harness.answers(&infer);
+    let mut late = harness.action(0, 1, &[0]);
+    late.window = Window {
+        earliest: ALWAYS.earliest,
+        latest: punctual_core::Instant::from_nanos(harness.subject.now().as_nanos() - 1),
+    };
+    harness.submit(&late);
+    assert_eq!(harness.event(), Event::NotRun { action: late.id });
+
+    // Behind an action that outlasts its window.
+    let long = harness.action(0, 8, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    let mut behind = harness.action(0, 1, &[0]);
+    behind.window.latest = harness.subject.now();
+    harness.submit(&long);
+    harness.submit(&behind);
+    assert!(matches!(harness.event(), Event::Finished(_)));
+    assert_eq!(harness.event(), Event::NotRun { action: behind.id });
+
+    // An action that did not run has touched nothing.
+    let again = harness.action(0, 1, &[0]);
+    assert_eq!(harness.answers(&again), first);
+}
+
+/// A best-effort action stops when told to, wherever it is, and gives the same answer when it is
+/// run again; a real-time one runs to its end.
+pub fn preempted_actions_can_be_run_again<S: Subject>() {
+    let network = networks::residual(15);
+    for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
+        let mut harness = start::<S>(&network, cores);
+        write_inputs(&mut harness, &network);
+        let buffers = [0, 1, 2, 3];
+        let expected: Vec<_> = (0..2)
+            .map(|stage| {
+                let infer = harness.action(stage, 4, &buffers);
+                harness.answers(&infer)
+            })
+            .collect();
+        preempt_before_the_window(&mut harness);
+        preempt_a_real_time_action(&mut harness, &expected[1]);
+        let stopped = preempt_at_many_moments(&mut harness, &buffers, &expected);
+        assert!(stopped > 0, "no moment of preemption hit a running action");
+    }
+}
+
+fn preempt_before_the_window<S: Subject>(harness: &mut Harness<S>) {
+    let mut waiting = harness.action(0, 1, &[0]);
+    waiting.criticality = Criticality::BestEffort;
+    waiting.window.earliest = harness.subject.now() + Nanos::from_millis(600_000);
+    let mut behind = harness.action(0, 1, &[1]);
+    behind.criticality = Criticality::BestEffort;
+    harness.submit(&waiting);
+    harness.submit(&behind);
+    harness.subject.preempt(PartitionId(0), behind.id);
+    harness.subject.preempt(PartitionId(0), waiting.id);
+    for infer in [waiting, behind] {
+        assert_eq!(harness.event(), Event::Preempted { action: infer.id });
+    }
+    // What is not there cannot be stopped, and nothing happens.
+    harness.subject.preempt(PartitionId(0), ActionId(0));
+    harness.subject.preempt(PartitionId(200), ActionId(0));
+}
+
+fn preempt_a_real_time_action<S: Subject>(harness: &mut Harness<S>, expected: &[Answer]) {
+    let infer = harness.action(1, 4, &[0, 1, 2, 3]);
+    harness.submit(&infer);
+    harness.subject.preempt(PartitionId(0), infer.id);
+    match harness.event() {
+        Event::Finished(finished) => assert_eq!(&finished.members[..], expected),
+        other => panic!("{other:?}, though the action is real-time"),
+    }
+}
+
+/// How many of the preemptions came before the end.
+fn preempt_at_many_moments<S: Subject>(
+    harness: &mut Harness<S>,
+    buffers: &[u16],
+    expected: &[heapless::Vec<Answer, { punctual_core::BATCH_MAX }>],
+) -> u32 {
+    let mut stopped = 0;
+    for moment in 0..200_u64 {
+        let stage = (moment % 2) as usize;
+        let mut infer = harness.action(stage as u8, 4, buffers);
+        infer.criticality = Criticality::BestEffort;
+        harness.submit(&infer);
+        // From at once to about when it ends, on any machine.
+        let pause = Nanos::from_micros(moment * 5);
+        let until = harness.subject.now() + pause;
+        harness.subject.pass(until);
+        harness.subject.preempt(PartitionId(0), infer.id);
+        match harness.event() {
+            Event::Preempted { .. } => stopped += 1,
+            Event::Finished(finished) => assert_eq!(finished.members, expected[stage]),
+            other => panic!("{other:?}"),
+        }
+        let again = harness.action(stage as u8, 4, buffers);
+        assert_eq!(harness.answers(&again), expected[stage], "moment {moment}");
+    }
+    stopped
+}
+
+/// What does not fit the device is refused, and nothing follows.
+pub fn actions_that_do_not_fit_are_refused<S: Subject>() {
+    let network = networks::residual(16);
+    let mut harness = start::<S>(&network, &[&[0]]);
+    write_inputs(&mut harness, &network);
+    let good = harness.action(0, 2, &[0, 1]);
+    let refused = |harness: &mut Harness<S>, change: &dyn Fn(&mut punctual_core::Infer)| {
+        let mut infer = good.clone();
+        change(&mut infer);
+        harness.subject.submit(&infer).expect_err("does not fit")
+    };
+    let h = &mut harness;
+    assert_eq!(
+        refused(h, &|infer| infer.partition = PartitionId(1)),
+        Refusal::UnknownPartition(PartitionId(1))
+    );
+    assert_eq!(
+        refused(h, &|infer| infer.model = ModelId(1)),
+        Refusal::UnknownModel(ModelId(1))
+    );
+    assert_eq!(
+        refused(h, &|infer| infer.stage = StageId(2)),
+        Refusal::UnknownStage {
+            model: ModelId(0),
+            stage: StageId(2)
+        }
+    );
+    assert_eq!(
+        refused(h, &|infer| infer.batch = 3),
+        Refusal::UnknownBatch {
+            model: ModelId(0),
+            batch: 3
+        }
+    );
+    assert_eq!(
+        refused(h, &|infer| infer.batch = 1),
+        Refusal::Members {
+            members: 2,
+            batch: 1
+        }
+    );
+    assert_eq!(
+        refused(h, &|infer| infer.members.clear()),
+        Refusal::Members {
+            members: 0,
+            batch: 2
+        }
+    );
+    assert_eq!(
+        refused(h, &|infer| infer.members[1].buffer = BUFFERS),
+        Refusal::UnknownBuffer {
+            buffer: BUFFERS,
+            buffers: BUFFERS
+        }
+    );
+    let [first, second, third] = [0, 1, 2].map(|buffer| harness.action(0, 1, &[buffer]));
+    harness.submit(&first);
+    harness.submit(&second);
+    // An event that has not been polled still counts.
+    assert_eq!(
+        harness.subject.submit(&third),
+        Err(Refusal::Busy(PartitionId(0)))
+    );
+    for _ in 0..2 {
+        assert!(matches!(harness.event(), Event::Finished(_)));
+    }
+    assert!(harness.subject.poll().is_none());
+    harness.answers(&third);
+}
+
+/// Two partitions, any interleaving of batches and stages: each request gets what it would have
+/// got alone.
+pub fn partitions_do_not_disturb_each_other<S: Subject>() {
+    let network = networks::every_operator(17);
+    for seed in 0..8 {
+        let mut harness = start::<S>(&network, &[&[0], &[1]]);
+        let scores = write_inputs(&mut harness, &network);
+        interleave(&mut harness, &scores, &mut SplitMix64::new(seed));
+    }
+}
+
+/// Runs all requests through all stages, in a random order, on both partitions.
+fn interleave<S: Subject>(
+    harness: &mut Harness<S>,
+    scores: &[Vec<Vec<f32>>],
+    random: &mut SplitMix64,
+) {
+    let exits = scores[0].len();
+    // The next stage of each request; none while it runs.
+    let mut next: Vec<Option<usize>> = vec![Some(0); scores.len()];
+    let mut running = Vec::new();
+    loop {
+        let partition = random.below(2) as usize;
+        let ready: Vec<usize> = (0..next.len())
+            .filter(|&request| next[request].is_some_and(|stage| stage < exits))
+            .collect();
+        if !ready.is_empty() && harness.has_room(partition) {
+            let stage = next[ready[random.below(ready.len() as u64) as usize]];
+            let most = 1 + random.below(4) as usize;
+            let group: Vec<u16> = ready
+                .iter()
+                .filter(|&&request| next[request] == stage)
+                .take(most)
+                .map(|&request| request as u16)
+                .collect();
+            let stage = stage.expect("a ready request");
+            let batch = group.len().next_power_of_two() as u8;
+            let mut infer = harness.action(stage as u8, batch, &group);
+            infer.partition = PartitionId(partition as u8);
+            harness.submit(&infer);
+            for &request in &group {
+                next[usize::from(request)] = None;
+            }
+            running.push((infer.id, stage, group));
+        } else if harness.owes() {
+            let Event::Finished(finished) = harness.event() else {
+                panic!("an action did not finish");
+            };
+            let at = running.iter().position(|(id, ..)| *id == finished.action);
+            let (_, stage, group) = running.swap_remove(at.expect("it was submitted"));
+            for (answer, request) in finished.members.iter().zip(group) {
+                let request = usize::from(request);
+                let what = format!("request {request}, exit {stage}");
+                assert_answer::<S>(*answer, &scores[request][stage], &what);
+                next[request] = Some(stage + 1);
+            }
+        } else if ready.is_empty() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Nothing is allocated or freed after the start: on the workers, and on the thread that submits
+//! and polls, which is marked as real-time here as in the daemon.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_core::{
+    ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
+};
+use punctual_device::conformance::networks;
+use punctual_device::{CpuDevice, Device, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_platform::thread::{ThreadSpec, spawn_realtime};
+use punctual_platform::{Doorbell, SealedAllocator, allocator, clock};
+
+#[global_allocator]
+static ALLOCATOR: SealedAllocator = SealedAllocator;
+
+const ROUNDS: u64 = 300;
+const LIMIT_NS: u64 = 60_000_000_000;
+
+fn load(mut device: CpuDevice, bell: &Doorbell, done: &AtomicU64) -> CpuDevice {
+    let inputs = device.input_buffers();
+    let limit = clock::now_ns() + LIMIT_NS;
+    for round in 0..ROUNDS {
+        for buffer in 0..8 {
+            let mut writer = inputs.claim(buffer, ModelId(0)).expect("free");
+            writer.pixels()[0] = round as f32;
+        }
+        for (part, criticality) in [Criticality::RealTime, Criticality::BestEffort]
+            .into_iter()
+            .enumerate()
+        {
+            let infer = Infer {
+                id: ActionId(2 * round + part as u64),
+                partition: PartitionId(0),
+                model: ModelId(0),
+                stage: StageId((round % 2) as u8),
+                batch: 8,
+                members: (0..8)
+                    .map(|buffer| RequestId {
+                        buffer,
+                        generation: 0,
+                    })
+                    .collect(),
+                window: Window {
+                    earliest: Instant::ZERO,
+                    // Every seventh is too late.
+                    latest: if round % 7 == 6 {
+                        Instant::ZERO
+                    } else {
+                        Instant::FAR_FUTURE
+                    },
+                },
+                criticality,
+            };
+            device.submit(&infer).expect("fits");
+            device.preempt(PartitionId(0), infer.id);
+            let event = loop {
+                let seen = bell.count();
+                if let Some(event) = device.poll() {
+                    break event;
+                }
+                assert!(clock::now_ns() < limit, "stuck");
+                bell.wait(seen, Some(limit));
+            };
+            assert!(!matches!(event, Event::Failed { .. }));
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    device
+}
+
+#[test]
+fn nothing_is_allocated_after_the_start() {
+    assert!(allocator::is_installed());
+    let network = networks::residual(1);
+    let bell = Arc::new(Doorbell::new());
+    let spec = DeviceSpec {
+        models: &[ModelSpec {
+            network: &network,
+            batches: &[1, 8],
+        }],
+        partitions: &[PartitionSpec {
+            name: "main".to_owned(),
+            cores: vec![0, 1],
+            priority: None,
+        }],
+        request_buffers: 8,
+    };
+    let device = CpuDevice::start(&spec, bell.clone()).expect("starts");
+    let done = Arc::new(AtomicU64::new(0));
+    let go = Arc::new(Doorbell::new());
+    let scheduler = {
+        let (done, go) = (done.clone(), go.clone());
+        let spec = ThreadSpec::new("scheduler", None, None);
+        let counted = move || {
+            go.wait(0, None);
+            let device = load(device, &bell, &done);
+            // Before the device is freed.
+            (allocator::counts(), device)
+        };
+        spawn_realtime(spec, counted).expect("starts")
+    };
+    allocator::seal();
+    go.ring();
+    let (counts, device) = scheduler.join().expect("no panic");
+    drop(device);
+    assert_eq!(done.load(Ordering::Relaxed), 2 * ROUNDS);
+    assert_eq!((counts.realtime, counts.realtime_frees), (0, 0));
+}
