@@ -1,1 +1,44 @@
-//! Renders the synthetic traffic signs that the demo network is trained on and the demo's cameras show.
+//! Renders the synthetic traffic signs that the demo network is trained on and the demo's cameras
+//! show.
+//!
+//! A [`Scene`] is one picture: a street with clutter, and one sign of a known class somewhere in
+//! it. All of it follows from a seed and an index, and a pixel is the same whatever region it is
+//! drawn in. Scenes differ in [difficulty](Scene::difficulty): a near sign in good light is plain
+//! to a shallow network, a small, blurred or half hidden one needs depth. A [`Camera`] holds scenes
+//! that were drawn beforehand, so that showing a frame costs a copy and no more.
+//!
+//! ```
+//! use punctual_kernels::preprocess::PixelFormat;
+//! let camera = punctual_signs::Camera::new(PixelFormat::Nv12, 7, 2);
+//! let shot = camera.shot(0);
+//! let mut frame = vec![0; camera.layout().len()];
+//! shot.write(&mut frame);
+//! let (x, y) = shot.crop();
+//! println!("{} within the square at ({x}, {y})", punctual_signs::CLASSES[shot.label()]);
+//! ```
+//!
+//! The classes resemble traffic signs; they are a demonstration and no claim about real ones.
+#![forbid(unsafe_code)]
+
+mod camera;
+mod classes;
+mod colour;
+mod glyph;
+mod place;
+mod random;
+mod scene;
+mod sign;
+mod stroke;
+mod weather;
+
+pub use camera::{Camera, Shot};
+pub use classes::CLASSES;
+pub use colour::to_nv12;
+pub use scene::{Region, Scene};
+
+/// Columns of a frame.
+pub const FRAME_WIDTH: u32 = 640;
+/// Rows of a frame.
+pub const FRAME_HEIGHT: u32 = 480;
+/// Rows and columns of the crop that holds the sign.
+pub const CROP_SIDE: u32 = 192;

@@ -1,0 +1,207 @@
+//! The 43 classes: which plate, which glyph, which colours.
+
+use crate::glyph::Glyph;
+
+/// Names of the classes, by label.
+pub const CLASSES: [&str; 43] = [
+    "limit 20",
+    "limit 30",
+    "limit 40",
+    "limit 50",
+    "limit 60",
+    "limit 70",
+    "limit 80",
+    "limit 100",
+    "limit 120",
+    "no vehicles",
+    "no overtaking",
+    "no trucks",
+    "no entry",
+    "stop",
+    "give way",
+    "priority road",
+    "end of priority road",
+    "end of limits",
+    "end of no overtaking",
+    "ahead only",
+    "left only",
+    "right only",
+    "ahead or left",
+    "ahead or right",
+    "keep left",
+    "keep right",
+    "roundabout",
+    "danger",
+    "bend left",
+    "bend right",
+    "double bend",
+    "bumps",
+    "slippery road",
+    "road narrows",
+    "road works",
+    "traffic signals",
+    "pedestrians",
+    "children",
+    "bicycles",
+    "ice",
+    "animals",
+    "crossroads",
+    "parking",
+];
+
+/// Outline of the plate, in a frame of -1 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plate {
+    Disc,
+    Octagon,
+    /// One corner up.
+    Triangle,
+    /// One corner down.
+    TriangleDown,
+    /// Standing on a corner.
+    Diamond,
+    Square,
+}
+
+/// Paint, before lighting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    White,
+    Black,
+    Grey,
+    Red,
+    Blue,
+    Yellow,
+}
+
+impl Paint {
+    /// RGB, each 0 to 1.
+    pub(crate) fn rgb(self) -> [f32; 3] {
+        match self {
+            Self::White => [0.93, 0.93, 0.91],
+            Self::Black => [0.07, 0.07, 0.08],
+            Self::Grey => [0.45, 0.45, 0.46],
+            Self::Red => [0.76, 0.10, 0.12],
+            Self::Blue => [0.10, 0.25, 0.66],
+            Self::Yellow => [0.95, 0.72, 0.10],
+        }
+    }
+}
+
+/// What a class looks like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Design {
+    pub(crate) plate: Plate,
+    /// The rim, and its width as a part of the plate's inner radius.
+    pub(crate) rim: Paint,
+    pub(crate) rim_width: f32,
+    pub(crate) field: Paint,
+    pub(crate) ink: Paint,
+    pub(crate) glyph: Glyph,
+    /// A diagonal band: "end of".
+    pub(crate) band: bool,
+}
+
+/// The design of a label below 43.
+pub(crate) fn design(label: u16) -> Design {
+    use Glyph::*;
+    use Paint::*;
+    let forbid = |glyph| Design {
+        plate: Plate::Disc,
+        rim: Red,
+        rim_width: 0.22,
+        field: White,
+        ink: Black,
+        glyph,
+        band: false,
+    };
+    let warn = |glyph| Design {
+        plate: Plate::Triangle,
+        rim_width: 0.26,
+        ..forbid(glyph)
+    };
+    let command = |glyph| Design {
+        rim: White,
+        rim_width: 0.06,
+        field: Blue,
+        ink: White,
+        ..forbid(glyph)
+    };
+    let end = |glyph| Design {
+        rim: Black,
+        rim_width: 0.06,
+        ink: Grey,
+        band: true,
+        ..forbid(glyph)
+    };
+    let priority = Design {
+        plate: Plate::Diamond,
+        rim: White,
+        rim_width: 0.3,
+        field: Yellow,
+        ..forbid(Nothing)
+    };
+    match label {
+        0..=8 => forbid(Number(
+            [20, 30, 40, 50, 60, 70, 80, 100, 120][usize::from(label)],
+        )),
+        9 => forbid(Nothing),
+        10 => forbid(Cars),
+        11 => forbid(Truck),
+        12 => Design {
+            rim: White,
+            rim_width: 0.06,
+            field: Red,
+            ink: White,
+            ..forbid(Bar)
+        },
+        13 => Design {
+            plate: Plate::Octagon,
+            rim: White,
+            rim_width: 0.07,
+            field: Red,
+            ink: White,
+            ..forbid(StopWord)
+        },
+        14 => Design {
+            plate: Plate::TriangleDown,
+            rim_width: 0.34,
+            ..forbid(Nothing)
+        },
+        15 => priority,
+        16 => Design {
+            band: true,
+            ..priority
+        },
+        17 => end(Nothing),
+        18 => end(Cars),
+        19 => command(Ahead),
+        20 => command(Left),
+        21 => command(Right),
+        22 => command(AheadOrLeft),
+        23 => command(AheadOrRight),
+        24 => command(KeepLeft),
+        25 => command(KeepRight),
+        26 => command(Roundabout),
+        27 => warn(Exclamation),
+        28 => warn(BendLeft),
+        29 => warn(BendRight),
+        30 => warn(DoubleBend),
+        31 => warn(Bumps),
+        32 => warn(Slippery),
+        33 => warn(Narrows),
+        34 => warn(Works),
+        35 => warn(Signals),
+        36 => warn(Pedestrian),
+        37 => warn(Children),
+        38 => warn(Bicycle),
+        39 => warn(Snowflake),
+        40 => warn(Deer),
+        41 => warn(Cross),
+        42 => Design {
+            plate: Plate::Square,
+            ..command(ParkingLetter)
+        },
+        _ => unreachable!("labels are below {}", CLASSES.len()),
+    }
+}

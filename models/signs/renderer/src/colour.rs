@@ -1,0 +1,67 @@
+//! Colour arithmetic, and RGB to NV12.
+
+/// Red, green, blue, each 0 to 1.
+pub(crate) type Rgb = [f32; 3];
+
+/// `from` at 0, `to` at 1.
+pub(crate) fn mix(from: Rgb, to: Rgb, share: f32) -> Rgb {
+    std::array::from_fn(|channel| from[channel] + (to[channel] - from[channel]) * share)
+}
+
+/// Every channel times `factor`.
+pub(crate) fn scaled(colour: Rgb, factor: f32) -> Rgb {
+    colour.map(|channel| channel * factor)
+}
+
+/// Packed RGB8 rows to NV12: the luma plane, then the plane of U and V at half the resolution.
+/// BT.601, limited range, chroma the mean of its 2x2 pixels: what
+/// [`PixelFormat::Nv12`](punctual_kernels::preprocess::PixelFormat::Nv12) means.
+///
+/// # Panics
+/// If a side is odd or a slice is not of the size that `width` x `height` asks for.
+pub fn to_nv12(rgb: &[u8], width: usize, height: usize, nv12: &mut [u8]) {
+    assert!(
+        width.is_multiple_of(2) && height.is_multiple_of(2),
+        "NV12 has even sides, not {width}x{height}"
+    );
+    assert_eq!(rgb.len(), width * height * 3, "RGB bytes");
+    assert_eq!(nv12.len(), width * height * 3 / 2, "NV12 bytes");
+    let (luma, chroma) = nv12.split_at_mut(width * height);
+    let pixel = |x: usize, y: usize| {
+        let at = (y * width + x) * 3;
+        [rgb[at], rgb[at + 1], rgb[at + 2]].map(f32::from)
+    };
+    for y in 0..height {
+        for x in 0..width {
+            let [r, g, b] = pixel(x, y);
+            luma[y * width + x] = byte(16.0 + 219.0 / 255.0 * luma_of([r, g, b]));
+        }
+    }
+    for (row, line) in chroma.chunks_exact_mut(width).enumerate() {
+        for (column, uv) in line.chunks_exact_mut(2).enumerate() {
+            let (x, y) = (column * 2, row * 2);
+            let four = [
+                pixel(x, y),
+                pixel(x + 1, y),
+                pixel(x, y + 1),
+                pixel(x + 1, y + 1),
+            ];
+            let mean: Rgb =
+                std::array::from_fn(|c| four.iter().map(|pixel| pixel[c]).sum::<f32>() / 4.0);
+            let luma = luma_of(mean);
+            // 1.772 and 1.402 are 2 (1 - Kb) and 2 (1 - Kr).
+            uv[0] = byte(128.0 + 224.0 / 255.0 * (mean[2] - luma) / 1.772);
+            uv[1] = byte(128.0 + 224.0 / 255.0 * (mean[0] - luma) / 1.402);
+        }
+    }
+}
+
+/// BT.601 luma of RGB.
+fn luma_of([r, g, b]: Rgb) -> f32 {
+    0.299 * r + 0.587 * g + 0.114 * b
+}
+
+/// Rounded and clamped to a byte.
+pub(crate) fn byte(level: f32) -> u8 {
+    (level + 0.5) as u8
+}

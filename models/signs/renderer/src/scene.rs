@@ -1,0 +1,117 @@
+//! One picture, from a seed and an index.
+
+use crate::colour::byte;
+use crate::place::Place;
+use crate::random::Random;
+use crate::sign::Sign;
+use crate::weather::Weather;
+use crate::{CLASSES, CROP_SIDE, FRAME_HEIGHT, FRAME_WIDTH};
+
+/// A rectangle of the frame, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Left column.
+    pub x: u32,
+    /// Top row.
+    pub y: u32,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Region {
+    /// All of a frame.
+    pub const FRAME: Self = Self {
+        x: 0,
+        y: 0,
+        width: FRAME_WIDTH,
+        height: FRAME_HEIGHT,
+    };
+
+    /// Bytes of its pixels as packed RGB8.
+    pub fn rgb8_len(&self) -> usize {
+        self.width as usize * self.height as usize * 3
+    }
+}
+
+/// A street with one sign in it.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    label: usize,
+    difficulty: f32,
+    crop: Region,
+    place: Place,
+    sign: Sign,
+    weather: Weather,
+}
+
+impl Scene {
+    /// The picture number `index` of `seed`. Every class comes equally often: the label of 43
+    /// pictures in a row is a different one each.
+    pub fn new(seed: u64, index: u64) -> Self {
+        let mut random = Random::new(seed, index);
+        let classes = CLASSES.len() as u64;
+        let shift = Random::new(seed, index / classes).bits() % classes;
+        // 12 and 43 have no common divisor: a step that visits every label, but not in their order.
+        let label = ((index % classes * 12 + shift) % classes) as usize;
+        let difficulty = random.unit().powi(2);
+        // Even, so that a crop's chroma is its own.
+        let crop = Region {
+            x: 2 * random.below((FRAME_WIDTH - CROP_SIDE) / 2 + 1),
+            y: 2 * random.below((FRAME_HEIGHT - CROP_SIDE) / 2 + 1),
+            width: CROP_SIDE,
+            height: CROP_SIDE,
+        };
+        let middle = |start: u32| start as f32 + CROP_SIDE as f32 / 2.0;
+        let centre = [
+            middle(crop.x) + random.between(-10.0, 10.0),
+            middle(crop.y) + random.between(-10.0, 10.0),
+        ];
+        Self {
+            label,
+            difficulty,
+            crop,
+            place: Place::new(&mut random),
+            sign: Sign::new(label, centre, difficulty, &mut random),
+            weather: Weather::new(centre, difficulty, &mut random),
+        }
+    }
+
+    /// The sign's class: an index into [`CLASSES`].
+    pub fn label(&self) -> usize {
+        self.label
+    }
+
+    /// 0 (near, sharp, well lit) to 1 (as bad as it gets).
+    pub fn difficulty(&self) -> f32 {
+        self.difficulty
+    }
+
+    /// The square that holds the sign. Its corner lies on even pixels.
+    pub fn crop(&self) -> Region {
+        self.crop
+    }
+
+    /// Draws a region as packed RGB8 rows.
+    ///
+    /// # Panics
+    /// If `rgb` is not of [`Region::rgb8_len`] bytes.
+    pub fn render(&self, region: Region, rgb: &mut [u8]) {
+        assert_eq!(rgb.len(), region.rgb8_len(), "bytes of {region:?}");
+        let place = self.place.visible(region);
+        let pixels = rgb.as_chunks_mut::<3>().0;
+        for (row, line) in pixels.chunks_exact_mut(region.width as usize).enumerate() {
+            let y = region.y + row as u32;
+            for (column, pixel) in line.iter_mut().enumerate() {
+                let x = region.x + column as u32;
+                let behind = place.colour(x as f32, y as f32);
+                let colour = self.sign.over(behind, x as f32, y as f32);
+                *pixel = self
+                    .weather
+                    .seen(colour, x, y)
+                    .map(|level| byte(level * 255.0));
+            }
+        }
+    }
+}
