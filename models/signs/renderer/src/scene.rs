@@ -55,7 +55,9 @@ impl Scene {
         let shift = Random::new(seed, index / classes).bits() % classes;
         // 12 and 43 have no common divisor: a step that visits every label, but not in their order.
         let label = ((index % classes * 12 + shift) % classes) as usize;
-        let difficulty = random.unit().powi(2);
+        // More easy than hard: the mean is 0.4.
+        let unit = random.unit();
+        let difficulty = unit * unit.sqrt();
         // Even, so that a crop's chroma is its own.
         let crop = Region {
             x: 2 * random.below((FRAME_WIDTH - CROP_SIDE) / 2 + 1),

@@ -65,7 +65,7 @@ impl Sign {
         // Each nuisance is drawn by itself: a hard scene is hard in its own way.
         let nuisance = |random: &mut Random| difficulty * random.unit();
         let radius = 78.0 - 46.0 * nuisance(random) - random.between(0.0, 8.0);
-        let blur = 0.8 + 5.5 * nuisance(random) * random.unit();
+        let blur = 0.8 + 4.0 * nuisance(random);
         let turn = random.between(-1.0, 1.0) * (0.06 + 0.24 * nuisance(random));
         let squeeze = 1.0 - 0.4 * nuisance(random);
         let shear = random.between(-0.25, 0.25) * difficulty;

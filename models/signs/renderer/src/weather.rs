@@ -26,7 +26,7 @@ impl Weather {
     pub(crate) fn new(centre: [f32; 2], difficulty: f32, random: &mut Random) -> Self {
         let nuisance = |random: &mut Random| difficulty * random.unit();
         let exposure = if random.chance(0.6) {
-            1.0 - 0.75 * nuisance(random)
+            1.0 - 0.65 * nuisance(random)
         } else {
             1.0 + 0.6 * nuisance(random)
         };
@@ -52,8 +52,8 @@ impl Weather {
                 random.between(-40.0, 40.0),
                 shadow,
             ),
-            haze: ([grey; 3], 0.55 * nuisance(random)),
-            noise: [0.03 + 0.3 * nuisance(random), 0.16 * nuisance(random)],
+            haze: ([grey; 3], 0.45 * nuisance(random)),
+            noise: [0.03 + 0.18 * nuisance(random), 0.09 * nuisance(random)],
             seed: random.bits(),
         }
     }
