@@ -1,1 +1,44 @@
-//! The shared-memory channel: layout, rings, slots, handshake.
+//! The channel between a sensor process and the daemon: frames and deadlines one way through
+//! shared memory, results the other way.
+//!
+//! The daemon trusts nothing that a client can write. The two memory files of a client are made by
+//! the daemon and sealed; the daemon's ring positions and slot states are private; what comes from
+//! shared memory is copied once and validated afterwards; no Rust reference but to an atomic ever
+//! points into it. A client that breaks the protocol earns a [`ChannelFault`] and loses its
+//! connection, and nobody else notices.
+//!
+//! | side | module | used by |
+//! |---|---|---|
+//! | daemon | [`Listener`], [`Connection`] | an ordinary thread: accepts, shakes hands, maps |
+//! | daemon | [`Submissions`] | the ingress thread: validated [`Descriptor`]s |
+//! | daemon | [`PayloadReader`] | the client's intake thread: copies payload bytes out |
+//! | daemon | [`Results`] | the egress thread: [`ResultRecord`]s in, client woken |
+//! | client | [`ClientChannel`] | the sensor process (through `punctual-client`) |
+//!
+//! The way of a slot: free (client's stack) → submitted → released, by the daemon, once the
+//! payload is copied in or the result is pushed, whichever is first. A slot's generation goes up
+//! with each release, so a stale handle is noticed.
+
+mod client;
+mod descriptor;
+mod frame;
+mod handshake;
+mod layout;
+mod listener;
+mod region;
+mod result;
+mod ring;
+mod server;
+mod slots;
+mod socket;
+
+pub use client::{ClientChannel, ConnectError, Disconnected, Slot, SubmitError};
+pub use descriptor::{Crop, Descriptor, DescriptorError};
+pub use frame::{FrameError, FrameSpec, PixelFormat};
+pub use handshake::{Hello, MessageError, PROTOCOL_VERSION, Refusal, StreamTerms, TermsError};
+pub use listener::{AdmitError, Connection, HelloError, ListenError, Listener, PeerCredentials};
+pub use result::{Answer, Failure, RecordError, Rejection, ResultRecord, Verdict};
+pub use ring::PositionError;
+pub use server::{
+    ChannelFault, PayloadError, PayloadReader, Results, Rows, ServerChannel, Submissions,
+};

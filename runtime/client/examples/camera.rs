@@ -1,0 +1,54 @@
+//! A camera in a few lines: thirty frames a second for five seconds, and what became of them.
+//!
+//!     cargo run --release -p punctual-client --example camera -- /tmp/punctual.sock signs
+
+use punctual_client::{Client, Crop, PixelFormat, Verdict, now_ns};
+use punctual_platform::clock::sleep_until_ns;
+
+const FRAMES: u64 = 150;
+const PERIOD_NS: u64 = 1_000_000_000 / 30;
+const DEADLINE_NS: u64 = 33_000_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(socket), Some(task)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: camera SOCKET TASK".into());
+    };
+    let mut client = Client::connect(&socket, &task, PixelFormat::Rgb8)?;
+    let stride = client.frame().row_stride as usize;
+
+    let start = now_ns();
+    for frame in 0..FRAMES {
+        let captured = start + frame * PERIOD_NS;
+        sleep_until_ns(captured);
+        while let Some(result) = client.try_verdict()? {
+            print(&result);
+        }
+        let Some(mut slot) = client.slot(Some(0))? else {
+            println!("frame {frame}: every slot is still in use");
+            continue;
+        };
+        for (y, row) in slot.pixels().chunks_mut(stride).enumerate() {
+            row.fill((y as u64 + frame) as u8); // a real camera copies its pixels here
+        }
+        slot.submit(captured, Some(captured + DEADLINE_NS), Crop { x: 0, y: 0 })?;
+    }
+    while client.unanswered() > 0 {
+        let Some(result) = client.verdict(Some(now_ns() + 1_000_000_000))? else {
+            return Err("a verdict is missing".into());
+        };
+        print(&result);
+    }
+    Ok(())
+}
+
+fn print(result: &punctual_client::ResultRecord) {
+    let ms = result.finished_ns.saturating_sub(result.captured_ns) as f64 / 1e6;
+    match (result.verdict, result.answer) {
+        (Verdict::OnTime | Verdict::Late, Some(answer)) => println!(
+            "frame {}: class {} by exit {} after {ms:.2} ms",
+            result.sequence, answer.class, answer.exit
+        ),
+        (verdict, _) => println!("frame {}: {verdict:?}", result.sequence),
+    }
+}

@@ -1,0 +1,305 @@
+//! The daemon's door: accepts connections, shakes hands, makes the shared memory. For an ordinary
+//! thread; nothing in here waits.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, sockopt};
+use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
+use punctual_platform::{OsError, clock};
+
+use crate::handshake::{
+    Hello, MessageError, Refusal, Reply, StreamTerms, TermsError, decode, encode,
+};
+use crate::layout::{RequestLayout, ResultLayout};
+use crate::region::Region;
+use crate::server::ServerChannel;
+use crate::socket::{self, MESSAGE_MAX, Received};
+
+/// Who may connect: the daemon's user and its group.
+const MODE: u32 = 0o660;
+
+/// Why there is no door.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another daemon listens there.
+    #[error("{path}: another daemon is listening on this socket")]
+    InUse {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Something that is not a socket is there, and is left alone.
+    #[error("{path} exists and is not a socket: remove it or choose another path")]
+    NotASocket {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("{path}: {source}")]
+    Os {
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        source: OsError,
+    },
+}
+
+/// The listening socket. Its path is removed when it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: Option<PathBuf>,
+}
+
+impl Listener {
+    /// Listens at `path`, for the user and the group (mode 0660). A socket that a dead daemon
+    /// left there is replaced.
+    ///
+    /// # Errors
+    /// If the path is taken or cannot be made.
+    pub fn bind(path: &Path) -> Result<Self, ListenError> {
+        let failed = |source| ListenError::Os {
+            path: path.to_owned(),
+            source,
+        };
+        remove_stale(path)?;
+        let socket = socket::bound(path).map_err(failed)?;
+        let listener = Self {
+            socket,
+            path: Some(path.to_owned()),
+        };
+        let mode = std::fs::Permissions::from_mode(MODE);
+        std::fs::set_permissions(path, mode).map_err(|source| {
+            failed(OsError {
+                call: "chmod",
+                source,
+            })
+        })?;
+        socket::start_listening(listener.socket.as_fd()).map_err(failed)?;
+        Ok(listener)
+    }
+
+    /// Listens on a socket that the service manager made (SEQPACKET, listening).
+    #[must_use]
+    pub fn passed(socket: OwnedFd) -> Self {
+        Self { socket, path: None }
+    }
+
+    /// The next connection; none if nobody waits (any more).
+    ///
+    /// # Errors
+    /// When out of descriptors or memory: the connection goes on waiting.
+    pub fn accept(&self) -> Result<Option<Connection>, OsError> {
+        // A socket from the service manager may be a blocking one.
+        if !punctual_platform::poll::wait_readable(self.socket.as_fd(), Some(0)) {
+            return Ok(None);
+        }
+        let Some(socket) = socket::accept(self.socket.as_fd())? else {
+            return Ok(None);
+        };
+        let credentials = getsockopt(&socket, sockopt::PeerCredentials)
+            .map_err(socket::os_error("getsockopt"))?;
+        Ok(Some(Connection {
+            socket,
+            peer: PeerCredentials {
+                pid: credentials.pid(),
+                uid: credentials.uid(),
+                gid: credentials.gid(),
+            },
+            since_ns: clock::now_ns(),
+        }))
+    }
+}
+
+impl AsFd for Listener {
+    /// Readable when a connection waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // It may have been removed by hand.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes a socket that nobody listens on.
+fn remove_stale(path: &Path) -> Result<(), ListenError> {
+    let Ok(found) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    let path = path.to_owned();
+    if !found.file_type().is_socket() {
+        return Err(ListenError::NotASocket { path });
+    }
+    let refused = Some(Errno::ECONNREFUSED as i32);
+    match socket::connected(&path) {
+        Err(error) if error.code() == refused => {
+            std::fs::remove_file(&path).map_err(|source| ListenError::Os {
+                path,
+                source: OsError {
+                    call: "unlink",
+                    source,
+                },
+            })
+        }
+        Err(source) if source.code() != Some(Errno::EPROTOTYPE as i32) => {
+            Err(ListenError::Os { path, source })
+        }
+        _ => Err(ListenError::InUse { path }),
+    }
+}
+
+/// Who connected, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCredentials {
+    /// Process.
+    pub pid: i32,
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// A connection that has not been let in yet.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    peer: PeerCredentials,
+    since_ns: u64,
+}
+
+/// Why a client's opening is of no use. It has been told; drop the connection.
+#[derive(Debug, thiserror::Error)]
+pub enum HelloError {
+    /// It is gone.
+    #[error("the client hung up before it said what it wants")]
+    HungUp,
+    /// It speaks something else.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// The system refused.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+/// Why a client that was to be let in is not.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmitError {
+    /// There can be no such stream.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// Memory or descriptors could not be had, or the client is gone.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+impl Connection {
+    /// Who it is.
+    #[must_use]
+    pub fn peer(&self) -> PeerCredentials {
+        self.peer
+    }
+
+    /// When it connected, in monotonic ns. One that says nothing for long should be dropped.
+    #[must_use]
+    pub fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// What it wants; none if it has not said so yet.
+    ///
+    /// # Errors
+    /// If it never will.
+    pub fn hello(&self) -> Result<Option<Hello>, HelloError> {
+        let mut buffer = [0; MESSAGE_MAX];
+        let hello = match socket::receive(self.socket.as_fd(), &mut buffer)? {
+            Received::Nothing => return Ok(None),
+            Received::HungUp => return Err(HelloError::HungUp),
+            Received::TooLong => Err(MessageError::Malformed),
+            Received::Message(bytes) => decode(&buffer[..bytes]),
+        };
+        hello.map(Some).map_err(|error| {
+            // To another version the header alone says what is wrong.
+            self.reply(&Reply::Refused(Refusal::Malformed));
+            error.into()
+        })
+    }
+
+    /// Tells it why it is not let in.
+    pub fn refuse(self, refusal: Refusal) {
+        self.reply(&Reply::Refused(refusal));
+    }
+
+    /// Lets it in: makes and maps the shared memory and sends it.
+    ///
+    /// # Errors
+    /// If there can be no such stream, or memory cannot be had (of which the client is told), or
+    /// the client is gone.
+    pub fn admit(self, terms: &StreamTerms) -> Result<ServerChannel, AdmitError> {
+        let made = terms.check().map_err(AdmitError::from);
+        let made = made.and_then(|()| Ok(Memory::create(terms)?));
+        let memory = match made {
+            Ok(memory) => memory,
+            Err(error) => {
+                self.refuse(Refusal::Resources);
+                return Err(error);
+            }
+        };
+        let files = [&memory.request_file, &memory.result_file];
+        let files = files.map(|file| file.as_fd().as_raw_fd());
+        let welcome = encode(&Reply::Welcome(*terms));
+        let (requests, results) = (memory.requests, memory.results);
+        // Before the client can submit: the generations must be there.
+        let channel = ServerChannel::new(*terms, self.socket, requests, results);
+        socket::send_message(channel.socket(), &welcome, &files)?;
+        Ok(channel)
+    }
+
+    fn reply(&self, reply: &Reply) {
+        // It may be gone already, which is as good.
+        let _ = socket::send_message(self.socket.as_fd(), &encode(reply), &[]);
+    }
+}
+
+impl AsFd for Connection {
+    /// Readable when the client has said what it wants.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A client's two memory files, and our mappings of them.
+struct Memory {
+    request_file: MemoryFile,
+    result_file: MemoryFile,
+    requests: Region,
+    results: Region,
+}
+
+impl Memory {
+    fn create(terms: &StreamTerms) -> Result<Self, OsError> {
+        let requests = RequestLayout::new(terms.slots, &terms.frame);
+        let results = ResultLayout::new(terms.slots, terms.results);
+        let request_file = MemoryFile::create(c"punctual-requests", requests.bytes)?;
+        let result_file = MemoryFile::create(c"punctual-results", results.bytes)?;
+        request_file.seal(Seals::SEAL)?;
+        // We only read what the client writes, and it only reads what we write.
+        let requests = Region::of(request_file.map(Access::Read)?);
+        let results = Region::of(result_file.map(Access::ReadWrite)?);
+        // After our own mapping: no other can be writable, and nobody can punch holes.
+        result_file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
+        Ok(Self {
+            request_file,
+            result_file,
+            requests,
+            results,
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! What became of a submission: 64 bytes in the result ring.
+
+use crate::ring::Cell;
+
+/// One submission's result.
+///
+/// Layout, in 64-bit words: sequence; captured; finished; deadline; verdict, reason, exit,
+/// answered (8 bits each, low first), class, confidence (16 bits each); slot; two reserved words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResultRecord {
+    /// The submission's.
+    pub sequence: u64,
+    /// The submission's slot.
+    pub slot: u16,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// The network's answer, if one was reached.
+    pub answer: Option<Answer>,
+    /// When the frame was captured: monotonic ns.
+    pub captured_ns: u64,
+    /// The absolute deadline that applied.
+    pub deadline_ns: u64,
+    /// When the verdict was reached.
+    pub finished_ns: u64,
+}
+
+/// What a network says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The exit that it left the network through, counted from the input.
+    pub exit: u8,
+    /// The class with the largest softmax output.
+    pub class: u16,
+    /// That output, in units of 1/65535.
+    pub confidence: u16,
+}
+
+/// Every submission gets exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Answered before its deadline.
+    OnTime,
+    /// Answered, but after its deadline.
+    Late,
+    /// Not taken on.
+    Rejected(Rejection),
+    /// Taken on, and then not answered.
+    Failed(Failure),
+}
+
+/// Why a submission was not taken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rejection {
+    /// Its deadline had passed, or could not be met even alone, when it arrived.
+    LateOnArrival,
+    /// Taking it on would endanger requests already promised.
+    NoSlack,
+    /// Its task's queue is full.
+    QueueFull,
+    /// The daemon is shutting down.
+    Draining,
+    /// It claims to have been captured in the future.
+    CapturedInFuture,
+}
+
+/// Why an accepted request got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// The device reported an error.
+    Device,
+    /// The payload could not be read or converted.
+    Payload,
+    /// The client was thought gone.
+    ClientGone,
+    /// Dropped after an overrun, to keep the promises that still could be kept.
+    Shed,
+}
+
+/// A record that this version cannot read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Unknown verdict or reason.
+    #[error("verdict {verdict} with reason {reason} is none of this protocol version's")]
+    Verdict {
+        /// Its number.
+        verdict: u8,
+        /// Its reason's number.
+        reason: u8,
+    },
+    /// A field beyond its range, or a reserved one that is not zero.
+    #[error("word {word} is {found:#x}, which this protocol version does not use")]
+    Field {
+        /// Which 64-bit word of the record.
+        word: u8,
+        /// What it holds.
+        found: u64,
+    },
+}
+
+impl Verdict {
+    const fn codes(self) -> (u8, u8) {
+        match self {
+            Self::OnTime => (1, 0),
+            Self::Late => (2, 0),
+            Self::Rejected(Rejection::LateOnArrival) => (3, 1),
+            Self::Rejected(Rejection::NoSlack) => (3, 2),
+            Self::Rejected(Rejection::QueueFull) => (3, 3),
+            Self::Rejected(Rejection::Draining) => (3, 4),
+            Self::Rejected(Rejection::CapturedInFuture) => (3, 5),
+            Self::Failed(Failure::Device) => (4, 1),
+            Self::Failed(Failure::Payload) => (4, 2),
+            Self::Failed(Failure::ClientGone) => (4, 3),
+            Self::Failed(Failure::Shed) => (4, 4),
+        }
+    }
+
+    const fn from_codes(verdict: u8, reason: u8) -> Option<Self> {
+        Some(match (verdict, reason) {
+            (1, 0) => Self::OnTime,
+            (2, 0) => Self::Late,
+            (3, 1) => Self::Rejected(Rejection::LateOnArrival),
+            (3, 2) => Self::Rejected(Rejection::NoSlack),
+            (3, 3) => Self::Rejected(Rejection::QueueFull),
+            (3, 4) => Self::Rejected(Rejection::Draining),
+            (3, 5) => Self::Rejected(Rejection::CapturedInFuture),
+            (4, 1) => Self::Failed(Failure::Device),
+            (4, 2) => Self::Failed(Failure::Payload),
+            (4, 3) => Self::Failed(Failure::ClientGone),
+            (4, 4) => Self::Failed(Failure::Shed),
+            _ => return None,
+        })
+    }
+}
+
+impl ResultRecord {
+    pub(crate) fn encode(&self) -> Cell {
+        let (verdict, reason) = self.verdict.codes();
+        let answer = self.answer.map_or(0, |answer| {
+            u64::from(answer.exit) << 16
+                | 1 << 24
+                | u64::from(answer.class) << 32
+                | u64::from(answer.confidence) << 48
+        });
+        [
+            self.sequence,
+            self.captured_ns,
+            self.finished_ns,
+            self.deadline_ns,
+            u64::from(verdict) | u64::from(reason) << 8 | answer,
+            u64::from(self.slot),
+            0,
+            0,
+        ]
+    }
+
+    pub(crate) fn decode(cell: &Cell) -> Result<Self, RecordError> {
+        let &[
+            sequence,
+            captured_ns,
+            finished_ns,
+            deadline_ns,
+            outcome,
+            slot,
+            r0,
+            r1,
+        ] = cell;
+        for (word, found, limit) in [(5, slot, u64::from(u16::MAX)), (6, r0, 0), (7, r1, 0)] {
+            if found > limit {
+                return Err(RecordError::Field { word, found });
+            }
+        }
+        let [
+            verdict,
+            reason,
+            exit,
+            answered,
+            class,
+            class_high,
+            confidence,
+            confidence_high,
+        ] = outcome.to_le_bytes();
+        let verdict =
+            Verdict::from_codes(verdict, reason).ok_or(RecordError::Verdict { verdict, reason })?;
+        let answer = match answered {
+            0 if outcome >> 16 == 0 => None,
+            1 => Some(Answer {
+                exit,
+                class: u16::from_le_bytes([class, class_high]),
+                confidence: u16::from_le_bytes([confidence, confidence_high]),
+            }),
+            _ => {
+                return Err(RecordError::Field {
+                    word: 4,
+                    found: outcome,
+                });
+            }
+        };
+        Ok(Self {
+            sequence,
+            slot: slot as u16,
+            verdict,
+            answer,
+            captured_ns,
+            deadline_ns,
+            finished_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_record() -> impl Strategy<Value = ResultRecord> {
+        let codes: Vec<Verdict> = (0..=255)
+            .flat_map(|v| (0..=255).filter_map(move |r| Verdict::from_codes(v, r)))
+            .collect();
+        let answer = proptest::option::of(any::<(u8, u16, u16)>());
+        (
+            any::<[u64; 4]>(),
+            any::<u16>(),
+            proptest::sample::select(codes),
+            answer,
+        )
+            .prop_map(
+                |([sequence, captured_ns, finished_ns, deadline_ns], slot, verdict, answer)| {
+                    ResultRecord {
+                        sequence,
+                        slot,
+                        verdict,
+                        answer: answer.map(|(exit, class, confidence)| Answer {
+                            exit,
+                            class,
+                            confidence,
+                        }),
+                        captured_ns,
+                        deadline_ns,
+                        finished_ns,
+                    }
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_is_decoded(record in any_record()) {
+            prop_assert_eq!(ResultRecord::decode(&record.encode()), Ok(record));
+        }
+
+        #[test]
+        fn whatever_is_accepted_encodes_to_itself(
+            record in any_record(), word in 0_usize..8, noise in any::<u64>(),
+        ) {
+            let mut cell = record.encode();
+            cell[word] ^= noise;
+            if let Ok(read) = ResultRecord::decode(&cell) {
+                prop_assert_eq!(read.encode(), cell);
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_eleven_verdicts() {
+        let count = (0..=255_u8)
+            .flat_map(|v| (0..=255_u8).filter_map(move |r| Verdict::from_codes(v, r)))
+            .count();
+        assert_eq!(count, 11);
+    }
+}

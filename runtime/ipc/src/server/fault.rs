@@ -1,0 +1,88 @@
+//! What costs a client its connection.
+
+use crate::descriptor::DescriptorError;
+use crate::ring::PositionError;
+
+/// A client that is gone, or that broke the protocol and has been hung up on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChannelFault {
+    /// It hung up.
+    #[error("the client hung up")]
+    HungUp,
+    /// Its submission ring's position makes no sense.
+    #[error("submissions: {0}")]
+    Submissions(PositionError),
+    /// A descriptor makes no sense.
+    #[error("descriptor: {0}")]
+    Descriptor(#[from] DescriptorError),
+    /// It submitted a slot that is still submitted.
+    #[error("slot {slot} was submitted again before it was released")]
+    SlotInUse {
+        /// Which.
+        slot: u16,
+    },
+    /// It submitted a slot by a handle of an earlier use.
+    #[error("slot {slot} in generation {found}, it is {current}")]
+    StaleSlot {
+        /// Which.
+        slot: u16,
+        /// What the descriptor says.
+        found: u32,
+        /// What it should say.
+        current: u32,
+    },
+    /// It has more submissions without a result that it read than results have room.
+    #[error("{unread} results unread, there is room for {capacity}")]
+    ResultsUnread {
+        /// As its position says.
+        unread: u32,
+        /// The result ring's.
+        capacity: u32,
+    },
+    /// Its position in the result ring makes no sense.
+    #[error("results: {0}")]
+    Results(PositionError),
+    /// It rang without having submitted.
+    #[error("{rings} doorbells for {submissions} submissions")]
+    Doorbell {
+        /// How often it rang.
+        rings: u64,
+        /// How often it submitted.
+        submissions: u64,
+    },
+}
+
+impl ChannelFault {
+    /// Its number, for logs that hold only numbers: the first index into [`Self::NAMES`].
+    #[must_use]
+    pub const fn code(&self) -> u32 {
+        match self {
+            Self::HungUp => 0,
+            Self::Submissions(_) => 1,
+            Self::Descriptor(_) => 2,
+            Self::SlotInUse { .. } => 3,
+            Self::StaleSlot { .. } => 4,
+            Self::ResultsUnread { .. } => 5,
+            Self::Results(_) => 6,
+            Self::Doorbell { .. } => 7,
+        }
+    }
+
+    /// What the numbers mean.
+    pub const NAMES: [&str; 8] = [
+        "hung up",
+        "a submission ring position that cannot be",
+        "a descriptor that cannot be",
+        "a slot submitted twice",
+        "a stale slot generation",
+        "too many results unread",
+        "a result ring position that cannot be",
+        "doorbells without submissions",
+    ];
+
+    /// Whether the client broke the protocol, rather than just went away.
+    #[must_use]
+    pub const fn is_violation(&self) -> bool {
+        !matches!(self, Self::HungUp)
+    }
+}

@@ -1,0 +1,112 @@
+//! The daemon's side of one client's channel, in three parts for three threads.
+
+mod fault;
+mod payload;
+mod results;
+mod submissions;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub use fault::ChannelFault;
+pub use payload::{PayloadError, PayloadReader, Rows};
+pub use results::Results;
+pub use submissions::Submissions;
+
+use crate::handshake::StreamTerms;
+use crate::layout::{RequestLayout, ResultLayout};
+use crate::region::Region;
+use crate::slots::{FIRST_GENERATION, SlotTable};
+use crate::socket;
+
+/// A client that was let in.
+#[derive(Debug)]
+pub struct ServerChannel {
+    shared: Arc<Shared>,
+}
+
+/// What the three parts have in common. Whoever drops the last part unmaps the memory, which
+/// takes milliseconds: hand the parts back to an ordinary thread.
+#[derive(Debug)]
+struct Shared {
+    terms: StreamTerms,
+    socket: OwnedFd,
+    slots: SlotTable,
+    /// Mapped read-only; the client writes.
+    requests: Region,
+    request_layout: RequestLayout,
+    /// Mapped read-write; the client reads.
+    results: Region,
+    result_layout: ResultLayout,
+}
+
+impl ServerChannel {
+    /// Over memory that has the layout of these (checked) terms and is zero.
+    pub(crate) fn new(
+        terms: StreamTerms,
+        socket: OwnedFd,
+        requests: Region,
+        results: Region,
+    ) -> Self {
+        let shared = Shared {
+            request_layout: RequestLayout::new(terms.slots, &terms.frame),
+            result_layout: ResultLayout::new(terms.slots, terms.results),
+            slots: SlotTable::new(terms.slots),
+            terms,
+            socket,
+            requests,
+            results,
+        };
+        for slot in 0..terms.slots {
+            shared.publish(slot, FIRST_GENERATION);
+        }
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Its parts, each for a thread of its own. When all are dropped the client is hung up on.
+    #[must_use]
+    pub fn split(self) -> (Submissions, PayloadReader, Results) {
+        (
+            Submissions::new(Arc::clone(&self.shared)),
+            PayloadReader::new(Arc::clone(&self.shared)),
+            Results::new(self.shared),
+        )
+    }
+
+    /// What was agreed.
+    #[must_use]
+    pub fn terms(&self) -> &StreamTerms {
+        &self.shared.terms
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.shared.socket.as_fd()
+    }
+}
+
+impl Shared {
+    /// Gives a slot back to the client, if it (still) holds this submission.
+    fn release(&self, slot: u16, sequence: u64) -> bool {
+        let released = self.slots.release(slot, sequence);
+        if let Some(generation) = released {
+            self.publish(slot, generation);
+        }
+        released.is_some()
+    }
+
+    fn publish(&self, slot: u16, generation: u32) {
+        let word = self.results.word32(self.result_layout.generation(slot));
+        // Release pairs with the Acquire in `ClientChannel::reclaim`: our reading of the payload
+        // is over before the client writes the next.
+        word.store(generation, Ordering::Release);
+    }
+
+    /// Hangs up on a client that broke the protocol, so that whoever watches the socket ends it.
+    fn disconnect(&self, fault: ChannelFault) -> ChannelFault {
+        socket::hang_up(self.socket.as_fd());
+        fault
+    }
+}

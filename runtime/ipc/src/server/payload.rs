@@ -1,0 +1,121 @@
+//! The intake's part: pixels out of a client's slot.
+
+use std::sync::Arc;
+
+use super::Shared;
+use crate::frame::FrameSpec;
+
+/// Reads a client's payloads. The only thing in the daemon that touches them: what the client
+/// does to its pages (a hole punched into the file costs whoever reads next a page fault each)
+/// happens to this client's own intake thread.
+#[derive(Debug)]
+pub struct PayloadReader {
+    shared: Arc<Shared>,
+}
+
+/// Some rows of a frame, in bytes of its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The first row's first byte.
+    pub offset: usize,
+    /// Bytes of each row.
+    pub bytes: usize,
+    /// From one row to the next.
+    pub stride: usize,
+    /// How many.
+    pub rows: usize,
+}
+
+/// Why a payload was not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PayloadError {
+    /// The slot was given back to the client meanwhile.
+    #[error("slot {slot} no longer holds submission {sequence}")]
+    Released {
+        /// Which.
+        slot: u16,
+        /// The submission.
+        sequence: u64,
+    },
+    /// The rows are not all inside the slot.
+    #[error("{rows:?} leave the slot's {slot_bytes} bytes")]
+    Outside {
+        /// What was to be read.
+        rows: Rows,
+        /// The slot's size.
+        slot_bytes: usize,
+    },
+    /// The copy would have another size.
+    #[error("{needed} bytes to copy, room for {room}")]
+    Room {
+        /// What the rows need.
+        needed: usize,
+        /// What there is.
+        room: usize,
+    },
+}
+
+impl PayloadReader {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Where the pixels lie in a slot.
+    #[must_use]
+    pub fn frame(&self) -> &FrameSpec {
+        &self.shared.terms.frame
+    }
+
+    /// Copies rows out of the slot that holds submission `sequence`, packed without gaps. The
+    /// client may be writing meanwhile, which is its own loss: the copy is then a mixture.
+    ///
+    /// # Errors
+    /// If the slot holds something else, or the rows do not fit.
+    pub fn read(
+        &self,
+        slot: u16,
+        sequence: u64,
+        rows: Rows,
+        copy: &mut [u8],
+    ) -> Result<(), PayloadError> {
+        if !self.shared.slots.holds(slot, sequence) {
+            return Err(PayloadError::Released { slot, sequence });
+        }
+        let layout = &self.shared.request_layout;
+        let slot_bytes = layout.slot_bytes;
+        let needed = rows.bytes.saturating_mul(rows.rows);
+        if needed != copy.len() {
+            let room = copy.len();
+            return Err(PayloadError::Room { needed, room });
+        }
+        if rows.end().is_none_or(|end| end > slot_bytes) {
+            return Err(PayloadError::Outside { rows, slot_bytes });
+        }
+        if rows.bytes == 0 {
+            return Ok(());
+        }
+        let start = layout.slot(slot) + rows.offset;
+        for (row, copy) in copy.chunks_exact_mut(rows.bytes).enumerate() {
+            let at = start + row * rows.stride;
+            self.shared.requests.copy_out(at, copy);
+        }
+        Ok(())
+    }
+
+    /// Gives the slot back to the client, now that its payload was copied; false if it was given
+    /// back before.
+    pub fn release(&self, slot: u16, sequence: u64) -> bool {
+        self.shared.release(slot, sequence)
+    }
+}
+
+impl Rows {
+    /// Behind the last byte; none if that is no number.
+    fn end(&self) -> Option<usize> {
+        let Some(last) = self.rows.checked_sub(1) else {
+            return Some(self.offset);
+        };
+        let last = last.checked_mul(self.stride)?;
+        self.offset.checked_add(last)?.checked_add(self.bytes)
+    }
+}

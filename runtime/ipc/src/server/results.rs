@@ -1,0 +1,86 @@
+//! The egress's part: results out.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_platform::futex::{self, Scope};
+
+use super::{ChannelFault, Shared};
+use crate::result::ResultRecord;
+use crate::ring::{PositionError, RingWriter};
+use crate::socket;
+
+/// What a client is told. Never blocks, never allocates. Dropping it hangs up on the client,
+/// which can still read what was pushed.
+#[derive(Debug)]
+pub struct Results {
+    shared: Arc<Shared>,
+    ring: RingWriter,
+    /// How often the client was rung, modulo 2^32.
+    bell: u32,
+}
+
+impl Results {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let ring = RingWriter::new(shared.results.clone(), shared.result_layout.results);
+        Self {
+            shared,
+            ring,
+            bell: 0,
+        }
+    }
+
+    /// Gives the submission's slot back, if that was not done before, and tells the client what
+    /// became of it. There is room: [`Submissions::poll`](super::Submissions::poll) takes nothing
+    /// for whose result there is none.
+    ///
+    /// # Errors
+    /// If the client's position makes no sense (any more): it has been hung up on, and the result
+    /// goes nowhere. The slot is given back all the same.
+    pub fn push(&mut self, record: &ResultRecord) -> Result<(), ChannelFault> {
+        self.shared.release(record.slot, record.sequence);
+        let taken = self.shared.request_layout.results_taken;
+        // Acquire pairs with the Release in `ClientChannel::take`: it has read the cells before.
+        let taken = self.shared.requests.word32(taken).load(Ordering::Acquire);
+        match self.ring.push(&record.encode(), taken) {
+            Ok(true) => {
+                self.ring_bell();
+                Ok(())
+            }
+            Ok(false) => Err(self.full(taken)),
+            Err(error) => Err(ChannelFault::Results(error)),
+        }
+        .map_err(|fault| self.shared.disconnect(fault))
+    }
+
+    /// Its position went backwards, or it would have room.
+    fn full(&self, taken: u32) -> ChannelFault {
+        let capacity = self.shared.terms.results;
+        ChannelFault::Results(PositionError {
+            theirs: taken,
+            ours: taken.wrapping_add(capacity),
+            capacity,
+        })
+    }
+
+    fn ring_bell(&mut self) {
+        self.bell = self.bell.wrapping_add(1);
+        let bell = self.shared.results.word32(self.shared.result_layout.bell);
+        // SeqCst pairs with `ClientChannel::wait`: either its flag is seen here, or it (or the
+        // kernel) sees the new count.
+        bell.store(self.bell, Ordering::SeqCst);
+        let sleeping = self.shared.request_layout.sleeping;
+        let sleeping = self.shared.requests.word32(sleeping);
+        if sleeping.load(Ordering::SeqCst) != 0 {
+            futex::wake(std::ptr::from_ref(bell), u32::MAX, Scope::Machine);
+        }
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        socket::hang_up(self.shared.socket.as_fd());
+        self.ring_bell();
+    }
+}

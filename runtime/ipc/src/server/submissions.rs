@@ -1,0 +1,121 @@
+//! The ingress's part: descriptors in.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{ChannelFault, Shared};
+use crate::descriptor::{Descriptor, Expected};
+use crate::ring::{Cell, RingReader};
+use crate::slots::Unavailable;
+use crate::socket::{self, HungUp};
+
+/// What a client submits, validated. Never blocks, never allocates.
+#[derive(Debug)]
+pub struct Submissions {
+    shared: Arc<Shared>,
+    ring: RingReader,
+    /// What the next descriptor is checked against.
+    expected: Expected,
+    /// How often the client has rung.
+    rings: u64,
+}
+
+impl Submissions {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let terms = &shared.terms;
+        let crop = (terms.crop_width, terms.crop_height);
+        let ring = RingReader::new(shared.requests.clone(), shared.request_layout.submissions);
+        Self {
+            expected: Expected::first(terms.stream, terms.slots, &terms.frame, crop),
+            ring,
+            rings: 0,
+            shared,
+        }
+    }
+
+    /// The next submission; none once all were read and the doorbell is silent, so that sleeping
+    /// on [`as_fd`](AsFd::as_fd) misses nothing. Its slot is taken until it is released by
+    /// [`PayloadReader::release`](super::PayloadReader::release) or
+    /// [`Results::push`](super::Results::push).
+    ///
+    /// # Errors
+    /// If the client is gone or broke the protocol; then it has been hung up on, and this part is
+    /// of no further use.
+    pub fn poll(&mut self) -> Result<Option<Descriptor>, ChannelFault> {
+        self.next().map_err(|fault| self.shared.disconnect(fault))
+    }
+
+    /// How many slots hold a submission that was not released yet.
+    #[must_use]
+    pub fn slots_in_use(&self) -> usize {
+        self.shared.slots.in_use()
+    }
+
+    fn next(&mut self) -> Result<Option<Descriptor>, ChannelFault> {
+        loop {
+            if let Some(cell) = self.ring.pop().map_err(ChannelFault::Submissions)? {
+                return self.accept(&cell).map(Some);
+            }
+            if !self.take_ring()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn accept(&mut self, cell: &Cell) -> Result<Descriptor, ChannelFault> {
+        let (descriptor, generation) = Descriptor::decode(cell, &self.expected)?;
+        let slot = descriptor.slot;
+        self.check_results_read(descriptor.sequence)?;
+        let taken = self.shared.slots.take(&descriptor, generation);
+        taken.map_err(|unavailable| match unavailable {
+            Unavailable::InUse => ChannelFault::SlotInUse { slot },
+            Unavailable::Stale { current } => ChannelFault::StaleSlot {
+                slot,
+                found: generation,
+                current,
+            },
+        })?;
+        self.expected.sequence += 1;
+        Ok(descriptor)
+    }
+
+    /// There must be room for this submission's result, so that the egress always has some.
+    fn check_results_read(&self, sequence: u64) -> Result<(), ChannelFault> {
+        let layout = &self.shared.request_layout;
+        let read = self.shared.requests.word32(layout.results_taken);
+        // Relaxed: a number that is checked, not a promise about other memory.
+        let unread = (sequence as u32).wrapping_sub(read.load(Ordering::Relaxed));
+        let capacity = self.shared.terms.results;
+        if unread > capacity {
+            return Err(ChannelFault::ResultsUnread { unread, capacity });
+        }
+        Ok(())
+    }
+
+    /// Takes one ring off the socket. Each must follow a submission of its own, or a client could
+    /// keep this thread busy by ringing.
+    fn take_ring(&mut self) -> Result<bool, ChannelFault> {
+        let socket = self.shared.socket.as_fd();
+        let rung = socket::take_ring(socket).map_err(|HungUp| ChannelFault::HungUp)?;
+        if rung {
+            self.rings += 1;
+            let waiting = self.ring.waiting().map_err(ChannelFault::Submissions)?;
+            let submissions = self.expected.sequence - 1 + u64::from(waiting);
+            if self.rings > submissions {
+                return Err(ChannelFault::Doorbell {
+                    rings: self.rings,
+                    submissions,
+                });
+            }
+        }
+        Ok(rung)
+    }
+}
+
+impl AsFd for Submissions {
+    /// Readable when the client has rung; hung up when it is gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.socket.as_fd()
+    }
+}

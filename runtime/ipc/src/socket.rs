@@ -1,0 +1,183 @@
+//! The channel's socket: SEQPACKET, so that messages keep their borders. It carries the handshake,
+//! then one-byte doorbells from the client; its hang-up tells of either side's death.
+//!
+//! Every call has MSG_DONTWAIT: no peer can make it block, whatever it does to its own end.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag,
+    SockType, UnixAddr, accept4, bind, connect, listen, recv, recvmsg, send, sendmsg, shutdown,
+    socket,
+};
+use punctual_platform::OsError;
+
+/// The longest message that is read.
+pub(crate) const MESSAGE_MAX: usize = 1024;
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+const SEND: MsgFlags = MsgFlags::MSG_DONTWAIT.union(MsgFlags::MSG_NOSIGNAL);
+
+pub(crate) fn os_error(call: &'static str) -> impl FnOnce(Errno) -> OsError {
+    move |errno| OsError {
+        call,
+        source: errno.into(),
+    }
+}
+
+fn new_socket(flags: SockFlag) -> Result<OwnedFd, OsError> {
+    let flags = flags | SockFlag::SOCK_CLOEXEC;
+    socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(os_error("socket"))
+}
+
+fn address(path: &Path) -> Result<UnixAddr, OsError> {
+    UnixAddr::new(path).map_err(os_error("bind"))
+}
+
+/// A socket bound to `path`, not yet listening: nobody can connect before its mode is set.
+pub(crate) fn bound(path: &Path) -> Result<OwnedFd, OsError> {
+    let socket = new_socket(SockFlag::SOCK_NONBLOCK)?;
+    bind(socket.as_raw_fd(), &address(path)?).map_err(os_error("bind"))?;
+    Ok(socket)
+}
+
+pub(crate) fn start_listening(socket: BorrowedFd<'_>) -> Result<(), OsError> {
+    let backlog = Backlog::new(BACKLOG).map_err(os_error("listen"))?;
+    listen(&socket, backlog).map_err(os_error("listen"))
+}
+
+/// The next connection; none if nobody waits.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, OsError> {
+    loop {
+        match accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
+            // SAFETY: a new descriptor that nobody else has.
+            Ok(raw) => return Ok(Some(unsafe { OwnedFd::from_raw_fd(raw) })),
+            Err(Errno::EAGAIN) => return Ok(None),
+            // It went away while it waited; perhaps another waits behind it.
+            Err(Errno::EINTR | Errno::ECONNABORTED) => {}
+            Err(errno) => return Err(os_error("accept4")(errno)),
+        }
+    }
+}
+
+/// A connection to the daemon at `path`.
+pub(crate) fn connected(path: &Path) -> Result<OwnedFd, OsError> {
+    let socket = new_socket(SockFlag::empty())?;
+    connect(socket.as_raw_fd(), &address(path)?).map_err(os_error("connect"))?;
+    Ok(socket)
+}
+
+/// Sends one message, with descriptors.
+pub(crate) fn send_message(
+    socket: BorrowedFd<'_>,
+    message: &[u8],
+    files: &[RawFd],
+) -> Result<(), OsError> {
+    let parts = [IoSlice::new(message)];
+    let rights = [ControlMessage::ScmRights(files)];
+    let control = if files.is_empty() { &[][..] } else { &rights };
+    sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, control, SEND, None)
+        .map(drop)
+        .map_err(os_error("sendmsg"))
+}
+
+/// What came.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// Nothing yet.
+    Nothing,
+    /// The other side is gone, or sent an empty message, which looks the same.
+    HungUp,
+    /// A message longer than [`MESSAGE_MAX`], which is none of the protocol's.
+    TooLong,
+    /// A message of this many bytes.
+    Message(usize),
+}
+
+/// Receives one message; descriptors that came with it are closed.
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8; MESSAGE_MAX],
+) -> Result<Received, OsError> {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+    match recv(socket.as_raw_fd(), buffer, flags) {
+        Ok(0) | Err(Errno::ECONNRESET) => Ok(Received::HungUp),
+        Ok(bytes) if bytes > MESSAGE_MAX => Ok(Received::TooLong),
+        Ok(bytes) => Ok(Received::Message(bytes)),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(Received::Nothing),
+        Err(errno) => Err(os_error("recv")(errno)),
+    }
+}
+
+/// Receives one message with up to two descriptors, of which more would be closed.
+pub(crate) fn receive_with_files(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8; MESSAGE_MAX],
+) -> Result<(Received, Vec<OwnedFd>), OsError> {
+    let mut control = cmsg_space!([RawFd; 2]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+    let received =
+        match recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags) {
+            Ok(received) => received,
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok((Received::Nothing, Vec::new())),
+            Err(Errno::ECONNRESET) => return Ok((Received::HungUp, Vec::new())),
+            Err(errno) => return Err(os_error("recvmsg")(errno)),
+        };
+    let mut files = Vec::new();
+    for message in received.cmsgs().map_err(os_error("recvmsg"))? {
+        if let ControlMessageOwned::ScmRights(raw) = message {
+            // SAFETY: new descriptors, made for us by the kernel.
+            files.extend(
+                raw.into_iter()
+                    .map(|raw| unsafe { OwnedFd::from_raw_fd(raw) }),
+            );
+        }
+    }
+    let what = match received.bytes {
+        0 => Received::HungUp,
+        _ if received.flags.contains(MsgFlags::MSG_TRUNC) => Received::TooLong,
+        bytes => Received::Message(bytes),
+    };
+    Ok((what, files))
+}
+
+/// The other side is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HungUp;
+
+/// Client: rings the daemon. A full queue means that it has been rung.
+pub(crate) fn ring(socket: BorrowedFd<'_>) -> Result<(), HungUp> {
+    match send(socket.as_raw_fd(), &[1], SEND) {
+        Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Ok(()),
+        Err(_) => Err(HungUp),
+    }
+}
+
+/// Daemon: takes one ring, if there is one. Does not allocate.
+pub(crate) fn take_ring(socket: BorrowedFd<'_>) -> Result<bool, HungUp> {
+    let mut byte = [0; 1];
+    match recv(socket.as_raw_fd(), &mut byte, MsgFlags::MSG_DONTWAIT) {
+        Ok(bytes) if bytes > 0 => Ok(true),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
+        _ => Err(HungUp),
+    }
+}
+
+/// Hangs up: whoever watches either end notices.
+pub(crate) fn hang_up(socket: BorrowedFd<'_>) {
+    // It fails only if the other side was first.
+    let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+}
+
+/// Two connected ends in this process.
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), OsError> {
+    let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
+    nix::sys::socket::socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)
+        .map_err(os_error("socketpair"))
+}
