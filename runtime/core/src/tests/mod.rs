@@ -2,6 +2,7 @@
 
 mod canaries;
 mod checker;
+mod exhaustive;
 mod guarantee;
 mod plans;
 mod random;

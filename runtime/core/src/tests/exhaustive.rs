@@ -1,0 +1,246 @@
+//! Every course of events of small plans: who submits when, how long each preparation and each
+//! stage takes, how sure each exit is, when a stopped device lets go. Each course runs from the
+//! start; the checker looks at every step.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::vec;
+use std::vec::Vec;
+
+use super::plans::{SURE, UNSURE, best_effort, model, model_alone, plan, task};
+use super::world::{Nature, World};
+use crate::{Confidence, Config, Infer, Instant, Nanos, StageId, StageTime, TaskConfig, TaskId};
+
+/// The path through a tree of choices. The next path after this one changes the last choice that
+/// has an alternative left.
+#[derive(Debug, Default)]
+struct Path {
+    /// Taken, out of how many.
+    choices: Vec<(u64, u64)>,
+    depth: usize,
+}
+
+impl Path {
+    fn choose(&mut self, alternatives: u64) -> u64 {
+        if self.depth == self.choices.len() {
+            self.choices.push((0, alternatives));
+        }
+        let (taken, out_of) = self.choices[self.depth];
+        assert_eq!(out_of, alternatives, "a course replays the same");
+        self.depth += 1;
+        taken
+    }
+
+    /// Moves to the next path; false after the last.
+    fn advance(&mut self) -> bool {
+        self.depth = 0;
+        while let Some((taken, out_of)) = self.choices.pop() {
+            if taken + 1 < out_of {
+                self.choices.push((taken + 1, out_of));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Takes its decisions from a path.
+#[derive(Clone, Debug)]
+struct Chosen {
+    path: Rc<RefCell<Path>>,
+    config: Config,
+}
+
+impl Chosen {
+    /// Whether how sure an exit is can change anything: it is neither the last nor too shallow.
+    fn decides(&self, infer: &Infer) -> bool {
+        let stages = self.config.models[infer.model.index()].stages.len();
+        let tasks = self.config.tasks.iter();
+        let counts = tasks.filter(|t| t.model == infer.model);
+        infer.stage.index() + 1 < stages
+            && counts.map(|t| t.mandatory_exit).min() <= Some(infer.stage)
+    }
+
+    fn choose(&self, alternatives: u64) -> u64 {
+        self.path.borrow_mut().choose(alternatives)
+    }
+
+    /// The bound or nothing (or one, where nothing would mean no work at all).
+    fn up_to(&self, bound: Nanos, least: u64) -> Nanos {
+        if bound.as_nanos() <= least || self.choose(2) == 0 {
+            return bound;
+        }
+        Nanos::new(least)
+    }
+}
+
+impl Nature for Chosen {
+    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
+        self.up_to(time.budget, 1)
+    }
+    fn preparation(&mut self, task: TaskId) -> Nanos {
+        self.up_to(self.config.tasks[task.index()].jitter, 0)
+    }
+    fn confidence(&mut self, infer: &Infer) -> Confidence {
+        if self.decides(infer) && self.choose(2) == 1 {
+            return SURE;
+        }
+        UNSURE
+    }
+    fn stopping(&mut self, bound: Nanos) -> Nanos {
+        self.up_to(bound, 0)
+    }
+}
+
+/// A time of a small plan.
+const fn t(n: u64) -> Nanos {
+    Nanos::new(n)
+}
+
+/// When the frames of a task may come.
+struct Frames {
+    task: u16,
+    /// The first comes at one of 0, `step`, ... this many.
+    offsets: u64,
+    step: u64,
+    /// Then as many more, a period apart.
+    more: u64,
+    /// And one more at one of these times, or none: beyond the reservation.
+    extra: &'static [u64],
+}
+
+/// Runs every course; returns how many there are, and how many promises were made in them.
+fn explore(config: &Config, frames: &[Frames]) -> (u64, u64) {
+    let path = Rc::new(RefCell::new(Path::default()));
+    let chosen = Chosen {
+        path: Rc::clone(&path),
+        config: config.clone(),
+    };
+    let start = World::new(config.clone(), chosen.clone());
+    let (mut courses, mut promised) = (0, 0);
+    loop {
+        let mut world = start.clone();
+        for f in frames {
+            let period = config.tasks[usize::from(f.task)].period;
+            let mut at = Instant::from_nanos(chosen.choose(f.offsets) * f.step);
+            for _ in 0..=f.more {
+                world.frame(f.task, at);
+                at = at + period;
+            }
+            let extra = chosen.choose(f.extra.len() as u64 + 1) as usize;
+            if let Some(at) = f.extra.get(extra) {
+                world.frame(f.task, Instant::from_nanos(*at));
+            }
+        }
+        let outcome = world
+            .run_until(Instant::from_nanos(1_000))
+            .and_then(|()| world.drain());
+        let log = &world.log;
+        assert_eq!(outcome, Ok(()), "{:?}\n{log:#?}", path.borrow().choices);
+        for (index, task) in config.tasks.iter().enumerate() {
+            let own = frames.iter().find(|f| usize::from(f.task) == index);
+            if task.reserved && own.is_none_or(|f| f.extra.is_empty()) {
+                let refused = world.checker.refused[index];
+                assert_eq!(refused, 0, "{:?}\n{log:#?}", path.borrow().choices);
+            }
+        }
+        courses += 1;
+        promised += world.checker.promised;
+        if !path.borrow_mut().advance() {
+            return (courses, promised);
+        }
+    }
+}
+
+/// One frame at 0, `step`, ...
+const fn frames(task: u16, offsets: u64, step: u64) -> Frames {
+    Frames {
+        task,
+        offsets,
+        step,
+        more: 0,
+        extra: &[],
+    }
+}
+
+fn assert_no_course_breaks_a_promise(config: &Config, frames: &[Frames], courses_min: u64) {
+    let (courses, promised) = explore(config, frames);
+    std::println!("{courses} courses, {promised} promises");
+    // Else the frames do not meet, and the test shows nothing.
+    assert!(courses >= courses_min, "{courses} courses");
+}
+
+#[test]
+fn no_course_of_optional_and_best_effort_work_beside_a_busy_task_breaks_a_promise() {
+    let tasks = vec![
+        TaskConfig {
+            jitter: t(1),
+            ..task(0, t(7), t(7))
+        },
+        TaskConfig {
+            mandatory_exit: StageId(1),
+            ..task(1, t(14), t(14))
+        },
+        best_effort(2),
+    ];
+    let models = vec![
+        model_alone(&[t(2)]),
+        model_alone(&[t(2), t(2), t(3)]),
+        model_alone(&[t(5)]),
+    ];
+    let busy = Frames {
+        more: 1,
+        ..frames(0, 3, 2)
+    };
+    let frames = [busy, frames(1, 3, 1), frames(2, 2, 1)];
+    assert_no_course_breaks_a_promise(&plan(tasks, models, t(1)), &frames, 5_000);
+}
+
+#[test]
+fn no_course_of_batches_and_extras_beside_a_bystander_breaks_a_promise() {
+    let tasks = vec![
+        TaskConfig {
+            batch_max: 2,
+            jitter: t(1),
+            ..task(0, t(9), t(9))
+        },
+        TaskConfig {
+            batch_max: 2,
+            reserved: false,
+            ..task(0, t(12), t(12))
+        },
+        task(1, t(10), t(20)),
+    ];
+    let models = vec![
+        model(&[vec![(1, t(2)), (2, t(3))]], 1),
+        model_alone(&[t(3)]),
+    ];
+    let reserved = Frames {
+        extra: &[0, 3],
+        ..frames(0, 2, 1)
+    };
+    let others = Frames {
+        extra: &[2],
+        ..frames(1, 3, 1)
+    };
+    let frames = [reserved, others, frames(2, 4, 1)];
+    assert_no_course_breaks_a_promise(&plan(tasks, models, t(0)), &frames, 5_000);
+}
+
+#[test]
+fn no_course_of_survivors_that_batch_again_breaks_a_promise() {
+    let tasks = vec![TaskConfig {
+        batch_max: 2,
+        ..task(0, t(9), t(9))
+    }];
+    let models = vec![model(
+        &[vec![(1, t(2)), (2, t(3))], vec![(1, t(2)), (2, t(3))]],
+        1,
+    )];
+    let again = Frames {
+        more: 1,
+        extra: &[0, 1, 3],
+        ..frames(0, 3, 1)
+    };
+    assert_no_course_breaks_a_promise(&plan(tasks, models, t(0)), &[again], 1_000);
+}
