@@ -16,6 +16,8 @@ mod problem;
 mod report;
 mod schema;
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,218 @@
+//! Files from anywhere: an error or a package, never a panic, and no more memory than limits say.
+
+use prost::Message;
+
+use super::builder::{Onnx, everything, int};
+use super::{compiled, options};
+use crate::schema::ModelProto;
+use crate::{Compiled, compile};
+use punctual_model::{Calibration, Package, reference};
+
+/// xorshift64*: one seed, one sequence.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % limit
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a mut [T]) -> Option<&'a mut T> {
+        let limit = from.len().max(1);
+        from.get_mut(self.below(limit))
+    }
+}
+
+/// What compiles must be a valid package that runs.
+fn check(Compiled { package, report }: &Compiled) {
+    assert!(!report.to_string().is_empty());
+    assert_eq!(&Package::decode(&package.encode()).unwrap(), package);
+    let network = package.network();
+    let work = network
+        .stages
+        .iter()
+        .map(|stage| network.multiplications(stage));
+    let elements = network.tensors.iter().map(|tensor| tensor.elements());
+    if work.chain(elements).sum::<u64>() < 100_000 {
+        let logits = reference::run(network, &[0.5; 3 * 8 * 8]);
+        assert!(
+            logits
+                .iter()
+                .all(|logits| logits.len() == network.classes.len())
+        );
+    }
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_refused_or_compiles() {
+    let bytes = everything().bytes();
+    for length in 0..bytes.len() {
+        // Without its opset, which is written last, no prefix is a network.
+        assert!(
+            compile(&bytes[..length], Calibration::default(), &options()).is_err(),
+            "{length}"
+        );
+    }
+}
+
+#[test]
+fn damaged_bytes_are_refused_or_compile() {
+    let bytes = everything().bytes();
+    let mut random = Random(0x5EED);
+    let mut taken = 0;
+    for _ in 0..4_000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..=random.below(3) {
+            let at = random.below(damaged.len());
+            match random.below(4) {
+                0 => damaged[at] ^= 1 << random.below(8),
+                1 => damaged[at] = random.below(256) as u8,
+                2 => drop(damaged.remove(at)),
+                _ => damaged.insert(at, random.below(256) as u8),
+            }
+        }
+        match compile(&damaged, Calibration::default(), &options()) {
+            Ok(compiled) => {
+                check(&compiled);
+                taken += 1;
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    assert!(
+        taken > 50,
+        "only {taken} of the damaged files reached the end"
+    );
+}
+
+/// Changes one thing of a well-formed file into another well-formed thing.
+fn forge(model: &mut ModelProto, random: &mut Random) {
+    const NUMBERS: [i64; 12] = [
+        0,
+        1,
+        2,
+        3,
+        -1,
+        -2,
+        4,
+        1023,
+        1 << 31,
+        1 << 62,
+        i64::MAX,
+        i64::MIN,
+    ];
+    let number = NUMBERS[random.below(NUMBERS.len())];
+    let Some(graph) = &mut model.graph else {
+        return;
+    };
+    let names: Vec<String> = graph
+        .node
+        .iter()
+        .flat_map(|node| node.output.clone())
+        .collect();
+    let name = names[random.below(names.len())].clone();
+    match random.below(8) {
+        0 => {
+            let count = graph.node.len();
+            graph.node.swap(random.below(count), random.below(count));
+        }
+        1 | 2 => {
+            let node = random.pick(&mut graph.node).expect("there are nodes");
+            if let Some(input) = random.pick(&mut node.input) {
+                *input = name;
+            }
+        }
+        3 | 4 => {
+            let node = random.pick(&mut graph.node).expect("there are nodes");
+            if let Some(attribute) = random.pick(&mut node.attribute) {
+                attribute.i = Some(number);
+                if let Some(value) = random.pick(&mut attribute.ints) {
+                    *value = number;
+                }
+            }
+        }
+        5 => {
+            let tensor = random
+                .pick(&mut graph.initializer)
+                .expect("there are initializers");
+            if let Some(dim) = random.pick(&mut tensor.dims) {
+                *dim = number;
+            }
+            if let Some(value) = random.pick(&mut tensor.int64_data) {
+                *value = number;
+            }
+        }
+        6 => {
+            let tensor = random
+                .pick(&mut graph.initializer)
+                .expect("there are initializers");
+            tensor.dims.reverse();
+        }
+        _ => {
+            let count = graph.node.len();
+            let operator = graph.node[random.below(count)].op_type.clone();
+            let node = random.pick(&mut graph.node).expect("there are nodes");
+            node.op_type = operator;
+        }
+    }
+}
+
+#[test]
+fn well_formed_lies_are_refused_or_compile() {
+    let bytes = everything().bytes();
+    let mut random = Random(0xBAD_5EED);
+    let mut taken = 0;
+    for _ in 0..4_000 {
+        let mut model = ModelProto::decode(&bytes[..]).unwrap();
+        for _ in 0..=random.below(2) {
+            forge(&mut model, &mut random);
+        }
+        match compiled(&Onnx(model)) {
+            Ok(compiled) => {
+                check(&compiled);
+                taken += 1;
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    assert!(
+        taken > 200,
+        "only {taken} of the forged files reached the end"
+    );
+}
+
+#[test]
+fn a_shape_that_doubles_with_each_node_is_stopped() {
+    let mut onnx = Onnx::new().ints("s0", &[1, 2]);
+    for at in 0..60 {
+        let both = format!("s{at} s{at}");
+        onnx = onnx.node("Concat", &both, &format!("s{}", at + 1), &[int("axis", 0)]);
+    }
+    let error = compiled(&onnx.head("image", 3, "exit_0")).unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("node \"node_s6\" (Concat)"), "{message}");
+    assert!(
+        message.contains("more elements than any shape"),
+        "{message}"
+    );
+}
+
+#[test]
+fn more_operators_than_a_device_takes_are_refused_at_the_first_one() {
+    let mut onnx = Onnx::new();
+    let mut from = "image".to_owned();
+    for at in 0..=punctual_model::OPERATORS_MAX {
+        let to = format!("r{at}");
+        onnx = onnx.node("Relu", &from, &to, &[]);
+        from = to;
+    }
+    let message = compiled(&onnx.head(&from, 3, "exit_0"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("(Relu): with it the network has more than 4096 operators"),
+        "{message}"
+    );
+}

@@ -1,0 +1,32 @@
+//! Small ONNX files, made node by node: what is refused and how, what is fused into what, and
+//! what hostile files do.
+
+mod builder;
+mod fused;
+mod hostile;
+mod refused;
+
+use punctual_model::{Calibration, InputSpec};
+
+use crate::{CompileError, CompileOptions, Compiled, compile};
+use builder::Onnx;
+
+fn options() -> CompileOptions {
+    CompileOptions {
+        name: "test".to_owned(),
+        onnx: "test.onnx".into(),
+        calibration: None,
+        input: InputSpec {
+            height: 8,
+            width: 8,
+            mean: [0.5; 3],
+            std: [0.25; 3],
+        },
+        exits: vec![],
+        classes: vec![],
+    }
+}
+
+fn compiled(onnx: &Onnx) -> Result<Compiled, CompileError> {
+    compile(&onnx.bytes(), Calibration::default(), &options())
+}

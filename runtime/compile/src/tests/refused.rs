@@ -1,0 +1,478 @@
+//! Each thing that is not supported is refused by name: node, operator, reason.
+
+use super::builder::{Onnx, everything, float, int, ints_of, text, value};
+use super::{compiled, options};
+use crate::schema::{AttributeProto, DATA_LOCATION_EXTERNAL, FunctionProto};
+use crate::{CompileError, CompileOptions, compile};
+use punctual_model::Calibration;
+
+/// Fails unless `onnx` is refused with a message that contains all of `words`.
+#[track_caller]
+fn refused(onnx: &Onnx, words: &[&str]) {
+    refused_with(&options(), onnx, words);
+}
+
+#[track_caller]
+fn refused_with(options: &CompileOptions, onnx: &Onnx, words: &[&str]) {
+    let error = compile(&onnx.bytes(), Calibration::default(), options).unwrap_err();
+    let message = error.to_string();
+    for word in words {
+        assert!(message.contains(word), "{message:?} lacks {word:?}");
+    }
+}
+
+/// A network whose node `node_x` is the operator in question, before an ordinary head.
+fn with(operator: &str, inputs: &str, attributes: &[AttributeProto]) -> Onnx {
+    Onnx::new()
+        .floats("w", &[4, 3, 3, 3])
+        .floats("flat_w", &[4, 3])
+        .floats("four", &[4])
+        .floats("three", &[3])
+        .ints("axes", &[2, 3])
+        .ints("target", &[0, 8, 3, 8])
+        .node("Relu", "image", "r", &[])
+        .node("Flatten", "r", "flat", &[])
+        .node(operator, inputs, "x", attributes)
+        .head("r", 3, "exit_0")
+}
+
+#[test]
+fn the_base_of_these_tests_compiles() {
+    let conv = with("Conv", "r w", &[]).head("x", 4, "exit_1");
+    compiled(&conv).unwrap();
+    compiled(&everything()).unwrap();
+}
+
+#[test]
+fn an_unknown_operator() {
+    let node = "node \"node_x\" (Einsum): ";
+    refused(
+        &with("Einsum", "r w", &[]),
+        &[node, "not supported; supported are Add, "],
+    );
+    refused(&with("", "r", &[]), &["node \"node_x\" ()"]);
+}
+
+#[test]
+fn an_attribute_with_an_unsupported_value() {
+    for (operator, inputs, attribute, reason) in [
+        (
+            "Conv",
+            "r w",
+            ints_of("dilations", &[2, 2]),
+            "dilations is [2, 2]; supported is [1, 1]",
+        ),
+        ("Conv", "r w", ints_of("strides", &[0, 1]), "stride is 0x1"),
+        (
+            "Conv",
+            "r w",
+            ints_of("strides", &[1, 1, 1]),
+            "strides is [1, 1, 1]; supported is two",
+        ),
+        (
+            "Conv",
+            "r w",
+            ints_of("pads", &[0, 0, 0, -1]),
+            "pads is [0, 0, 0, -1]; supported is four",
+        ),
+        ("Conv", "r w", ints_of("pads", &[3, 0, 0, 0]), "padding"),
+        (
+            "Conv",
+            "r w",
+            ints_of("kernel_shape", &[5, 5]),
+            "kernel_shape is [5, 5]",
+        ),
+        (
+            "Conv",
+            "r w",
+            text("auto_pad", "SAME"),
+            "auto_pad is \"SAME\"; supported is NOTSET",
+        ),
+        (
+            "Conv",
+            "r w",
+            int("group", 2),
+            "group is 2; supported is a divisor",
+        ),
+        ("Conv", "r w", int("group", -1), "group is -1"),
+        (
+            "Conv",
+            "r w",
+            float("group", 1.0),
+            "group is 1; supported is an integer",
+        ),
+        (
+            "Conv",
+            "r w",
+            int("fused", 1),
+            "its attribute fused = 1 is not supported",
+        ),
+        ("MaxPool", "r", int("ceil_mode", 0), "kernel is 0x0"),
+        (
+            "MaxPool",
+            "r",
+            ints_of("kernel_shape", &[9, 9]),
+            "is larger than the input",
+        ),
+        (
+            "ReduceMean",
+            "r",
+            ints_of("axes", &[1]),
+            "axes is [1]; supported is [2, 3]",
+        ),
+        ("Flatten", "r", int("axis", 2), "axis is 2; supported is 1"),
+        (
+            "Gemm",
+            "flat flat_w",
+            int("transA", 1),
+            "transA is 1; supported is 0",
+        ),
+        (
+            "Softmax",
+            "flat",
+            int("axis", 0),
+            "supported is a vector of features, along axis 1",
+        ),
+        (
+            "BatchNormalization",
+            "r three three three three",
+            int("training_mode", 1),
+            "training_mode is 1",
+        ),
+    ] {
+        let node = format!("node \"node_x\" ({operator}): ");
+        refused(&with(operator, inputs, &[attribute]), &[&node, reason]);
+    }
+    let padded = [
+        ints_of("kernel_shape", &[3, 3]),
+        ints_of("pads", &[1; 4]),
+        int("count_include_pad", 1),
+    ];
+    let words = [
+        "(AveragePool)",
+        "count_include_pad is 1; supported is 0, or no padding",
+    ];
+    refused(&with("AveragePool", "r", &padded), &words);
+}
+
+#[test]
+fn an_operand_of_another_kind() {
+    for (operator, inputs, reason) in [
+        ("Conv", "r", "its input 1 (weights) is missing"),
+        ("Conv", "- w", "its input 0 (data) is missing"),
+        (
+            "Conv",
+            "r r",
+            "its input 1 (weights) is an image (N, 3, 8, 8); supported is a float32",
+        ),
+        (
+            "Conv",
+            "r flat_w",
+            "input 1 (weights) is a float32 constant of shape [4, 3]",
+        ),
+        (
+            "Conv",
+            "r w three",
+            "input 2 (bias) is a float32 constant of shape [3]",
+        ),
+        (
+            "Conv",
+            "flat w",
+            "input 0 (data) is a vector of features (N, 192)",
+        ),
+        (
+            "Conv",
+            "w w",
+            "input 0 (data) is a float32 constant of shape [4, 3, 3, 3]",
+        ),
+        ("Gemm", "r flat_w", "input 0 (data) is an image"),
+        (
+            "MatMul",
+            "flat flat_w",
+            "input 1 (weights) is a float32 constant of shape [4, 3]",
+        ),
+        (
+            "BatchNormalization",
+            "r four four four four",
+            "input 1 (scale) is a float32 constant",
+        ),
+        (
+            "Clip",
+            "r three",
+            "input 1 (minimum) is a float32 constant of shape [3]",
+        ),
+        ("Relu", "r r", "it has 2 inputs; supported are at most 1"),
+        (
+            "Add",
+            "r four",
+            "it adds an image (N, 3, 8, 8) and a float32 constant of shape [4]",
+        ),
+        (
+            "Add",
+            "r flat",
+            "it adds an image (N, 3, 8, 8) and a vector of features (N, 192)",
+        ),
+        (
+            "Reshape",
+            "r target",
+            "it reshapes (N, 3, 8, 8) to (N, 8, 3, 8)",
+        ),
+        (
+            "Reshape",
+            "r three",
+            "input 1 (shape) is a float32 constant of shape [3]",
+        ),
+        (
+            "Squeeze",
+            "r axes",
+            "axes is [2, 3]; supported is [2, 3], of an image of one pixel",
+        ),
+        (
+            "Mul",
+            "r r",
+            "it computes with shapes, and its operands are no shapes",
+        ),
+        ("Gather", "target axes", "an index is outside the shape"),
+        ("Constant", "", "its attribute value is missing"),
+    ] {
+        let attributes = match operator {
+            "Gather" => vec![int("axis", 0)],
+            _ => vec![],
+        };
+        let inputs = if operator == "Gather" {
+            "axes target"
+        } else {
+            inputs
+        };
+        let node = format!("node \"node_x\" ({operator}): ");
+        refused(&with(operator, inputs, &attributes), &[&node, reason]);
+    }
+}
+
+#[test]
+fn an_operand_left_out_does_not_let_the_next_one_take_its_place() {
+    // Slice(data, starts, ends, axes, steps): a step of -1 would pass as the axis -1.
+    let onnx = with("Relu", "r", &[])
+        .ints("start", &[0])
+        .ints("back", &[-1])
+        .node("Slice", "target start start - back", "sliced", &[]);
+    refused(
+        &onnx,
+        &["node \"node_sliced\" (Slice)", "its operands are no shapes"],
+    );
+}
+
+#[test]
+fn weights_that_are_not_finite() {
+    let weights = |value| {
+        let mut values = vec![0.5; 108];
+        values[7] = value;
+        Onnx::new()
+            .exactly("w", &[4, 3, 3, 3], values)
+            .node("Conv", "image w", "x", &[])
+            .head("x", 4, "exit_0")
+    };
+    refused(
+        &weights(f32::NAN),
+        &["node \"node_x\" (Conv)", "the weight NaN"],
+    );
+    let normalised = |variance: f32, weight: f32| {
+        Onnx::new()
+            .exactly("w", &[4, 3, 1, 1], vec![weight; 12])
+            .exactly("one", &[4], vec![1.0; 4])
+            .exactly("variance", &[4], vec![variance; 4])
+            .node("Conv", "image w", "c", &[])
+            .node("BatchNormalization", "c one one one variance", "x", &[])
+            .head("x", 4, "exit_0")
+    };
+    compiled(&normalised(1.0, 1.0)).unwrap();
+    let negative = ["node \"node_x\" (BatchNormalization)", "the weight NaN"];
+    refused(&normalised(-1.0, 1.0), &negative);
+    refused(
+        &normalised(1e-12, 3e38),
+        &["node \"node_c\"", "one weight is inf"],
+    );
+}
+
+#[test]
+fn results_that_are_empty_or_huge() {
+    let none = Onnx::new()
+        .floats("w", &[0, 3, 1, 1])
+        .node("Conv", "image w", "x", &[])
+        .head("x", 4, "exit_0");
+    refused(&none, &["node \"node_x\" (Conv)", "its result is 0x8x8"]);
+    let mut wide = Onnx::new();
+    let window = [
+        ints_of("kernel_shape", &[1024, 1024]),
+        ints_of("pads", &[1023; 4]),
+    ];
+    let mut from = "image".to_owned();
+    for at in 0..100 {
+        let to = format!("x{at}");
+        wide = wide.node("MaxPool", &from, &to, &window);
+        from = to;
+    }
+    refused(
+        &wide.head(&from, 3, "exit_0"),
+        &["(MaxPool)", "its result is 3x"],
+    );
+}
+
+#[test]
+fn a_file_that_is_no_network() {
+    let refused_bytes = |bytes: &[u8], word: &str| {
+        let error = compile(bytes, Calibration::default(), &options()).unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+    };
+    refused_bytes(b"", "operator set None");
+    refused_bytes(b"PUNCTUAL", "this is no ONNX file");
+    let edit = |edit: fn(&mut Onnx)| {
+        let mut onnx = everything();
+        edit(&mut onnx);
+        onnx
+    };
+    for (onnx, words) in [
+        (edit(|o| o.0.graph = None), "contains no graph"),
+        (
+            edit(|o| o.0.opset_import[0].version = Some(7)),
+            "operator set Some(7); supported are 11",
+        ),
+        (
+            edit(|o| {
+                o.0.functions.push(FunctionProto {
+                    name: Some("f".to_owned()),
+                })
+            }),
+            "defines the function \"f\"",
+        ),
+        (
+            edit(|o| o.graph().input.push(value("second"))),
+            "has 2 inputs beside its weights",
+        ),
+        (edit(|o| o.graph().input.clear()), "has 0 inputs"),
+        (
+            edit(|o| o.graph().input[0].r#type = None),
+            "the input \"image\" must be a float32",
+        ),
+        (
+            edit(|o| o.graph().node.swap(0, 1)),
+            "node \"node_n0\" (BatchNormalization) uses",
+        ),
+        (
+            edit(|o| o.graph().output.push(value("no"))),
+            "the list of outputs uses the value \"no\"",
+        ),
+        (
+            edit(|o| o.graph().node[1].output[0] = "c0".to_owned()),
+            "\"c0\" is defined twice",
+        ),
+        (
+            edit(|o| o.graph().node[0].domain = Some("com.microsoft".to_owned())),
+            "node \"node_c0\" (Conv): operators of the domain \"com.microsoft\"",
+        ),
+        (
+            edit(|o| o.graph().initializer[0].data_location = Some(DATA_LOCATION_EXTERNAL)),
+            "the data of \"w0\" lie in another file",
+        ),
+        (
+            edit(|o| o.graph().initializer[0].dims[0] = 5),
+            "the constant \"w0\" has shape [5, 3, 3, 3] and 108 elements",
+        ),
+        (
+            edit(|o| o.graph().initializer[0].dims[0] = -4),
+            "has shape [-4, 3, 3, 3]",
+        ),
+        (
+            edit(|o| o.graph().initializer[0].dims = vec![i64::MAX; 4]),
+            "and 108 elements",
+        ),
+        (
+            edit(|o| o.graph().initializer[0].data_type = Some(10)),
+            "ONNX element type 10",
+        ),
+        (
+            everything().node("Relu", "image", "", &[]),
+            "node \"node_\" (Relu): its first output is missing",
+        ),
+    ] {
+        refused(&onnx, &[words]);
+    }
+}
+
+#[test]
+fn exits_that_make_no_stages() {
+    let named = |exits: &[&str]| CompileOptions {
+        exits: exits.iter().map(|&exit| exit.to_owned()).collect(),
+        ..options()
+    };
+    let onnx = everything();
+    let unnamed = Onnx::new().head("image", 3, "scores");
+    refused(&unnamed, &["0 exits", "exit_0, exit_1", "[\"scores\"]"]);
+    compile(
+        &unnamed.bytes(),
+        Calibration::default(),
+        &named(&["scores"]),
+    )
+    .unwrap();
+    refused_with(
+        &named(&["exit_7"]),
+        &onnx,
+        &["\"exit_7\"", "[\"exit_0\", \"exit_1\"]"],
+    );
+    refused_with(
+        &named(&["exit_0", "exit_0"]),
+        &onnx,
+        &["\"exit_0\"", "listed twice"],
+    );
+    let deep_first = Onnx::new()
+        .head("image", 3, "exit_1")
+        .node("Relu", "exit_1", "exit_0", &[])
+        .output("exit_0");
+    refused(&deep_first, &["\"exit_1\" adds no operator"]);
+    let chained = Onnx::new()
+        .head("image", 3, "exit_0")
+        .node("Relu", "exit_0", "r", &[])
+        .node("Relu", "r", "exit_1", &[])
+        .output("exit_1");
+    refused(&chained, &["a deeper stage reads the exit \"exit_0\""]);
+    refused(
+        &Onnx::new().floats("exit_0", &[5]).output("exit_0"),
+        &["not computed from the input"],
+    );
+    let image = Onnx::new()
+        .node("Identity", "image", "exit_0", &[])
+        .output("exit_0");
+    refused(&image, &["\"exit_0\" is not computed from the input"]);
+    let plane = Onnx::new()
+        .node("Relu", "image", "exit_0", &[])
+        .output("exit_0");
+    refused(
+        &plane,
+        &["the exit \"exit_0\" is 3x8x8", "one score a class"],
+    );
+    let classes = CompileOptions {
+        classes: vec!["a".to_owned()],
+        ..options()
+    };
+    refused_with(&classes, &onnx, &["with shape (batch, 1)"]);
+}
+
+#[test]
+fn options_that_do_not_fit_the_file() {
+    let mut tall = options();
+    tall.input.height = 9;
+    refused_with(
+        &tall,
+        &everything(),
+        &["\"image\"", "Some(8)", "(batch, 3, 9, 8)"],
+    );
+    let mut unnamed = options();
+    unnamed.name.clear();
+    refused_with(&unnamed, &everything(), &["a name (network) has 0 bytes"]);
+    let text = "name = \"x\"\nonnx = \"x.onnx\"\nbatch = 4\n";
+    let error = CompileError::from(CompileOptions::from_toml(text).unwrap_err());
+    assert!(
+        error.to_string().contains("unknown field `batch`"),
+        "{error}"
+    );
+}
