@@ -13,6 +13,7 @@
 pub mod conformance;
 mod cpu;
 mod device;
+pub mod profile;
 mod random;
 mod request_buffers;
 mod shared;

@@ -235,6 +235,18 @@ impl CpuDevice {
         Some(stage.steps.iter().map(time).collect())
     }
 
+    /// How long each operator of a stage took when it last ran; none if there is no such stage.
+    pub(crate) fn last_operator_times(
+        &self,
+        model: ModelId,
+        stage: StageId,
+    ) -> impl Iterator<Item = Nanos> {
+        let stages = self.models.get(model.index()).map(|model| &model.stages);
+        let stage = stages.and_then(|stages| stages.get(stage.index()));
+        let steps = stage.into_iter().flat_map(|stage| &stage.steps);
+        steps.map(|step| step.time.last())
+    }
+
     /// Forgets the longest times, e.g. those of a warm-up.
     pub fn reset_operator_times(&self) {
         let stages = self.models.iter().flat_map(|model| &model.stages);

@@ -1,0 +1,58 @@
+//! What this machine is called in a profile's key.
+
+use std::fs;
+
+/// Processor model and instruction set of the kernels, e.g. `AMD EPYC 9654, avx512`. Two machines
+/// with the same name are taken to be equally fast.
+#[must_use]
+pub fn machine() -> String {
+    let model = cpu_model().unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH));
+    format!("{model}, {}", super::isa())
+}
+
+/// From the kernel: x86 names the processor, Arm boards name the board.
+fn cpu_model() -> Option<String> {
+    fs::read_to_string("/proc/cpuinfo")
+        .ok()
+        .and_then(|text| model_name(&text))
+        .or_else(|| fs::read_to_string("/proc/device-tree/model").ok())
+        .map(|name| tidy(&name))
+        .filter(|name| !name.is_empty())
+}
+
+fn model_name(cpuinfo: &str) -> Option<String> {
+    let value = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.to_owned())
+    };
+    cpuinfo.lines().find_map(value)
+}
+
+/// Single spaces and no zero bytes, which end strings of the device tree.
+fn tidy(name: &str) -> String {
+    let words = name.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processors_name_is_found_and_tidied() {
+        let text = "processor\t: 0\nmodel name\t: Some  CPU @ 2 GHz\nmodel\t\t: 17\n";
+        assert_eq!(
+            model_name(text).map(|name| tidy(&name)),
+            Some("Some CPU @ 2 GHz".to_owned())
+        );
+        assert_eq!(model_name("CPU part\t: 0xd0b\n"), None);
+        assert_eq!(tidy("NVIDIA Jetson\0"), "NVIDIA Jetson");
+    }
+
+    #[test]
+    fn the_name_ends_with_the_instruction_set_and_does_not_change() {
+        assert!(machine().ends_with(super::super::isa().name()));
+        assert_eq!(machine(), machine());
+    }
+}

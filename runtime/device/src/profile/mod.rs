@@ -1,0 +1,241 @@
+//! The profiler: how long every stage of a network takes on this machine, at each batch size and
+//! on each number of cores, and how long its frames take to prepare.
+//!
+//! # What is measured
+//! What the daemon will run: a [`CpuDevice`](crate::CpuDevice) with one partition, told stage after
+//! stage, batch after batch, in the order in which requests go through a network. So a stage finds
+//! the caches as its predecessor left them, and the core as a pause left it. The worker's own clock
+//! counts, from the claim of the first member to the last answer
+//! ([`Finished::measured`](punctual_core::Finished::measured)): wake-ups before and after are in the
+//! plan's margins. A preparation is the copy of the crop's rows and
+//! [`Preprocessor::run`](punctual_kernels::preprocess::Preprocessor::run), on frames that change.
+//!
+//! # Quantiles in noise
+//! Other programs and the machine beneath a virtual one disturb measurements, usually in bursts.
+//! Pooling all samples, a disturbance of 1% of the time owns the 99% quantile. So samples come in
+//! blocks of 69, one after another in time: of 69 independent samples, the longest lies
+//! below the 99% quantile with a chance of `0.99^69 = 0.5`. The **median of the blocks' longest** is
+//! thus an estimate of that quantile, and a burst has to hit half of the blocks to move it. What
+//! disturbs all the time is in it, as it should be: the daemon will meet it too. `max` is the
+//! longest sample of all, bursts included. Budgets are made from `p99` with a margin (the plan's
+//! `Margins`); `max` only says when a worker is believed to be stuck.
+
+mod machine;
+mod prepare;
+mod samples;
+mod stages;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use punctual_core::Nanos;
+use punctual_kernels::Isa;
+use punctual_kernels::preprocess::{FrameLayout, PreprocessError};
+use punctual_model::{Package, Profile, ProfileKey};
+use punctual_platform::thread::ThreadError;
+use thiserror::Error;
+
+use crate::StartError;
+pub use machine::machine;
+pub use punctual_kernels::preprocess::{PixelFormat, Size};
+
+/// What to measure, and on what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The board's name, for the profile's key.
+    pub board: String,
+    /// The power mode that the machine is in, for the profile's key.
+    pub power_mode: String,
+    /// Batch sizes, rising from 1.
+    pub batches: Vec<u8>,
+    /// Partition sizes, in cores.
+    pub units: Vec<u8>,
+    /// Cores to measure on: a partition of `n` gets the last `n` of them, since the first ones
+    /// serve most of a machine's interrupts.
+    pub cores: Vec<usize>,
+    /// Frames whose preparation is to be measured.
+    pub frames: Vec<Frame>,
+    /// How many samples.
+    pub effort: Effort,
+}
+
+/// A stream's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Where pixels lie.
+    pub layout: FrameLayout,
+    /// Size of the part that the network sees.
+    pub crop: Size,
+}
+
+impl Frame {
+    /// Frames of `size` whose rows, of both planes if there are two, begin `stride` bytes apart.
+    #[must_use]
+    pub fn new(format: PixelFormat, size: Size, stride: u32, crop: Size) -> Self {
+        let mut layout = FrameLayout::packed(format, size.width, size.height);
+        layout.row_stride = stride;
+        if format == PixelFormat::Nv12 {
+            layout.chroma_offset = stride.saturating_mul(size.height);
+            layout.chroma_stride = stride;
+        }
+        Self { layout, crop }
+    }
+}
+
+/// How many samples to take of each figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// 345, or fewer if that would take longer than about 6 s: for a first look.
+    Quick,
+    /// 3105, or fewer if that would take longer than about 2 minutes.
+    Thorough,
+}
+
+impl Effort {
+    /// Blocks of samples. An odd number has a median that is one of them.
+    const fn blocks(self) -> usize {
+        match self {
+            Self::Quick => 5,
+            Self::Thorough => 45,
+        }
+    }
+
+    /// After this time no further block is begun.
+    const fn limit(self) -> Nanos {
+        match self {
+            Self::Quick => Nanos::from_millis(6_000),
+            Self::Thorough => Nanos::from_millis(120_000),
+        }
+    }
+
+    const fn rounds(self) -> usize {
+        self.blocks() * samples::BLOCK
+    }
+}
+
+/// How far the measurement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Rounds done.
+    pub done: u32,
+    /// Rounds in all. Some are left out when time runs short.
+    pub total: u32,
+    /// What is being measured.
+    pub what: Phase,
+}
+
+/// A part of the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// All stages at all batch sizes on this many cores.
+    Stages {
+        /// Cores of the partition.
+        units: u8,
+    },
+    /// The preparation of frames.
+    Prepare,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stages { units: 1 } => f.write_str("stages on 1 core"),
+            Self::Stages { units } => write!(f, "stages on {units} cores"),
+            Self::Prepare => f.write_str("preparing frames"),
+        }
+    }
+}
+
+/// Why nothing was measured.
+#[derive(Debug, Error)]
+pub enum MeasureError {
+    /// No partition size to measure.
+    #[error("no partition size was asked for: name at least one number of cores")]
+    NoUnits,
+    /// A partition of no cores, or of more than there are.
+    #[error("a partition of {units} core(s) cannot be measured: there are 1 to {cores} to use")]
+    Units {
+        /// Cores asked for.
+        units: u8,
+        /// Cores that there are.
+        cores: usize,
+    },
+    /// The device does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A frame cannot be prepared for this network.
+    #[error("frames cannot be prepared: {0}")]
+    Frame(#[from] PreprocessError),
+    /// No thread to prepare frames on.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// A stage failed: an error in a kernel, which has said so by its panic.
+    #[error("stage {stage} at batch {batch} failed while it was measured; please report this")]
+    Failed {
+        /// Which stage.
+        stage: u8,
+        /// At which batch size.
+        batch: u8,
+    },
+}
+
+/// Measures a network's stages and its frames' preparation on this machine; takes seconds
+/// ([`Effort`]). `progress` is called on this thread between measurements.
+///
+/// Workers run at real-time priority if the machine grants it, as in the daemon, and rest for a fifth
+/// of the time so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is not met.
+///
+/// # Errors
+/// [`MeasureError`].
+pub fn measure(
+    package: &Package,
+    request: &Request,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Profile, MeasureError> {
+    if request.units.is_empty() {
+        return Err(MeasureError::NoUnits);
+    }
+    let rounds = request.effort.rounds() as u32;
+    let total = rounds * (request.units.len() as u32 + 1);
+    let mut report = |phase: usize, round: usize, what| {
+        progress(Progress {
+            done: rounds * phase as u32 + round as u32,
+            total,
+            what,
+        });
+    };
+    let network = package.network();
+    let mut stages = Vec::new();
+    let mut preemption = Nanos::ZERO;
+    for (phase, &units) in request.units.iter().enumerate() {
+        let what = Phase::Stages { units };
+        let measured = stages::measure(network, request, units, &mut |round| {
+            report(phase, round, what);
+        })?;
+        stages.extend(measured.stages);
+        preemption = preemption.max(measured.preemption);
+    }
+    report(request.units.len(), 0, Phase::Prepare);
+    let prepare = prepare::measure(network.input, request)?;
+    report(request.units.len() + 1, 0, Phase::Prepare);
+    Ok(Profile {
+        key: ProfileKey {
+            board: request.board.clone(),
+            machine: machine(),
+            package: package.hash().to_string(),
+            power_mode: request.power_mode.clone(),
+        },
+        stages,
+        prepare,
+        preemption_ns_max: preemption.as_nanos(),
+    })
+}
+
+/// The priority of what is measured: any real-time one, since nothing else of ours runs.
+const PRIORITY: u8 = 50;
+
+/// The instruction set that is measured: the one that the daemon's device will choose.
+fn isa() -> Isa {
+    Isa::detect()
+}

@@ -1,0 +1,146 @@
+//! The preparation of frames: copy in, crop, resize, normalise.
+
+use punctual_core::Nanos;
+use punctual_kernels::preprocess::{PixelFormat, PlanarOutput, PreprocessSpec, Preprocessor, Size};
+use punctual_model::{InputSpec, PrepareProfile};
+use punctual_platform::clock;
+use punctual_platform::thread::{ThreadSpec, spawn_realtime};
+
+use super::samples::Samples;
+use super::{Frame, MeasureError, PRIORITY, Request};
+
+/// Frames in memory at a time, as in a channel's slots: a frame is not in the nearest cache when it
+/// is prepared.
+const SLOTS: usize = 4;
+
+/// Rounds before the first that counts.
+const WARM_UP: usize = 5;
+
+/// Measures the frames of a request. Frames that differ only in their stride, which a profile does
+/// not tell apart, get one entry: the slowest.
+pub(super) fn measure(
+    input: InputSpec,
+    request: &Request,
+) -> Result<Vec<PrepareProfile>, MeasureError> {
+    let benches = request
+        .frames
+        .iter()
+        .map(|frame| Bench::new(*frame, input, request.effort.rounds()))
+        .collect::<Result<Vec<_>, _>>()?;
+    if benches.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rounds = request.effort.rounds();
+    let limit = clock::now_ns() + request.effort.limit().as_nanos();
+    let core = request.cores.first().copied();
+    let spec = ThreadSpec::new("prepare", core, Some(PRIORITY));
+    let thread = spawn_realtime(spec, move || measured(benches, rounds, limit))?;
+    let benches = thread.join().expect("preparation does not panic");
+    let mut entries: Vec<PrepareProfile> = Vec::new();
+    for entry in benches.iter().map(Bench::entry) {
+        let same = |other: &&mut PrepareProfile| {
+            let sides = |e: &PrepareProfile| [e.width, e.height, e.crop_width, e.crop_height];
+            other.format == entry.format && sides(other) == sides(&entry)
+        };
+        match entries.iter_mut().find(same) {
+            Some(other) if other.p99_ns >= entry.p99_ns => {}
+            Some(other) => *other = entry,
+            None => entries.push(entry),
+        }
+    }
+    Ok(entries)
+}
+
+fn measured(mut benches: Vec<Bench>, rounds: usize, limit_ns: u64) -> Vec<Bench> {
+    for round in 0..WARM_UP + rounds {
+        if round > WARM_UP && clock::now_ns() > limit_ns {
+            break;
+        }
+        let begun = clock::now_ns();
+        for bench in &mut benches {
+            let took = bench.prepare(round);
+            if round >= WARM_UP {
+                bench.took.add(took);
+            }
+        }
+        let ended = clock::now_ns();
+        // As for stages: a fifth of the time is rest.
+        clock::sleep_until_ns(ended + (ended - begun) / 4);
+    }
+    benches
+}
+
+struct Bench {
+    frame: Frame,
+    preprocessor: Preprocessor,
+    slots: Vec<Vec<u8>>,
+    copy: Vec<u8>,
+    planes: Vec<f32>,
+    took: Samples,
+}
+
+impl Bench {
+    fn new(frame: Frame, input: InputSpec, rounds: usize) -> Result<Self, MeasureError> {
+        let preprocessor = Preprocessor::new(&PreprocessSpec {
+            frame: frame.layout,
+            crop: frame.crop,
+            output: Size {
+                width: input.width,
+                height: input.height,
+            },
+            mean: input.mean,
+            std: input.std,
+        })?;
+        let slot = |slot: usize| {
+            let pixel = |byte: usize| ((byte * 31 + slot * 7) % 251) as u8;
+            (0..frame.layout.len()).map(pixel).collect()
+        };
+        Ok(Self {
+            copy: vec![0; preprocessor.copy_len_max()],
+            planes: vec![0.0; 3 * (input.width * input.height) as usize],
+            slots: (0..SLOTS).map(slot).collect(),
+            preprocessor,
+            frame,
+            took: Samples::with_capacity(rounds),
+        })
+    }
+
+    /// Prepares one frame, its crop at another position than the last one's.
+    fn prepare(&mut self, round: usize) -> Nanos {
+        let Frame { layout, crop } = self.frame;
+        let within = |most: u32, step: u32| (round as u32).wrapping_mul(step) % (most + 1);
+        // Odd positions need one more row and column of chroma.
+        let x = within(layout.width - crop.width, 37);
+        let y = within(layout.height - crop.height, 23);
+        let output = self.preprocessor.output();
+        let (width, height) = (output.width as usize, output.height as usize);
+        let begun = clock::now_ns();
+        let rows = self
+            .preprocessor
+            .crop_rows(x, y)
+            .expect("the position leaves room for the crop");
+        rows.copy_from(&self.slots[round % SLOTS], &mut self.copy);
+        let planes = PlanarOutput::packed(&mut self.planes, width, height);
+        self.preprocessor.run(&rows, &self.copy, planes);
+        Nanos::new(clock::now_ns() - begun)
+    }
+
+    fn entry(&self) -> PrepareProfile {
+        let quantiles = self.took.quantiles();
+        let format = match self.frame.layout.format {
+            PixelFormat::Rgb8 => "rgb8",
+            PixelFormat::Nv12 => "nv12",
+        };
+        PrepareProfile {
+            format: format.to_owned(),
+            width: self.frame.layout.width,
+            height: self.frame.layout.height,
+            crop_width: self.frame.crop.width,
+            crop_height: self.frame.crop.height,
+            samples: quantiles.samples,
+            p50_ns: quantiles.p50_ns,
+            p99_ns: quantiles.p99_ns,
+            max_ns: quantiles.max_ns,
+        }
+    }
+}

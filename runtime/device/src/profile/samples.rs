@@ -1,0 +1,111 @@
+//! Samples of one figure, and their quantiles (see the module's documentation).
+
+use punctual_core::Nanos;
+
+/// Samples a block: `0.99^69` is one half.
+pub(super) const BLOCK: usize = 69;
+
+/// The samples of one figure, in the order in which they were taken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Samples(Vec<u64>);
+
+/// What a profile says of them, in nanoseconds. `p50 <= p99 <= max`, none of them zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quantiles {
+    pub(super) samples: u32,
+    pub(super) p50_ns: u64,
+    pub(super) p99_ns: u64,
+    pub(super) max_ns: u64,
+}
+
+impl Samples {
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self(Vec::with_capacity(capacity))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn add(&mut self, took: Nanos) {
+        // A clock may be too coarse for a tiny operator; a profile has no zeros.
+        self.0.push(took.as_nanos().max(1));
+    }
+
+    /// # Panics
+    /// If there are no samples.
+    pub(super) fn quantiles(&self) -> Quantiles {
+        let longest_of = |block: &[u64]| block.iter().copied().max().unwrap_or(0);
+        let longest: Vec<u64> = self.0.chunks(BLOCK).map(longest_of).collect();
+        let p50_ns = upper_median(self.0.clone());
+        Quantiles {
+            samples: self.0.len() as u32,
+            p50_ns,
+            // Both are medians; the longest of a short last block may lie below the other one.
+            p99_ns: upper_median(longest).max(p50_ns),
+            max_ns: longest_of(&self.0),
+        }
+    }
+}
+
+/// Of an even number of values, the larger of the two in the middle.
+fn upper_median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SplitMix64;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Quantiles {
+        let mut samples = Samples::default();
+        values
+            .into_iter()
+            .for_each(|value| samples.add(Nanos::new(value)));
+        samples.quantiles()
+    }
+
+    #[test]
+    fn the_median_of_the_blocks_longest_estimates_the_quantile() {
+        let mut random = SplitMix64::new(1);
+        let quantiles = of((0..45 * BLOCK).map(|_| 1 + random.below(10_000)));
+        assert!((4_700..5_300).contains(&quantiles.p50_ns), "{quantiles:?}");
+        assert!((9_850..9_950).contains(&quantiles.p99_ns), "{quantiles:?}");
+    }
+
+    #[test]
+    fn a_burst_of_noise_moves_the_longest_and_not_the_quantile() {
+        let quiet = |index: usize| 1_000 + (index as u64 * 7) % 100;
+        let burst = |index: usize| {
+            if (70..200).contains(&index) {
+                50_000
+            } else {
+                0
+            }
+        };
+        let clean = of((0..5 * BLOCK).map(quiet));
+        let noisy = of((0..5 * BLOCK).map(|index| quiet(index) + burst(index)));
+        assert_eq!(noisy.p99_ns, clean.p99_ns);
+        assert!(noisy.max_ns > 50_000);
+    }
+
+    #[test]
+    fn steady_noise_is_in_the_quantile() {
+        let stalls = (0..5 * BLOCK).map(|index| if index % 50 == 9 { 9_000 } else { 1_000 });
+        let quantiles = of(stalls);
+        assert_eq!((quantiles.p50_ns, quantiles.p99_ns), (1_000, 9_000));
+    }
+
+    #[test]
+    fn quantiles_are_in_order_and_never_zero_however_few_the_samples() {
+        for count in 1..200_u64 {
+            let quantiles = of((0..count).map(|index| (index * 37) % 101));
+            assert!(quantiles.p50_ns > 0);
+            assert!(quantiles.p50_ns <= quantiles.p99_ns);
+            assert!(quantiles.p99_ns <= quantiles.max_ns);
+            assert_eq!(u64::from(quantiles.samples), count);
+        }
+    }
+}

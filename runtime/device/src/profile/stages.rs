@@ -1,0 +1,214 @@
+//! Stages at each batch size on one partition size.
+
+use std::sync::Arc;
+
+use punctual_core::{
+    ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
+    StageId, Window,
+};
+use punctual_model::{Network, StageProfile};
+use punctual_platform::{Doorbell, clock};
+
+use super::samples::{BLOCK, Samples};
+use super::{MeasureError, PRIORITY, Request};
+use crate::CpuDevice;
+use crate::device::Device;
+use crate::random::SplitMix64;
+use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
+
+/// Rounds before the first that counts: pages are touched, caches and the clock's speed are up.
+const WARM_UP: usize = 10;
+
+/// The figures of one partition size.
+pub(super) struct Measured {
+    pub(super) stages: Vec<StageProfile>,
+    /// The 99% quantile of the longest operator.
+    pub(super) preemption: Nanos,
+}
+
+/// Measures all stages at all batch sizes on `units` cores; `progress` is told the round.
+pub(super) fn measure(
+    network: &Network,
+    request: &Request,
+    units: u8,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Measured, MeasureError> {
+    let mut bench = Bench::start(network, request, units)?;
+    for round in 0..WARM_UP {
+        bench.round(round)?;
+    }
+    for figure in &mut bench.figures {
+        figure.forget();
+    }
+    let share = request.effort.limit().as_nanos() / request.units.len() as u64;
+    let limit = clock::now_ns() + share;
+    for round in 0..request.effort.rounds() {
+        let block_begins = round > 0 && round.is_multiple_of(BLOCK);
+        if block_begins && clock::now_ns() > limit {
+            break;
+        }
+        progress(round);
+        let begun = clock::now_ns();
+        bench.round(round)?;
+        let ended = clock::now_ns();
+        // A quarter of the work's time is a fifth of all.
+        clock::sleep_until_ns(ended + (ended - begun) / 4);
+    }
+    Ok(bench.measured(units))
+}
+
+struct Bench {
+    device: CpuDevice,
+    bell: Arc<Doorbell>,
+    /// Request buffers: two sets of the largest batch, used in turn, so that a batch does not find
+    /// its own input in the nearest cache.
+    set: u16,
+    /// Batch after batch, stage after stage.
+    figures: Vec<Figure>,
+    actions: u64,
+}
+
+struct Figure {
+    stage: u8,
+    batch: u8,
+    took: Samples,
+    longest_operator: Samples,
+}
+
+impl Figure {
+    fn forget(&mut self) {
+        self.took.clear();
+        self.longest_operator.clear();
+    }
+}
+
+impl Bench {
+    fn start(network: &Network, request: &Request, units: u8) -> Result<Self, MeasureError> {
+        let cores = &request.cores;
+        let Some(first) = cores.len().checked_sub(usize::from(units)) else {
+            let cores = cores.len();
+            return Err(MeasureError::Units { units, cores });
+        };
+        let set = request.batches.iter().copied().max().unwrap_or(1);
+        let spec = DeviceSpec {
+            models: &[ModelSpec {
+                network,
+                batches: &request.batches,
+            }],
+            partitions: &[PartitionSpec {
+                name: "profile".to_owned(),
+                cores: cores[first..].to_vec(),
+                priority: Some(PRIORITY),
+            }],
+            request_buffers: 2 * u16::from(set),
+        };
+        let bell = Arc::new(Doorbell::new());
+        let device = CpuDevice::start_on(super::isa(), &spec, bell.clone())?;
+        write_inputs(&device, 2 * u16::from(set), network);
+        let rounds = request.effort.rounds();
+        let figure = |batch: u8, stage: usize| Figure {
+            stage: stage as u8,
+            batch,
+            took: Samples::with_capacity(rounds),
+            longest_operator: Samples::with_capacity(rounds),
+        };
+        let stages = network.stages.len();
+        let of_batch = |&batch: &u8| (0..stages).map(move |stage| figure(batch, stage));
+        Ok(Self {
+            device,
+            bell,
+            set: set.into(),
+            figures: request.batches.iter().flat_map(of_batch).collect(),
+            actions: 0,
+        })
+    }
+
+    /// One sample of each figure.
+    fn round(&mut self, round: usize) -> Result<(), MeasureError> {
+        let first = (round % 2) as u16 * self.set;
+        for index in 0..self.figures.len() {
+            let Figure { stage, batch, .. } = self.figures[index];
+            let finished = self.run(stage, batch, first)?;
+            let operators = self.device.last_operator_times(ModelId(0), StageId(stage));
+            let longest = operators.max().unwrap_or(Nanos::ZERO);
+            let figure = &mut self.figures[index];
+            figure.took.add(finished.measured);
+            figure.longest_operator.add(longest);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, stage: u8, batch: u8, first: u16) -> Result<Finished, MeasureError> {
+        self.actions += 1;
+        let infer = Infer {
+            id: ActionId(self.actions),
+            partition: PartitionId(0),
+            model: ModelId(0),
+            stage: StageId(stage),
+            batch,
+            members: (first..first + u16::from(batch)).map(request).collect(),
+            window: Window {
+                earliest: Instant::ZERO,
+                latest: Instant::FAR_FUTURE,
+            },
+            criticality: Criticality::RealTime,
+        };
+        let mut seen = self.bell.count();
+        self.device
+            .submit(&infer)
+            .expect("the device was started for this action, and is idle");
+        loop {
+            match self.device.poll() {
+                Some(Event::Finished(finished)) => return Ok(finished),
+                Some(_) => return Err(MeasureError::Failed { stage, batch }),
+                None => seen = self.bell.wait(seen, None),
+            }
+        }
+    }
+
+    fn measured(self, units: u8) -> Measured {
+        let longest = |figure: &Figure| figure.longest_operator.quantiles().p99_ns;
+        let preemption = self.figures.iter().map(longest).max().unwrap_or(0);
+        let stage = |figure: &Figure| {
+            let quantiles = figure.took.quantiles();
+            StageProfile {
+                stage: figure.stage,
+                batch: figure.batch,
+                units,
+                samples: quantiles.samples,
+                p50_ns: quantiles.p50_ns,
+                p99_ns: quantiles.p99_ns,
+                max_ns: quantiles.max_ns,
+            }
+        };
+        Measured {
+            stages: self.figures.iter().map(stage).collect(),
+            preemption: Nanos::new(preemption),
+        }
+    }
+}
+
+fn request(buffer: u16) -> RequestId {
+    RequestId {
+        buffer,
+        generation: 0,
+    }
+}
+
+/// Noise in the range of normalised pixels. How long a stage takes does not depend on it, unless
+/// all of it were denormal.
+fn write_inputs(device: &CpuDevice, buffers: u16, network: &Network) {
+    let input = network.input;
+    let len = 3 * input.height as usize * input.width as usize;
+    let inputs = device.input_buffers();
+    let mut random = SplitMix64::new(1);
+    for buffer in 0..buffers {
+        let image: Vec<f32> = (0..len)
+            .map(|_| random.below(4_001) as f32 / 1_000.0 - 2.0)
+            .collect();
+        inputs
+            .claim(buffer, ModelId(0))
+            .expect("nobody else has the buffers")
+            .write_planar(&image);
+    }
+}
