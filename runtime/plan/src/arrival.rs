@@ -4,6 +4,10 @@
 //! being prepared. Fixed-priority response-time analysis (Joseph and Pandya, 1986; with release
 //! jitter: Audsley and others, 1993) gives the bound: the least R with
 //! `R = own + sum over j of ceil((R + J_j) / T_j) * cost_j`.
+//!
+//! Where a worker has to share its core with the daemon's own threads, it is the least urgent of
+//! them (were intake threads less urgent, a frame could wait for several whole inferences), and
+//! the same analysis says by how much arrivals stretch its stages.
 
 use punctual_core::{Nanos, SPAN_MAX};
 
@@ -20,7 +24,7 @@ use crate::tasks::Task;
 pub(crate) const EVENT_COST: Nanos = Nanos::from_micros(30);
 
 /// Work that comes again and again and delays whoever is less urgent.
-struct Interference {
+pub(crate) struct Interference {
     cost: Nanos,
     period: Nanos,
     jitter: Nanos,
@@ -32,7 +36,6 @@ pub(crate) fn bounds(
     tasks: &[Task],
     models: &[Model<'_>],
     placement: &Placement,
-    full_work: &[Nanos],
     margins: &Margins,
     problems: &mut Problems<'_>,
 ) -> Vec<ArrivalBound> {
@@ -45,10 +48,9 @@ pub(crate) fn bounds(
         .enumerate()
         .map(|(position, task)| {
             let mut others = intake_interference(position, tasks, placement, &prepare, margins);
-            others.extend(event_interference(
-                position, tasks, models, placement, margins,
-            ));
-            others.extend(worker_interference(position, tasks, placement, full_work));
+            if placement.intake_core(position) == placement.first() {
+                others.extend(event_interference(tasks, models, margins));
+            }
             let own = prepare[position].saturating_mul(u64::from(task.clients));
             // Best-effort frames are prepared by ordinary threads: nothing bounds them, and
             // nothing is promised.
@@ -121,18 +123,13 @@ fn intake_interference(
         .collect()
 }
 
-/// Ingress, scheduler and egress, if they are on the same core: arrival, preparation, and the end
-/// of each stage of every promised frame.
+/// Ingress, scheduler and egress: arrival, preparation, and the end of each stage of every
+/// promised frame.
 fn event_interference(
-    position: usize,
     tasks: &[Task],
     models: &[Model<'_>],
-    placement: &Placement,
     margins: &Margins,
 ) -> Vec<Interference> {
-    if placement.intake_core(position) != placement.first() {
-        return Vec::new();
-    }
     tasks
         .iter()
         .filter_map(|task| {
@@ -146,36 +143,41 @@ fn event_interference(
         .collect()
 }
 
+/// What stretches the stages of a partition: arrivals on cores that it shares with the daemon's
+/// own threads. Empty if it has its cores for itself.
+pub(crate) fn on_partition(
+    partition: usize,
+    tasks: &[Task],
+    models: &[Model<'_>],
+    placement: &Placement,
+    arrivals: &[ArrivalBound],
+    margins: &Margins,
+) -> Vec<Interference> {
+    let cores = &placement.partitions[partition].cores;
+    let mut others = Vec::new();
+    for (position, (task, arrival)) in tasks.iter().zip(arrivals).enumerate() {
+        let here = cores.contains(&placement.intake_core(position));
+        if let Some((period, _)) = task.promise().filter(|_| here) {
+            others.push(Interference {
+                cost: arrival.prepare.saturating_mul(u64::from(task.clients)),
+                period,
+                jitter: margins.channel,
+            });
+        }
+    }
+    if cores.contains(&placement.first()) {
+        others.extend(event_interference(tasks, models, margins));
+    }
+    others
+}
+
 /// What one frame of this model costs ingress, scheduler and egress together.
 pub(crate) fn event_cost(model: &Model<'_>) -> Nanos {
     EVENT_COST.saturating_mul(2 + u64::from(model.stages()))
 }
 
-/// Workers on the same core (only where cores are shared): all stages of every promised frame.
-fn worker_interference(
-    position: usize,
-    tasks: &[Task],
-    placement: &Placement,
-    full_work: &[Nanos],
-) -> Vec<Interference> {
-    let core = placement.intake_core(position);
-    tasks
-        .iter()
-        .enumerate()
-        .filter(|(_, task)| placement.partitions[task.partition].cores.contains(&core))
-        .filter_map(|(other, task)| {
-            let (period, deadline) = task.promise()?;
-            Some(Interference {
-                cost: full_work[other],
-                period,
-                jitter: deadline,
-            })
-        })
-        .collect()
-}
-
 /// The least fixed point, or [`SPAN_MAX`] if there is none below it.
-fn response(own: Nanos, others: &[Interference]) -> Nanos {
+pub(crate) fn response(own: Nanos, others: &[Interference]) -> Nanos {
     // Each round adds at least one more release of somebody, so the loop ends; the bound keeps a
     // nearly overloaded core from taking long to find out.
     const ROUNDS_MAX: usize = 100_000;

@@ -1,7 +1,9 @@
 //! From measurements to budgets.
 
-use punctual_core::Nanos;
+use punctual_core::{Nanos, SPAN_MAX};
 use serde::Serialize;
+
+use crate::arrival::{Interference, response};
 
 /// How a budget is made from measurements, and the bounds that no profile can give.
 ///
@@ -38,5 +40,20 @@ impl Margins {
         };
         // A float is exact enough here (2^53 ns are 104 days), and `as` saturates.
         Nanos::new((quantile as f64 * self.factor).ceil() as u64) + self.noise_floor
+    }
+}
+
+/// Budgets of what runs on partitions.
+pub(crate) struct Budgets<'p> {
+    pub(crate) margins: &'p Margins,
+    /// For each partition, what stretches whatever runs on it.
+    pub(crate) stretches: &'p [Vec<Interference>],
+}
+
+impl Budgets<'_> {
+    /// The budget for something that was measured alone, on this partition.
+    pub(crate) fn of(&self, partition: usize, samples: u32, p99_ns: u64, max_ns: u64) -> Nanos {
+        let alone = self.margins.budget(samples, p99_ns, max_ns);
+        response(alone, &self.stretches[partition]).min(SPAN_MAX)
     }
 }

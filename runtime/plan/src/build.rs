@@ -6,7 +6,8 @@ use punctual_core::{
 };
 use punctual_core::{Scheduler, StageId, TaskConfig, TaskId, offline};
 
-use crate::arrival;
+use crate::arrival::{self, Interference};
+use crate::budgets::Budgets;
 use crate::cause::Cause;
 use crate::inputs::PlanInputs;
 use crate::load;
@@ -39,31 +40,33 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let placement = Placement::new(&manifest, &available_cores(inputs), problems);
     let models = models::find(&manifest, inputs, &power_mode, problems);
     let tasks = tasks::resolve(&manifest, &models, &placement.partitions, problems);
-    let priorities = Priorities::new(&manifest.daemon.priority, &tasks, problems);
+    let shared = placement.shared().next().is_some();
+    let priorities = Priorities::new(&manifest.daemon.priority, &tasks, shared, problems);
     let threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);
 
     let margins = manifest.daemon.margins;
     let batches = batches(&models, &tasks);
     let before = problems.count();
+    let arrivals = arrival::bounds(&tasks, &models, &placement, &margins, problems);
+    let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
+        .map(|p| arrival::on_partition(p, &tasks, &models, &placement, &arrivals, &margins))
+        .collect();
+    let budgets = Budgets {
+        margins: &margins,
+        stretches: &stretches,
+    };
     let mut config = Config {
-        tasks: Vec::new(),
-        models: model_configs(&models, &batches, &placement, &tasks, &manifest, problems),
-        partitions: partition_configs(&models, &tasks, &placement, &manifest),
+        tasks: tasks
+            .iter()
+            .zip(&arrivals)
+            .map(|(task, arrival)| task_config(task, *arrival))
+            .collect(),
+        models: model_configs(&models, &batches, &placement, &tasks, &budgets, problems),
+        partitions: partition_configs(&models, &tasks, &placement, &budgets),
         request_buffers: 0,
         dispatch_cost: margins.dispatch,
         egress_bound: margins.egress,
     };
-    config.tasks = tasks
-        .iter()
-        .map(|task| task_config(task, ArrivalBound::NONE))
-        .collect();
-    let full_work: Vec<Nanos> = (0..tasks.len())
-        .map(|position| schedulability::full_work(&config, TaskId(position as u16)))
-        .collect();
-    let arrivals = arrival::bounds(&tasks, &models, &placement, &full_work, &margins, problems);
-    for (task, (config, arrival)) in tasks.iter().zip(config.tasks.iter_mut().zip(&arrivals)) {
-        *config = task_config(task, *arrival);
-    }
     config.request_buffers = request_buffers(&tasks, &config);
     // With figures missing nothing can be said of promises.
     if problems.count() == before {
@@ -176,10 +179,9 @@ fn model_configs(
     batches: &[Vec<u8>],
     placement: &Placement,
     tasks: &[Task],
-    manifest: &Manifest,
+    budgets: &Budgets<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<punctual_core::ModelConfig> {
-    let margins = &manifest.daemon.margins;
     models
         .iter()
         .enumerate()
@@ -190,7 +192,7 @@ fn model_configs(
                     .any(|task| task.model == position && task.partition == partition)
             };
             let (batches, partitions) = (&batches[position], &placement.partitions);
-            models::config(model, batches, partitions, runs_on, margins, problems)
+            models::config(model, batches, partitions, runs_on, budgets, problems)
         })
         .collect()
 }
@@ -199,16 +201,11 @@ fn partition_configs(
     models: &[Model<'_>],
     tasks: &[Task],
     placement: &Placement,
-    manifest: &Manifest,
+    budgets: &Budgets<'_>,
 ) -> Vec<PartitionConfig> {
     (0..placement.partitions.len())
         .map(|partition| PartitionConfig {
-            preemption_bound: models::preemption_bound(
-                models,
-                tasks,
-                partition,
-                &manifest.daemon.margins,
-            ),
+            preemption_bound: models::preemption_bound(models, tasks, partition, budgets),
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
 use punctual_model::{Package, Profile};
 
-use crate::budgets::Margins;
+use crate::budgets::Budgets;
 use crate::cause::Cause;
 use crate::inputs::PlanInputs;
 use crate::manifest::{Manifest, RawModel};
@@ -164,7 +164,7 @@ pub(crate) fn config(
     batches: &[u8],
     partitions: &[Placed],
     runs_on: impl Fn(usize) -> bool,
-    margins: &Margins,
+    budgets: &Budgets<'_>,
     problems: &mut Problems<'_>,
 ) -> ModelConfig {
     let accuracies = model
@@ -179,7 +179,7 @@ pub(crate) fn config(
             for (position, partition) in partitions.iter().enumerate() {
                 let mut time = if runs_on(position) {
                     let units = u8::try_from(partition.cores.len()).unwrap_or(u8::MAX);
-                    measured(model, stage, batch, units, margins, problems)
+                    measured(model, stage, batch, (position, units), budgets, problems)
                 } else {
                     // Never dispatched there; the longest span keeps a mistake from looking cheap.
                     LONGEST
@@ -211,8 +211,8 @@ fn measured(
     model: &Model<'_>,
     stage: u8,
     batch: u8,
-    units: u8,
-    margins: &Margins,
+    (partition, units): (usize, u8),
+    budgets: &Budgets<'_>,
     problems: &mut Problems<'_>,
 ) -> StageTime {
     let Some(entry) = model.profile.stage(stage, batch, units) else {
@@ -225,9 +225,7 @@ fn measured(
         problems.add(&model.place, cause);
         return LONGEST;
     };
-    let budget = margins
-        .budget(entry.samples, entry.p99_ns, entry.max_ns)
-        .min(SPAN_MAX);
+    let budget = budgets.of(partition, entry.samples, entry.p99_ns, entry.max_ns);
     let max_seen = Nanos::new(entry.max_ns).max(budget).min(SPAN_MAX);
     StageTime { budget, max_seen }
 }
@@ -238,14 +236,14 @@ pub(crate) fn preemption_bound(
     models: &[Model<'_>],
     tasks: &[Task],
     partition: usize,
-    margins: &Margins,
+    budgets: &Budgets<'_>,
 ) -> Nanos {
     tasks
         .iter()
         .filter(|task| task.partition == partition && task.is_best_effort())
         .map(|task| models[task.model].profile.preemption_ns_max)
         // The figure is itself the longest that was seen.
-        .map(|longest| margins.budget(0, longest, longest).min(SPAN_MAX))
+        .map(|longest| budgets.of(partition, 0, longest, longest))
         .max()
         .unwrap_or(Nanos::ZERO)
 }

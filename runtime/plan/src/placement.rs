@@ -70,6 +70,12 @@ impl Placement {
         }
     }
 
+    /// The daemon's own cores that partitions use too.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = u16> {
+        let used = |core: &u16| self.partitions.iter().any(|p| p.cores.contains(core));
+        self.system.iter().copied().filter(move |core| used(core))
+    }
+
     /// Every core that the plan uses, rising.
     pub(crate) fn used(&self) -> Vec<u16> {
         let partitions = self.partitions.iter().flat_map(|p| &p.cores);
@@ -190,15 +196,23 @@ fn free_cores(
 }
 
 /// Priorities by role, from the lowest up: one level for each different deadline's intake threads
-/// (the shorter the deadline the higher), worker, egress, scheduler, ingress, stall probe.
+/// (the shorter the deadline the higher), worker, egress, scheduler, ingress, stall probe. Where
+/// they have to share a core, the worker is below the intake threads (see `arrival`).
 pub(crate) struct Priorities {
     base: u8,
+    /// Whether workers come first.
+    shared: bool,
     /// Different deadlines of real-time tasks, longest first.
     levels: Vec<punctual_core::Nanos>,
 }
 
 impl Priorities {
-    pub(crate) fn new(base: &At<u64>, tasks: &[Task], problems: &mut Problems<'_>) -> Self {
+    pub(crate) fn new(
+        base: &At<u64>,
+        tasks: &[Task],
+        shared: bool,
+        problems: &mut Problems<'_>,
+    ) -> Self {
         let mut levels: Vec<_> = tasks
             .iter()
             .filter(|task| task.criticality == Criticality::RealTime)
@@ -221,6 +235,7 @@ impl Priorities {
         }
         Self {
             base: lowest,
+            shared,
             levels,
         }
     }
@@ -230,7 +245,15 @@ impl Priorities {
     fn intake(&self, task: &Task) -> Option<u8> {
         let deadline = task.deadline?;
         let level = self.levels.iter().position(|level| *level == deadline)?;
-        (task.criticality == Criticality::RealTime).then(|| self.base.saturating_add(level as u8))
+        let level = level as u8 + u8::from(self.shared);
+        (task.criticality == Criticality::RealTime).then(|| self.base.saturating_add(level))
+    }
+
+    fn worker(&self) -> Option<u8> {
+        if self.shared {
+            return Some(self.base);
+        }
+        self.above(0)
     }
 
     fn above(&self, steps: u8) -> Option<u8> {
@@ -271,7 +294,7 @@ pub(crate) fn threads(
                 partition: PartitionId(position as u8),
                 unit: unit as u8,
             };
-            add(role, *core, priorities.above(0));
+            add(role, *core, priorities.worker());
         }
     }
     for core in placement.used() {

@@ -241,13 +241,6 @@ pub struct ArrivalBound {
 }
 
 impl ArrivalBound {
-    /// Before anything is known.
-    pub(crate) const NONE: Self = Self {
-        channel: Nanos::ZERO,
-        prepare: Nanos::ZERO,
-        prepare_worst: Nanos::ZERO,
-    };
-
     /// The release jitter of policy `punctual`: J.
     #[must_use]
     pub fn jitter(&self) -> Nanos {

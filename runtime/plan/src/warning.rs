@@ -18,8 +18,9 @@ use crate::tasks::Task;
 pub enum Warning {
     /// One core for everything.
     #[error(
-        "core {core} runs the partitions and the daemon's own threads: a frame's arrival delays \
-         the stage that runs; give the daemon two cores"
+        "core {core} runs a partition and the daemon's own threads: each frame's arrival delays the \
+         stage that runs, and frames beyond the promised rates delay it unboundedly; give the \
+         daemon a core of its own"
     )]
     SharedCore {
         /// The core.
@@ -145,11 +146,7 @@ pub(crate) fn all(
 
 fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    for &core in &placement.system {
-        if placement.partitions.iter().any(|p| p.cores.contains(&core)) {
-            warnings.push(Warning::SharedCore { core });
-        }
-    }
+    warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
     if !inputs.host.realtime {
         warnings.push(Warning::NoRealtime);
     }
