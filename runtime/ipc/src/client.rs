@@ -1,6 +1,6 @@
 //! The client's side of the channel.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -143,7 +143,19 @@ impl ClientChannel {
             .map_err(|_| ConnectError::Memory("there must be two files"))?;
         let requests = map(requests, request_layout.bytes, Access::ReadWrite)?;
         let results = map(results, result_layout.bytes, Access::Read)?;
-        Ok(Self {
+        Ok(Self::new(terms, socket, requests, results))
+    }
+
+    /// Over memory that has the layout of these (checked) terms.
+    pub(crate) fn new(
+        terms: StreamTerms,
+        socket: OwnedFd,
+        requests: Region,
+        results: Region,
+    ) -> Self {
+        let request_layout = RequestLayout::new(terms.slots, &terms.frame);
+        let result_layout = ResultLayout::new(terms.slots, terms.results);
+        Self {
             submission_ring: RingWriter::new(requests.clone(), request_layout.submissions),
             result_ring: RingReader::new(results.clone(), result_layout.results),
             generations: vec![FIRST_GENERATION; usize::from(terms.slots)].into(),
@@ -157,7 +169,11 @@ impl ClientChannel {
             request_layout,
             results,
             result_layout,
-        })
+        }
+    }
+
+    pub(crate) fn requests(&self) -> (&Region, &RequestLayout) {
+        (&self.requests, &self.request_layout)
     }
 
     /// What was agreed.
@@ -318,6 +334,13 @@ fn map(file: OwnedFd, bytes: usize, access: Access) -> Result<Region, ConnectErr
         return Err(ConnectError::Memory("the size of a file is not sealed"));
     }
     Ok(Region::of(file.map(access)?))
+}
+
+impl AsFd for ClientChannel {
+    /// Hung up when the daemon is gone; it says nothing else.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 /// A slot to write a frame into.

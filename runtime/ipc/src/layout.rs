@@ -104,7 +104,10 @@ mod tests {
             let requests = RequestLayout::new(slots, &frame);
             assert!(requests.sleeping + 4 <= requests.submissions.cells);
             assert!(requests.submissions.end() <= requests.slot(0));
-            assert!(requests.slot(0) % PAGE == 0 && requests.slot_stride >= requests.slot_bytes);
+            assert!(
+                requests.slot(0).is_multiple_of(PAGE)
+                    && requests.slot_stride >= requests.slot_bytes
+            );
             assert_eq!(requests.slot(slots), requests.bytes);
             assert!(requests.submissions.capacity >= u32::from(slots));
             let results = ResultLayout::new(slots, 8);

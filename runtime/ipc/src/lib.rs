@@ -23,6 +23,8 @@ mod client;
 mod descriptor;
 mod frame;
 mod handshake;
+#[doc(hidden)]
+pub mod internals;
 mod layout;
 mod listener;
 mod region;

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use punctual_platform::memory::PageBuffer;
 use punctual_platform::shared_memory::Mapping;
@@ -89,6 +89,14 @@ impl Region {
         let word = self.at(offset, size_of::<u64>()).cast();
         // SAFETY: as for word32; both supported architectures load 64 bits without writing.
         unsafe { AtomicU64::from_ptr(word.as_ptr()) }
+    }
+
+    /// Stores to the 64-bit word at `offset`, in no order with anything; for tests.
+    ///
+    /// # Panics
+    /// As for [`word32`](Self::word32).
+    pub fn write_word(&self, offset: usize, value: u64) {
+        self.word64(offset).store(value, Ordering::Relaxed);
     }
 
     /// Copies the bytes from `offset` on into `to`. They may change meanwhile: what arrives is
@@ -191,7 +199,7 @@ unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 /// `from` is readable and `to` writable for `bytes`; they do not overlap.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::atomic::AtomicU8;
     for at in 0..bytes {
         // SAFETY: the caller's promise.
         unsafe {
@@ -203,8 +211,6 @@ unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use super::*;
 
     #[test]

@@ -1,0 +1,177 @@
+//! Whatever a client writes into shared memory: the daemon's side refuses it by name, panics never
+//! and leaks nothing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use punctual_ipc::internals::{self, Fields, exercise, pair, small_terms};
+use punctual_ipc::{
+    ChannelFault, ClientChannel, Crop, Disconnected, ResultRecord, Results, Submissions, Verdict,
+};
+
+/// A small generator with a good spread (SplitMix64, Steele et al. 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+fn submitted() -> (Submissions, Results, ClientChannel, Fields) {
+    let (server, mut client) = pair(small_terms());
+    let (submissions, _, results) = server.split();
+    let slot = client.slot().unwrap();
+    slot.submit(1, None, Crop { x: 0, y: 0 }).unwrap();
+    let fields = Fields::of(&client);
+    (submissions, results, client, fields)
+}
+
+fn record(slot: u16, sequence: u64) -> ResultRecord {
+    ResultRecord {
+        sequence,
+        slot,
+        verdict: Verdict::OnTime,
+        answer: None,
+        captured_ns: 0,
+        deadline_ns: 0,
+        finished_ns: 0,
+    }
+}
+
+#[test]
+fn twenty_thousand_hostile_clients_are_survived_and_every_fault_is_met() {
+    let mut random = Random(1);
+    let mut faults = BTreeMap::new();
+    for _ in 0..20_000 {
+        let length = 16 + random.next() as usize % 240;
+        let script: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+        let code = exercise(&script).map(|fault| fault.code());
+        *faults.entry(code).or_insert(0_u32) += 1;
+    }
+    for code in 1..ChannelFault::NAMES.len() as u32 {
+        let name = ChannelFault::NAMES[code as usize];
+        assert!(
+            faults.contains_key(&Some(code)),
+            "never met: {name}; {faults:?}"
+        );
+    }
+    assert!(faults.contains_key(&None), "nobody got through: {faults:?}");
+}
+
+#[test]
+fn every_word_of_a_descriptor_is_looked_at() {
+    // Words 1 and 2 are the capture time and the deadline, of which the channel believes anything.
+    for word in [0, 3, 4, 5, 6, 7] {
+        let (mut submissions, _results, _client, fields) = submitted();
+        fields
+            .requests
+            .write_word(fields.cells + 8 * word, u64::MAX);
+        let fault = submissions.poll().unwrap_err();
+        let expected = matches!(fault, ChannelFault::Descriptor(_));
+        assert!(expected, "word {word}: {fault}");
+        assert_eq!(submissions.slots_in_use(), 0);
+    }
+}
+
+#[test]
+fn a_generation_that_is_not_the_slots_is_stale() {
+    let (mut submissions, _results, _client, fields) = submitted();
+    let word = fields.cells + 8 * 4;
+    let generation = fields.requests.word32(word);
+    assert_eq!(generation.load(Ordering::Relaxed), 1);
+    generation.store(2, Ordering::Relaxed);
+    let stale = ChannelFault::StaleSlot {
+        slot: 0,
+        found: 2,
+        current: 1,
+    };
+    assert_eq!(submissions.poll(), Err(stale));
+}
+
+#[test]
+fn every_impossible_ring_position_is_refused() {
+    for tail in [5, 6, 1 << 31, u32::MAX] {
+        let (mut submissions, _results, _client, fields) = submitted();
+        fields
+            .requests
+            .word32(fields.tail)
+            .store(tail, Ordering::Relaxed);
+        let fault = submissions.poll().unwrap_err();
+        assert!(
+            matches!(fault, ChannelFault::Submissions(_)),
+            "{tail}: {fault}"
+        );
+    }
+}
+
+#[test]
+fn positions_in_the_result_ring_are_checked_on_both_sides_of_the_work() {
+    for taken in [2, 1 << 31] {
+        let (mut submissions, _results, _client, fields) = submitted();
+        let word = fields.requests.word32(fields.results_taken);
+        word.store(taken, Ordering::Relaxed);
+        let fault = submissions.poll().unwrap_err();
+        assert!(
+            matches!(fault, ChannelFault::ResultsUnread { .. }),
+            "{taken}: {fault}"
+        );
+
+        let (mut submissions, mut results, _client, fields) = submitted();
+        let descriptor = submissions.poll().unwrap().unwrap();
+        let word = fields.requests.word32(fields.results_taken);
+        word.store(taken, Ordering::Relaxed);
+        let record = record(descriptor.slot, descriptor.sequence);
+        let fault = results.push(&record).unwrap_err();
+        assert!(
+            matches!(fault, ChannelFault::Results(_)),
+            "{taken}: {fault}"
+        );
+        assert_eq!(submissions.slots_in_use(), 0, "released all the same");
+        assert_eq!(submissions.poll(), Err(ChannelFault::HungUp));
+    }
+}
+
+#[test]
+fn ringing_without_submitting_is_a_fault_and_not_a_burden() {
+    let (mut submissions, _results, client, _) = submitted();
+    assert!(submissions.poll().unwrap().is_some());
+    assert_eq!(submissions.poll(), Ok(None));
+    for _ in 0..100 {
+        internals::ring(&client);
+    }
+    let fault = ChannelFault::Doorbell {
+        rings: 2,
+        submissions: 1,
+    };
+    assert_eq!(submissions.poll(), Err(fault));
+}
+
+#[test]
+fn a_client_that_was_hung_up_on_notices() {
+    let (mut submissions, _results, mut client, fields) = submitted();
+    fields.requests.write_word(fields.cells, 7);
+    assert!(submissions.poll().is_err());
+    assert!(client.is_hung_up());
+    assert_eq!(client.take(), Ok(None));
+    assert_eq!(client.wait(client.bell(), None), Err(Disconnected::HungUp));
+}
+
+#[test]
+fn lies_about_sleeping_cost_only_the_liar() {
+    for lie in [0, 1, u32::MAX] {
+        let (mut submissions, mut results, mut client, fields) = submitted();
+        let descriptor = submissions.poll().unwrap().unwrap();
+        fields
+            .requests
+            .word32(fields.sleeping)
+            .store(lie, Ordering::Relaxed);
+        let record = record(descriptor.slot, descriptor.sequence);
+        results.push(&record).unwrap();
+        assert_eq!(client.take(), Ok(Some(record)));
+    }
+}
