@@ -1,0 +1,200 @@
+"""Makes the small networks of ../onnxruntime.rs and onnxruntime's answers to them.
+
+    python -m venv .venv && .venv/bin/pip install -r requirements.txt && .venv/bin/python make.py
+
+NAME.onnx are the networks, random weights inside. NAME.f32 is little-endian float32: first the
+images [IMAGES][3][HEIGHT][WIDTH], then the logits of each exit [IMAGES][CLASSES].
+"""
+
+from pathlib import Path
+
+import numpy
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import nn
+
+HERE = Path(__file__).parent
+IMAGES, HEIGHT, WIDTH, CLASSES = 2, 23, 18, 5
+EXITS = ["exit_0", "exit_1"]
+RANDOM = numpy.random.default_rng(1)
+
+
+class Graph:
+    """An ONNX graph, node by node. Each result is named after its operator and place."""
+
+    def __init__(self):
+        self.nodes, self.constants = [], []
+
+    def constant(self, array, dtype=numpy.float32) -> str:
+        name = f"constant_{len(self.constants)}"
+        array = numpy.asarray(array, dtype)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def random(self, *shape: int) -> str:
+        """Weights of a size that keeps the results near one."""
+        fan_in = max(1, int(numpy.prod(shape[1:])))
+        return self.constant(RANDOM.normal(0, (1.5 / fan_in) ** 0.5, shape))
+
+    def __call__(self, operator: str, *inputs: str, **attributes) -> str:
+        output = f"{operator.lower()}_{len(self.nodes)}"
+        node = helper.make_node(operator, list(inputs), [output], name=output, **attributes)
+        self.nodes.append(node)
+        return output
+
+    def exit(self, x: str, name: str) -> None:
+        self.nodes.append(helper.make_node("Identity", [x], [name], name=name))
+
+    def save(self, path: Path, opset: int) -> None:
+        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, HEIGHT, WIDTH])
+        outputs = [helper.make_tensor_value_info(e, TensorProto.FLOAT, ["n", CLASSES]) for e in EXITS]
+        graph = helper.make_graph(self.nodes, path.stem, [image], outputs, self.constants)
+        opsets = [helper.make_opsetid("", opset)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save(model, path)
+
+
+def windows(path: Path) -> None:
+    """Convolutions and pools whose windows do not fit evenly."""
+    g = Graph()
+    x = g("Conv", "image", g.random(8, 3, 5, 4), strides=[2, 3], pads=[2, 0, 1, 3])
+    x = g("MaxPool", x, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1, pads=[1, 0, 0, 1])
+    x = g("Conv", x, g.random(12, 4, 2, 4), g.random(12), group=2, auto_pad="SAME_LOWER")
+    x = g("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=0)
+    y = g("GlobalAveragePool", x)
+    y = g("Flatten", y, axis=1)
+    y = g("Gemm", y, g.random(12, CLASSES), g.random(CLASSES), alpha=0.5, beta=2.0)
+    g.exit(y, "exit_0")
+    x = g("Conv", x, g.random(12, 1, 3, 3), group=12, auto_pad="SAME_UPPER", strides=[2, 2])
+    x = g("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    x = g("MaxPool", x, kernel_shape=[2, 2], auto_pad="SAME_UPPER")
+    x = g("Flatten", x)
+    inputs = 12 * 2 * 1
+    x = g("Relu", g("Gemm", x, g.random(7, inputs), g.random(7), transB=1))
+    x = g("Add", g("MatMul", x, g.random(7, CLASSES)), g.random(CLASSES))
+    g.exit(x, "exit_1")
+    g.save(path, 17)
+
+
+def elements(path: Path) -> None:
+    """Additions, normalisations and activations in every place where fusing looks at them."""
+    g = Graph()
+
+    def norm(x: str, channels: int) -> str:
+        vector = lambda low, high: g.constant(RANDOM.uniform(low, high, channels))
+        parts = vector(0.5, 1.5), vector(-1, 1), vector(-1, 1), vector(0.2, 2)
+        return g("BatchNormalization", x, *parts, epsilon=1e-3)
+
+    def clip(x: str, low: float, high: float) -> str:
+        return g("Clip", x, g.constant(low), g.constant(high))
+
+    x = norm("image", 3)  # Nothing before it to be taken into.
+    x = g("Relu", norm(g("Conv", x, g.random(6, 3, 3, 3), strides=[2, 2]), 6))
+    a = g("Conv", x, g.random(6, 6, 1, 1))
+    b = norm(g("Conv", x, g.random(6, 6, 3, 3), g.random(6), pads=[1, 1, 1, 1]), 6)
+    x = clip(g("Add", b, a), -0.5, 2.0)  # Two convolutions.
+    x = g("Relu", g("Add", x, g("Conv", x, g.random(6, 6, 1, 1))))  # The residual first.
+    x = g("Add", x, g.constant(RANDOM.normal(0, 1, (1, 6, 1, 1))))  # A constant a channel.
+    x = g("Add", g.constant(0.25), x)  # A constant for all, behind an activation.
+    p = g("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = g("Relu", g("Add", p, g("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])))
+    y = g("ReduceMean", x, axes=[-1, 2], keepdims=0)
+    y = g("Gemm", y, g.random(CLASSES, 6), g.constant([0.5]), transB=1)
+    g.exit(y, "exit_0")
+    x = clip(g("Relu", g("Conv", x, g.random(6, 6, 1, 1))), -1.0, 0.7)
+    x = g("Add", x, x)
+    y = g("Conv", x, g.random(6, 6, 1, 1))
+    x = g("Add", norm(y, 6), g("Relu", y))  # `y` is read twice: its normalisation stays alone.
+    x = g("GlobalAveragePool", x)
+    x = g("Squeeze", x, g.constant([2, 3], numpy.int64))
+    x = g("Gemm", x, g.random(6, CLASSES))
+    g.exit(x, "exit_1")
+    g.save(path, 17)
+
+
+class Mobile(nn.Module):
+    """Inverted residuals with ReLU6, and the ways PyTorch code flattens."""
+
+    def __init__(self):
+        super().__init__()
+
+        def conv(inputs, outputs, kernel=1, stride=1, groups=1, relu=True):
+            layers = [
+                nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
+                nn.BatchNorm2d(outputs),
+            ]
+            return nn.Sequential(*layers, *([nn.ReLU6()] if relu else []))
+
+        self.stem = conv(3, 8, 3, 2)
+        self.block = nn.Sequential(conv(8, 24), conv(24, 24, 3, 1, 24), conv(24, 8, relu=False))
+        self.first = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(), nn.Linear(8, CLASSES))
+        self.deep = nn.Sequential(conv(8, 16, 3, 2), nn.MaxPool2d(3, 2, 1, ceil_mode=True))
+        self.second = nn.Linear(16, CLASSES)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.uniform_(module.running_mean, -0.5, 0.5)
+                nn.init.uniform_(module.running_var, 0.3, 1.5)
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+                nn.init.uniform_(module.bias, -0.5, 0.5)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = x + self.block(x)
+        exit_0 = self.first(x)
+        x = self.deep(x).mean([2, 3], keepdim=True)
+        x = x.view(x.size(0), -1)
+        return exit_0, torch.softmax(self.second(x), 1)
+
+
+def torchscript(path: Path) -> None:
+    torch.manual_seed(1)
+    image = torch.zeros(1, 3, HEIGHT, WIDTH)
+    axes = {name: {0: "batch"} for name in ("image", *EXITS)}
+    torch.onnx.export(
+        Mobile().eval(), (image,), path, dynamo=False, opset_version=17,
+        input_names=["image"], output_names=EXITS, dynamic_axes=axes,
+    )
+
+
+def dynamo(path: Path) -> None:
+    torch.manual_seed(2)
+    image = torch.zeros(2, 3, HEIGHT, WIDTH)
+    torch.onnx.export(
+        Mobile().eval(), (image,), path, dynamo=True, opset_version=18, external_data=False,
+        input_names=["image"], output_names=EXITS,
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+    )
+
+
+def forget_the_maker(path: Path) -> None:
+    """Removes the stack traces and paths that exporters leave in a file."""
+    model = onnx.load(path)
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.initializer, *graph.input, *graph.output):
+        part.ClearField("doc_string")
+        part.ClearField("metadata_props")
+    del graph.value_info[:]
+    onnx.save(model, path)
+
+
+def main() -> None:
+    for make in (windows, elements, torchscript, dynamo):
+        path = HERE / f"{make.__name__}.onnx"
+        make(path)
+        forget_the_maker(path)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        images = RANDOM.normal(0, 1, (IMAGES, 3, HEIGHT, WIDTH)).astype("<f4")
+        logits = session.run(EXITS, {"image": images})
+        with open(path.with_suffix(".f32"), "wb") as file:
+            for array in (images, *logits):
+                file.write(numpy.ascontiguousarray(array, "<f4").tobytes())
+        operators = sorted({node.op_type for node in onnx.load(path).graph.node})
+        print(path.name, path.stat().st_size, "bytes:", ", ".join(operators))
+        print("  largest logits", [float(abs(l).max()) for l in logits], [l.shape for l in logits])
+
+
+if __name__ == "__main__":
+    main()
