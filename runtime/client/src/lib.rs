@@ -94,7 +94,7 @@ impl Client {
     /// # Errors
     /// If the daemon is gone.
     pub fn slot(&mut self, until_ns: Option<u64>) -> Result<Option<Slot<'_>>, Disconnected> {
-        // Twice the same call: a slot that is returned from within the loop would be borrowed in
+        // Asks before it takes: a slot that is returned from within the loop would be borrowed in
         // its next round.
         while !self.channel.has_slot() {
             let seen = self.channel.bell();
@@ -131,6 +131,14 @@ impl Client {
     /// If the daemon's verdicts make no sense.
     pub fn try_verdict(&mut self) -> Result<Option<ResultRecord>, Disconnected> {
         self.channel.take()
+    }
+
+    /// How many verdicts can be read without waiting.
+    ///
+    /// # Errors
+    /// If the daemon's count makes no sense.
+    pub fn waiting_verdicts(&self) -> Result<u32, Disconnected> {
+        self.channel.waiting()
     }
 
     /// Whether the daemon is gone. Verdicts that it gave before can still be read.

@@ -189,7 +189,7 @@ impl ClientChannel {
     }
 
     /// A slot to write a frame into; none if all are submitted. Dropped without a submission, it
-    /// stays free.
+    /// stays free; the next one that is given out may be another.
     pub fn slot(&mut self) -> Option<Slot<'_>> {
         if !self.has_slot() {
             return None;
@@ -206,6 +206,14 @@ impl ClientChannel {
     pub fn has_slot(&mut self) -> bool {
         self.reclaim();
         !self.free.is_empty()
+    }
+
+    /// How many results can be taken.
+    ///
+    /// # Errors
+    /// If the daemon's count makes no sense.
+    pub fn waiting(&self) -> Result<u32, Disconnected> {
+        Ok(self.result_ring.waiting()?)
     }
 
     /// The next result; none if there is none yet.

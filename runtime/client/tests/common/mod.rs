@@ -1,0 +1,212 @@
+//! The least that a daemon can do: lets everybody in and says of each frame what its first pixel
+//! was. One thread does the work of ingress, intake and egress.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+
+use punctual_ipc::{
+    Answer, ChannelFault, Connection, Descriptor, Listener, PayloadReader, ResultRecord, Results,
+    Rows, StreamTerms, Submissions, Verdict,
+};
+use punctual_platform::clock::now_ns;
+use punctual_platform::poll::{Poller, Waker};
+
+/// A running daemon; stops when dropped or told to.
+pub struct EchoDaemon {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<JoinHandle<Account>>,
+}
+
+/// What it saw.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// Frames answered.
+    pub answered: u64,
+    /// Frames whose bytes were not all the same.
+    pub torn: u64,
+    /// Why clients ended, other than by hanging up.
+    pub faults: Vec<ChannelFault>,
+    /// How many ended by hanging up.
+    pub hung_up: u64,
+    /// Slots that were still taken when their client had ended and its work was done.
+    pub leaked: usize,
+}
+
+impl EchoDaemon {
+    /// Offers everybody the same terms.
+    pub fn start(terms: StreamTerms) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("punctual-echo-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = Listener::bind(&path).unwrap();
+        let poller = Poller::new(16).unwrap();
+        let waker = poller.waker();
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new().name("echo".to_owned());
+        let work = Work {
+            terms,
+            listener,
+            poller,
+            stop: Arc::clone(&stop),
+            guests: BTreeMap::new(),
+            next: LISTENER + 1,
+            account: Account::default(),
+        };
+        Self {
+            path,
+            stop,
+            waker,
+            thread: Some(thread.spawn(|| work.serve()).unwrap()),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Hangs up on everybody.
+    pub fn stop(mut self) -> Account {
+        self.end().unwrap()
+    }
+
+    fn end(&mut self) -> Option<Account> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for EchoDaemon {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+const LISTENER: u64 = 0;
+
+enum Guest {
+    Opening(Connection),
+    Served(Box<Served>),
+}
+
+struct Served {
+    submissions: Submissions,
+    payload: PayloadReader,
+    results: Results,
+}
+
+struct Work {
+    terms: StreamTerms,
+    listener: Listener,
+    poller: Poller,
+    stop: Arc<AtomicBool>,
+    guests: BTreeMap<u64, Guest>,
+    next: u64,
+    account: Account,
+}
+
+impl Work {
+    fn serve(mut self) -> Account {
+        self.poller.add(self.listener.as_fd(), LISTENER).unwrap();
+        while !self.stop.load(Ordering::Relaxed) {
+            let ready: Vec<u64> = self.poller.wait(None).map(|ready| ready.token).collect();
+            for token in ready {
+                if token == LISTENER {
+                    self.accept();
+                } else {
+                    self.attend(token);
+                }
+            }
+        }
+        self.account
+    }
+
+    fn accept(&mut self) {
+        while let Some(connection) = self.listener.accept().unwrap() {
+            self.poller.add(connection.as_fd(), self.next).unwrap();
+            self.guests.insert(self.next, Guest::Opening(connection));
+            self.next += 1;
+        }
+    }
+
+    /// A guest has said something, or is gone.
+    fn attend(&mut self, token: u64) {
+        let staying = match self.guests.remove(&token).unwrap() {
+            Guest::Opening(connection) => match connection.hello() {
+                Ok(None) => Some(Guest::Opening(connection)),
+                Ok(Some(_)) => connection.admit(&self.terms).ok().map(|channel| {
+                    let (submissions, payload, results) = channel.split();
+                    Guest::Served(Box::new(Served {
+                        submissions,
+                        payload,
+                        results,
+                    }))
+                }),
+                Err(_) => None,
+            },
+            Guest::Served(mut served) => match self.account.answer_all(&mut served) {
+                Ok(()) => Some(Guest::Served(served)),
+                Err(fault) => {
+                    self.account.close(&served, fault);
+                    None
+                }
+            },
+        };
+        // A guest that leaves takes its descriptor out of the poller by closing it.
+        self.guests.extend(staying.map(|guest| (token, guest)));
+    }
+}
+
+impl Account {
+    fn answer_all(&mut self, served: &mut Served) -> Result<(), ChannelFault> {
+        while let Some(descriptor) = served.submissions.poll()? {
+            let record = self.answer(&descriptor, &served.payload);
+            served.results.push(&record)?;
+            self.answered += 1;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, descriptor: &Descriptor, payload: &PayloadReader) -> ResultRecord {
+        let bytes = payload.frame().bytes() as usize;
+        let rows = Rows {
+            offset: 0,
+            bytes,
+            stride: 0,
+            rows: 1,
+        };
+        let mut copy = vec![0; bytes];
+        let Descriptor { slot, sequence, .. } = *descriptor;
+        payload.read(slot, sequence, rows, &mut copy).unwrap();
+        self.torn += u64::from(copy.iter().any(|&byte| byte != copy[0]));
+        ResultRecord {
+            sequence,
+            slot,
+            verdict: Verdict::OnTime,
+            answer: Some(Answer {
+                exit: 0,
+                class: u16::from(copy[0]),
+                confidence: u16::MAX,
+            }),
+            captured_ns: descriptor.captured_ns,
+            deadline_ns: descriptor.deadline_ns.unwrap_or(u64::MAX),
+            finished_ns: now_ns(),
+        }
+    }
+
+    fn close(&mut self, served: &Served, fault: ChannelFault) {
+        self.leaked += served.submissions.slots_in_use();
+        if fault.is_violation() {
+            self.faults.push(fault);
+        } else {
+            self.hung_up += 1;
+        }
+    }
+}
