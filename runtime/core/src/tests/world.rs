@@ -23,6 +23,24 @@ pub trait Nature {
     fn start(&mut self, window: Window) -> Instant {
         window.earliest
     }
+    /// What the device reports at the end.
+    fn ending(&mut self) -> Ending {
+        Ending::Finished
+    }
+    /// Whether the payload can be read.
+    fn payload_ok(&mut self, _: TaskId) -> bool {
+        true
+    }
+}
+
+/// What becomes of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Finished,
+    /// With no answers at all: the device broke its contract.
+    FinishedWithoutAnswers,
+    NotRun,
+    Failed,
 }
 
 /// Everything takes exactly its budget; every exit is unsure; preparation takes no time.
@@ -167,11 +185,25 @@ impl<N: Nature> World<N> {
         let mut actions: Vec<Action> = self.actions.iter().cloned().collect();
         (self.tamper)(&mut actions);
         self.checker.observe(self.now, event, &actions)?;
+        self.check_counters();
         for action in actions {
             self.carry_out(&action);
             self.log.push((self.now, action));
         }
         Ok(())
+    }
+
+    /// The scheduler's own books agree with themselves and with the checker's.
+    fn check_counters(&self) {
+        let mut open = 0;
+        for task in 0..self.config.tasks.len() {
+            let c = self.scheduler.counters(TaskId(task as u16));
+            let verdicts = c.on_time + c.late + c.rejected() + c.failed();
+            assert_eq!(c.submitted, verdicts + c.open, "{c:?}");
+            open += c.open;
+        }
+        assert_eq!(open, self.scheduler.open() as u64);
+        assert_eq!(open, self.checker.open() as u64);
     }
 
     fn carry_out(&mut self, action: &Action) {
@@ -181,29 +213,11 @@ impl<N: Nature> World<N> {
                 let prepared = Event::Prepared {
                     request: *request,
                     measured,
-                    ok: true,
+                    ok: self.nature.payload_ok(*task),
                 };
                 self.schedule(self.now + measured, prepared);
             }
-            Action::Infer(infer) => {
-                let stage = &self.config.models[infer.model.index()].stages[infer.stage.index()];
-                let time = stage.times.iter().find(|t| t.batch == infer.batch);
-                let time = time.expect("a compiled size").on[infer.partition.index()];
-                let measured = self.nature.duration(infer, time);
-                let started = self.nature.start(infer.window);
-                let answers = infer.members.iter().map(|_| Answer {
-                    class: 1,
-                    confidence: self.nature.confidence(infer),
-                });
-                let finished = Event::Finished(Finished {
-                    action: infer.id,
-                    started,
-                    measured,
-                    members: answers.collect(),
-                });
-                let key = self.schedule(started + measured, finished);
-                self.ends.insert(infer.id.0, key);
-            }
+            Action::Infer(infer) => self.infer(infer),
             Action::Preempt { partition, action } => {
                 let bound = self.config.partitions[partition.index()].preemption_bound;
                 let stop = self.now + self.nature.stopping(bound);
@@ -215,6 +229,45 @@ impl<N: Nature> World<N> {
             }
             Action::Reply(_) => {}
         }
+    }
+
+    fn infer(&mut self, infer: &Infer) {
+        let stage = &self.config.models[infer.model.index()].stages[infer.stage.index()];
+        let time = stage.times.iter().find(|t| t.batch == infer.batch);
+        let time = time.expect("a compiled size").on[infer.partition.index()];
+        let measured = self.nature.duration(infer, time);
+        let started = self.nature.start(infer.window);
+        let action = infer.id;
+        let ending = self.nature.ending();
+        let members: heapless::Vec<Answer, { crate::BATCH_MAX }> = match ending {
+            Ending::Finished => {
+                let answers = infer.members.iter().map(|_| Answer {
+                    class: 1,
+                    confidence: self.nature.confidence(infer),
+                });
+                answers.collect()
+            }
+            _ => heapless::Vec::new(),
+        };
+        let (end, event) = match ending {
+            Ending::Failed => (started + measured, Event::Failed { action }),
+            Ending::NotRun => (
+                infer.window.latest.min(self.now + measured),
+                Event::NotRun { action },
+            ),
+            Ending::Finished | Ending::FinishedWithoutAnswers => {
+                let finished = Finished {
+                    action,
+                    started,
+                    measured,
+                    members,
+                };
+                (started + measured, Event::Finished(finished))
+            }
+        };
+        // A device needs some time even to refuse.
+        let key = self.schedule(end.max(self.now + Nanos::new(1)), event);
+        self.ends.insert(action.0, key);
     }
 
     /// Drains, runs to the end, and checks that nothing is left.

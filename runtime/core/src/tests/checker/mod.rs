@@ -78,7 +78,7 @@ impl Checker {
         event: &Event,
         actions: &[Action],
     ) -> Result<(), Violation> {
-        let arrived = self.book_event(event);
+        let arrived = self.book_event(now, event);
         let mut to_prepare = arrived;
         for action in actions {
             match action {
@@ -139,11 +139,11 @@ impl Checker {
         self.config.tasks[task.index()].criticality == Criticality::RealTime
     }
 
-    fn book_event(&mut self, event: &Event) -> Option<(u16, u64)> {
+    fn book_event(&mut self, now: Instant, event: &Event) -> Option<(u16, u64)> {
         match event {
             Event::Arrived(arrival) => {
                 let own = self.config.tasks[arrival.task.index()].deadline;
-                let own = own.map(|d| arrival.captured + d);
+                let own = own.map(|d| arrival.captured.min(now) + d);
                 let deadline = match (own, arrival.deadline) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
