@@ -34,6 +34,7 @@ use punctual_kernels::Isa;
 use punctual_kernels::preprocess::{FrameLayout, PreprocessError};
 use punctual_model::{Package, Profile, ProfileKey};
 use punctual_platform::thread::ThreadError;
+use punctual_platform::{Missing, clock};
 use thiserror::Error;
 
 use crate::StartError;
@@ -86,9 +87,10 @@ impl Frame {
 /// How many samples to take of each figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// 345, or fewer if that would take longer than about 6 s: for a first look.
+    /// 345, or fewer if a partition size would take longer than 12 s. For a first look: the
+    /// demonstration network takes about 6 s.
     Quick,
-    /// 3105, or fewer if that would take longer than about 2 minutes.
+    /// 3105, or fewer if a partition size would take longer than 2 minutes.
     Thorough,
 }
 
@@ -101,10 +103,10 @@ impl Effort {
         }
     }
 
-    /// After this time no further block is begun.
+    /// After this time on one partition size no further block is begun.
     const fn limit(self) -> Nanos {
         match self {
-            Self::Quick => Nanos::from_millis(6_000),
+            Self::Quick => Nanos::from_millis(12_000),
             Self::Thorough => Nanos::from_millis(120_000),
         }
     }
@@ -183,8 +185,9 @@ pub enum MeasureError {
 /// Measures a network's stages and its frames' preparation on this machine; takes seconds
 /// ([`Effort`]). `progress` is called on this thread between measurements.
 ///
-/// Workers run at real-time priority if the machine grants it, as in the daemon, and rest for a fifth
-/// of the time so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is not met.
+/// Workers run at real-time priority if the machine grants it, as in the daemon; then they rest for
+/// a fifth of the time, so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is
+/// not met.
 ///
 /// # Errors
 /// [`MeasureError`].
@@ -234,6 +237,14 @@ pub fn measure(
 
 /// The priority of what is measured: any real-time one, since nothing else of ours runs.
 const PRIORITY: u8 = 50;
+
+/// Rests after real-time work that began at `begun_ns`: a quarter of its time is a fifth of all.
+fn rest(missing: &[Missing], begun_ns: u64) {
+    if !missing.contains(&Missing::Realtime) {
+        let now = clock::now_ns();
+        clock::sleep_until_ns(now + (now - begun_ns) / 4);
+    }
+}
 
 /// The instruction set that is measured: the one that the daemon's device will choose.
 fn isa() -> Isa {

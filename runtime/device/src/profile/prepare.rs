@@ -63,9 +63,7 @@ fn measured(mut benches: Vec<Bench>, rounds: usize, limit_ns: u64) -> Vec<Bench>
                 bench.took.add(took);
             }
         }
-        let ended = clock::now_ns();
-        // As for stages: a fifth of the time is rest.
-        clock::sleep_until_ns(ended + (ended - begun) / 4);
+        super::rest(&[], begun);
     }
     benches
 }

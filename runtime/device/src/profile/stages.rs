@@ -40,8 +40,7 @@ pub(super) fn measure(
     for figure in &mut bench.figures {
         figure.forget();
     }
-    let share = request.effort.limit().as_nanos() / request.units.len() as u64;
-    let limit = clock::now_ns() + share;
+    let limit = clock::now_ns() + request.effort.limit().as_nanos();
     for round in 0..request.effort.rounds() {
         let block_begins = round > 0 && round.is_multiple_of(BLOCK);
         if block_begins && clock::now_ns() > limit {
@@ -50,9 +49,7 @@ pub(super) fn measure(
         progress(round);
         let begun = clock::now_ns();
         bench.round(round)?;
-        let ended = clock::now_ns();
-        // A quarter of the work's time is a fifth of all.
-        clock::sleep_until_ns(ended + (ended - begun) / 4);
+        super::rest(bench.device.missing(), begun);
     }
     Ok(bench.measured(units))
 }
