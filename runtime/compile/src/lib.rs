@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod draft;
+mod error;
 mod fold;
 mod fuse;
 mod graph;
@@ -19,19 +20,21 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 use punctual_core::STAGES_MAX;
-use punctual_model::{
-    Calibration, CalibrationError, Package, PackageError, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
-};
-use thiserror::Error;
+use punctual_model::{Calibration, Package, TENSOR_ELEMENTS_MAX, Tensor, TensorId};
 
+pub use error::CompileError;
 pub use options::{CompileOptions, OptionsError};
 pub use parse::ParseError;
 pub use problem::Problem;
 pub use report::{CompileReport, Note, StageReport, ThresholdReport};
 
+use draft::Draft;
+use error::ONNX_BYTES_MAX;
 use graph::{Graph, ValueId};
 use lower::{Lowering, Value};
 use stage::CutError;
@@ -45,119 +48,6 @@ pub struct Compiled {
     pub report: CompileReport,
 }
 
-/// Why a network cannot be compiled.
-#[derive(Debug, Error)]
-pub enum CompileError {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// The options file is malformed.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// The calibration file is malformed.
-    #[error(transparent)]
-    Calibration(#[from] CalibrationError),
-    /// The ONNX file is malformed.
-    #[error(transparent)]
-    Parse(#[from] ParseError),
-    /// The input's shape is none that the options describe.
-    #[error(
-        "the input {name:?} is {found:?} in the ONNX file and (batch, 3, {height}, {width}) in the options"
-    )]
-    Input {
-        /// Its name.
-        name: String,
-        /// Its dimensions in the file; `None` is known only when running.
-        found: Vec<Option<i64>>,
-        /// Rows, from the options.
-        height: u32,
-        /// Columns, from the options.
-        width: u32,
-    },
-    /// A node that cannot be compiled.
-    #[error("node {node:?} ({operator}): {problem}")]
-    Node {
-        /// Its name.
-        node: String,
-        /// Its operator.
-        operator: String,
-        /// Why.
-        problem: Problem,
-    },
-    /// The network has no exits, or more than a model can have.
-    #[error(
-        "{found} exits; there must be 1 to {STAGES_MAX}. Name the outputs exit_0, exit_1, ... or list them as output.exits in the options; the outputs are {outputs:?}"
-    )]
-    ExitCount {
-        /// How many there are.
-        found: usize,
-        /// All outputs of the network.
-        outputs: Vec<String>,
-    },
-    /// An exit of the options that is no output of the network.
-    #[error(
-        "the exit {exit:?} of the options is no output of the network, or is listed twice; the outputs are {outputs:?}"
-    )]
-    NoSuchExit {
-        /// The exit.
-        exit: String,
-        /// All outputs of the network.
-        outputs: Vec<String>,
-    },
-    /// An exit that is no vector of class scores.
-    #[error(
-        "the exit {exit:?} is {found}; it must be one score a class, with shape (batch, {classes})"
-    )]
-    ExitShape {
-        /// The exit.
-        exit: String,
-        /// What it is, for one image.
-        found: Tensor,
-        /// Number of classes.
-        classes: usize,
-    },
-    /// An exit that is not computed from the input.
-    #[error("the exit {exit:?} is not computed from the input")]
-    ExitNotComputed {
-        /// The exit.
-        exit: String,
-    },
-    /// An exit that needs no operator of its own.
-    #[error(
-        "the exit {exit:?} adds no operator to the exits before it; leave it out or order the exits by depth"
-    )]
-    ExitAddsNothing {
-        /// The exit.
-        exit: String,
-    },
-    /// An exit whose class scores a deeper stage reads.
-    #[error(
-        "a deeper stage reads the exit {exit:?}; stages may share what lies before an exit, not its class scores"
-    )]
-    ExitReadLater {
-        /// The exit.
-        exit: String,
-    },
-    /// Taking a normalisation into a node's weights makes one of them infinite.
-    #[error(
-        "node {node:?}: with the normalisation after it one weight is {value}; weights must be finite"
-    )]
-    Overflow {
-        /// The node that has the weights.
-        node: String,
-        /// The weight.
-        value: f32,
-    },
-    /// The result breaks a rule of packages.
-    #[error(transparent)]
-    Package(#[from] PackageError),
-}
-
 /// Compiles the network that an options file describes, reading the ONNX file and the calibration
 /// records that it names.
 ///
@@ -168,12 +58,29 @@ pub fn compile_file(options: &Path) -> Result<Compiled, CompileError> {
     let text = read_text(options)?;
     let options = CompileOptions::from_toml(&text)?;
     let path = folder.join(&options.onnx);
-    let onnx = std::fs::read(&path).map_err(|source| CompileError::Read { path, source })?;
+    let onnx = read_onnx(&path)?;
     let calibration = match &options.calibration {
         Some(path) => Calibration::from_json(&read_text(&folder.join(path))?)?,
         None => Calibration::default(),
     };
     compile(&onnx, calibration, &options)
+}
+
+fn read_onnx(path: &Path) -> Result<Vec<u8>, CompileError> {
+    let failed = |source| CompileError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(ONNX_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > ONNX_BYTES_MAX {
+        let path = path.to_owned();
+        return Err(CompileError::TooLarge { path });
+    }
+    Ok(bytes)
 }
 
 fn read_text(path: &Path) -> Result<String, CompileError> {
@@ -198,17 +105,7 @@ pub fn compile(
     let input = input_shape(&graph, options)?;
     let exits = exits(&graph, options)?;
 
-    let mut lowering = Lowering::new(&graph, input);
-    if let Some(&Some(batch)) = graph.input_dims.first() {
-        lowering.notes.push(Note::FixedBatch { batch });
-    }
-    for node in &graph.nodes {
-        lowering.node(node).map_err(|problem| CompileError::Node {
-            node: node.name.clone(),
-            operator: node.operator.clone(),
-            problem,
-        })?;
-    }
+    let mut lowering = lower(&graph, input)?;
     let (logits, classes) = logits(&mut lowering, &graph, &exits, options)?;
     let Lowering {
         mut draft,
@@ -227,12 +124,7 @@ pub fn compile(
         operators => notes.push(Note::Dead { operators }),
     }
     let fused = fuse::fuse(&mut draft, &logits);
-    for operator in &draft.operators {
-        if let Some(value) = operator.kind.not_finite() {
-            let node = operator.name.clone();
-            return Err(CompileError::Overflow { node, value });
-        }
-    }
+    check_weights(&draft)?;
     let name = |exit: usize| graph.values[exits[exit].0].clone();
     let network = stage::cut(draft, &logits, options.name.clone(), options.input, classes)
         .map_err(|error| match error {
@@ -242,6 +134,33 @@ pub fn compile(
     let package = Package::new(network, calibration)?;
     let report = CompileReport::of(&package, fused, notes);
     Ok(Compiled { package, report })
+}
+
+/// Lowers all nodes.
+fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
+    let mut lowering = Lowering::new(graph, input);
+    if let Some(&Some(batch)) = graph.input_dims.first() {
+        lowering.notes.push(Note::FixedBatch { batch });
+    }
+    for node in &graph.nodes {
+        lowering.node(node).map_err(|problem| CompileError::Node {
+            node: node.name.clone(),
+            operator: node.operator.clone(),
+            problem,
+        })?;
+    }
+    Ok(lowering)
+}
+
+/// Folding a normalisation can make finite weights infinite.
+fn check_weights(draft: &Draft) -> Result<(), CompileError> {
+    for operator in &draft.operators {
+        if let Some(value) = operator.kind.not_finite() {
+            let node = operator.name.clone();
+            return Err(CompileError::Overflow { node, value });
+        }
+    }
+    Ok(())
 }
 
 /// The input of one image, where the file and the options agree. Sides that the file leaves open

@@ -105,3 +105,37 @@ impl CompileOptions {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_documentation_is_one() {
+        let example: String = include_str!("options.rs")
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .skip_while(|line| !line.contains("```toml"))
+            .skip(1)
+            .take_while(|line| !line.contains("```"))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let options = CompileOptions::from_toml(&example).unwrap();
+        assert_eq!((options.input.height, options.exits.len()), (64, 2));
+    }
+
+    #[test]
+    fn a_missing_or_unknown_key_is_named_with_its_line() {
+        for (text, word) in [
+            ("name = \"x\"", "missing field `onnx`"),
+            (
+                "name = \"x\"\nonnx = \"x\"\nbatch = 4",
+                "unknown field `batch`",
+            ),
+            ("name = \"x\"\nonnx = \"x\"\n[input]\nheight = -1", "line 4"),
+        ] {
+            let message = CompileOptions::from_toml(text).unwrap_err().to_string();
+            assert!(message.contains(word), "{message}");
+        }
+    }
+}

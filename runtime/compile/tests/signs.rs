@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use punctual_compile::{CompileOptions, Compiled, compile, compile_file};
 use punctual_model::{Calibration, Package, reference};
@@ -15,6 +16,9 @@ fn signs(name: &str) -> PathBuf {
         .join("../../models/signs")
         .join(name)
 }
+
+/// Once for all tests: hashing takes its time in a debug build.
+static COMPILED: LazyLock<Compiled> = LazyLock::new(compiled);
 
 /// As `compile_file` does; before training there are no calibration records yet.
 fn compiled() -> Compiled {
@@ -40,7 +44,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 /// To renew the package after training: `PUNCTUAL_RENEW=1 cargo test -p punctual-compile`.
 #[test]
 fn the_committed_package_is_a_fresh_compile_of_the_committed_network() {
-    let fresh = compiled().package;
+    let fresh = &COMPILED.package;
     let path = signs("signs.punctual");
     if std::env::var_os("PUNCTUAL_RENEW").is_some() {
         std::fs::write(&path, fresh.encode()).unwrap();
@@ -55,9 +59,15 @@ fn the_committed_package_is_a_fresh_compile_of_the_committed_network() {
 }
 
 #[test]
+fn compiling_again_gives_the_same_bytes() {
+    let again = compiled();
+    assert_eq!(again.package.encode(), COMPILED.package.encode());
+    assert_eq!(again.report.to_string(), COMPILED.report.to_string());
+}
+
+#[test]
 fn each_exit_of_the_staged_network_says_what_onnxruntime_says_of_the_whole() {
-    let package = compiled().package;
-    let network = package.network();
+    let network = COMPILED.package.network();
     let text = std::fs::read_to_string(signs("reference.json")).unwrap();
     let header: Value = serde_json::from_str(&text).unwrap();
     let count = |key: &str| header[key].as_u64().unwrap() as usize;
@@ -87,7 +97,7 @@ fn each_exit_of_the_staged_network_says_what_onnxruntime_says_of_the_whole() {
 
 #[test]
 fn the_stages_are_three_of_growing_work_with_everything_fused() {
-    let Compiled { package, report } = compiled();
+    let Compiled { package, report } = &*COMPILED;
     assert_eq!(report.stages.len(), 3);
     let work: Vec<u64> = report
         .stages

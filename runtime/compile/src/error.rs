@@ -1,0 +1,131 @@
+//! Why a network cannot be compiled.
+
+use std::path::PathBuf;
+
+use punctual_core::STAGES_MAX;
+use punctual_model::{CalibrationError, PackageError, Tensor};
+use thiserror::Error;
+
+use crate::{OptionsError, ParseError, Problem};
+
+/// Protocol buffers have no larger files.
+pub(crate) const ONNX_BYTES_MAX: u64 = (2 << 30) - 1;
+
+/// Why a network cannot be compiled.
+#[derive(Debug, Error)]
+pub enum CompileError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The ONNX file is larger than any.
+    #[error("{path} has more than {ONNX_BYTES_MAX} bytes; no ONNX file can")]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The options file is malformed.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The calibration file is malformed.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+    /// The ONNX file is malformed.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// The input's shape is none that the options describe.
+    #[error(
+        "the input {name:?} is {found:?} in the ONNX file and (batch, 3, {height}, {width}) in the options"
+    )]
+    Input {
+        /// Its name.
+        name: String,
+        /// Its dimensions in the file; `None` is known only when running.
+        found: Vec<Option<i64>>,
+        /// Rows, from the options.
+        height: u32,
+        /// Columns, from the options.
+        width: u32,
+    },
+    /// A node that cannot be compiled.
+    #[error("node {node:?} ({operator}): {problem}")]
+    Node {
+        /// Its name.
+        node: String,
+        /// Its operator.
+        operator: String,
+        /// Why.
+        problem: Problem,
+    },
+    /// The network has no exits, or more than a model can have.
+    #[error(
+        "{found} exits; there must be 1 to {STAGES_MAX}. Name the outputs exit_0, exit_1, ... or list them as output.exits in the options; the outputs are {outputs:?}"
+    )]
+    ExitCount {
+        /// How many there are.
+        found: usize,
+        /// All outputs of the network.
+        outputs: Vec<String>,
+    },
+    /// An exit of the options that is no output of the network.
+    #[error(
+        "the exit {exit:?} of the options is no output of the network, or is listed twice; the outputs are {outputs:?}"
+    )]
+    NoSuchExit {
+        /// The exit.
+        exit: String,
+        /// All outputs of the network.
+        outputs: Vec<String>,
+    },
+    /// An exit that is no vector of class scores.
+    #[error(
+        "the exit {exit:?} is {found}; it must be one score a class, with shape (batch, {classes})"
+    )]
+    ExitShape {
+        /// The exit.
+        exit: String,
+        /// What it is, for one image.
+        found: Tensor,
+        /// Number of classes.
+        classes: usize,
+    },
+    /// An exit that is not computed from the input.
+    #[error("the exit {exit:?} is not computed from the input")]
+    ExitNotComputed {
+        /// The exit.
+        exit: String,
+    },
+    /// An exit that needs no operator of its own.
+    #[error(
+        "the exit {exit:?} adds no operator to the exits before it; leave it out or order the exits by depth"
+    )]
+    ExitAddsNothing {
+        /// The exit.
+        exit: String,
+    },
+    /// An exit whose class scores a deeper stage reads.
+    #[error(
+        "a deeper stage reads the exit {exit:?}; stages may share what lies before an exit, not its class scores"
+    )]
+    ExitReadLater {
+        /// The exit.
+        exit: String,
+    },
+    /// Taking a normalisation into a node's weights makes one of them infinite.
+    #[error(
+        "node {node:?}: with the normalisation after it one weight is {value}; weights must be finite"
+    )]
+    Overflow {
+        /// The node that has the weights.
+        node: String,
+        /// The weight.
+        value: f32,
+    },
+    /// The result breaks a rule of packages.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+}
