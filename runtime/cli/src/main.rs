@@ -4,6 +4,8 @@
 mod cache;
 mod commands;
 mod demo;
+mod files;
+mod measure;
 mod report;
 mod termination;
 
@@ -11,6 +13,10 @@ use clap::{Parser, Subcommand};
 
 use commands::{camera, check, compile, profile};
 use termination::Termination;
+
+/// Counts what the daemon's real-time threads must not do.
+#[global_allocator]
+static ALLOCATOR: punctual_platform::SealedAllocator = punctual_platform::SealedAllocator;
 
 /// On-time inference for edge boards: frames with deadlines in, answers on time out.
 #[derive(Debug, Parser)]
@@ -44,8 +50,8 @@ EXAMPLES:
   Four times the cameras' rates, result for a machine:
       punctual demo --overload 4 --json
   From a trained network to a daemon:
-      punctual compile signs.onnx --options signs.toml --output signs.punctual
-      punctual profile signs.punctual
+      punctual compile signs.toml
+      punctual profile manifest.toml
       punctual check manifest.toml
       punctual daemon manifest.toml --socket /tmp/punctual.sock
 

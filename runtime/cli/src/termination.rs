@@ -42,7 +42,9 @@ impl Termination {
     /// Prints the error of the command called `what`, if there is one.
     #[must_use]
     pub fn of<E: Terminates>(what: &str, result: Result<(), E>) -> Self {
-        let Err(error) = result else { return Self::Done };
+        let Err(error) = result else {
+            return Self::Done;
+        };
         eprintln!("punctual {what}: {error}");
         error.termination()
     }

@@ -26,17 +26,26 @@ fn demo(arguments: &[&str]) -> Value {
 }
 
 fn count(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("{key} is a count in {value}"))
+    value[key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{key} is a count in {value}"))
 }
 
 fn task<'a>(result: &'a Value, name: &str) -> &'a Value {
     let tasks = result["tasks"].as_array().expect("a list of tasks");
-    tasks.iter().find(|task| task["name"] == name).expect("the task is there")
+    tasks
+        .iter()
+        .find(|task| task["name"] == name)
+        .expect("the task is there")
 }
 
 fn assert_every_frame_has_its_verdict(task: &Value) {
     let verdicts = ["on_time", "late", "rejected", "failed"].map(|key| count(task, key));
-    assert_eq!(verdicts.iter().sum::<u64>(), count(task, "submitted"), "{task}");
+    assert_eq!(
+        verdicts.iter().sum::<u64>(),
+        count(task, "submitted"),
+        "{task}"
+    );
     assert_eq!(count(task, "lost"), 0, "{task}");
     let exits = task["exits"].as_array().expect("counts by exit");
     let answers: u64 = exits.iter().map(|n| n.as_u64().expect("a count")).sum();
@@ -47,7 +56,11 @@ fn assert_every_frame_has_its_verdict(task: &Value) {
 fn depth(task: &Value) -> f64 {
     let exits = task["exits"].as_array().expect("counts by exit");
     let counts: Vec<f64> = exits.iter().map(|n| n.as_f64().expect("a count")).collect();
-    let sum: f64 = counts.iter().enumerate().map(|(exit, n)| exit as f64 * n).sum();
+    let sum: f64 = counts
+        .iter()
+        .enumerate()
+        .map(|(exit, n)| exit as f64 * n)
+        .sum();
     sum / counts.iter().sum::<f64>().max(1.0)
 }
 
@@ -58,9 +71,17 @@ fn at_the_default_load_every_frame_is_answered_and_on_time() {
     let result = demo(&["--seconds", "4"]);
     assert_eq!(result["seconds"], seconds);
     assert_eq!(result["board"], "host");
-    assert!(result["device"].as_str().is_some_and(|device| device.starts_with("cpu")));
+    assert!(
+        result["device"]
+            .as_str()
+            .is_some_and(|device| device.starts_with("cpu"))
+    );
     assert_eq!(count(&result, "allocations_after_ready"), 0);
-    for key in ["host_stalls", "allocations_elsewhere", "page_faults_after_ready"] {
+    for key in [
+        "host_stalls",
+        "allocations_elsewhere",
+        "page_faults_after_ready",
+    ] {
         count(&result, key);
     }
     for key in ["p50", "p99", "max"] {
@@ -71,11 +92,17 @@ fn at_the_default_load_every_frame_is_answered_and_on_time() {
         assert_eq!(task["criticality"], "real-time");
         assert_every_frame_has_its_verdict(task);
         let sent = count(task, "submitted") as f64 / (rate * seconds);
-        assert!((0.9..=1.1).contains(&sent), "{name} sent {sent} of its frames");
+        assert!(
+            (0.9..=1.1).contains(&sent),
+            "{name} sent {sent} of its frames"
+        );
         let excused = count(task, "late_in_host_stall");
         let late = count(task, "late") - excused;
         let share = late as f64 / count(task, "submitted") as f64;
-        assert!(share <= LATE_SHARE_MAX, "{name}: {late} late, {excused} more in stalls");
+        assert!(
+            share <= LATE_SHARE_MAX,
+            "{name}: {late} late, {excused} more in stalls"
+        );
         let accuracy = task["accuracy"].as_f64().expect("answers have an accuracy");
         assert!(accuracy > 0.6, "{name} guesses: {accuracy}");
         for key in ["p50", "p99", "p999", "max"] {
@@ -97,7 +124,10 @@ fn in_overload_real_time_answers_get_shallower_or_are_refused_early_and_best_eff
     }
     for name in ["signs", "signs-fast"] {
         let (calm, busy) = (task(&calm, name), task(&busy, name));
-        assert!(count(busy, "on_time") > count(calm, "on_time"), "{name} answers more: {busy}");
+        assert!(
+            count(busy, "on_time") > count(calm, "on_time"),
+            "{name} answers more: {busy}"
+        );
         assert!(
             count(busy, "rejected") > 0 || depth(busy) < depth(calm),
             "{name} gives way: {busy}"
@@ -109,7 +139,11 @@ fn in_overload_real_time_answers_get_shallower_or_are_refused_early_and_best_eff
 
 #[test]
 fn a_bad_option_is_named_and_ends_with_the_usage_code() {
-    for (option, value) in [("--seconds", "0"), ("--seconds", "NaN"), ("--overload", "-1")] {
+    for (option, value) in [
+        ("--seconds", "0"),
+        ("--seconds", "NaN"),
+        ("--overload", "-1"),
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
             .args(["demo", &format!("{option}={value}")])
             .output()

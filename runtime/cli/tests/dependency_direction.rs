@@ -19,7 +19,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-client", &["ipc", "platform"]),
     (
         "punctual-daemon",
-        &["core", "platform", "model", "kernels", "device", "plan", "executor", "ipc"],
+        &[
+            "core", "platform", "model", "kernels", "device", "plan", "executor", "ipc",
+        ],
     ),
     ("punctual-signs", &["kernels"]),
     (
@@ -36,11 +38,21 @@ const CORE_MAY_USE: &[&str] = &["heapless", "serde"];
 
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
         .expect("cargo metadata runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value =
         serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
     let packages = metadata["packages"].as_array().expect("a list of packages");
@@ -86,14 +98,20 @@ fn forbidden_edges(
 
 #[test]
 fn crates_depend_only_on_whom_the_architecture_names() {
-    assert_eq!(forbidden_edges(&dependencies(), ALLOWED), Vec::<String>::new());
+    assert_eq!(
+        forbidden_edges(&dependencies(), ALLOWED),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn a_crate_that_does_not_exist_is_not_in_the_table() {
     let actual = dependencies();
     for (name, _) in ALLOWED {
-        assert!(actual.contains_key(*name), "{name} is in the table but not in the workspace");
+        assert!(
+            actual.contains_key(*name),
+            "{name} is in the table but not in the workspace"
+        );
     }
 }
 
@@ -101,17 +119,26 @@ fn a_crate_that_does_not_exist_is_not_in_the_table() {
 fn core_uses_nothing_but_what_runs_on_bare_metal() {
     let actual = dependencies();
     for need in &actual["punctual-core"] {
-        assert!(CORE_MAY_USE.contains(&need.as_str()), "punctual-core → {need}");
+        assert!(
+            CORE_MAY_USE.contains(&need.as_str()),
+            "punctual-core → {need}"
+        );
     }
 }
 
 #[test]
 fn a_planted_backward_edge_is_found() {
     let mut actual = dependencies();
-    actual.get_mut("punctual-core").expect("core").insert("punctual-platform".to_owned());
+    actual
+        .get_mut("punctual-core")
+        .expect("core")
+        .insert("punctual-platform".to_owned());
     actual.insert("punctual-new".to_owned(), BTreeSet::new());
     assert_eq!(
         forbidden_edges(&actual, ALLOWED),
-        ["punctual-core → punctual-platform", "punctual-new is not in the table"]
+        [
+            "punctual-core → punctual-platform",
+            "punctual-new is not in the table"
+        ]
     );
 }

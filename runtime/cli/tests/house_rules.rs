@@ -8,9 +8,18 @@ use std::path::{Path, PathBuf};
 /// Crates that may contain `unsafe`, and why.
 const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("kernels", "vector instructions"),
-    ("runtime/platform", "system calls, the allocator, memory maps"),
-    ("runtime/ipc", "shared memory with processes that are not trusted"),
-    ("runtime/device", "one module: tensors shared between the workers of a partition"),
+    (
+        "runtime/platform",
+        "system calls, the allocator, memory maps",
+    ),
+    (
+        "runtime/ipc",
+        "shared memory with processes that are not trusted",
+    ),
+    (
+        "runtime/device",
+        "one module: tensors shared between the workers of a partition",
+    ),
 ];
 
 /// Lines of a source file before its tests.
@@ -20,10 +29,15 @@ const LINES_MAX: usize = 400;
 const LONGER: &[(&str, usize)] = &[];
 
 /// Words that name no concept.
-const EMPTY_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc", "stuff"];
+const EMPTY_NAMES: &[&str] = &[
+    "utils", "util", "helpers", "helper", "common", "misc", "stuff",
+];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root exists")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the root exists")
 }
 
 fn sources(extension: &str) -> Vec<(String, String)> {
@@ -31,7 +45,10 @@ fn sources(extension: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![root.clone()];
     while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+        for entry in fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry"))
+        {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
@@ -40,7 +57,11 @@ fn sources(extension: &str) -> Vec<(String, String)> {
                 }
             } else if path.extension().is_some_and(|e| e == extension) {
                 let text = fs::read_to_string(&path).expect("text");
-                let name = path.strip_prefix(&root).expect("below the root").display().to_string();
+                let name = path
+                    .strip_prefix(&root)
+                    .expect("below the root")
+                    .display()
+                    .to_string();
                 found.push((name, text));
             }
         }
@@ -50,7 +71,9 @@ fn sources(extension: &str) -> Vec<(String, String)> {
 }
 
 fn lines_before_tests(text: &str) -> usize {
-    text.lines().take_while(|line| !line.trim_start().starts_with("#[cfg(test)]")).count()
+    text.lines()
+        .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
+        .count()
 }
 
 #[test]
@@ -60,7 +83,10 @@ fn source_files_fit_on_a_few_screens() {
         if name.contains("/tests/") || name.contains("/fuzz/") {
             continue;
         }
-        let limit = LONGER.iter().find(|(file, _)| *file == name).map_or(LINES_MAX, |(_, n)| *n);
+        let limit = LONGER
+            .iter()
+            .find(|(file, _)| *file == name)
+            .map_or(LINES_MAX, |(_, n)| *n);
         let lines = lines_before_tests(&text);
         if lines > limit {
             too_long.push(format!("{name}: {lines} lines, limit {limit}"));
@@ -77,19 +103,32 @@ fn unsafe_code_lives_only_in_the_named_crates() {
         if !is_root || name.contains("/fuzz/") {
             continue;
         }
-        let allowed = UNSAFE_ALLOWED.iter().any(|(folder, _)| name.starts_with(folder));
+        let allowed = UNSAFE_ALLOWED
+            .iter()
+            .any(|(folder, _)| name.starts_with(folder));
         if !allowed && !text.contains("#![forbid(unsafe_code)]") {
             missing.push(name);
         }
     }
-    assert_eq!(missing, Vec::<String>::new(), "these lack #![forbid(unsafe_code)]");
+    assert_eq!(
+        missing,
+        Vec::<String>::new(),
+        "these lack #![forbid(unsafe_code)]"
+    );
 }
 
 #[test]
 fn every_module_is_named_after_a_concept() {
     for (name, _) in sources("rs") {
-        let stem = Path::new(&name).file_stem().expect("a stem").to_string_lossy().into_owned();
-        assert!(!EMPTY_NAMES.contains(&stem.as_str()), "{name}: name the concept");
+        let stem = Path::new(&name)
+            .file_stem()
+            .expect("a stem")
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            !EMPTY_NAMES.contains(&stem.as_str()),
+            "{name}: name the concept"
+        );
     }
 }
 
@@ -112,7 +151,10 @@ fn nothing_refers_to_what_lies_outside_the_repository() {
 fn no_test_and_no_product_code_sleeps() {
     let needle = ["thread", "::sleep("].concat();
     for (name, text) in sources("rs") {
-        assert!(!text.contains(&needle), "{name}: wait for an event with a bound instead");
+        assert!(
+            !text.contains(&needle),
+            "{name}: wait for an event with a bound instead"
+        );
     }
 }
 
@@ -120,7 +162,10 @@ fn no_test_and_no_product_code_sleeps() {
 fn every_crate_says_what_it_is() {
     for (name, text) in sources("rs") {
         if name.ends_with("src/lib.rs") || name.ends_with("src/main.rs") {
-            assert!(text.starts_with("//!"), "{name} does not start with its purpose");
+            assert!(
+                text.starts_with("//!"),
+                "{name} does not start with its purpose"
+            );
         }
     }
 }

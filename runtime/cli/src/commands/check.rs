@@ -39,7 +39,11 @@ pub fn run(options: &Options) -> Termination {
     };
     match punctual_daemon::plan(&daemon) {
         Ok(plan) => {
-            let text = if options.json { plan.to_json() } else { plan.to_string() };
+            let text = if options.json {
+                plan.to_json()
+            } else {
+                plan.to_string()
+            };
             // A reader that went away is no reason to fail.
             let _ = std::io::stdout().write_all(text.as_bytes());
             Termination::Done

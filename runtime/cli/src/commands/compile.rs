@@ -61,9 +61,11 @@ pub enum Error {
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
-            Self::Compile { source: CompileError::Read { .. }, .. } | Self::Write { .. } => {
-                Termination::File
+            Self::Compile {
+                source: CompileError::Read { .. },
+                ..
             }
+            | Self::Write { .. } => Termination::File,
             Self::Compile { .. } => Termination::BadInput,
         }
     }
@@ -71,11 +73,21 @@ impl Terminates for Error {
 
 /// Compiles, prints the report, writes the package.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let compiled = punctual_compile::compile_file(&options.options)
-        .map_err(|source| Error::Compile { path: options.options.clone(), source })?;
-    let output = options.output.clone().unwrap_or_else(|| beside(&options.options));
-    crate::files::write_whole(&output, &compiled.package.encode())
-        .map_err(|source| Error::Write { path: output.clone(), source })?;
+    let compiled =
+        punctual_compile::compile_file(&options.options).map_err(|source| Error::Compile {
+            path: options.options.clone(),
+            source,
+        })?;
+    let output = options
+        .output
+        .clone()
+        .unwrap_or_else(|| beside(&options.options));
+    crate::files::write_whole(&output, &compiled.package.encode()).map_err(|source| {
+        Error::Write {
+            path: output.clone(),
+            source,
+        }
+    })?;
     print!("{}", compiled.report);
     println!("wrote {}", output.display());
     Ok(())

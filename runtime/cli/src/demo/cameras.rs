@@ -16,15 +16,34 @@ pub struct CameraRole {
 
 /// In the manifest's order.
 pub const CAMERAS: &[CameraRole] = &[
-    CameraRole { task: "signs", fps: Some(30.0), format: "rgb8", seed: 11 },
-    CameraRole { task: "signs-fast", fps: Some(60.0), format: "nv12", seed: 22 },
-    CameraRole { task: "watch", fps: None, format: "rgb8", seed: 33 },
+    CameraRole {
+        task: "signs",
+        fps: Some(30.0),
+        format: "rgb8",
+        seed: 11,
+    },
+    CameraRole {
+        task: "signs-fast",
+        fps: Some(60.0),
+        format: "nv12",
+        seed: 22,
+    },
+    CameraRole {
+        task: "watch",
+        fps: None,
+        format: "rgb8",
+        seed: 33,
+    },
 ];
 
 impl CameraRole {
     /// The word the manifest uses.
     pub fn criticality(&self) -> &'static str {
-        if self.fps.is_some() { "real-time" } else { "best-effort" }
+        if self.fps.is_some() {
+            "real-time"
+        } else {
+            "best-effort"
+        }
     }
 
     /// The arguments after `punctual camera`.
@@ -45,6 +64,7 @@ impl CameraRole {
         ];
         if let Some(fps) = self.fps {
             arguments.extend(["--fps".to_owned(), (fps * overload).to_string()]);
+            arguments.push("--realtime".to_owned());
         }
         arguments
     }

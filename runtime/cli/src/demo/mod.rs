@@ -3,21 +3,22 @@
 mod cameras;
 mod processes;
 mod summary;
-mod table;
+pub mod table;
 
 use std::io::{IsTerminal, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use punctual_daemon::Report;
+use punctual_platform::OsError;
 use punctual_platform::clock;
-use punctual_platform::signals::Signals;
+use punctual_platform::signals::TerminationSignals;
 
 use crate::cache;
 use crate::report::CameraReport;
 use crate::termination::{Terminates, Termination};
 
-use cameras::{CAMERAS, CameraRole};
+use cameras::CAMERAS;
 use processes::{Camera, Daemon};
 use summary::{Summary, TaskSummary};
 use table::Row;
@@ -108,7 +109,7 @@ pub enum DemoError {
     Report(#[from] punctual_daemon::ReportError),
     /// Signals.
     #[error("cannot wait for signals: {0}")]
-    Signals(std::io::Error),
+    Signals(OsError),
 }
 
 impl Terminates for DemoError {
@@ -135,20 +136,26 @@ pub fn run(options: &Options) -> Termination {
 fn show(options: &Options) -> Result<bool, DemoError> {
     let folder = Folder::create()?;
     let manifest = folder.write("manifest.toml", MANIFEST.as_bytes())?;
-    let package = folder.write("signs.punctual", PACKAGE)?;
-    let profile = cache::profile(&package, options.profile_again)?;
+    folder.write("signs.punctual", PACKAGE)?;
+    let profile = cache::profile(&manifest, MANIFEST, options.profile_again)?;
     let socket = folder.path("punctuald.sock");
     let report_file = folder.path("report.json");
 
-    let signals = Signals::new().map_err(DemoError::Signals)?;
+    let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
     let mut daemon = Daemon::start(&manifest, &profile, &socket, &report_file)?;
     let mut cameras = Vec::new();
     for role in CAMERAS {
-        cameras.push(Camera::start(&role.arguments(&socket, options.seconds, options.overload))?);
+        cameras.push(Camera::start(&role.arguments(
+            &socket,
+            options.seconds,
+            options.overload,
+        ))?);
     }
     let began_ns = clock::now_ns();
     let rows = watch(&mut daemon, &mut cameras, &signals, options);
-    let seconds = options.seconds.min(clock::now_ns().saturating_sub(began_ns) as f64 / 1e9);
+    let seconds = options
+        .seconds
+        .min(clock::now_ns().saturating_sub(began_ns) as f64 / 1e9);
 
     let mut clean = true;
     for (camera, role) in cameras.into_iter().zip(CAMERAS) {
@@ -162,11 +169,19 @@ fn show(options: &Options) -> Result<bool, DemoError> {
 }
 
 /// Draws the table until every camera has finished, or a signal or the daemon's end stops them.
-fn watch(daemon: &mut Daemon, cameras: &mut [Camera], signals: &Signals, options: &Options) -> Vec<Row> {
+fn watch(
+    daemon: &mut Daemon,
+    cameras: &mut [Camera],
+    signals: &TerminationSignals,
+    options: &Options,
+) -> Vec<Row> {
     let mut rows: Vec<Row> = CAMERAS
         .iter()
         .map(|role| Row {
-            now: CameraReport { task: role.task.to_owned(), ..CameraReport::default() },
+            now: CameraReport {
+                task: role.task.to_owned(),
+                ..CameraReport::default()
+            },
             before: CameraReport::default(),
         })
         .collect();
@@ -184,7 +199,7 @@ fn watch(daemon: &mut Daemon, cameras: &mut [Camera], signals: &Signals, options
                 }
             }
         }
-        if !stopping && (signals.pending() || daemon.terminated()) {
+        if !stopping && (signals.next(Some(0)).is_some() || daemon.terminated()) {
             cameras.iter().for_each(Camera::stop);
             stopping = true;
         }
@@ -195,7 +210,8 @@ fn watch(daemon: &mut Daemon, cameras: &mut [Camera], signals: &Signals, options
             drawn_ns = now_ns;
         }
     }
-    rows.iter_mut().for_each(|row| row.before = CameraReport::default());
+    rows.iter_mut()
+        .for_each(|row| row.before = CameraReport::default());
     rows
 }
 
@@ -254,7 +270,10 @@ struct Folder(PathBuf);
 impl Folder {
     fn create() -> Result<Self, DemoError> {
         let path = std::env::temp_dir().join(format!("punctual-demo-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|source| DemoError::Write { path: path.clone(), source })?;
+        std::fs::create_dir(&path).map_err(|source| DemoError::Write {
+            path: path.clone(),
+            source,
+        })?;
         Ok(Self(path))
     }
 
@@ -264,8 +283,10 @@ impl Folder {
 
     fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, DemoError> {
         let path = self.path(name);
-        std::fs::write(&path, content)
-            .map_err(|source| DemoError::Write { path: path.clone(), source })?;
+        std::fs::write(&path, content).map_err(|source| DemoError::Write {
+            path: path.clone(),
+            source,
+        })?;
         Ok(path)
     }
 }
@@ -288,7 +309,12 @@ struct Screen {
 
 impl Screen {
     fn new(shown: bool) -> Self {
-        Self { shown, terminal: std::io::stdout().is_terminal(), lines: 0, drawings: 0 }
+        Self {
+            shown,
+            terminal: std::io::stdout().is_terminal(),
+            lines: 0,
+            drawings: 0,
+        }
     }
 
     fn draw(&mut self, lines: &[String]) {

@@ -28,7 +28,9 @@ pub struct Camera {
 
 /// This program's own file, to start it again under another role.
 fn this_program() -> Result<Command, DemoError> {
-    Ok(Command::new(std::env::current_exe().map_err(DemoError::Spawn)?))
+    Ok(Command::new(
+        std::env::current_exe().map_err(DemoError::Spawn)?,
+    ))
 }
 
 impl Daemon {
@@ -37,7 +39,12 @@ impl Daemon {
     /// # Errors
     /// If it cannot be started, or terminates before it is ready; its own words are on standard
     /// error by then.
-    pub fn start(manifest: &Path, profile: &Path, socket: &Path, report: &Path) -> Result<Self, DemoError> {
+    pub fn start(
+        manifest: &Path,
+        profile: &Path,
+        socket: &Path,
+        report: &Path,
+    ) -> Result<Self, DemoError> {
         // Not close-on-exec: the daemon inherits the write end under the number it is told.
         let (ready, told) = nix::unistd::pipe().map_err(|e| DemoError::Spawn(e.into()))?;
         let child = this_program()?
@@ -60,7 +67,9 @@ impl Daemon {
         drop(told);
         let mut daemon = Self { child };
         let mut line = String::new();
-        BufReader::new(File::from(ready)).read_line(&mut line).map_err(DemoError::Spawn)?;
+        BufReader::new(File::from(ready))
+            .read_line(&mut line)
+            .map_err(DemoError::Spawn)?;
         if line.is_empty() {
             let status = daemon.child.wait().map_err(DemoError::Spawn)?;
             return Err(DemoError::NotReady { status });
@@ -96,7 +105,12 @@ impl Camera {
         let stdout = child.stdout.take().expect("stdout was piped above");
         let flags = OFlag::O_NONBLOCK;
         fcntl(&stdout, FcntlArg::F_SETFL(flags)).map_err(|e| DemoError::Spawn(e.into()))?;
-        Ok(Self { child, stdout, pending: Vec::new(), open: true })
+        Ok(Self {
+            child,
+            stdout,
+            pending: Vec::new(),
+            open: true,
+        })
     }
 
     /// Whether its standard output is still open.

@@ -1,6 +1,7 @@
 //! The demo's result: what the cameras saw, joined with what the daemon reports.
 
-use serde::{Deserialize, Serialize};
+use punctual_daemon::{DecisionReport, StallReport};
+use serde::Serialize;
 
 use crate::report::{CameraReport, LatencyUs, ratio};
 
@@ -65,7 +66,7 @@ pub struct TaskSummary {
 }
 
 /// Quantiles of the time one decision took, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct DecisionUs {
     /// Median.
     pub p50: f64,
@@ -75,21 +76,24 @@ pub struct DecisionUs {
     pub max: f64,
 }
 
-/// A span of the monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Stall {
-    /// First nanosecond.
-    pub start_ns: u64,
-    /// Last nanosecond.
-    pub end_ns: u64,
+impl From<DecisionReport> for DecisionUs {
+    fn from(report: DecisionReport) -> Self {
+        Self {
+            p50: report.p50,
+            p99: report.p99,
+            max: report.max,
+        }
+    }
 }
 
 impl TaskSummary {
     /// A camera's last report against the stalls of the machine.
     #[must_use]
-    pub fn new(criticality: &str, camera: &CameraReport, stalls: &[Stall]) -> Self {
+    pub fn new(criticality: &str, camera: &CameraReport, stalls: &[StallReport]) -> Self {
         let overlaps = |span: &&[u64; 2]| {
-            stalls.iter().any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
+            stalls
+                .iter()
+                .any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
         };
         Self {
             name: camera.task.clone(),
@@ -165,10 +169,22 @@ mod tests {
 
     #[test]
     fn a_late_answer_is_excused_only_by_a_stall_that_overlaps_it() {
-        let beside = Stall { start_ns: 201, end_ns: 299 };
-        let across = Stall { start_ns: 390, end_ns: 1000 };
-        assert_eq!(TaskSummary::new("", &camera(), &[beside]).late_in_host_stall, 0);
-        assert_eq!(TaskSummary::new("", &camera(), &[beside, across]).late_in_host_stall, 1);
+        let beside = StallReport {
+            start_ns: 201,
+            end_ns: 299,
+        };
+        let across = StallReport {
+            start_ns: 390,
+            end_ns: 1000,
+        };
+        assert_eq!(
+            TaskSummary::new("", &camera(), &[beside]).late_in_host_stall,
+            0
+        );
+        assert_eq!(
+            TaskSummary::new("", &camera(), &[beside, across]).late_in_host_stall,
+            1
+        );
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub fn draw(rows: &[Row], interval_s: f64) -> Vec<String> {
 }
 
 fn line(camera: &CameraReport, rate: f64) -> String {
-    let accuracy = camera.accuracy().map_or("-".to_owned(), |a| format!("{:.1}%", a * 100.0));
+    let accuracy = camera
+        .accuracy()
+        .map_or("-".to_owned(), |a| format!("{:.1}%", a * 100.0));
     format!(
         "{:<12} {:>6.1} {:>6} {:>8} {:>6} {:>9} {:>7}  {:<18} {:>8} {:>9.2} {:>9.2} {:>9.2}",
         camera.task,
@@ -53,8 +55,10 @@ fn exits(counts: &[u64]) -> String {
     if all == 0 {
         return "-".to_owned();
     }
-    let shares: Vec<String> =
-        counts.iter().map(|n| format!("{:.0}", *n as f64 * 100.0 / all as f64)).collect();
+    let shares: Vec<String> = counts
+        .iter()
+        .map(|n| format!("{:.0}", *n as f64 * 100.0 / all as f64))
+        .collect();
     format!("{}%", shares.join("/"))
 }
 
@@ -75,25 +79,38 @@ pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
         summary.seconds,
         summary.board,
         summary.device,
-        if overload == 1.0 { String::new() } else { format!(", cameras at {overload} x their rate") },
+        if overload == 1.0 {
+            String::new()
+        } else {
+            format!(", cameras at {overload} x their rate")
+        },
     ));
     for line in draw(rows, summary.seconds.max(f64::EPSILON)) {
         say(line);
     }
     say(String::new());
     for task in &summary.tasks {
-        let mut line = format!("{}: {} of {} on time", task.name, task.on_time, task.submitted);
+        let mut line = format!(
+            "{}: {} of {} on time",
+            task.name, task.on_time, task.submitted
+        );
         let mut also = |count: u64, what: &str| {
             if count > 0 {
                 let _ = write!(line, ", {count} {what}");
             }
         };
         also(task.late, "late");
-        also(task.late_in_host_stall, "of those during a stall of the machine");
+        also(
+            task.late_in_host_stall,
+            "of those during a stall of the machine",
+        );
         also(task.rejected, "rejected early");
         also(task.failed, "failed");
         also(task.lost, "LOST");
-        also(task.skipped, "never sent (all the camera's slots were in flight)");
+        also(
+            task.skipped,
+            "never sent (all the camera's slots were in flight)",
+        );
         say(line);
     }
     say(format!(
@@ -130,10 +147,18 @@ mod tests {
             on_time: 44,
             exits: vec![22, 11, 11],
             correct: 33,
-            latency_us: LatencyUs { p50: 2_500, p99: 4_000, p999: 5_000, max: 6_000 },
+            latency_us: LatencyUs {
+                p50: 2_500,
+                p99: 4_000,
+                p999: 5_000,
+                max: 6_000,
+            },
             ..CameraReport::default()
         };
-        let before = CameraReport { submitted: 30, ..CameraReport::default() };
+        let before = CameraReport {
+            submitted: 30,
+            ..CameraReport::default()
+        };
         let lines = draw(&[Row { now, before }], 0.5);
         assert_eq!(lines.len(), 2);
         assert!(lines[1].contains("  30.0 "), "{}", lines[1]);

@@ -1,0 +1,134 @@
+//! The demo's profile, kept in the user's cache folder: keyed by machine and package, so that
+//! another machine or another network is measured anew.
+
+use std::path::{Path, PathBuf};
+
+use punctual_device::profile::{self, Effort, MeasureError};
+use punctual_model::{Package, PackageError, Profile, ProfileError};
+use punctual_plan::{ModelNeeds, Needs, PlanErrors};
+
+use crate::measure;
+use crate::termination::{Terminates, Termination};
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The package.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// The manifest.
+    #[error("{0}")]
+    Manifest(#[from] PlanErrors),
+    /// The measurement.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    /// The profile could be written neither to the cache nor beside the package.
+    #[error(transparent)]
+    Write(#[from] ProfileError),
+}
+
+impl Terminates for CacheError {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Package(_) | Self::Manifest(_) => Termination::BadInput,
+            Self::Measure(_) => Termination::Resources,
+            Self::Write(_) => Termination::File,
+        }
+    }
+}
+
+/// The path of a profile of the only model of `manifest`, whose package lies beside it: from the
+/// cache, or measured now for a few seconds (and always when `again`).
+///
+/// # Errors
+/// If it cannot be measured or kept.
+pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, CacheError> {
+    let needs = Needs::of_manifest(text, manifest)?;
+    let model = &needs.models[0];
+    let package_file = manifest.with_file_name(&model.package);
+    let package = Package::read(&package_file)?;
+    let beside = package_file.with_extension("profile.json");
+    let kept = folder().map(|folder| folder.join(file_name(&package)));
+    let usable = |path: &PathBuf| {
+        Profile::read(path).is_ok_and(|profile| covers(&profile, &needs, model, &package))
+    };
+    if let Some(kept) = kept.as_ref().filter(|kept| !again && usable(kept)) {
+        return Ok(kept.clone());
+    }
+    eprintln!("measuring the network on this machine, once (a few seconds)");
+    let request = measure::request(&needs, model, Effort::Quick);
+    let measured = measure::measure(&model.name, &package, &request)?;
+    if let Some(kept) = kept {
+        match keep(&measured, &kept) {
+            Ok(()) => return Ok(kept),
+            Err(error) => eprintln!("punctual demo: the figures are for this run only: {error}"),
+        }
+    }
+    measured.write(&beside)?;
+    Ok(beside)
+}
+
+fn keep(profile: &Profile, path: &Path) -> Result<(), ProfileError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|source| ProfileError::File {
+            path: folder.to_owned(),
+            source,
+        })?;
+    }
+    profile.write(path)
+}
+
+/// Whether `profile` was measured here, for this package, and has all that is needed.
+fn covers(profile: &Profile, needs: &Needs, model: &ModelNeeds, package: &Package) -> bool {
+    let stages = package.network().stages.len() as u8;
+    let measured = |stage, batch, units| {
+        profile
+            .stages
+            .iter()
+            .any(|entry| (entry.stage, entry.batch, entry.units) == (stage, batch, units))
+    };
+    profile.key.board == needs.board
+        && profile.key.machine == profile::machine()
+        && profile.key.package == package.hash().to_string()
+        && (0..stages).all(|stage| {
+            model.batches.iter().all(|batch| {
+                model
+                    .units
+                    .iter()
+                    .all(|units| measured(stage, *batch, *units))
+            })
+        })
+        && model.frames.iter().all(|frame| {
+            let size = [frame.size.width, frame.size.height];
+            let crop = [frame.crop.width, frame.crop.height];
+            profile.prepare(frame.format.name(), size, crop).is_some()
+        })
+}
+
+/// Machine and package in a name that any file system takes.
+fn file_name(package: &Package) -> String {
+    let machine: String = profile::machine()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let hash = package.hash().to_string();
+    format!("{}-{machine}.profile.json", &hash[..16])
+}
+
+/// `$XDG_CACHE_HOME/punctual`, or `~/.cache/punctual`; none for a user without a home.
+fn folder() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|folder| folder.join("punctual"))
+}

@@ -1,0 +1,125 @@
+//! The camera's loop: a frame at each intended capture time, verdicts in between.
+
+use punctual_client::{Client, Crop, now_ns};
+use punctual_platform::signals::TerminationSignals;
+use punctual_signs::Camera;
+
+use super::Error;
+use super::tally::Tally;
+use crate::report::CameraReport;
+
+/// How often the counts are said, in nanoseconds.
+const SAY_NS: u64 = 200_000_000;
+
+/// How long to wait for verdicts after the last frame, in nanoseconds.
+const LAST_VERDICTS_NS: u64 = 2_000_000_000;
+
+/// How fast and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// None: until a signal.
+    pub seconds: Option<f64>,
+    /// None: closed loop.
+    pub fps: Option<f64>,
+}
+
+/// Shows frames until the time is over or a signal comes, collects what is open, and says the
+/// counts now and then. Returns the last counts, and how it ended.
+pub fn capture(
+    client: &mut Client,
+    camera: &Camera,
+    signals: &TerminationSignals,
+    pace: Pace,
+    report: CameraReport,
+    say: &mut dyn FnMut(&CameraReport),
+) -> (CameraReport, Result<(), Error>) {
+    let mut tally = Tally::new(report);
+    let result = show(client, camera, signals, pace, &mut tally, say);
+    let missing = client.unanswered();
+    let result = result.and(if missing > 0 {
+        Err(Error::Missing { missing })
+    } else {
+        Ok(())
+    });
+    (tally.last(result.is_ok()), result)
+}
+
+fn show(
+    client: &mut Client,
+    camera: &Camera,
+    signals: &TerminationSignals,
+    pace: Pace,
+    tally: &mut Tally,
+    say: &mut dyn FnMut(&CameraReport),
+) -> Result<(), Error> {
+    let start_ns = now_ns();
+    let end_ns = pace
+        .seconds
+        .map(|seconds| start_ns + (seconds * 1e9) as u64);
+    let mut say_ns = start_ns + SAY_NS;
+    for number in 0.. {
+        // The intended time, whether or not the last frame took too long: delays do not add up.
+        let captured_ns = match pace.fps {
+            Some(fps) => start_ns + (number as f64 * 1e9 / fps) as u64,
+            None => now_ns(),
+        };
+        if end_ns.is_some_and(|end| captured_ns >= end) || signals.next(Some(0)).is_some() {
+            break;
+        }
+        collect(client, tally, captured_ns)?;
+        submit(client, camera, tally, captured_ns)?;
+        if pace.fps.is_none() {
+            await_one(client, tally)?;
+        }
+        if now_ns() >= say_ns {
+            say(&tally.now());
+            say_ns += SAY_NS;
+        }
+    }
+    let until_ns = now_ns() + LAST_VERDICTS_NS;
+    while client.unanswered() > 0 {
+        let Some(result) = client.verdict(Some(until_ns))? else {
+            break;
+        };
+        tally.count(&result, now_ns());
+    }
+    Ok(())
+}
+
+/// Counts verdicts until `until_ns`.
+fn collect(client: &mut Client, tally: &mut Tally, until_ns: u64) -> Result<(), Error> {
+    while let Some(result) = client.verdict(Some(until_ns))? {
+        tally.count(&result, now_ns());
+    }
+    Ok(())
+}
+
+/// Closed loop: waits for a verdict, whatever it is.
+fn await_one(client: &mut Client, tally: &mut Tally) -> Result<(), Error> {
+    if client.unanswered() > 0
+        && let Some(result) = client.verdict(Some(now_ns() + LAST_VERDICTS_NS))?
+    {
+        tally.count(&result, now_ns());
+    }
+    Ok(())
+}
+
+fn submit(
+    client: &mut Client,
+    camera: &Camera,
+    tally: &mut Tally,
+    captured_ns: u64,
+) -> Result<(), Error> {
+    // A camera's next frame does not wait for a slot.
+    let Some(mut slot) = client.slot(Some(0))? else {
+        tally.skip();
+        return Ok(());
+    };
+    let shot = camera.shot(tally.submitted());
+    shot.write(slot.pixels());
+    let (x, y) = shot.crop();
+    // No deadline of its own: the task's.
+    let sequence = slot.submit(captured_ns, None, Crop { x, y })?;
+    tally.submit(sequence, shot.label());
+    Ok(())
+}

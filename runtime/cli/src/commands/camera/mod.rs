@@ -1,0 +1,210 @@
+//! `punctual camera`: a camera process that shows frames with known labels.
+
+mod capture;
+mod tally;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use punctual_client::{Client, ConnectError, Disconnected, PixelFormat, SubmitError};
+use punctual_kernels::preprocess;
+use punctual_platform::signals::TerminationSignals;
+use punctual_platform::{OsError, thread};
+use punctual_signs::Camera;
+
+use crate::demo::table::{self, Row};
+use crate::report::CameraReport;
+use crate::termination::{Terminates, Termination};
+
+use capture::{Pace, capture};
+
+/// How many scenes a camera draws at start, to show them in turn.
+const SCENES: u32 = 200;
+
+/// Priority of a camera that asks for one: the lowest, below every thread of the daemon.
+const PRIORITY: u8 = 1;
+
+/// What to show, where, and how fast.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual camera --socket /tmp/punctual.sock --task signs --fps 30
+  punctual camera --socket /tmp/punctual.sock --task watch --seconds 5 --json
+
+A frame is late when its answer reached this process after its deadline, whatever the daemon's own
+verdict was. A frame is skipped when all slots are in flight at its time.
+
+TERMINATION CODES: 0 every frame got its verdict; 1 the daemon went away or a verdict is missing;
+3 the daemon's frames are not what this camera shows; 5 no connection.")]
+pub struct Options {
+    /// Where the daemon listens.
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// The task of its manifest to feed.
+    #[arg(long)]
+    task: String,
+    /// What the camera captures.
+    #[arg(long, value_enum, default_value_t = Format::Rgb8)]
+    format: Format,
+    /// Seed of the scenes.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How long to capture; until a signal if absent.
+    #[arg(long, value_parser = positive)]
+    seconds: Option<f64>,
+    /// Frames a second; absent: the next one when the last is answered.
+    #[arg(long, value_parser = positive)]
+    fps: Option<f64>,
+    /// Ask for the lowest real-time priority, as a camera's driver thread has.
+    #[arg(long)]
+    realtime: bool,
+    /// Print one JSON object a line, five a second.
+    #[arg(long)]
+    json: bool,
+    /// End when the process that started this one ends.
+    #[arg(long, hide = true)]
+    end_with_parent: bool,
+}
+
+/// Frame formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Three bytes a pixel.
+    Rgb8,
+    /// Luma, then chroma at half resolution.
+    Nv12,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
+        _ => Err("must be a number above 0 and up to 1000000".to_owned()),
+    }
+}
+
+/// Why a camera stopped before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection.
+    #[error("no connection to {path}: {source}", path = path.display())]
+    Connect {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: ConnectError,
+    },
+    /// The task has other frames.
+    #[error(
+        "the task's frames are {width}x{height}; this camera shows 640x480 frames without gaps \
+         between rows: change `frame` in the manifest"
+    )]
+    Frame {
+        /// Columns.
+        width: u32,
+        /// Rows.
+        height: u32,
+    },
+    /// The daemon went away.
+    #[error(transparent)]
+    Disconnected(#[from] Disconnected),
+    /// A frame could not be submitted.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// Verdicts did not come.
+    #[error("{missing} frames have no verdict two seconds after the last one was submitted")]
+    Missing {
+        /// How many.
+        missing: u64,
+    },
+    /// Signals or threads could not be had.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Connect { .. } | Self::Os(_) => Termination::Resources,
+            Self::Frame { .. } => Termination::BadInput,
+            Self::Disconnected(_) | Self::Submit(_) | Self::Missing { .. } => {
+                Termination::BadResult
+            }
+        }
+    }
+}
+
+/// Shows frames until the time is over or a signal comes, then waits for what is open.
+pub fn run(options: &Options) -> Result<(), Error> {
+    if options.end_with_parent {
+        // Fails only for a signal that does not exist.
+        let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM);
+    }
+    let signals = TerminationSignals::take_over()?;
+    let (ours, theirs) = match options.format {
+        Format::Rgb8 => (preprocess::PixelFormat::Rgb8, PixelFormat::Rgb8),
+        Format::Nv12 => (preprocess::PixelFormat::Nv12, PixelFormat::Nv12),
+    };
+    let camera = Camera::new(ours, options.seed, SCENES);
+    let mut client = Client::connect(&options.socket, &options.task, theirs).map_err(|source| {
+        Error::Connect {
+            path: options.socket.clone(),
+            source,
+        }
+    })?;
+    let (frame, layout) = (*client.frame(), camera.layout());
+    if (frame.width, frame.height, frame.row_stride)
+        != (layout.width, layout.height, layout.row_stride)
+    {
+        return Err(Error::Frame {
+            width: frame.width,
+            height: frame.height,
+        });
+    }
+    if options.realtime {
+        // Without the privilege it stays an ordinary process, which the daemon has said already.
+        let _ = thread::set_realtime(thread::current_tid(), PRIORITY);
+    }
+    let pace = Pace {
+        seconds: options.seconds,
+        fps: options.fps,
+    };
+    let report = CameraReport {
+        task: options.task.clone(),
+        ..CameraReport::default()
+    };
+    let json = options.json;
+    let (report, end) = capture(
+        &mut client,
+        &camera,
+        &signals,
+        pace,
+        report,
+        &mut |report| {
+            say(report, json);
+        },
+    );
+    say_last(&report, json, options.seconds);
+    end
+}
+
+fn say(report: &CameraReport, json: bool) {
+    use std::io::Write as _;
+    if json {
+        let text = serde_json::to_string(report).expect("plain data serialises");
+        // A reader that went away is no reason to fail.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+}
+
+fn say_last(report: &CameraReport, json: bool, seconds: Option<f64>) {
+    if json {
+        return say(report, json);
+    }
+    let row = Row {
+        now: report.clone(),
+        before: CameraReport::default(),
+    };
+    for line in table::draw(&[row], seconds.unwrap_or(f64::NAN)) {
+        println!("{line}");
+    }
+}

@@ -1,0 +1,150 @@
+//! `punctual profile`: how long every stage takes on this machine.
+
+use std::path::{Path, PathBuf};
+
+use punctual_device::profile::{Effort, MeasureError};
+use punctual_model::{Package, PackageError, Profile, ProfileError};
+use punctual_plan::{BATCH_SIZES, Needs, PlanErrors};
+use punctual_platform::affinity;
+
+use crate::measure;
+use crate::termination::{Terminates, Termination};
+
+/// What to measure, and where to put it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual profile manifest.toml
+  punctual profile manifest.toml --every --quick
+
+Measures the models that the manifest names: each stage at each batch size and partition size,
+and the preparation of each frame format. The profile lies beside the package
+(signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it.
+Measure on a quiet machine, in the power mode it will run in.
+
+TERMINATION CODES: 0 done; 3 the manifest or a package is invalid; 4 a file is missing or cannot
+be written; 5 the measuring threads could not be had.")]
+pub struct Options {
+    /// The manifest (TOML).
+    manifest: PathBuf,
+    /// Every batch size and partition size of this machine, not just those the manifest needs.
+    #[arg(long)]
+    every: bool,
+    /// Fewer samples: seconds instead of minutes, with a less certain tail.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The manifest could not be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The manifest is invalid.
+    #[error("{0}")]
+    Manifest(#[from] PlanErrors),
+    /// A package cannot be used.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// The measurement did not work.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    /// The profile could not be written.
+    #[error(transparent)]
+    Write(#[from] ProfileError),
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Read { .. } | Self::Write(_) => Termination::File,
+            Self::Package(PackageError::Read { .. }) => Termination::File,
+            Self::Manifest(_) | Self::Package(_) => Termination::BadInput,
+            Self::Measure(_) => Termination::Resources,
+        }
+    }
+}
+
+/// Measures each model of the manifest and writes its profile.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let path = &options.manifest;
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+        path: path.clone(),
+        source,
+    })?;
+    let mut needs = Needs::of_manifest(&text, path)?;
+    if options.every {
+        let cores = affinity::available_cores()
+            .map_or(1, |cores| cores.len())
+            .min(255) as u8;
+        for model in &mut needs.models {
+            model.batches = BATCH_SIZES.to_vec();
+            model.units = (1..=cores).collect();
+        }
+    }
+    let effort = if options.quick {
+        Effort::Quick
+    } else {
+        Effort::Thorough
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for model in &needs.models {
+        let package_file = folder.join(&model.package);
+        let package = Package::read(&package_file)?;
+        let request = measure::request(&needs, model, effort);
+        let profile = measure::measure(&model.name, &package, &request)?;
+        let output = package_file.with_extension("profile.json");
+        profile.write(&output)?;
+        print!("{}", table(&model.name, &profile));
+        println!("wrote {}", output.display());
+    }
+    Ok(())
+}
+
+fn table(name: &str, profile: &Profile) -> String {
+    use std::fmt::Write as _;
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let mut text = format!("{name} on {}\n", profile.key.machine);
+    let mut row = |what: String, samples: u32, p50: u64, p99: u64, max: u64| {
+        let _ = writeln!(
+            text,
+            "  {what:<34} {samples:>7} samples  p50 {:>9.3} ms  p99 {:>9.3} ms  max {:>9.3} ms",
+            ms(p50),
+            ms(p99),
+            ms(max)
+        );
+    };
+    for entry in &profile.stages {
+        let what = format!(
+            "stage {}, batch {}, {} unit{}",
+            entry.stage,
+            entry.batch,
+            entry.units,
+            if entry.units == 1 { "" } else { "s" }
+        );
+        row(
+            what,
+            entry.samples,
+            entry.p50_ns,
+            entry.p99_ns,
+            entry.max_ns,
+        );
+    }
+    for entry in &profile.prepare {
+        let what = format!("prepare {} {}x{}", entry.format, entry.width, entry.height);
+        row(
+            what,
+            entry.samples,
+            entry.p50_ns,
+            entry.p99_ns,
+            entry.max_ns,
+        );
+    }
+    text
+}
