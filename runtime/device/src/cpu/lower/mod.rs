@@ -5,18 +5,22 @@
 //! a stage for all batch sizes: each member has its own share of the workspace, and kernels take
 //! as many members as there are, so a batch that is not full costs no padding.
 
+mod convert;
+mod places;
+
 use punctual_kernels::{
     Activation, Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent,
-    GlobalAveragePool, Isa, KernelError, Linear, LinearSpec, Padding, PlanarLayout, Pool, PoolKind,
-    PoolSpec, Window,
+    GlobalAveragePool, Isa, KernelError, Linear, LinearSpec, Padding, PlanarLayout, Pool, PoolSpec,
+    Window,
 };
-use punctual_model::memory::{self, Lifetime};
 use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId, WeightRange};
 use thiserror::Error;
 
 use super::executable::{Executable, Kernel, LoadedModel, Step, StepTime};
 use crate::request_buffers::InputLayout;
-use crate::shared::{LINE, Operands, Space, Span};
+use crate::shared::{Operands, Span};
+use convert::{activation_of, pool_kind, window};
+use places::{Places, Value};
 
 /// A network that the CPU device cannot run.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -38,14 +42,6 @@ pub(super) fn lower(isa: Isa, network: &Network) -> Result<LoadedModel, LowerErr
     Lowering::new(isa, network).and_then(|lowering| lowering.model())
 }
 
-/// What an operator reads or writes: a tensor of the network, or the blocked copy of its input
-/// that stages make for operators which cannot read planes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Value {
-    Tensor(TensorId),
-    BlockedInput,
-}
-
 struct Lowering<'n> {
     isa: Isa,
     network: &'n Network,
@@ -61,7 +57,7 @@ struct Lowering<'n> {
 
 impl<'n> Lowering<'n> {
     fn new(isa: Isa, network: &'n Network) -> Result<Self, LowerError> {
-        let halos = halos(network);
+        let halos = places::halos(network);
         let input_id = network.input_tensor();
         let layout = |index: usize, halo: usize| {
             let tensor = network.tensors[index];
@@ -82,7 +78,7 @@ impl<'n> Lowering<'n> {
             halos[at],
         )
         .map_err(|source| error(network, "input", source))?;
-        let (carried, request_floats) = carried(network, input.len(), &layouts);
+        let (carried, request_floats) = places::carried(network, input.len(), &layouts);
         Ok(Self {
             isa,
             network,
@@ -202,75 +198,35 @@ impl<'n> Lowering<'n> {
     fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {
         let output = self.layouts[operator.output.0 as usize];
         let input = self.value(operator.input);
-        let mut input_span = None;
-        let mut addend = None;
-        let kernel =
-            match &operator.kind {
-                OperatorKind::Conv2d { residual, .. } => {
-                    addend = residual.map(|residual| self.value(residual));
-                    // A convolution reads the network's input as the planes that it is.
-                    let planar = input == Value::BlockedInput;
-                    input_span = planar.then(|| places.planes());
-                    let read = if planar {
-                        ConvInput::Planar(self.input)
-                    } else {
-                        ConvInput::Blocked(self.layout(input))
-                    };
-                    Kernel::Conv2d(self.conv2d(&operator.kind, read, output, addend)?)
-                }
-                OperatorKind::Pool {
-                    kind,
-                    kernel,
-                    stride,
-                    padding,
-                } => Kernel::Pool(Pool::new(
-                    self.isa,
-                    &PoolSpec {
-                        input: self.layout(input),
-                        output,
-                        window: window(*kernel, *stride, *padding),
-                        kind: match kind {
-                            punctual_model::PoolKind::Max => PoolKind::Max,
-                            punctual_model::PoolKind::Average => PoolKind::Average,
-                        },
-                    },
-                )?),
-                OperatorKind::GlobalAveragePool => Kernel::GlobalAveragePool(
-                    GlobalAveragePool::new(self.isa, self.layout(input), output)?,
-                ),
-                OperatorKind::Linear {
-                    weights,
-                    bias,
-                    activation,
-                } => Kernel::Linear(Linear::new(
-                    self.isa,
-                    &LinearSpec {
-                        input: self.layout(input),
-                        output,
-                        activation: activation_of(*activation),
-                    },
-                    self.weights(*weights),
-                    self.weights(*bias),
-                )?),
-                OperatorKind::Add { other, activation } => {
-                    let other = self.value(*other);
-                    addend = Some(other);
-                    Kernel::Add(Add::new(
-                        self.isa,
-                        &AddSpec {
-                            input: self.layout(input),
-                            addend: self.layout(other),
-                            output,
-                            activation: activation_of(*activation),
-                        },
-                    )?)
-                }
+        // A convolution reads the network's input as the planes that it is.
+        let is_convolution = matches!(operator.kind, OperatorKind::Conv2d { .. });
+        let planar = is_convolution && input == Value::BlockedInput;
+        let addend = match operator.kind {
+            OperatorKind::Conv2d { residual, .. } => residual,
+            OperatorKind::Add { other, .. } => Some(other),
+            _ => None,
+        };
+        let addend = addend.map(|tensor| self.value(tensor));
+        let kernel = if is_convolution {
+            let read = if planar {
+                ConvInput::Planar(self.input)
+            } else {
+                ConvInput::Blocked(self.layout(input))
             };
+            Kernel::Conv2d(self.conv2d(&operator.kind, read, output, addend)?)
+        } else {
+            self.kernel(&operator.kind, self.layout(input), output)?
+        };
+        let input = if planar {
+            places.planes()
+        } else {
+            places.of(input)
+        };
         Ok(Step {
             name: operator.name.clone(),
             kernel,
             operands: Operands::new(
-                input_span.unwrap_or_else(|| places.of(input)),
+                input,
                 addend.map(|value| places.of(value)),
                 places.of(Value::Tensor(operator.output)),
             ),
@@ -278,6 +234,58 @@ impl<'n> Lowering<'n> {
             macs: macs(operator, output),
             time: StepTime::default(),
         })
+    }
+
+    /// The kernel of an operator that is no convolution.
+    fn kernel(
+        &self,
+        kind: &OperatorKind,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Kernel, KernelError> {
+        let isa = self.isa;
+        match kind {
+            OperatorKind::Conv2d { .. } => unreachable!("not called for convolutions"),
+            OperatorKind::Pool {
+                kind,
+                kernel,
+                stride,
+                padding,
+            } => {
+                let spec = PoolSpec {
+                    input,
+                    output,
+                    window: window(*kernel, *stride, *padding),
+                    kind: pool_kind(*kind),
+                };
+                Pool::new(isa, &spec).map(Kernel::Pool)
+            }
+            OperatorKind::GlobalAveragePool => {
+                GlobalAveragePool::new(isa, input, output).map(Kernel::GlobalAveragePool)
+            }
+            OperatorKind::Linear {
+                weights,
+                bias,
+                activation,
+            } => {
+                let spec = LinearSpec {
+                    input,
+                    output,
+                    activation: activation_of(*activation),
+                };
+                let (weights, bias) = (self.weights(*weights), self.weights(*bias));
+                Linear::new(isa, &spec, weights, bias).map(Kernel::Linear)
+            }
+            OperatorKind::Add { other, activation } => {
+                let spec = AddSpec {
+                    input,
+                    addend: self.layout(self.value(*other)),
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Add::new(isa, &spec).map(Kernel::Add)
+            }
+        }
     }
 
     fn conv2d(
@@ -316,166 +324,12 @@ impl<'n> Lowering<'n> {
     }
 }
 
-/// Where the values of one stage lie.
-struct Places<'l> {
-    lowering: &'l Lowering<'l>,
-    local: Vec<Option<Span>>,
-    blocked_input: Option<Span>,
-    total: usize,
-}
-
-impl<'l> Places<'l> {
-    fn plan(lowering: &'l Lowering<'l>, stage: &Stage, needs_copy: bool) -> Self {
-        // The copy of the input is the first step, if there is one, and shifts all others.
-        let shift = u32::from(needs_copy);
-        let lifetimes = stage.lifetimes();
-        let size = |layout: BlockedLayout| layout.len();
-        let mut buffers: Vec<Lifetime> = lifetimes
-            .iter()
-            .map(|lifetime| Lifetime {
-                first: lifetime.first + shift,
-                last: lifetime.last + shift,
-                size: size(lowering.layouts[lifetime.tensor.0 as usize]),
-            })
-            .collect();
-        if needs_copy {
-            buffers.push(Lifetime {
-                first: 0,
-                last: stage.operators.len() as u32,
-                size: size(lowering.blocked_input),
-            });
-        }
-        // The planner counts in any unit; here it is floats, aligned to cache lines.
-        let plan = memory::plan(&buffers, LINE);
-        let mut local = vec![None; lowering.layouts.len()];
-        let spans = buffers
-            .iter()
-            .zip(&plan.offsets)
-            .map(|(buffer, &start)| Span {
-                space: Space::Workspace,
-                start,
-                len: buffer.size,
-            });
-        let mut spans: Vec<Span> = spans.collect();
-        let blocked_input = needs_copy.then(|| spans.pop()).flatten();
-        for (lifetime, span) in lifetimes.iter().zip(spans) {
-            local[lifetime.tensor.0 as usize] = Some(span);
-        }
-        Self {
-            lowering,
-            local,
-            blocked_input,
-            total: plan.total,
-        }
-    }
-
-    fn of(&self, value: Value) -> Span {
-        match value {
-            Value::BlockedInput => self.blocked_input,
-            Value::Tensor(TensorId(index)) => {
-                let index = index as usize;
-                self.local[index].or(self.lowering.carried[index])
-            }
-        }
-        .expect("a valid stage reads what it has written or what is carried to it")
-    }
-
-    fn planes(&self) -> Span {
-        Span {
-            space: Space::Request,
-            start: 0,
-            len: self.lowering.input.len(),
-        }
-    }
-}
-
-/// For each tensor the widest padding with which a convolution reads it.
-fn halos(network: &Network) -> Vec<usize> {
-    let mut halos = vec![0; network.tensors.len()];
-    for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
-        if let OperatorKind::Conv2d { padding, .. } = operator.kind {
-            let halo = &mut halos[operator.input.0 as usize];
-            *halo = (*halo).max(padding_of(padding).largest());
-        }
-    }
-    halos
-}
-
-/// Places in the request buffer, and its size: the input first, whose zeros nothing may overwrite,
-/// then what is carried, planned over stages as a stage's tensors are over operators.
-fn carried(
-    network: &Network,
-    input_floats: usize,
-    layouts: &[BlockedLayout],
-) -> (Vec<Option<Span>>, usize) {
-    let last_reader = |tensor: &TensorId| {
-        let reads = |stage: &Stage| stage.inputs.contains(tensor);
-        network.stages.iter().rposition(reads)
-    };
-    let mut tensors = Vec::new();
-    let mut lifetimes = Vec::new();
-    for (first, stage) in network.stages.iter().enumerate() {
-        for tensor in &stage.outputs {
-            tensors.push(tensor.0 as usize);
-            lifetimes.push(Lifetime {
-                first: first as u32,
-                last: last_reader(tensor).unwrap_or(first) as u32,
-                size: layouts[tensor.0 as usize].len(),
-            });
-        }
-    }
-    let plan = memory::plan(&lifetimes, LINE);
-    let base = input_floats.next_multiple_of(LINE);
-    let mut places = vec![None; layouts.len()];
-    for ((tensor, lifetime), offset) in tensors.into_iter().zip(&lifetimes).zip(&plan.offsets) {
-        places[tensor] = Some(Span {
-            space: Space::Request,
-            start: base + offset,
-            len: lifetime.size,
-        });
-    }
-    (places, base + plan.total)
-}
-
 fn macs(operator: &Operator, output: BlockedLayout) -> u64 {
     let pixels = (output.height() * output.width()) as u64;
     match &operator.kind {
         OperatorKind::Conv2d { weights, .. } => u64::from(weights.len) * pixels,
         OperatorKind::Linear { weights, .. } => u64::from(weights.len),
         OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool | OperatorKind::Add { .. } => 0,
-    }
-}
-
-fn activation_of(activation: punctual_model::Activation) -> Activation {
-    match activation {
-        punctual_model::Activation::None => Activation::None,
-        punctual_model::Activation::Relu => Activation::Relu,
-        punctual_model::Activation::Clip { low, high } => Activation::Clip { low, high },
-    }
-}
-
-fn window(
-    kernel: punctual_model::Extent,
-    stride: punctual_model::Extent,
-    padding: punctual_model::Padding,
-) -> Window {
-    let extent = |extent: punctual_model::Extent| Extent {
-        height: extent.height as usize,
-        width: extent.width as usize,
-    };
-    Window {
-        kernel: extent(kernel),
-        stride: extent(stride),
-        padding: padding_of(padding),
-    }
-}
-
-fn padding_of(padding: punctual_model::Padding) -> Padding {
-    Padding {
-        top: padding.top as usize,
-        left: padding.left as usize,
-        bottom: padding.bottom as usize,
-        right: padding.right as usize,
     }
 }
 
