@@ -197,8 +197,9 @@ impl<'a> Problems<'a> {
     /// If there are none.
     pub(crate) fn into_errors(mut self) -> PlanErrors {
         assert!(!self.found.is_empty(), "a failure without a problem");
-        let position = |place: &Place| place.span.as_ref().map_or(usize::MAX, |span| span.start);
-        self.found.sort_by_key(|(place, _)| position(place));
+        // What concerns the whole file comes first.
+        self.found
+            .sort_by_key(|(place, _)| place.span.as_ref().map(|span| span.start));
         let more = self.found.len().saturating_sub(PROBLEMS_MAX);
         self.found.truncate(PROBLEMS_MAX);
         let problem = |(place, cause): (Place, Cause)| Problem {
