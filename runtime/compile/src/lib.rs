@@ -1,8 +1,8 @@
 //! ONNX to package: parsing, lowering with shape folding, fusing, staging.
 //!
-//! The way of a network: bytes → [`parse`] → graph → [`lower`] (static shapes, shape arithmetic
-//! folded away, views resolved) → draft → [`fuse`] (normalisation, residuals, activations) →
-//! [`stage`] (cut at the exits) → [`Package`], which checks everything once more.
+//! The way of a network: bytes → `parse` → graph → `lower` (static shapes, shape arithmetic
+//! folded away, views resolved) → draft → `fuse` (normalisation, residuals, activations) →
+//! `stage` (cut at the exits) → [`Package`], which checks everything once more.
 #![forbid(unsafe_code)]
 
 mod draft;

@@ -59,7 +59,13 @@ impl Lowering<'_> {
         attributes.ignore("momentum"); // Used in training only.
         attributes.only("training_mode", 0, "0, as exported for inference")?;
         attributes.finish()?;
-        let channels = self.shape(self.tensor(node)?).channels as usize;
+        let shape = self.shape(self.tensor(node)?);
+        let view = self.required(node, 0, "data")?;
+        if matches!(view, Value::Features(_)) && (shape.height, shape.width) != (1, 1) {
+            // Its channels are then the elements of a flattened image, each with its own scale.
+            return Err(self.wrong(0, "data", view, "an image, or features of one pixel"));
+        }
+        let channels = shape.channels as usize;
         let mut columns = Vec::with_capacity(4);
         for (position, what) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
             let Floats { dims, data } = self.floats(node, position, what)?;

@@ -193,6 +193,11 @@ fn an_operand_of_another_kind() {
         ),
         (
             "BatchNormalization",
+            "flat three three three three",
+            "input 0 (data) is a vector of features (N, 192); supported is an image",
+        ),
+        (
+            "BatchNormalization",
             "r four four four four",
             "input 1 (scale) is a float32 constant",
         ),

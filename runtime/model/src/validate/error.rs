@@ -42,7 +42,7 @@ pub enum NetworkError {
     /// A weight is infinite or not a number.
     #[error("weight {index} is {value}; weights must be finite")]
     Weight {
-        /// Position in [`Network::weights`].
+        /// Position in [`Network::weights`](crate::Network::weights).
         index: usize,
         /// Its value.
         value: f32,
