@@ -26,9 +26,9 @@ pub struct Margins {
 }
 
 impl Margins {
-    /// Fewer samples say nothing reliable about a 99% quantile: the chance that even the largest
-    /// of `n` samples lies below the true quantile is `0.99^n`, which falls under 5% at n = 299.
-    pub const SAMPLES_FOR_P99: u32 = 299;
+    /// Three of the profiler's blocks of 69 samples. Its 99% quantile is the median of the blocks'
+    /// longest samples; of fewer than three blocks a single disturbance can move the median.
+    pub const SAMPLES_FOR_P99: u32 = 207;
 
     /// The budget for something that was measured.
     #[must_use]
