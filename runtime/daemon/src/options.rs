@@ -26,6 +26,10 @@ pub struct Options {
     /// Write one line to this inherited file descriptor when ready, then close it.
     #[arg(long, value_name = "FD")]
     pub ready_fd: Option<RawFd>,
+
+    /// Drain and terminate when the process that started this one ends.
+    #[arg(long)]
+    pub end_with_parent: bool,
 }
 
 /// Printed below the options by `--help`.

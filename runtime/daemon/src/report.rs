@@ -31,14 +31,16 @@ pub struct Report {
     pub plan: String,
     /// What it is doing.
     pub state: State,
-    /// Seconds since the ready signal.
+    /// When the ready signal was given, in nanoseconds of the monotonic clock.
+    pub ready_ns: u64,
+    /// Seconds since then.
     pub seconds: f64,
     /// One entry a task, in the plan's order.
     pub tasks: Vec<TaskReport>,
     /// Connections.
     pub clients: ClientsReport,
-    /// Descriptors that the ingress refused or that cost a client its connection.
-    pub ingress: IngressReport,
+    /// Channel faults that cost a client its connection: it wrote what no client writes.
+    pub channel_faults: u64,
     /// Allocations by real-time threads.
     pub allocations_after_ready: u64,
     /// Allocations by all other threads.
@@ -46,7 +48,7 @@ pub struct Report {
     /// Page faults (minor and major) of real-time threads.
     pub page_faults_after_ready: u64,
     /// Time from before a decision to after its actions were handed over.
-    pub decision_us: LatencyReport,
+    pub decision_us: DecisionReport,
     /// Times in which the machine stood still.
     pub host_stalls: StallsReport,
     /// One entry a partition.
@@ -93,9 +95,6 @@ pub struct TaskReport {
     pub open: u64,
     /// Open when the daemon terminated without a verdict. Must be 0.
     pub lost: u64,
-    /// Verdicts that found the client's result ring full: the client did not read. The verdict
-    /// is counted above all the same.
-    pub unread: u64,
     /// Answers by exit.
     pub exits: Vec<u64>,
     /// From capture to the verdict's hand-over to the client, answered frames only.
@@ -113,7 +112,7 @@ pub struct RejectedReport {
     pub queue_full: u64,
     /// The daemon was shutting down.
     pub draining: u64,
-    /// The ingress refused the descriptor: capture time in the future, crop outside the frame.
+    /// The ingress refused the descriptor: its capture time was in the future.
     pub invalid: u64,
 }
 
@@ -161,17 +160,6 @@ pub struct ClientsReport {
     pub gone: u64,
 }
 
-/// What the ingress found wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IngressReport {
-    /// Capture time after the time of reading: refused.
-    pub capture_in_future: u64,
-    /// Crop outside the frame, or wrong for its format: refused.
-    pub crop: u64,
-    /// Channel faults that cost a client its connection.
-    pub faults: u64,
-}
-
 /// Quantiles in microseconds; each is the upper edge of a bucket less than 2% wide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
@@ -187,17 +175,34 @@ pub struct LatencyReport {
     pub max: u64,
 }
 
+/// Quantiles in microseconds of something that takes few of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionReport {
+    /// Number of values.
+    pub count: u64,
+    /// Median.
+    pub p50: f64,
+    /// 99%.
+    pub p99: f64,
+    /// 99.9%.
+    pub p999: f64,
+    /// Largest, exact.
+    pub max: f64,
+}
+
 /// Times over 1 ms in which a probe thread of the highest priority did not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StallsReport {
-    /// Number of them.
+    /// Number of those listed.
     pub count: u64,
     /// Their sum.
     pub total_us: u64,
-    /// The longest.
+    /// The longest of them.
     pub longest_us: u64,
-    /// The first ones, by time; bounded.
+    /// By time. A core's probe lists its first 1024.
     pub list: Vec<StallReport>,
+    /// Further ones, which are not in the figures above.
+    pub unlisted: u64,
 }
 
 /// One stall, in nanoseconds of the monotonic clock.
@@ -236,6 +241,14 @@ pub enum ReportError {
     /// The file or socket.
     #[error("{path}: {source}; is the daemon running, and did it get this far?")]
     Io {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The file, written.
+    #[error("the report cannot be written to {path}: {source}")]
+    Write {
         /// Which.
         path: PathBuf,
         /// What went wrong.
@@ -280,6 +293,24 @@ impl Report {
             .set_read_timeout(Some(Duration::from_secs(1)))
             .map_err(|source| io_error(&path, source))?;
         Self::from_reader(&path, stream)
+    }
+
+    /// Writes it where [`read`](Self::read) reads it: first beside it, then renamed, so that a
+    /// reader sees all of it or none.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), ReportError> {
+        let mut text = serde_json::to_vec_pretty(self).expect("plain data always serialises");
+        text.push(b'\n');
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.new", std::process::id()));
+        std::fs::write(&beside, text)
+            .and_then(|()| std::fs::rename(&beside, path))
+            .map_err(|source| ReportError::Write {
+                path: path.into(),
+                source,
+            })
     }
 
     fn from_reader(path: &Path, reader: impl Read) -> Result<Self, ReportError> {

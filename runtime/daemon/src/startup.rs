@@ -1,11 +1,163 @@
-//! From a command line to a daemon that serves, phase by phase.
+//! From a command line to a daemon that serves, phase by phase: validate → reserve → lock and
+//! pre-fault → pin and prioritise → seal the allocator → ready.
 
-use crate::{Options, Termination};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::parent_id;
+use std::sync::Arc;
+
+use punctual_plan::Plan;
+use punctual_platform::service::{self, Notifier};
+use punctual_platform::signals::TerminationSignals;
+use punctual_platform::{Missing, OsError, allocator, clock};
+
+use crate::door::Door;
+use crate::drain::DrainOrder;
+use crate::housekeeping::{DOOR, Housekeeping, METRICS, SIGNALS};
+use crate::observer::Observer;
+use crate::page_faults::PageFaults;
+use crate::report::State;
+use crate::reserve::{Reserved, lock_and_prefault};
+use crate::say::say;
+use crate::threads::{Crew, Threads, stall_probes};
+use crate::validate::{Validated, validate};
+use crate::{Options, StartupError, Termination};
+
+/// The plan that a daemon with these options would serve, on this machine, now.
+///
+/// # Errors
+/// What keeps it from starting, as far as that can be told without starting it.
+pub fn plan(options: &Options) -> Result<Plan, StartupError> {
+    validate(options).map(|validated| validated.plan)
+}
 
 /// Serves a manifest until told to terminate. Returns how it ended; everything worth saying has
 /// been said on standard error by then.
 #[must_use]
-pub fn run(_options: &Options) -> Termination {
-    eprintln!("punctuald: this version has no channel and no device yet");
-    Termination::Internal
+pub fn run(options: &Options) -> Termination {
+    match start(options) {
+        Ok(daemon) => daemon.run(),
+        Err(error) => {
+            say(&error.to_string());
+            error.termination()
+        }
+    }
+}
+
+fn start(options: &Options) -> Result<Housekeeping, StartupError> {
+    let origin = Origin::take_over(options)?;
+    let validated = validate(options)?;
+    for warning in &validated.plan.warnings {
+        say(&format!("warning: {warning}"));
+    }
+    let reserved = Reserved::take(&validated)?;
+    let missing = lock_and_prefault(&validated.plan);
+    hire(options, origin, &validated, reserved, missing)
+}
+
+/// What this process has from whoever started it.
+struct Origin {
+    ready: Option<OwnedFd>,
+    parent: Option<u32>,
+    signals: TerminationSignals,
+    notifier: Notifier,
+}
+
+impl Origin {
+    /// To be called before anything opens descriptors or starts threads.
+    fn take_over(options: &Options) -> Result<Self, StartupError> {
+        let inherited = |number| service::inherited(number).ok_or(StartupError::ReadyFd(number));
+        Ok(Self {
+            ready: options.ready_fd.map(inherited).transpose()?,
+            parent: options.end_with_parent.then(parent_id),
+            signals: TerminationSignals::take_over()?,
+            notifier: Notifier::from_environment()?,
+        })
+    }
+
+    /// Says that clients may come. Whoever wanted to know and is gone is no reason not to serve.
+    fn announce(&mut self) {
+        self.notifier.ready();
+        if let Some(ready) = self.ready.take() {
+            let _ = File::from(ready).write_all(b"ready\n");
+        }
+    }
+}
+
+/// Starts the real-time threads, seals the allocator, opens the door.
+fn hire(
+    options: &Options,
+    mut origin: Origin,
+    validated: &Validated,
+    reserved: Reserved,
+    mut missing: Vec<Missing>,
+) -> Result<Housekeeping, StartupError> {
+    let plan = Arc::new(validated.plan.clone());
+    let drain = Arc::new(DrainOrder::default());
+    let poller = reserved.poller;
+    let crew = Crew {
+        validated,
+        metrics: Arc::clone(&reserved.metrics),
+        drain: Arc::clone(&drain),
+        housekeeping: poller.waker(),
+    };
+    let device = format!("cpu ({})", reserved.device.isa());
+    missing.extend_from_slice(reserved.device.missing());
+    let probes = stall_probes(&plan)?;
+    let (threads, ends) = Threads::start(&crew, reserved.device, reserved.wiring)?;
+    missing.extend(threads.missing());
+    let mut door = Door::new(Arc::clone(&plan), ends, threads.ingress_waker.clone(), DOOR);
+    watch(&poller, &origin.signals, &reserved.metrics_socket)?;
+    door.open(reserved.listener, &poller)?;
+
+    allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
+    allocator::seal();
+    let observer = Observer {
+        metrics: reserved.metrics,
+        probes,
+        page_faults: PageFaults::of(threads.tids()),
+        ready_ns: clock::now_ns(),
+        missing: complain(missing),
+        device,
+        plan: Arc::clone(&plan),
+    };
+    origin.announce();
+    Ok(Housekeeping {
+        poller,
+        signals: origin.signals,
+        metrics_socket: reserved.metrics_socket,
+        door,
+        threads,
+        observer,
+        drain,
+        drain_bound_ns: plan.drain_bound.as_nanos(),
+        notifier: origin.notifier,
+        parent: origin.parent,
+        report: options.report.clone(),
+        state: State::Serving,
+        signalled: 0,
+    })
+}
+
+fn watch(
+    poller: &punctual_platform::poll::Poller,
+    signals: &TerminationSignals,
+    metrics: &crate::metrics_socket::MetricsSocket,
+) -> Result<(), OsError> {
+    poller.add(signals.as_fd(), SIGNALS)?;
+    poller.add(metrics.as_fd(), METRICS)
+}
+
+/// Says once what the machine did not grant and how it can be granted; returns it for the report.
+fn complain(mut missing: Vec<Missing>) -> Vec<String> {
+    missing.sort_unstable();
+    missing.dedup();
+    for facility in &missing {
+        let remedy = facility.how_to_grant();
+        say(&format!(
+            "going on without {facility}. To grant it: {remedy}"
+        ));
+    }
+    missing.iter().map(Missing::to_string).collect()
 }

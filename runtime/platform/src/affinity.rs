@@ -41,6 +41,27 @@ pub fn pin_current_thread(core: usize) -> Result<(), Missing> {
     }
 }
 
+/// Lets the calling thread, and those that it starts from now on, run on `cores` only.
+///
+/// # Errors
+/// [`Missing::Affinity`] if none of them is there and allowed.
+pub fn keep_current_thread_to(cores: &[usize]) -> Result<(), Missing> {
+    // SAFETY: as in `available_cores`.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &core in cores.iter().filter(|&&c| c < libc::CPU_SETSIZE as usize) {
+        // SAFETY: the index is below CPU_SETSIZE.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    // SAFETY: `set` is valid for reads of its own size.
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Missing::Affinity)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

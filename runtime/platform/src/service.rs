@@ -2,7 +2,7 @@
 //! (sd_listen_fds(3)). Small enough that a dependency would weigh more.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -92,6 +92,25 @@ pub fn passed_socket() -> Option<OwnedFd> {
         OwnedFd::from_raw_fd(FIRST)
     };
     Some(socket)
+}
+
+/// Takes over the descriptor `number` that the process was started with; none if it was not. For
+/// numbers that the starting process gave on the command line: call it once for each, before
+/// anything else opens descriptors, since no other part of the program may own it.
+#[must_use]
+pub fn inherited(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: plain numbers; asks only.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    // Standard input, output and error belong to the standard library.
+    if flags == -1 || number <= libc::STDERR_FILENO {
+        return None;
+    }
+    // SAFETY: the descriptor is open, and by the caller's promise nobody else owns it.
+    let descriptor = unsafe {
+        libc::fcntl(number, libc::F_SETFD, flags | libc::FD_CLOEXEC);
+        OwnedFd::from_raw_fd(number)
+    };
+    Some(descriptor)
 }
 
 #[cfg(test)]

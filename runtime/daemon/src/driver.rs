@@ -1,0 +1,69 @@
+//! The scheduler's thread: the one loop, on the daemon's world.
+
+use std::sync::Arc;
+
+use punctual_core::{Actions, Config, ConfigError, Scheduler};
+use punctual_device::Device;
+use punctual_executor::{Events, drive};
+use punctual_platform::poll::Waker;
+
+use crate::drain::Flag;
+use crate::world::DaemonWorld;
+
+/// Events taken from the rings between two looks at the clock.
+const EVENTS: usize = 64;
+
+/// What the scheduler's thread works with.
+pub struct Driver<D> {
+    scheduler: Scheduler,
+    world: DaemonWorld<D>,
+    events: Events,
+    actions: Actions,
+    /// Raised when the drain is over.
+    drained: Arc<Flag>,
+    stop: Arc<Flag>,
+    housekeeping: Waker,
+}
+
+impl<D: Device> Driver<D> {
+    /// Makes all tables and queues.
+    ///
+    /// # Errors
+    /// If the scheduler does not take the plan.
+    pub fn new(
+        config: Config,
+        world: DaemonWorld<D>,
+        orders: (Arc<Flag>, Arc<Flag>),
+        housekeeping: Waker,
+    ) -> Result<Self, ConfigError> {
+        let (drained, stop) = orders;
+        let actions = Actions::for_config(&config);
+        Ok(Self {
+            scheduler: Scheduler::new(config)?,
+            world,
+            events: Events::with_capacity(EVENTS),
+            actions,
+            drained,
+            stop,
+            housekeeping,
+        })
+    }
+
+    /// Drives until the drain is over, then waits until told to stop, so that its page faults can
+    /// still be read. Returns itself, so that nothing is freed on this thread.
+    pub fn serve(mut self) -> Self {
+        drive(
+            &mut self.scheduler,
+            &mut self.world,
+            &mut self.events,
+            &mut self.actions,
+        );
+        self.drained.raise();
+        self.housekeeping.wake();
+        let mut seen = self.world.bell.count();
+        while !self.stop.is_raised() {
+            seen = self.world.bell.wait(seen, None);
+        }
+        self
+    }
+}

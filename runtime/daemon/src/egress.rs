@@ -1,0 +1,100 @@
+//! Verdicts out: into the client's result ring, the slot back to the client, the client awake.
+
+use std::sync::Arc;
+
+use punctual_core::{ClientId, Reply};
+use punctual_ipc::{ResultRecord, Results};
+use punctual_platform::clock;
+use punctual_platform::poll::Waker;
+
+use crate::drain::Flag;
+use crate::messages::{Outbound, Refusal};
+use crate::metrics::Metrics;
+use crate::record;
+use crate::rt_notes::client_fault;
+use crate::wiring::EgressEnds;
+
+/// What the egress thread works with.
+pub struct Egress {
+    pub ends: EgressEnds,
+    pub stop: Arc<Flag>,
+    pub metrics: Arc<Metrics>,
+    pub housekeeping: Waker,
+    /// One entry a client slot: the result ring of the client that holds it.
+    pub clients: Box<[Option<Results>]>,
+}
+
+impl Egress {
+    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    pub fn serve(mut self) -> Self {
+        loop {
+            let seen = self.ends.bell.count();
+            let stopping = self.stop.is_raised();
+            while let Ok(outbound) = self.ends.outbound.pop() {
+                match outbound {
+                    Outbound::Verdict(reply) => self.verdict(&reply),
+                    Outbound::Retire(client) => self.retire(client),
+                }
+            }
+            self.refusals();
+            if stopping {
+                return self;
+            }
+            self.ends.bell.wait(seen, None);
+        }
+    }
+
+    fn verdict(&mut self, reply: &Reply) {
+        let now_ns = clock::now_ns();
+        self.deliver(reply.ticket.client, &record::of_reply(reply, now_ns));
+        if reply.answer.is_some() {
+            let latency = &self.metrics.task(reply.task).latency;
+            latency.record(now_ns.saturating_sub(reply.captured.as_nanos()));
+        }
+    }
+
+    fn refusals(&mut self) {
+        while let Ok(refusal) = self.ends.refusals.pop() {
+            self.refuse(&refusal);
+        }
+    }
+
+    fn refuse(&mut self, refusal: &Refusal) {
+        let record = record::of_refusal(refusal, clock::now_ns());
+        self.deliver(refusal.ticket.client, &record);
+    }
+
+    fn deliver(&mut self, client: ClientId, record: &ResultRecord) {
+        self.welcome();
+        // Refusals of a client that is gone have nobody to go to.
+        let Some(results) = &mut self.clients[client.index()] else {
+            return;
+        };
+        if let Err(fault) = results.push(record) {
+            // The channel has hung up on it: the ingress will dismiss it.
+            client_fault(&self.metrics, client, &fault);
+        }
+    }
+
+    /// Takes over the result rings of clients that came since. Housekeeping hands them over
+    /// before the ingress hears of the client, so they are here before its first verdict.
+    fn welcome(&mut self) {
+        while let Ok((client, results)) = self.ends.newcomers.pop() {
+            self.clients[client.index()] = Some(results);
+        }
+    }
+
+    fn retire(&mut self, client: ClientId) {
+        self.welcome();
+        // Its last refusals, before its place can be another's.
+        self.refusals();
+        let Some(results) = self.clients[client.index()].take() else {
+            return;
+        };
+        self.ends
+            .returned
+            .push((client, results))
+            .expect("housekeeping takes a client's pieces back before it gives its place away");
+        self.housekeeping.wake();
+    }
+}

@@ -1,0 +1,86 @@
+//! Why the daemon did not start.
+
+use std::path::PathBuf;
+
+use punctual_device::StartError;
+use punctual_kernels::preprocess::PreprocessError;
+use punctual_model::{PackageError, ProfileError};
+use punctual_plan::{Cause, PlanErrors};
+use punctual_platform::OsError;
+use punctual_platform::thread::ThreadError;
+
+use crate::Termination;
+
+/// Why the daemon did not start. Its text says what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartupError {
+    /// The manifest, or what it names.
+    #[error(transparent)]
+    Plan(#[from] PlanErrors),
+    /// `--ready-fd` is no descriptor that was inherited.
+    #[error(
+        "--ready-fd {0} is not an open file descriptor: let the starting process leave it open"
+    )]
+    ReadyFd(i32),
+    /// The kernel refused something that every part needs.
+    #[error(transparent)]
+    System(#[from] OsError),
+    /// A thread.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// The device.
+    #[error("the device cannot start: {0}")]
+    Device(#[from] StartError),
+    /// The socket for clients.
+    #[error("cannot listen for clients: {0}")]
+    Listen(#[from] punctual_ipc::ListenError),
+    /// The socket for metrics.
+    #[error("cannot serve metrics at {path}: {source}; is the folder there and writable?")]
+    Metrics {
+        /// Where.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A frame that the plan took and the preprocessor does not.
+    #[error("task {task:?}: its frames cannot be prepared: {source}")]
+    Preprocess {
+        /// Which task.
+        task: String,
+        /// Why.
+        source: PreprocessError,
+    },
+    /// A plan that the scheduler does not take.
+    #[error("the scheduler refuses the plan, which is a defect of Punctual: {0}")]
+    Scheduler(#[from] punctual_core::ConfigError),
+}
+
+impl StartupError {
+    /// The code to end the process with.
+    #[must_use]
+    pub fn termination(&self) -> Termination {
+        match self {
+            Self::Plan(errors) if errors.problems().iter().all(|p| is_missing(&p.cause)) => {
+                Termination::MissingFile
+            }
+            Self::Plan(_) | Self::Preprocess { .. } => Termination::InvalidPlan,
+            Self::ReadyFd(_)
+            | Self::System(_)
+            | Self::Thread(_)
+            | Self::Device(_)
+            | Self::Listen(_)
+            | Self::Metrics { .. } => Termination::Resources,
+            Self::Scheduler(_) => Termination::Internal,
+        }
+    }
+}
+
+/// Whether a file could not be had, as opposed to being wrong.
+fn is_missing(cause: &Cause) -> bool {
+    match cause {
+        Cause::Unreadable { .. } | Cause::NoSuchBoard { .. } | Cause::ProfileMissing { .. } => true,
+        Cause::PackageInvalid { error } => matches!(**error, PackageError::Read { .. }),
+        Cause::ProfileInvalid { error, .. } => matches!(**error, ProfileError::File { .. }),
+        _ => false,
+    }
+}

@@ -1,0 +1,60 @@
+//! A real-time thread, and how to end it.
+
+use std::sync::Arc;
+
+use punctual_platform::Doorbell;
+use punctual_platform::poll::Waker;
+use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
+
+use crate::drain::Flag;
+
+/// What makes a sleeping thread look at its orders.
+pub enum Alarm {
+    /// It sleeps on a doorbell.
+    Bell(Arc<Doorbell>),
+    /// It sleeps in epoll.
+    Poller(Waker),
+}
+
+impl Alarm {
+    pub fn sound(&self) {
+        match self {
+            Self::Bell(bell) => bell.ring(),
+            Self::Poller(waker) => waker.wake(),
+        }
+    }
+}
+
+/// A thread that works until its flag is raised and then gives back what it worked with.
+pub struct Hired<T> {
+    pub thread: RealtimeThread<T>,
+    pub stop: Arc<Flag>,
+    pub alarm: Alarm,
+}
+
+impl<T: Send + 'static> Hired<T> {
+    /// Starts `body`, which looks at `stop` whenever `alarm` is sounded.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(
+        spec: ThreadSpec,
+        stop: Arc<Flag>,
+        alarm: Alarm,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Self, ThreadError> {
+        let thread = spawn_realtime(spec, body)?;
+        Ok(Self {
+            thread,
+            stop,
+            alarm,
+        })
+    }
+
+    /// Ends it; what it worked with, or none if it panicked (and said so).
+    pub fn dismiss(self) -> Option<T> {
+        self.stop.raise();
+        self.alarm.sound();
+        self.thread.join().ok()
+    }
+}

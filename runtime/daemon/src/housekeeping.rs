@@ -1,0 +1,185 @@
+//! The ordinary thread: clients in and out, metrics, log, signals, and the end.
+
+use std::os::unix::process::parent_id;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual_platform::clock;
+use punctual_platform::poll::Poller;
+use punctual_platform::service::Notifier;
+use punctual_platform::signals::TerminationSignals;
+
+use crate::Termination;
+use crate::door::Door;
+use crate::drain::DrainOrder;
+use crate::metrics_socket::MetricsSocket;
+use crate::observer::Observer;
+use crate::report::State;
+use crate::rt_notes;
+use crate::say::say;
+use crate::threads::Threads;
+
+/// The poller's tokens; the door's follow.
+pub const SIGNALS: u64 = 0;
+pub const METRICS: u64 = 1;
+pub const DOOR: u64 = 2;
+
+/// How often things are looked at that nobody wakes this thread for, in ns.
+const TICK_NS: u64 = 100_000_000;
+
+/// How long the scheduler may take to notice that the drain's bound is over, in ns. Beyond it
+/// the thread is stuck, and so would be whoever waits for it.
+const GRACE_NS: u64 = 2_000_000_000;
+
+/// Everything that an ordinary thread does while the real-time threads serve.
+pub struct Housekeeping {
+    pub poller: Poller,
+    pub signals: TerminationSignals,
+    pub metrics_socket: MetricsSocket,
+    pub door: Door,
+    pub threads: Threads,
+    pub observer: Observer,
+    pub drain: Arc<DrainOrder>,
+    pub drain_bound_ns: u64,
+    pub notifier: Notifier,
+    /// The process that must live on for this one to; none: it does not matter.
+    pub parent: Option<u32>,
+    pub report: Option<PathBuf>,
+    pub state: State,
+    /// Termination signals seen so far.
+    pub signalled: u32,
+}
+
+/// Why serving ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Signal,
+    ParentGone,
+    ThreadEnded,
+}
+
+impl Housekeeping {
+    /// Serves until told to terminate, drains, ends all threads, reports.
+    pub fn run(mut self) -> Termination {
+        let reason = loop {
+            self.turn();
+            if let Some(reason) = self.reason_to_end() {
+                break reason;
+            }
+        };
+        let interrupted = self.drain(reason);
+        self.finish(interrupted)
+    }
+
+    fn reason_to_end(&self) -> Option<Reason> {
+        if self.threads.any_ended() {
+            return Some(Reason::ThreadEnded);
+        }
+        if self.signalled > 0 {
+            return Some(Reason::Signal);
+        }
+        let orphaned = self.parent.is_some_and(|parent| parent_id() != parent);
+        orphaned.then_some(Reason::ParentGone)
+    }
+
+    /// One wait, and what it brought.
+    fn turn(&mut self) {
+        let tokens: Vec<u64> = self
+            .poller
+            .wait(Some(clock::now_ns() + TICK_NS))
+            .map(|ready| ready.token)
+            .collect();
+        for token in tokens {
+            match token {
+                SIGNALS => {
+                    while self.signals.next(Some(0)).is_some() {
+                        self.signalled += 1;
+                    }
+                }
+                METRICS => {
+                    let (observer, clients) = (&self.observer, self.door.report());
+                    let report = || observer.report(self.state, clients);
+                    self.metrics_socket.answer(report);
+                }
+                token if self.door.owns(token) => self.door.answer(token, &self.poller),
+                _ => {}
+            }
+        }
+        self.door.look_after(&self.poller);
+        tell_notes();
+    }
+
+    /// Answers what was accepted; true if a second signal ended that.
+    fn drain(&mut self, reason: Reason) -> bool {
+        self.state = State::Draining;
+        self.notifier.stopping();
+        match reason {
+            Reason::Signal => {}
+            Reason::ParentGone => say("the process that started this one is gone: terminating"),
+            Reason::ThreadEnded => say("a thread ended by itself, see above: terminating"),
+        }
+        self.door.close(&self.poller);
+        let mut bound = clock::now_ns() + self.drain_bound_ns;
+        self.order_drain(bound);
+        let asked = self.signalled.max(1);
+        let mut interrupted = false;
+        while !self.threads.drained.is_raised() {
+            self.turn();
+            if self.signalled > asked && !interrupted {
+                interrupted = true;
+                bound = clock::now_ns();
+                self.order_drain(bound);
+            }
+            if clock::now_ns() > bound + GRACE_NS {
+                break;
+            }
+        }
+        interrupted
+    }
+
+    fn order_drain(&self, bound_ns: u64) {
+        self.drain.give(bound_ns);
+        self.threads.ingress.alarm.sound();
+        self.threads.scheduler.alarm.sound();
+    }
+
+    fn finish(mut self, interrupted: bool) -> Termination {
+        let drained = self.threads.drained.is_raised();
+        self.observer.page_faults.freeze();
+        // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
+        let sound = drained && self.threads.dismiss();
+        tell_notes();
+        let report = self.observer.report(State::Terminated, self.door.report());
+        let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
+        let written = self.report.as_ref().is_none_or(|path| {
+            let outcome = report.write(path);
+            if let Err(error) = &outcome {
+                say(&error.to_string());
+            }
+            outcome.is_ok()
+        });
+        if lost > 0 {
+            say(&format!(
+                "{lost} requests were open at the end and are lost"
+            ));
+        }
+        match () {
+            () if !sound => Termination::Internal,
+            () if interrupted => Termination::Interrupted,
+            () if lost > 0 => Termination::DrainExceeded,
+            () if !written => Termination::Resources,
+            () => Termination::Clean,
+        }
+    }
+}
+
+/// Says what real-time threads noted.
+fn tell_notes() {
+    while let Some((at_ns, note)) = rt_notes::take() {
+        say(&format!(
+            "{}.{:06} s: {note}",
+            at_ns / 1_000_000_000,
+            at_ns / 1_000 % 1_000_000
+        ));
+    }
+}

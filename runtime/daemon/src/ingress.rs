@@ -1,0 +1,210 @@
+//! Descriptors in: the one thread that reads what clients submit. It checks what needs no payload
+//! and hands the rest to the scheduler.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use punctual_core::{Arrival, ClientId, Instant, TaskId, Ticket};
+use punctual_ipc::{Descriptor, Submissions};
+use punctual_platform::clock;
+use punctual_platform::poll::Poller;
+
+use crate::drain::{DrainOrder, Flag};
+use crate::messages::{Inbound, Payload, Refusal, Refused};
+use crate::metrics::{Metrics, count};
+use crate::rt_notes::client_fault;
+use crate::wiring::IngressEnds;
+
+/// What the ingress thread works with.
+pub struct Ingress {
+    pub ends: IngressEnds,
+    pub poller: Poller,
+    /// What the poller reported, copied out of its borrow.
+    pub ready: Vec<Ready>,
+    /// One entry a client slot.
+    pub clients: Box<[Place]>,
+    pub metrics: Arc<Metrics>,
+    pub drain: Arc<DrainOrder>,
+    pub stop: Arc<Flag>,
+    /// Wakes housekeeping, which sleeps in epoll too.
+    pub housekeeping: punctual_platform::poll::Waker,
+    /// Whether the scheduler was told that no more arrivals follow.
+    pub drained: bool,
+}
+
+/// A client with something to read, or gone.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    client: usize,
+    hung_up: bool,
+}
+
+/// A client slot as the ingress sees it.
+pub struct Place {
+    /// The task of its clients.
+    task: TaskId,
+    /// Of the client that holds the slot now.
+    submissions: Option<Submissions>,
+}
+
+impl Place {
+    /// Nobody's.
+    pub fn new(task: TaskId) -> Self {
+        Self {
+            task,
+            submissions: None,
+        }
+    }
+}
+
+impl Ingress {
+    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    pub fn serve(mut self) -> Self {
+        loop {
+            let stopping = self.stop.is_raised();
+            self.look_for_orders();
+            self.welcome();
+            self.ready.clear();
+            if stopping {
+                // One last look at everybody: what they submitted gets its refusal.
+                for client in 0..self.clients.len() {
+                    self.read(client);
+                }
+                return self;
+            }
+            let ready = self.poller.wait(None);
+            self.ready.extend(ready.map(|ready| Ready {
+                client: ready.token as usize,
+                hung_up: ready.hung_up,
+            }));
+            self.look_for_orders();
+            for at in 0..self.ready.len() {
+                let Ready { client, hung_up } = self.ready[at];
+                if hung_up {
+                    self.dismiss(client);
+                } else {
+                    self.read(client);
+                }
+            }
+        }
+    }
+
+    /// A drain's first sign: everything that arrives from now on is refused here, so the scheduler
+    /// can be told that it has seen the last arrival.
+    fn look_for_orders(&mut self) {
+        if !self.drained && self.drain.bound_ns().is_some() {
+            self.drained = true;
+            self.tell(Inbound::Drain);
+        }
+    }
+
+    fn welcome(&mut self) {
+        while let Ok((client, submissions)) = self.ends.newcomers.pop() {
+            let place = &mut self.clients[client.index()];
+            assert!(place.submissions.is_none(), "a place was given away twice");
+            let watched = self.poller.add(submissions.as_fd(), u64::from(client.0));
+            place.submissions = Some(submissions);
+            if watched.is_err() {
+                // Out of kernel memory for one more descriptor: this client cannot be served.
+                self.dismiss(client.index());
+            }
+        }
+    }
+
+    /// Reads all that a client has submitted. Bounded: a slot cannot be submitted again before
+    /// its verdict.
+    fn read(&mut self, client: usize) {
+        loop {
+            let Some(submissions) = self.clients[client].submissions.as_mut() else {
+                return;
+            };
+            match submissions.poll() {
+                Ok(Some(descriptor)) => self.submit(client, &descriptor),
+                Ok(None) => return,
+                Err(fault) => {
+                    client_fault(&self.metrics, ClientId(client as u16), &fault);
+                    return self.dismiss(client);
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, client: usize, descriptor: &Descriptor) {
+        let task = self.clients[client].task;
+        let ticket = Ticket {
+            client: ClientId(client as u16),
+            slot: descriptor.slot,
+            sequence: descriptor.sequence,
+        };
+        let refused = if self.drained {
+            Some(Refused::Draining)
+        } else if descriptor.captured_ns > clock::now_ns() {
+            // Without tolerance: client and daemon read the same clock, and the descriptor was
+            // written before it was read.
+            Some(Refused::CaptureInFuture)
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            return self.refuse(task, ticket, descriptor, reason);
+        }
+        let arrival = Arrival {
+            task,
+            ticket,
+            captured: Instant::from_nanos(descriptor.captured_ns),
+            deadline: descriptor.deadline_ns.map(Instant::from_nanos),
+        };
+        let payload = Payload {
+            slot: descriptor.slot,
+            sequence: descriptor.sequence,
+            crop_x: descriptor.crop.x,
+            crop_y: descriptor.crop.y,
+        };
+        self.tell(Inbound::Arrived { arrival, payload });
+    }
+
+    fn refuse(&mut self, task: TaskId, ticket: Ticket, descriptor: &Descriptor, reason: Refused) {
+        let metrics = self.metrics.task(task);
+        count(&metrics.submitted);
+        count(match reason {
+            Refused::Draining => &metrics.draining,
+            Refused::CaptureInFuture => &metrics.invalid,
+        });
+        let refusal = Refusal {
+            task,
+            ticket,
+            reason,
+            captured_ns: descriptor.captured_ns,
+            deadline_ns: descriptor.deadline_ns.unwrap_or(0),
+        };
+        self.ends
+            .refusals
+            .push(refusal)
+            .expect("the ring holds a refusal for every slot of every client");
+        self.ends.egress_bell.ring();
+    }
+
+    /// Ends a client: nothing more of it is read, and everybody learns that it is gone.
+    fn dismiss(&mut self, client: usize) {
+        let Some(submissions) = self.clients[client].submissions.take() else {
+            return;
+        };
+        // It may never have been added; there is nothing to do about either failure.
+        let _ = self.poller.remove(submissions.as_fd());
+        let client = ClientId(client as u16);
+        self.ends
+            .returned
+            .push((client, submissions))
+            .expect("housekeeping takes a client's pieces back before it gives its place away");
+        self.housekeeping.wake();
+        self.tell(Inbound::Gone(client));
+    }
+
+    fn tell(&mut self, inbound: Inbound) {
+        self.ends
+            .inbound
+            .push(inbound)
+            .expect("the ring holds every slot's submission and every client's end");
+        self.ends.scheduler_bell.ring();
+    }
+}

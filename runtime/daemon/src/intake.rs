@@ -1,0 +1,131 @@
+//! One thread a client: the only one that touches the client's payload. Copies the crop in, then
+//! resizes and normalises it into the request's buffer.
+
+use std::sync::Arc;
+
+use punctual_core::{ModelId, Nanos};
+use punctual_device::InputBuffers;
+use punctual_ipc::{PayloadReader, Rows};
+use punctual_kernels::preprocess::{PlanarOutput, Preprocessor};
+use punctual_platform::clock;
+use punctual_platform::poll::Waker;
+
+use crate::drain::Flag;
+use crate::messages::{IntakeOrder, Payload, Prepared};
+use crate::rt_notes::{Note, note};
+use crate::wiring::IntakeEnds;
+
+/// What the intake thread of one client slot works with.
+pub struct Intake {
+    pub ends: IntakeEnds,
+    pub stop: Arc<Flag>,
+    pub housekeeping: Waker,
+    pub model: ModelId,
+    pub buffers: InputBuffers,
+    pub preprocessor: Preprocessor,
+    /// The crop's rows, as the client had them when they were copied: checked and used once.
+    pub copy: Box<[u8]>,
+    /// Of the client that holds the slot now.
+    pub reader: Option<PayloadReader>,
+}
+
+impl Intake {
+    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    pub fn serve(mut self) -> Self {
+        loop {
+            let seen = self.ends.bell.count();
+            let stopping = self.stop.is_raised();
+            while let Ok(order) = self.ends.orders.pop() {
+                match order {
+                    IntakeOrder::Prepare { request, payload } => {
+                        let prepared = self.prepare(request, payload);
+                        self.answer(prepared);
+                    }
+                    IntakeOrder::Retire => self.retire(),
+                }
+            }
+            if stopping {
+                return self;
+            }
+            self.ends.bell.wait(seen, None);
+        }
+    }
+
+    fn prepare(&mut self, request: punctual_core::RequestId, payload: Payload) -> Prepared {
+        let started = clock::now_ns();
+        let ok = self.copy_and_convert(request.buffer, payload).is_some();
+        if !ok {
+            note(Note::PayloadFault {
+                client: self.ends.client,
+                slot: payload.slot,
+            });
+        }
+        Prepared {
+            request,
+            measured: Nanos::new(clock::now_ns() - started),
+            ok,
+        }
+    }
+
+    /// None when the payload cannot be read (its client is broken) or the buffer cannot be had
+    /// (we are): the request fails either way.
+    fn copy_and_convert(&mut self, buffer: u16, payload: Payload) -> Option<()> {
+        self.welcome();
+        let reader = self.reader.as_ref()?;
+        let crop = self
+            .preprocessor
+            .crop_rows(payload.crop_x, payload.crop_y)
+            .ok()?;
+        for plane in crop.planes() {
+            let rows = Rows {
+                offset: plane.offset,
+                bytes: plane.len,
+                stride: plane.stride,
+                rows: plane.count,
+            };
+            let copy = &mut self.copy[plane.copy_offset..][..plane.len * plane.count];
+            reader
+                .read(payload.slot, payload.sequence, rows, copy)
+                .ok()?;
+        }
+        let mut writer = self.buffers.claim(buffer, self.model).ok()?;
+        let layout = writer.layout();
+        self.preprocessor.run(
+            &crop,
+            &self.copy,
+            PlanarOutput {
+                data: writer.pixels(),
+                offset: 0,
+                row_stride: layout.row_stride,
+                plane_stride: layout.plane_stride,
+            },
+        );
+        Some(())
+    }
+
+    /// Takes over the reader of a client that came since.
+    fn welcome(&mut self) {
+        if self.reader.is_none() {
+            self.reader = self.ends.newcomers.pop().ok();
+        }
+    }
+
+    fn retire(&mut self) {
+        self.welcome();
+        if let Some(reader) = self.reader.take() {
+            self.ends
+                .returned
+                .push(reader)
+                .expect("housekeeping takes a reader back before it gives the next");
+            self.housekeeping.wake();
+        }
+    }
+
+    fn answer(&mut self, prepared: Prepared) {
+        self.ends
+            .prepared
+            .push(prepared)
+            .expect("the ring holds an answer to every order");
+        self.ends.scheduler_bell.ring();
+    }
+}

@@ -1,0 +1,90 @@
+//! What goes from thread to thread. All `Copy`: nothing in here owns anything.
+
+use punctual_core::{Arrival, ClientId, Nanos, Reply, RequestId, TaskId, Ticket};
+
+/// Where a submission's payload lies and which part of it the network is to see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// The client's slot.
+    pub slot: u16,
+    /// Which use of that slot.
+    pub sequence: u64,
+    /// Column of the crop's first pixel.
+    pub crop_x: u32,
+    /// Row of the crop's first pixel.
+    pub crop_y: u32,
+}
+
+/// From the ingress to the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// A validated descriptor.
+    Arrived {
+        /// For the core.
+        arrival: Arrival,
+        /// For the intake.
+        payload: Payload,
+    },
+    /// The last message of a client: it hung up or was disconnected.
+    Gone(ClientId),
+    /// The ingress takes no more submissions: no `Arrived` follows.
+    Drain,
+}
+
+/// From the scheduler to a client's intake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntakeOrder {
+    /// Copy in, prepare, answer with [`Prepared`].
+    Prepare {
+        /// Whose buffer to write to.
+        request: RequestId,
+        /// What to read.
+        payload: Payload,
+    },
+    /// The client's work has ended: hand its payload reader back.
+    Retire,
+}
+
+/// From an intake to the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Whose input.
+    pub request: RequestId,
+    /// How long it took.
+    pub measured: Nanos,
+    /// Whether the input is there.
+    pub ok: bool,
+}
+
+/// From the scheduler to the egress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// Tell the client, and give it its slot back.
+    Verdict(Reply),
+    /// The client's work has ended: hand its result ring back.
+    Retire(ClientId),
+}
+
+/// From the ingress to the egress: a submission that the scheduler never saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its task.
+    pub task: TaskId,
+    /// Where to.
+    pub ticket: Ticket,
+    /// Why not.
+    pub reason: Refused,
+    /// When it claims to have been captured, in ns.
+    pub captured_ns: u64,
+    /// The client's own deadline, in ns; 0 if it gave none.
+    pub deadline_ns: u64,
+}
+
+/// Why the ingress refused a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Captured after it was read.
+    CaptureInFuture,
+    /// The daemon is shutting down.
+    Draining,
+}

@@ -1,0 +1,149 @@
+//! What the real-time threads count and housekeeping reads. Atomics only: nobody waits.
+
+mod histogram;
+mod late;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use punctual_core::{Failure, Rejection, Reply, STAGES_MAX, TaskId, Verdict};
+use punctual_plan::Plan;
+
+pub use histogram::{AtomicHistogram, Quantiles};
+pub use late::{LateSpan, LateSpans};
+
+use crate::report::{FailedReport, RejectedReport};
+
+/// All of it; shared by every thread. Relaxed everywhere: counts that order nothing else.
+#[derive(Debug)]
+pub struct Metrics {
+    /// One entry a task of the plan.
+    pub tasks: Box<[TaskMetrics]>,
+    /// One entry a partition of the plan.
+    pub partitions: Box<[PartitionMetrics]>,
+    /// From before a step to after its actions.
+    pub decisions: AtomicHistogram,
+    /// The late ones, to be compared with the machine's stalls.
+    pub late: LateSpans,
+    /// Channel faults that cost a client its connection.
+    pub channel_faults: AtomicU64,
+}
+
+/// Of one task. `submitted` is written before the verdict that ends the submission.
+#[derive(Debug)]
+pub struct TaskMetrics {
+    pub submitted: AtomicU64,
+    pub on_time: AtomicU64,
+    pub late: AtomicU64,
+    pub late_on_arrival: AtomicU64,
+    pub no_slack: AtomicU64,
+    pub queue_full: AtomicU64,
+    pub draining: AtomicU64,
+    pub invalid: AtomicU64,
+    pub failed_device: AtomicU64,
+    pub failed_payload: AtomicU64,
+    pub failed_client_gone: AtomicU64,
+    pub failed_shed: AtomicU64,
+    pub exits: [AtomicU64; STAGES_MAX],
+    /// From capture to hand-over, answered frames only.
+    pub latency: AtomicHistogram,
+}
+
+/// Of one partition.
+#[derive(Debug, Default)]
+pub struct PartitionMetrics {
+    pub actions: AtomicU64,
+    pub members: AtomicU64,
+    pub finished: AtomicU64,
+    pub preempted: AtomicU64,
+    pub not_run: AtomicU64,
+    pub failed: AtomicU64,
+    pub busy_ns: AtomicU64,
+}
+
+/// Adds one.
+pub fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+impl Metrics {
+    /// Zeros for a plan.
+    pub fn new(plan: &Plan) -> Self {
+        Self::with_counts(plan.tasks.len(), plan.partitions.len())
+    }
+
+    pub fn with_counts(tasks: usize, partitions: usize) -> Self {
+        Self {
+            tasks: (0..tasks).map(|_| TaskMetrics::new()).collect(),
+            partitions: (0..partitions)
+                .map(|_| PartitionMetrics::default())
+                .collect(),
+            decisions: AtomicHistogram::new(),
+            late: LateSpans::new(),
+            channel_faults: AtomicU64::new(0),
+        }
+    }
+
+    pub fn task(&self, task: TaskId) -> &TaskMetrics {
+        &self.tasks[task.index()]
+    }
+}
+
+impl TaskMetrics {
+    fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            submitted: zero(),
+            on_time: zero(),
+            late: zero(),
+            late_on_arrival: zero(),
+            no_slack: zero(),
+            queue_full: zero(),
+            draining: zero(),
+            invalid: zero(),
+            failed_device: zero(),
+            failed_payload: zero(),
+            failed_client_gone: zero(),
+            failed_shed: zero(),
+            exits: [const { AtomicU64::new(0) }; STAGES_MAX],
+            latency: AtomicHistogram::new(),
+        }
+    }
+
+    /// Counts the one verdict of a submission.
+    pub fn count(&self, reply: &Reply) {
+        count(match reply.verdict {
+            Verdict::OnTime => &self.on_time,
+            Verdict::Late => &self.late,
+            Verdict::Rejected(Rejection::LateOnArrival) => &self.late_on_arrival,
+            Verdict::Rejected(Rejection::NoSlack) => &self.no_slack,
+            Verdict::Rejected(Rejection::QueueFull) => &self.queue_full,
+            Verdict::Rejected(Rejection::Draining) => &self.draining,
+            Verdict::Failed(Failure::Device) => &self.failed_device,
+            Verdict::Failed(Failure::Payload) => &self.failed_payload,
+            Verdict::Failed(Failure::ClientGone) => &self.failed_client_gone,
+            Verdict::Failed(Failure::Shed) => &self.failed_shed,
+        });
+        if let Some((exit, _)) = reply.answer {
+            count(&self.exits[exit.index()]);
+        }
+    }
+
+    pub fn rejected(&self) -> RejectedReport {
+        RejectedReport {
+            late_on_arrival: self.late_on_arrival.load(Relaxed),
+            no_slack: self.no_slack.load(Relaxed),
+            queue_full: self.queue_full.load(Relaxed),
+            draining: self.draining.load(Relaxed),
+            invalid: self.invalid.load(Relaxed),
+        }
+    }
+
+    pub fn failed(&self) -> FailedReport {
+        FailedReport {
+            device: self.failed_device.load(Relaxed),
+            payload: self.failed_payload.load(Relaxed),
+            client_gone: self.failed_client_gone.load(Relaxed),
+            shed: self.failed_shed.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Page faults of the real-time threads since the ready signal: flat when memory is locked.
+
+use punctual_platform::faults;
+
+/// Watches a fixed set of threads.
+pub enum PageFaults {
+    /// They run: the kernel tells.
+    Counting {
+        /// The kernel's ids.
+        tids: Vec<i32>,
+        /// What they had at the ready signal.
+        before: u64,
+    },
+    /// They have been told to end.
+    Counted(u64),
+}
+
+impl PageFaults {
+    /// From now on.
+    pub fn of(tids: Vec<i32>) -> Self {
+        let before = sum(&tids);
+        Self::Counting { tids, before }
+    }
+
+    /// How many there were.
+    pub fn since_ready(&self) -> u64 {
+        match self {
+            Self::Counting { tids, before } => sum(tids).saturating_sub(*before),
+            Self::Counted(count) => *count,
+        }
+    }
+
+    /// Keeps the present count: the threads are about to end, and their figures with them.
+    pub fn freeze(&mut self) {
+        *self = Self::Counted(self.since_ready());
+    }
+}
+
+fn sum(tids: &[i32]) -> u64 {
+    let of = |&tid: &i32| faults::of_thread(tid).map_or(0, |faults| faults.minor + faults.major);
+    tids.iter().map(of).sum()
+}

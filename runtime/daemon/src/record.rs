@@ -1,0 +1,58 @@
+//! Verdicts in the channel's words.
+
+use punctual_core::{Failure, Rejection, Reply, Verdict};
+use punctual_ipc::{Answer, ResultRecord};
+
+use crate::messages::{Refusal, Refused};
+
+/// What the core said.
+pub fn of_reply(reply: &Reply, finished_ns: u64) -> ResultRecord {
+    ResultRecord {
+        sequence: reply.ticket.sequence,
+        slot: reply.ticket.slot,
+        verdict: verdict(reply.verdict),
+        answer: reply.answer.map(|(exit, answer)| Answer {
+            exit: exit.0,
+            class: answer.class,
+            confidence: answer.confidence.0,
+        }),
+        captured_ns: reply.captured.as_nanos(),
+        deadline_ns: reply.deadline.as_nanos(),
+        finished_ns,
+    }
+}
+
+/// What the ingress said.
+pub fn of_refusal(refusal: &Refusal, finished_ns: u64) -> ResultRecord {
+    ResultRecord {
+        sequence: refusal.ticket.sequence,
+        slot: refusal.ticket.slot,
+        verdict: punctual_ipc::Verdict::Rejected(match refusal.reason {
+            Refused::CaptureInFuture => punctual_ipc::Rejection::CapturedInFuture,
+            Refused::Draining => punctual_ipc::Rejection::Draining,
+        }),
+        answer: None,
+        captured_ns: refusal.captured_ns,
+        deadline_ns: refusal.deadline_ns,
+        finished_ns,
+    }
+}
+
+fn verdict(verdict: Verdict) -> punctual_ipc::Verdict {
+    match verdict {
+        Verdict::OnTime => punctual_ipc::Verdict::OnTime,
+        Verdict::Late => punctual_ipc::Verdict::Late,
+        Verdict::Rejected(reason) => punctual_ipc::Verdict::Rejected(match reason {
+            Rejection::LateOnArrival => punctual_ipc::Rejection::LateOnArrival,
+            Rejection::NoSlack => punctual_ipc::Rejection::NoSlack,
+            Rejection::QueueFull => punctual_ipc::Rejection::QueueFull,
+            Rejection::Draining => punctual_ipc::Rejection::Draining,
+        }),
+        Verdict::Failed(reason) => punctual_ipc::Verdict::Failed(match reason {
+            Failure::Device => punctual_ipc::Failure::Device,
+            Failure::Payload => punctual_ipc::Failure::Payload,
+            Failure::ClientGone => punctual_ipc::Failure::ClientGone,
+            Failure::Shed => punctual_ipc::Failure::Shed,
+        }),
+    }
+}

@@ -1,0 +1,104 @@
+//! Phase 2: sockets, memory, the device. All of it is sized by the plan and taken once.
+
+use std::sync::Arc;
+
+use punctual_device::{CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_ipc::Listener;
+use punctual_plan::{Plan, Role};
+use punctual_platform::poll::Poller;
+use punctual_platform::{Missing, affinity, memory};
+
+use crate::StartupError;
+use crate::door::VISITORS_MAX;
+use crate::metrics::Metrics;
+use crate::metrics_socket::MetricsSocket;
+use crate::report::metrics_socket;
+use crate::validate::Validated;
+use crate::wiring::Wiring;
+
+/// Heap that ordinary threads find ready after the ready signal: handshakes, reports.
+const HEAP_BYTES: usize = 4 << 20;
+
+/// What was taken.
+pub struct Reserved {
+    pub listener: Listener,
+    pub metrics_socket: MetricsSocket,
+    /// Housekeeping's.
+    pub poller: Poller,
+    pub metrics: Arc<Metrics>,
+    pub wiring: Wiring,
+    /// With its workers, pinned and prioritised, asleep.
+    pub device: CpuDevice,
+}
+
+impl Reserved {
+    /// Takes everything that the plan needs.
+    ///
+    /// # Errors
+    /// The first thing that cannot be had.
+    pub fn take(validated: &Validated) -> Result<Self, StartupError> {
+        let plan = &validated.plan;
+        let listener = Listener::bind(&plan.socket)?;
+        let path = metrics_socket(&plan.socket);
+        let metrics_socket =
+            MetricsSocket::bind(&path).map_err(|source| StartupError::Metrics { path, source })?;
+        // Clients in their handshake, the two sockets and the signals.
+        let poller = Poller::new(VISITORS_MAX + 3)?;
+        let wiring = Wiring::new(plan);
+        let device = start_device(validated, &wiring)?;
+        Ok(Self {
+            listener,
+            metrics_socket,
+            poller,
+            metrics: Arc::new(Metrics::new(plan)),
+            wiring,
+            device,
+        })
+    }
+}
+
+fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, StartupError> {
+    let plan = &validated.plan;
+    let models: Vec<ModelSpec<'_>> = (0..)
+        .zip(&plan.models)
+        .map(|(id, model)| ModelSpec {
+            network: validated.network(punctual_core::ModelId(id)),
+            batches: &model.batches,
+        })
+        .collect();
+    let partitions: Vec<PartitionSpec> = (0..)
+        .zip(&plan.partitions)
+        .map(|(id, partition)| PartitionSpec {
+            name: partition.name.clone(),
+            cores: partition.cores.iter().copied().map(usize::from).collect(),
+            priority: worker_priority(plan, punctual_core::PartitionId(id)),
+        })
+        .collect();
+    let spec = DeviceSpec {
+        models: &models,
+        partitions: &partitions,
+        request_buffers: plan.scheduler.request_buffers,
+    };
+    Ok(CpuDevice::start(&spec, Arc::clone(&wiring.scheduler.bell))?)
+}
+
+fn worker_priority(plan: &Plan, partition: punctual_core::PartitionId) -> Option<u8> {
+    let leader = Role::Worker { partition, unit: 0 };
+    let planned = plan.threads.iter().find(|thread| thread.role == leader)?;
+    planned.priority
+}
+
+/// Locks all memory, present and future, and keeps this thread and the ordinary ones that follow
+/// off the workers' cores. Returns what was not granted.
+pub fn lock_and_prefault(plan: &Plan) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    missing.extend(memory::lock_all().err());
+    memory::prefault_heap(HEAP_BYTES);
+    let cores = plan.housekeeping_cores.iter().copied().map(usize::from);
+    let cores: Vec<usize> = cores.collect();
+    missing.extend(affinity::keep_current_thread_to(&cores).err());
+    if !plan.realtime {
+        missing.push(Missing::Realtime);
+    }
+    missing
+}

@@ -1,0 +1,144 @@
+//! What real-time threads have to say: numbers into a ring, sentences made by housekeeping.
+
+use std::fmt;
+
+use punctual_core::{ActionId, ClientId, PartitionId};
+use punctual_ipc::ChannelFault;
+use punctual_platform::rt_log::{LogRecord, RtLog};
+
+use crate::metrics::{Metrics, count};
+
+/// Room between two looks of housekeeping (100 ms apart): faults cost a client its connection, so
+/// there are few; failed actions come at the rate of stages at worst.
+static LOG: RtLog<1024> = RtLog::new();
+
+/// One thing worth saying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A client was disconnected because of what its channel held.
+    ClientFault {
+        /// Its client slot.
+        client: ClientId,
+        /// What was wrong.
+        fault: u32,
+    },
+    /// The device reported a failed action.
+    ActionFailed {
+        /// Which.
+        action: ActionId,
+        /// Where.
+        partition: PartitionId,
+    },
+    /// The device refused an action.
+    ActionRefused {
+        /// Which.
+        action: ActionId,
+        /// Where.
+        partition: PartitionId,
+    },
+    /// A payload could not be read or prepared.
+    PayloadFault {
+        /// Whose.
+        client: ClientId,
+        /// Which of its slots.
+        slot: u16,
+    },
+}
+
+const CLIENT_FAULT: u32 = 1;
+const ACTION_FAILED: u32 = 2;
+const ACTION_REFUSED: u32 = 3;
+const PAYLOAD_FAULT: u32 = 4;
+
+/// Says it; dropped and counted if housekeeping cannot keep up. Never blocks.
+pub fn note(note: Note) {
+    let (code, arguments) = match note {
+        Note::ClientFault { client, fault } => {
+            (CLIENT_FAULT, [u64::from(client.0), u64::from(fault), 0])
+        }
+        Note::ActionFailed { action, partition } => {
+            (ACTION_FAILED, [action.0, u64::from(partition.0), 0])
+        }
+        Note::ActionRefused { action, partition } => {
+            (ACTION_REFUSED, [action.0, u64::from(partition.0), 0])
+        }
+        Note::PayloadFault { client, slot } => {
+            (PAYLOAD_FAULT, [u64::from(client.0), u64::from(slot), 0])
+        }
+    };
+    LOG.write(code, arguments);
+}
+
+/// Counts and notes what a client did to its channel; that it went away is no fault.
+pub fn client_fault(metrics: &Metrics, client: ClientId, fault: &ChannelFault) {
+    if fault.is_violation() {
+        count(&metrics.channel_faults);
+        note(Note::ClientFault {
+            client,
+            fault: fault.code(),
+        });
+    }
+}
+
+/// Takes the oldest note out, with its time in ns. Housekeeping only.
+pub fn take() -> Option<(u64, Note)> {
+    loop {
+        let record = LOG.take()?;
+        if let Some(note) = decode(&record) {
+            return Some((record.at_ns, note));
+        }
+    }
+}
+
+/// How many notes were dropped.
+pub fn dropped() -> u64 {
+    LOG.dropped()
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClientFault { client, fault } => {
+                let names = ChannelFault::NAMES;
+                let name = names.get(*fault as usize).copied().unwrap_or("unknown");
+                write!(f, "client slot {}: disconnected for {name}", client.0)
+            }
+            Self::ActionFailed { action, partition } => {
+                write!(f, "partition {}: action {} failed", partition.0, action.0)
+            }
+            Self::ActionRefused { action, partition } => write!(
+                f,
+                "partition {}: the device refused action {}, which is a defect of Punctual",
+                partition.0, action.0
+            ),
+            Self::PayloadFault { client, slot } => write!(
+                f,
+                "client slot {}: the payload in slot {slot} could not be read",
+                client.0
+            ),
+        }
+    }
+}
+
+fn decode(record: &LogRecord) -> Option<Note> {
+    let [a, b, _] = record.arguments;
+    Some(match record.code {
+        CLIENT_FAULT => Note::ClientFault {
+            client: ClientId(a as u16),
+            fault: b as u32,
+        },
+        ACTION_FAILED => Note::ActionFailed {
+            action: ActionId(a),
+            partition: PartitionId(b as u8),
+        },
+        ACTION_REFUSED => Note::ActionRefused {
+            action: ActionId(a),
+            partition: PartitionId(b as u8),
+        },
+        PAYLOAD_FAULT => Note::PayloadFault {
+            client: ClientId(a as u16),
+            slot: b as u16,
+        },
+        _ => return None,
+    })
+}

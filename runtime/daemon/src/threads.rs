@@ -1,0 +1,252 @@
+//! Phase 3: every real-time thread of the plan, on its core and at its priority.
+
+use std::sync::Arc;
+
+use punctual_device::CpuDevice;
+use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor, Size};
+use punctual_plan::{Plan, Role};
+use punctual_platform::Missing;
+use punctual_platform::poll::{Poller, Waker};
+use punctual_platform::stall::StallProbe;
+use punctual_platform::thread::{RealtimeThread, ThreadSpec};
+
+use crate::drain::{DrainOrder, Flag};
+use crate::driver::Driver;
+use crate::egress::Egress;
+use crate::error::StartupError;
+use crate::frame;
+use crate::hired::{Alarm, Hired};
+use crate::ingress::{Ingress, Place};
+use crate::intake::Intake;
+use crate::metrics::Metrics;
+use crate::validate::Validated;
+use crate::wiring::{EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds, Wiring};
+use crate::world::DaemonWorld;
+
+/// Stalls that each probe lists one by one.
+const STALLS_LISTED: usize = 1024;
+
+/// The daemon's real-time threads, but for the workers, which are the device's.
+pub struct Threads {
+    pub ingress: Hired<Ingress>,
+    pub ingress_waker: Waker,
+    pub scheduler: Hired<Driver<CpuDevice>>,
+    pub egress: Hired<Egress>,
+    pub intakes: Vec<Hired<Intake>>,
+    /// Raised by the scheduler when the drain is over.
+    pub drained: Arc<Flag>,
+    worker_tids: Vec<i32>,
+}
+
+/// What threads are made from.
+pub struct Crew<'a> {
+    pub validated: &'a Validated,
+    pub metrics: Arc<Metrics>,
+    pub drain: Arc<DrainOrder>,
+    /// Wakes housekeeping.
+    pub housekeeping: Waker,
+}
+
+impl Threads {
+    /// Starts all of them; what is left of the wiring is housekeeping's.
+    ///
+    /// # Errors
+    /// If one cannot be started.
+    pub fn start(
+        crew: &Crew<'_>,
+        device: CpuDevice,
+        wiring: Wiring,
+    ) -> Result<(Self, HousekeepingEnds), StartupError> {
+        let worker_tids = device.worker_tids().collect();
+        let drained = Arc::new(Flag::default());
+        let intakes = wiring
+            .intakes
+            .into_iter()
+            .map(|ends| crew.intake(ends, &device))
+            .collect::<Result<_, _>>()?;
+        let (ingress, ingress_waker) = crew.ingress(wiring.ingress)?;
+        let threads = Self {
+            intakes,
+            egress: crew.egress(wiring.egress)?,
+            scheduler: crew.scheduler(wiring.scheduler, device, &drained)?,
+            ingress,
+            ingress_waker,
+            drained,
+            worker_tids,
+        };
+        Ok((threads, wiring.housekeeping))
+    }
+
+    /// What the machine did not grant them, with repetitions.
+    pub fn missing(&self) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        missing.extend_from_slice(self.ingress.thread.missing());
+        missing.extend_from_slice(self.scheduler.thread.missing());
+        missing.extend_from_slice(self.egress.thread.missing());
+        for intake in &self.intakes {
+            missing.extend_from_slice(intake.thread.missing());
+        }
+        missing
+    }
+
+    /// Kernel ids of them and of the workers.
+    pub fn tids(&self) -> Vec<i32> {
+        let mut tids = vec![
+            self.ingress.thread.tid(),
+            self.scheduler.thread.tid(),
+            self.egress.thread.tid(),
+        ];
+        tids.extend(self.intakes.iter().map(|intake| intake.thread.tid()));
+        tids.extend(&self.worker_tids);
+        tids
+    }
+
+    /// Whether one has ended without being told to, which only a panic can do.
+    pub fn any_ended(&self) -> bool {
+        fn ended<T>(thread: &RealtimeThread<T>) -> bool {
+            thread.is_finished()
+        }
+        ended(&self.ingress.thread)
+            || ended(&self.scheduler.thread)
+            || ended(&self.egress.thread)
+            || self.intakes.iter().any(|intake| ended(&intake.thread))
+    }
+
+    /// Ends them in the order in which work flows, so that each finds the last of the one before.
+    /// False if one had panicked.
+    pub fn dismiss(self) -> bool {
+        // What they worked with is dropped here, on an ordinary thread; the device joins its
+        // workers then.
+        let ingress = self.ingress.dismiss().is_some();
+        let scheduler = self.scheduler.dismiss().is_some();
+        let egress = self.egress.dismiss().is_some();
+        let intakes = self.intakes.into_iter().map(Hired::dismiss);
+        let intakes = intakes.fold(true, |all, intake| all & intake.is_some());
+        ingress & scheduler & egress & intakes
+    }
+}
+
+/// One probe for each core of the plan.
+///
+/// # Errors
+/// If a thread cannot be started.
+pub fn stall_probes(plan: &Plan) -> Result<Vec<StallProbe>, StartupError> {
+    let probes = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
+    let start = |thread: &punctual_plan::ThreadPlan| {
+        let name = format!("stall/{}", thread.core);
+        let spec = ThreadSpec::new(name, Some(usize::from(thread.core)), thread.priority);
+        StallProbe::start(spec, STALLS_LISTED).map_err(StartupError::from)
+    };
+    probes.map(start).collect()
+}
+
+impl Crew<'_> {
+    fn plan(&self) -> &Plan {
+        &self.validated.plan
+    }
+
+    fn spec(&self, role: Role, name: impl Into<String>) -> ThreadSpec {
+        let planned = self.plan().threads.iter().find(|t| t.role == role);
+        let planned = planned.expect("a plan places each of its threads");
+        ThreadSpec::new(name, Some(usize::from(planned.core)), planned.priority)
+    }
+
+    fn intake(&self, ends: IntakeEnds, device: &CpuDevice) -> Result<Hired<Intake>, StartupError> {
+        let client = ends.client;
+        let task = self
+            .plan()
+            .task(self.plan().client_slots[client.index()].task);
+        let input = self.validated.network(task.model).input;
+        let size = |size: punctual_plan::Size| Size {
+            width: size.width,
+            height: size.height,
+        };
+        let preprocessor = Preprocessor::new(&PreprocessSpec {
+            frame: frame::layout(&task.frame),
+            crop: size(task.frame.crop),
+            output: Size {
+                width: input.width,
+                height: input.height,
+            },
+            mean: input.mean,
+            std: input.std,
+        });
+        let preprocessor = preprocessor.map_err(|source| StartupError::Preprocess {
+            task: task.name.clone(),
+            source,
+        })?;
+        let stop = Arc::new(Flag::default());
+        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let intake = Intake {
+            ends,
+            stop: Arc::clone(&stop),
+            housekeeping: self.housekeeping.clone(),
+            model: task.model,
+            buffers: device.input_buffers(),
+            copy: vec![0; preprocessor.copy_len_max()].into(),
+            preprocessor,
+            reader: None,
+        };
+        let spec = self.spec(
+            Role::Intake { client: client.0 },
+            format!("intake/{}", client.0),
+        );
+        Ok(Hired::start(spec, stop, alarm, || intake.serve())?)
+    }
+
+    fn egress(&self, ends: EgressEnds) -> Result<Hired<Egress>, StartupError> {
+        let stop = Arc::new(Flag::default());
+        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let egress = Egress {
+            ends,
+            stop: Arc::clone(&stop),
+            metrics: Arc::clone(&self.metrics),
+            housekeeping: self.housekeeping.clone(),
+            clients: self.plan().client_slots.iter().map(|_| None).collect(),
+        };
+        let spec = self.spec(Role::Egress, "egress");
+        Ok(Hired::start(spec, stop, alarm, || egress.serve())?)
+    }
+
+    fn scheduler(
+        &self,
+        ends: SchedulerEnds,
+        device: CpuDevice,
+        drained: &Arc<Flag>,
+    ) -> Result<Hired<Driver<CpuDevice>>, StartupError> {
+        let stop = Arc::new(Flag::default());
+        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));
+        let world = DaemonWorld::new(ends, device, self.plan().partitions.len(), metrics, drain);
+        let driver = Driver::new(
+            self.plan().scheduler.clone(),
+            world,
+            (Arc::clone(drained), Arc::clone(&stop)),
+            self.housekeeping.clone(),
+        )?;
+        let spec = self.spec(Role::Scheduler, "scheduler");
+        Ok(Hired::start(spec, stop, alarm, || driver.serve())?)
+    }
+
+    fn ingress(&self, ends: IngressEnds) -> Result<(Hired<Ingress>, Waker), StartupError> {
+        let slots = &self.plan().client_slots;
+        let poller = Poller::new(slots.len())?;
+        let stop = Arc::new(Flag::default());
+        let waker = poller.waker();
+        let ingress = Ingress {
+            ends,
+            poller,
+            ready: Vec::with_capacity(slots.len()),
+            clients: slots.iter().map(|slot| Place::new(slot.task)).collect(),
+            metrics: Arc::clone(&self.metrics),
+            drain: Arc::clone(&self.drain),
+            stop: Arc::clone(&stop),
+            housekeeping: self.housekeeping.clone(),
+            drained: false,
+        };
+        let spec = self.spec(Role::Ingress, "ingress");
+        let alarm = Alarm::Poller(waker.clone());
+        let hired = Hired::start(spec, stop, alarm, || ingress.serve())?;
+        Ok((hired, waker))
+    }
+}

@@ -1,0 +1,46 @@
+//! Phase 1: everything that can be found out before anything is taken.
+
+use std::path::Path;
+
+use punctual_core::ModelId;
+use punctual_model::Network;
+use punctual_plan::{PackageInput, Plan, PlanInputs};
+
+use crate::error::StartupError;
+use crate::{Options, host};
+
+/// A plan and the networks that it is about.
+pub struct Validated {
+    pub plan: Plan,
+    packages: Vec<PackageInput>,
+}
+
+impl Validated {
+    /// The network of a model of the plan.
+    pub fn network(&self, model: ModelId) -> &Network {
+        let path = &self.plan.models[model.index()].package;
+        let package = self
+            .packages
+            .iter()
+            .find(|input| Path::new(&input.path) == path)
+            .and_then(|input| input.package.as_ref().ok());
+        package.expect("a plan's packages were read").network()
+    }
+}
+
+/// Reads manifest, packages and profiles, looks at the machine, makes the plan.
+///
+/// # Errors
+/// If a file cannot be had, or with all problems of the plan.
+pub fn validate(options: &Options) -> Result<Validated, StartupError> {
+    let host = host::detect()?;
+    let inputs = PlanInputs::read(&options.manifest, &options.profiles, host)?;
+    let mut plan = Plan::build(&inputs)?;
+    if let Some(socket) = &options.socket {
+        plan.socket.clone_from(socket);
+    }
+    Ok(Validated {
+        plan,
+        packages: inputs.packages,
+    })
+}

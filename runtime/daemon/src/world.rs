@@ -1,0 +1,315 @@
+//! The scheduler's world in the daemon: rings to the other threads, and the device.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use punctual_core::{
+    Action, ActionId, Event, Infer, Instant, Nanos, PartitionId, Reply, RequestId, Ticket, Verdict,
+};
+use punctual_device::Device;
+use punctual_executor::{Events, World};
+use punctual_platform::{Doorbell, clock};
+use rtrb::{Consumer, Producer};
+
+use crate::drain::DrainOrder;
+use crate::messages::{Inbound, IntakeOrder, Outbound, Payload, Prepared};
+use crate::metrics::{LateSpan, Metrics, count};
+use crate::rt_notes::{Note, note};
+use crate::wiring::{SchedulerClientEnds, SchedulerEnds};
+
+/// The scheduler thread's ends of everything.
+pub struct DaemonWorld<D> {
+    device: D,
+    pub bell: Arc<Doorbell>,
+    inbound: Consumer<Inbound>,
+    /// One entry a client slot.
+    clients: Box<[ClientLink]>,
+    outbound: Producer<Outbound>,
+    egress_bell: Arc<Doorbell>,
+    metrics: Arc<Metrics>,
+    drain: Arc<DrainOrder>,
+    /// One entry a partition: the actions the device holds, to know whom an event is about.
+    held: Box<[Held]>,
+    /// Actions that the device refused and whose failure the scheduler does not know yet.
+    refused: heapless::Vec<ActionId, REFUSED_MAX>,
+}
+
+/// Room for refused actions: a step orders at most one action a partition, and they are told at
+/// the next wait. The plan has at most 32 partitions.
+const REFUSED_MAX: usize = 64;
+
+/// What the scheduler's thread has to do with one client slot.
+struct ClientLink {
+    orders: Producer<IntakeOrder>,
+    prepared: Consumer<Prepared>,
+    intake_bell: Arc<Doorbell>,
+    /// Where the payload of each of its slots' present submission lies.
+    payloads: Box<[Payload]>,
+    /// Submissions without a verdict.
+    open: u32,
+    /// It hung up; when nothing is open any more its pieces are handed back.
+    gone: bool,
+}
+
+impl ClientLink {
+    fn new(ends: SchedulerClientEnds) -> Self {
+        Self {
+            orders: ends.orders,
+            prepared: ends.prepared,
+            intake_bell: ends.intake_bell,
+            payloads: vec![Payload::default(); usize::from(ends.slots)].into(),
+            open: 0,
+            gone: false,
+        }
+    }
+}
+
+/// The actions in a device's hands on one partition; it holds at most two.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    actions: [Option<ActionId>; 2],
+}
+
+impl Held {
+    fn add(&mut self, action: ActionId) {
+        if let Some(place) = self.actions.iter_mut().find(|place| place.is_none()) {
+            *place = Some(action);
+        }
+    }
+
+    /// Whether `action` was here; it no longer is.
+    fn take(&mut self, action: ActionId) -> bool {
+        let place = self
+            .actions
+            .iter_mut()
+            .find(|place| **place == Some(action));
+        place.is_some_and(|place| place.take().is_some())
+    }
+}
+
+impl<D: Device> World for DaemonWorld<D> {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(clock::now_ns())
+    }
+
+    fn wait(&mut self, until: Option<Instant>, events: &mut Events) {
+        // The count is read before the rings, so that a ring in between is not missed.
+        let seen = self.bell.count();
+        let room = events.room();
+        self.collect(events);
+        if events.room() < room {
+            return;
+        }
+        let until = until.map(Instant::as_nanos);
+        let bound = self.drain.bound_ns();
+        let until = until.into_iter().chain(bound).min();
+        self.bell.wait(seen, until);
+        self.collect(events);
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        match action {
+            Action::Prepare {
+                request,
+                task: _,
+                ticket,
+            } => self.prepare(*request, *ticket),
+            Action::Infer(infer) => self.infer(infer),
+            Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
+            Action::Reply(reply) => self.reply(reply),
+        }
+    }
+
+    fn decided(&mut self, _event: &Event, took: Nanos) {
+        self.metrics.decisions.record(took.as_nanos());
+    }
+
+    fn ended(&self) -> bool {
+        self.drain
+            .bound_ns()
+            .is_some_and(|bound| clock::now_ns() >= bound)
+    }
+}
+
+impl<D: Device> DaemonWorld<D> {
+    /// The world at the ready signal: nobody is connected, nothing runs.
+    pub fn new(
+        ends: SchedulerEnds,
+        device: D,
+        partitions: usize,
+        metrics: Arc<Metrics>,
+        drain: Arc<DrainOrder>,
+    ) -> Self {
+        Self {
+            device,
+            bell: ends.bell,
+            inbound: ends.inbound,
+            clients: ends.clients.into_iter().map(ClientLink::new).collect(),
+            outbound: ends.outbound,
+            egress_bell: ends.egress_bell,
+            metrics,
+            drain,
+            held: vec![Held::default(); partitions].into(),
+            refused: heapless::Vec::new(),
+        }
+    }
+
+    /// Takes out of the rings what fits: first what frees capacity, then what asks for it.
+    fn collect(&mut self, events: &mut Events) {
+        while events.room() > 0
+            && let Some(action) = self.refused.pop()
+        {
+            events.push(Event::Failed { action });
+        }
+        while events.room() > 0
+            && let Some(event) = self.device.poll()
+        {
+            self.count_device_event(&event);
+            events.push(event);
+        }
+        for client in &mut self.clients {
+            while events.room() > 0
+                && let Ok(prepared) = client.prepared.pop()
+            {
+                events.push(Event::Prepared {
+                    request: prepared.request,
+                    measured: prepared.measured,
+                    ok: prepared.ok,
+                });
+            }
+        }
+        while events.room() > 0
+            && let Ok(inbound) = self.inbound.pop()
+        {
+            events.push(self.learn(inbound));
+        }
+    }
+
+    fn learn(&mut self, inbound: Inbound) -> Event {
+        match inbound {
+            Inbound::Arrived { arrival, payload } => {
+                count(&self.metrics.task(arrival.task).submitted);
+                let client = &mut self.clients[arrival.ticket.client.index()];
+                client.payloads[usize::from(payload.slot)] = payload;
+                client.open += 1;
+                Event::Arrived(arrival)
+            }
+            Inbound::Gone(client) => {
+                self.clients[client.index()].gone = true;
+                self.retire_if_done(client);
+                Event::ClientGone { client }
+            }
+            Inbound::Drain => Event::Drain,
+        }
+    }
+
+    fn prepare(&mut self, request: RequestId, ticket: Ticket) {
+        let client = &mut self.clients[ticket.client.index()];
+        let payload = client.payloads[usize::from(ticket.slot)];
+        let order = IntakeOrder::Prepare { request, payload };
+        client
+            .orders
+            .push(order)
+            .expect("an intake's ring holds one order for each of its client's slots");
+        client.intake_bell.ring();
+    }
+
+    fn infer(&mut self, infer: &Infer) {
+        match self.device.submit(infer) {
+            Ok(()) => {
+                let metrics = &self.metrics.partitions[infer.partition.index()];
+                count(&metrics.actions);
+                metrics
+                    .members
+                    .fetch_add(infer.members.len() as u64, Relaxed);
+                self.held[infer.partition.index()].add(infer.id);
+            }
+            Err(_) => {
+                // The scheduler and the device disagree about the plan: a defect of ours, but no
+                // reason to take the other partitions down.
+                note(Note::ActionRefused {
+                    action: infer.id,
+                    partition: infer.partition,
+                });
+                self.refused
+                    .push(infer.id)
+                    .expect("at most one refused action a partition between two waits");
+                self.bell.ring();
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        let metrics = self.metrics.task(reply.task);
+        metrics.count(reply);
+        if reply.verdict == Verdict::Late {
+            self.metrics.late.record(LateSpan {
+                task: reply.task,
+                start_ns: reply.captured.as_nanos(),
+                end_ns: clock::now_ns(),
+            });
+        }
+        let client = &mut self.clients[reply.ticket.client.index()];
+        client.open = client
+            .open
+            .checked_sub(1)
+            .expect("a verdict without a submission");
+        if client.gone {
+            self.retire_if_done(reply.ticket.client);
+            return;
+        }
+        self.send(Outbound::Verdict(*reply));
+    }
+
+    /// Hands a gone client's pieces back once nothing touches them any more.
+    fn retire_if_done(&mut self, client: punctual_core::ClientId) {
+        let link = &mut self.clients[client.index()];
+        if !link.gone || link.open > 0 {
+            return;
+        }
+        link.gone = false;
+        link.orders
+            .push(IntakeOrder::Retire)
+            .expect("an intake's ring holds one Retire beside its orders");
+        link.intake_bell.ring();
+        self.send(Outbound::Retire(client));
+    }
+
+    fn send(&mut self, outbound: Outbound) {
+        self.outbound
+            .push(outbound)
+            .expect("the egress's ring holds a verdict for each slot and a Retire for each client");
+        self.egress_bell.ring();
+    }
+
+    fn count_device_event(&mut self, event: &Event) {
+        let (Event::Failed { action }
+        | Event::NotRun { action }
+        | Event::Preempted { action }
+        | Event::Finished(punctual_core::Finished { action, .. })) = event
+        else {
+            return;
+        };
+        let Some(partition) = self.held.iter_mut().position(|held| held.take(*action)) else {
+            return;
+        };
+        let metrics = &self.metrics.partitions[partition];
+        match event {
+            Event::Finished(finished) => {
+                count(&metrics.finished);
+                metrics
+                    .busy_ns
+                    .fetch_add(finished.measured.as_nanos(), Relaxed);
+            }
+            Event::NotRun { .. } => count(&metrics.not_run),
+            Event::Preempted { .. } => count(&metrics.preempted),
+            _ => {
+                count(&metrics.failed);
+                note(Note::ActionFailed {
+                    action: *action,
+                    partition: PartitionId(partition as u8),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A `punctuald` process in a folder of its own, and clients of it.
+#![allow(dead_code)] // Each test binary uses a part.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use punctual_daemon::Report;
+use punctual_ipc::{ClientChannel, Crop, Hello, PixelFormat, ResultRecord};
+use punctual_model::{Package, PrepareProfile, Profile, ProfileKey, StageProfile};
+use punctual_platform::clock;
+
+/// Longer than anything here takes, even on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// Two tasks, real-time and best-effort, two places each.
+pub const MANIFEST: &str = r#"
+[daemon]
+board = "host"
+
+[[model]]
+name = "signs"
+package = "signs.punctual"
+
+[[partition]]
+name = "main"
+units = 1
+
+[[task]]
+name = "front"
+model = "signs"
+partition = "main"
+criticality = "real-time"
+rate_hz = 10
+deadline_ms = 500
+batch_max = 4
+queue = 8
+clients = 2
+frame = { format = "rgb8", width = 320, height = 240, crop = [192, 192] }
+
+[[task]]
+name = "watch"
+model = "signs"
+partition = "main"
+criticality = "best-effort"
+rate_hz = 1000
+batch_max = 4
+queue = 8
+clients = 2
+frame = { format = "nv12", width = 320, height = 240, crop = [192, 192] }
+"#;
+
+/// The demonstration network.
+pub fn package() -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs/signs.punctual");
+    std::fs::read(path).expect("the demonstration network is part of the tree")
+}
+
+/// Figures that any machine keeps, in milliseconds by stage; tests here are not about speed.
+pub fn profile(machine: &str, package: &Package) -> Profile {
+    let stages = (0..package.network().stages.len() as u8).flat_map(|stage| {
+        [1_u8, 2, 4, 8].map(|batch| {
+            let ns = 1_000_000 + 300_000 * (u64::from(stage) + u64::from(batch));
+            StageProfile {
+                stage,
+                batch,
+                units: 1,
+                samples: 1_000,
+                p50_ns: ns,
+                p99_ns: ns,
+                max_ns: ns,
+            }
+        })
+    });
+    let prepare = |format: &str, width, height| PrepareProfile {
+        format: format.to_owned(),
+        width,
+        height,
+        crop_width: 192,
+        crop_height: 192,
+        samples: 1_000,
+        p50_ns: 400_000,
+        p99_ns: 400_000,
+        max_ns: 400_000,
+    };
+    let formats = [
+        ("rgb8", 320, 240),
+        ("nv12", 320, 240),
+        ("rgb8", 640, 480),
+        ("nv12", 640, 480),
+    ];
+    Profile {
+        key: ProfileKey {
+            board: "host".to_owned(),
+            machine: machine.to_owned(),
+            package: package.hash().to_string(),
+            power_mode: "default".to_owned(),
+        },
+        stages: stages.collect(),
+        prepare: formats.map(|(f, w, h)| prepare(f, w, h)).to_vec(),
+        preemption_ns_max: 500_000,
+    }
+}
+
+/// A folder with everything that a daemon is started with; gone with it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// With the package and its profile, and this manifest.
+    pub fn with(manifest: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("punctuald-test-{}-{count}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        std::fs::create_dir(&folder.0).expect("a fresh folder");
+        let package = package();
+        let decoded = Package::decode(&package).expect("a valid package");
+        let machine = punctual_daemon::host::detect().expect("a machine").machine;
+        folder.write("signs.punctual", &package);
+        let profile = profile(&machine, &decoded).to_json();
+        folder.write("signs.profile.json", profile.as_bytes());
+        folder.write("manifest.toml", manifest.as_bytes());
+        folder
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn write(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.path(name), content).expect("a writable folder");
+    }
+
+    pub fn remove(&self, name: &str) {
+        std::fs::remove_file(self.path(name)).expect("it was there");
+    }
+
+    /// `punctuald` with this folder's manifest, socket and report.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punctuald"));
+        command
+            .arg(self.path("manifest.toml"))
+            .arg("--socket")
+            .arg(self.path("socket"))
+            .arg("--report")
+            .arg(self.path("report.json"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The code with which a daemon ends that cannot start, and its words.
+    pub fn refusal(&self, extra: &[&str]) -> (Option<i32>, String) {
+        let output = self.command().args(extra).output().expect("punctuald runs");
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), words)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A daemon that has said that it is ready.
+pub struct Daemon {
+    pub folder: Folder,
+    child: Child,
+}
+
+impl Daemon {
+    pub fn start(manifest: &str) -> Self {
+        let folder = Folder::with(manifest);
+        let ready = UnixDatagram::bind(folder.path("notify")).expect("a socket");
+        ready.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let child = folder
+            .command()
+            .env("NOTIFY_SOCKET", folder.path("notify"))
+            .spawn()
+            .expect("punctuald starts");
+        let mut message = [0; 64];
+        let bytes = ready.recv(&mut message).expect("a message of readiness");
+        assert_eq!(&message[..bytes], b"READY=1");
+        Self { folder, child }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path("socket")
+    }
+
+    /// What it says of itself now.
+    pub fn report(&self) -> Report {
+        Report::live(&self.socket()).expect("a live report")
+    }
+
+    /// Asks for reports until one is as wanted.
+    pub fn report_when(&self, wanted: impl Fn(&Report) -> bool) -> Report {
+        let limit = clock::now_ns() + LIMIT.as_nanos() as u64;
+        loop {
+            let report = self.report();
+            if wanted(&report) {
+                return report;
+            }
+            assert!(clock::now_ns() < limit, "still not so: {report:#?}");
+        }
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Its end, without being asked again.
+    pub fn end(mut self) -> (ExitStatus, Report) {
+        let status = self.child.wait().expect("it ends");
+        let report = Report::read(&self.folder.path("report.json")).expect("a report");
+        (status, report)
+    }
+
+    /// Asks it to end; it must end well, and have kept account of everything.
+    pub fn stop(self) -> Report {
+        self.signal("TERM");
+        let (status, report) = self.end();
+        assert_eq!(status.code(), Some(0), "{report:#?}");
+        assert_accounts(&report);
+        assert_eq!(report.allocations_after_ready, 0);
+        report
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Of a test that failed; it has ended otherwise.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every submission has exactly one verdict.
+pub fn assert_accounts(report: &Report) {
+    for task in &report.tasks {
+        let verdicts = task.on_time + task.late + task.rejected.total() + task.failed.total();
+        assert_eq!(task.submitted, verdicts + task.open + task.lost, "{task:?}");
+        assert_eq!(task.open + task.lost, 0, "{task:?}");
+    }
+}
+
+/// Connects as a client of `task`.
+pub fn connect(socket: &Path, task: &str, format: PixelFormat) -> ClientChannel {
+    let task = task.to_owned();
+    ClientChannel::connect(socket, &Hello { task, format }).expect("a place")
+}
+
+/// Submits a grey frame, captured now.
+pub fn submit(client: &mut ClientChannel) -> u64 {
+    let mut slot = client.slot().expect("a free slot");
+    slot.pixels().fill(128);
+    let crop = Crop { x: 7, y: 9 };
+    slot.submit(clock::now_ns(), None, crop).expect("submitted")
+}
+
+/// The next result.
+pub fn result(client: &mut ClientChannel) -> ResultRecord {
+    let until = clock::now_ns() + LIMIT.as_nanos() as u64;
+    loop {
+        let seen = client.bell();
+        if let Some(record) = client.take().expect("the daemon lives") {
+            return record;
+        }
+        assert!(clock::now_ns() < until, "no result");
+        // A daemon that hung up may have pushed results before: take them first.
+        let _ = client.wait(seen, Some(until));
+    }
+}
