@@ -1,6 +1,6 @@
 """Writes reference.json and reference.f32: inputs, and onnxruntime's logits at each exit.
 
-    python reference.py IMAGES.f32 LABELS.u16
+    python reference.py DATA/test
 
 reference.f32 is little-endian float32 without padding: first `inputs`
 [images][channel][row][column] (already normalised), then each exit's logits [images][classes].
@@ -17,15 +17,27 @@ from network import CLASSES, EXITS, SIDE
 
 HERE = Path(__file__).parent
 IMAGES = 8
+MEAN, STD = 0.45, 0.25  # as in signs.toml
 
 
-def main() -> None:
-    images = numpy.fromfile(sys.argv[1], "<f4").reshape(-1, 3, SIDE, SIDE)[:IMAGES]
-    labels = numpy.fromfile(sys.argv[2], "<u2")[:IMAGES]
-    session = onnxruntime.InferenceSession(
-        HERE / "signs.onnx", providers=["CPUExecutionProvider"]
+def load(folder: Path, count: int | None = None) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Normalised images and labels of a data set, or of its first samples."""
+    images = numpy.fromfile(folder / "images.u8", "u1").reshape(-1, 3, SIDE, SIDE)[:count]
+    labels = numpy.fromfile(folder / "labels.u16", "<u2")[:count]
+    return (images.astype("f4") / 255 - MEAN) / STD, labels
+
+
+def session() -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        HERE / "signs.onnx", options, providers=["CPUExecutionProvider"]
     )
-    logits = session.run(list(EXITS), {"image": images})
+
+
+def write_reference(folder: Path) -> None:
+    images, labels = load(folder, IMAGES)
+    logits = session().run(list(EXITS), {"image": images})
     header = {
         "engine": f"onnxruntime {onnxruntime.__version__}",
         "images": len(images),
@@ -43,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    write_reference(Path(sys.argv[1]))

@@ -45,7 +45,7 @@ impl Random {
 
     /// Uniform in `0..count`.
     pub(crate) fn below(&mut self, count: u32) -> u32 {
-        ((self.bits() >> 32) * u64::from(count) >> 32) as u32
+        (((self.bits() >> 32) * u64::from(count)) >> 32) as u32
     }
 
     /// True with this probability.

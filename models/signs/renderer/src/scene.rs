@@ -117,3 +117,28 @@ impl Scene {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crop_holds_the_sign_but_for_a_corner() {
+        for index in 0..2000 {
+            let scene = Scene::new(1, index);
+            let (x, y) = (scene.crop.x as f32, scene.crop.y as f32);
+            let side = CROP_SIDE as f32;
+            let border = (0..CROP_SIDE).flat_map(|i| {
+                let i = i as f32;
+                [(x + i, y), (x + i, y + side), (x, y + i), (x + side, y + i)]
+            });
+            let cut = border.filter(|(x, y)| scene.sign.covers(*x, *y)).count();
+            assert!(
+                cut <= 24,
+                "scene {index}: the border cuts {cut} pixels of the plate"
+            );
+            let [middle_x, middle_y] = scene.sign.centre;
+            assert!(scene.sign.covers(middle_x, middle_y));
+        }
+    }
+}

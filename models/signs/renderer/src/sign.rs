@@ -111,6 +111,14 @@ impl Sign {
         colour
     }
 
+    /// Whether a pixel lies on the plate.
+    #[cfg(test)]
+    pub(crate) fn covers(&self, x: f32, y: f32) -> bool {
+        let (dx, dy) = (x - self.centre[0], y - self.centre[1]);
+        let p = self.inverse.map(|[a, b]| a * dx + b * dy);
+        self.design.plate.distance(p) < 0.0
+    }
+
     /// Rim, field, glyph and band, `plate` from the outline.
     fn face(&self, p: [f32; 2], plate: f32) -> Rgb {
         let design = &self.design;
@@ -166,4 +174,36 @@ fn occluders(difficulty: f32, random: &mut Random) -> Vec<(Stroke, Rgb)> {
         occluders.push((stroke, paint));
     }
     occluders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CLASSES;
+
+    /// A sign of 64x64 pixels over grey, at the same place for every label.
+    fn picture(label: usize) -> Vec<Rgb> {
+        let sign = Sign::new(label, [96.0, 96.0], 0.0, &mut Random::new(1, 1));
+        let at = |i: usize| (8.0 + (i % 64) as f32 * 2.75, 8.0 + (i / 64) as f32 * 2.75);
+        (0..64 * 64)
+            .map(|i| sign.over([0.5; 3], at(i).0, at(i).1))
+            .collect()
+    }
+
+    #[test]
+    fn no_two_classes_look_alike() {
+        let pictures: Vec<_> = (0..CLASSES.len()).map(picture).collect();
+        for (a, first) in pictures.iter().enumerate() {
+            for (b, second) in pictures.iter().enumerate().take(a) {
+                let differ = |(p, q): (&Rgb, &Rgb)| (0..3).any(|c| (p[c] - q[c]).abs() > 0.3);
+                let pixels = first
+                    .iter()
+                    .zip(second)
+                    .filter(|pair| differ(*pair))
+                    .count();
+                // At least 20 of about 2,000: a glyph's detail of 4x5 pixels.
+                assert!(pixels >= 20, "{} and {}: {pixels}", CLASSES[a], CLASSES[b]);
+            }
+        }
+    }
 }
