@@ -1,12 +1,11 @@
 //! Every rule that devices rely on, broken once.
-#![forbid(unsafe_code)]
-
-mod fixture;
 
 use punctual_model::{
     Activation, Calibration, DIMENSION_MAX, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operator,
     OperatorKind, Package, Padding, TensorId,
 };
+
+use crate::fixture;
 
 fn kind(network: &mut Network, stage: usize, operator: usize) -> &mut OperatorKind {
     &mut network.stages[stage].operators[operator].kind

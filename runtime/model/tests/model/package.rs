@@ -1,10 +1,9 @@
 //! Package files from anywhere: what is not exactly what the compiler wrote is refused with a
 //! reason, and what is taken can be run.
-#![forbid(unsafe_code)]
-
-mod fixture;
 
 use punctual_model::{Calibration, Package, PackageError, reference};
+
+use crate::fixture;
 
 /// Magic, version, length, hash: `package.rs`.
 const HEADER: usize = 8 + 4 + 8 + 32;
