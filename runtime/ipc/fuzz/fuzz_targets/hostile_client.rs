@@ -1,0 +1,9 @@
+//! A client that does what the fuzzer says, against the daemon's side of the channel. The seeded
+//! test `garbage.rs` runs the same function without coverage guidance.
+//!
+//!     cd runtime/ipc && cargo +nightly fuzz run hostile_client -- -max_len=512
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| {
+    let _ = punctual_ipc::internals::exercise(script);
+});
