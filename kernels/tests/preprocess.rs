@@ -1,5 +1,7 @@
 //! Preprocessing against independent libraries: `fast_image_resize` and `yuv`.
 
+mod support;
+
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use proptest::prelude::*;
@@ -184,7 +186,7 @@ fn geometry() -> impl Strategy<Value = (FrameLayout, Size, u32, u32, Size)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(support::cases(400))]
 
     #[test]
     fn agrees_with_the_libraries_for_any_geometry(

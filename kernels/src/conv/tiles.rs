@@ -218,6 +218,11 @@ impl Tile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reference::conv2d;
+    use crate::{
+        Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Padding, Part,
+        PlanarLayout, Window,
+    };
 
     #[test]
     fn every_table_covers_the_smallest_image_for_each_kind_and_number_of_blocks() {
@@ -247,6 +252,100 @@ mod tests {
             assert_eq!(chosen(2, 14), (14, 0, 0));
             assert_eq!(chosen(2, 8), (8, 0, 0));
             assert_eq!(chosen(1, 64), (16, 0, 0));
+        }
+    }
+
+    #[test]
+    fn every_tile_is_the_best_for_some_image_and_equals_the_reference_there() {
+        for isa in Isa::available() {
+            for tile in table(isa) {
+                let (rows, columns) = image_for(isa, tile);
+                check_on_an_image(isa, tile, rows, columns);
+            }
+        }
+    }
+
+    /// Rows and columns of a small output for which the tile is chosen.
+    fn image_for(isa: Isa, tile: &Tile) -> (usize, usize) {
+        let sizes = (1..=48).flat_map(|rows| (1..=48).map(move |columns| (rows, columns)));
+        let chosen = |&(rows, columns): &(usize, usize)| {
+            let stride = stride(tile);
+            let best = Choices::new(isa, tile.blocked, stride, tile.blocks, rows, columns).best;
+            (best.rows, best.columns) == (tile.rows, tile.columns)
+        };
+        sizes
+            .into_iter()
+            .find(chosen)
+            .unwrap_or_else(|| panic!("{isa}: no image for {tile:?}"))
+    }
+
+    fn stride(tile: &Tile) -> usize {
+        match tile.stride_width {
+            ANY => 3,
+            stride => stride,
+        }
+    }
+
+    fn check_on_an_image(isa: Isa, tile: &Tile, rows: usize, columns: usize) {
+        const INPUTS: usize = 5;
+        let stride = stride(tile);
+        let (height, width) = ((rows - 1) * stride + 1, (columns - 1) * stride + 1);
+        let window = Window {
+            kernel: Extent::square(3),
+            stride: Extent::square(stride),
+            padding: Padding::uniform(1),
+        };
+        let outputs = tile.blocks * isa.lanes();
+        let output = BlockedLayout::new(isa, outputs, rows, columns, 0).unwrap();
+        // Neighbouring values differ, and so do all weights of a sum.
+        let pattern = |len: usize, period: usize| -> Vec<f32> {
+            (0..len)
+                .map(|i| (i * 7 % period) as f32 / period as f32 - 0.5)
+                .collect()
+        };
+        let image = pattern(INPUTS * height * width, 61);
+        let weights = pattern(outputs * INPUTS * 9, 53);
+        let bias = pattern(outputs, 11);
+        let (input, memory) = if tile.blocked {
+            let layout = BlockedLayout::new(isa, INPUTS, height, width, 1).unwrap();
+            let mut memory = vec![0.0; layout.len()];
+            layout.pack(&image, &mut memory);
+            (ConvInput::Blocked(layout), memory)
+        } else {
+            let layout = PlanarLayout::new(INPUTS, height, width, 1).unwrap();
+            let mut memory = vec![0.0; layout.len()];
+            for (i, &value) in image.iter().enumerate() {
+                let row = i / width;
+                memory[layout.index(row / height, row % height, i % width)] = value;
+            }
+            (ConvInput::Planar(layout), memory)
+        };
+        let activation = Activation::None;
+        let spec = Conv2dSpec {
+            input,
+            output,
+            residual: None,
+            window,
+            groups: 1,
+            activation,
+        };
+        let conv = Conv2d::new(isa, &spec, &weights, &bias).unwrap();
+        let mut found = vec![f32::NAN; output.len()];
+        let run = Image {
+            input: &memory,
+            addend: None,
+            output: &mut found,
+        };
+        conv.run(Part::WHOLE, &mut [run]);
+        let mut unpacked = vec![0.0; output.shape().elements()];
+        output.unpack(&found, &mut unpacked);
+        let shape = input.sizes();
+        let expected = conv2d(shape, &window, 1, activation, &weights, &bias, &image, None);
+        for (found, expected) in unpacked.iter().zip(expected) {
+            assert!(
+                (found - expected).abs() < 1e-5,
+                "{isa} {tile:?}: {found}, not {expected}"
+            );
         }
     }
 }

@@ -5,9 +5,22 @@
     reason = "each test file is a program of its own and uses some of these"
 )]
 
+pub mod convolution;
+
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use punctual_kernels::reference::Shape;
 use punctual_kernels::{Activation, BlockedLayout, Image, Isa, Part};
+
+/// That many cases, the same on each run.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(0x5EED),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 /// Any instruction set of this machine.
 pub fn isa() -> impl Strategy<Value = Isa> {

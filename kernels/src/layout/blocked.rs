@@ -1,0 +1,277 @@
+//! Tensors in blocks of channels.
+
+use core::ops::Range;
+
+use super::{Part, check_dimensions, check_elements};
+use crate::reference::Shape;
+use crate::spec::check_equal;
+use crate::{Isa, KernelError};
+
+/// Activations `[block of channels][row][column][lane]` with a border of zeros, the halo.
+///
+/// A block is as many channels as the instruction set has lanes; missing channels of the last
+/// block are *surplus lanes*. Every kernel writes all of its output slice: the image, zeros in the
+/// halo, and finite values in surplus lanes, so that memory may be reused for tensors of other
+/// layouts without being cleared. Kernels read the halo as zeros and give surplus lanes no weight.
+///
+/// A vector of features is a tensor of one row and one column with no halo: its first `channels`
+/// elements are the features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockedLayout {
+    channels: usize,
+    height: usize,
+    width: usize,
+    halo: usize,
+    lanes: usize,
+}
+
+impl BlockedLayout {
+    /// A layout of `channels` x `height` x `width` for `isa`, with `halo` zeros on all four sides:
+    /// at least the [largest padding](crate::Padding::largest) with which the tensor is convolved.
+    pub fn new(
+        isa: Isa,
+        channels: usize,
+        height: usize,
+        width: usize,
+        halo: usize,
+    ) -> Result<BlockedLayout, KernelError> {
+        let lanes = isa.lanes();
+        check_dimensions(channels, height, width, halo)?;
+        let blocked = channels.div_ceil(lanes) * lanes;
+        check_elements(blocked, height + 2 * halo, width + 2 * halo)?;
+        Ok(BlockedLayout {
+            channels,
+            height,
+            width,
+            halo,
+            lanes,
+        })
+    }
+
+    /// A vector of `features`.
+    pub fn vector(isa: Isa, features: usize) -> Result<BlockedLayout, KernelError> {
+        BlockedLayout::new(isa, features, 1, 1, 0)
+    }
+
+    /// Channels, without surplus lanes.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Rows, without halo.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Columns, without halo.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Rows or columns of zeros on each side.
+    pub fn halo(&self) -> usize {
+        self.halo
+    }
+
+    /// Channels of a block.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Blocks of channels.
+    pub fn blocks(&self) -> usize {
+        self.channels.div_ceil(self.lanes)
+    }
+
+    /// Elements between a pixel and the one below.
+    pub fn row_stride(&self) -> usize {
+        (self.width + 2 * self.halo) * self.lanes
+    }
+
+    /// Elements between a block and the next.
+    pub fn block_stride(&self) -> usize {
+        (self.height + 2 * self.halo) * self.row_stride()
+    }
+
+    /// Elements of the whole tensor, halo and surplus lanes included.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.blocks() * self.block_stride()
+    }
+
+    /// Where a value of the image lies.
+    pub fn index(&self, channel: usize, row: usize, column: usize) -> usize {
+        assert!(channel < self.channels && row < self.height && column < self.width);
+        channel / self.lanes * self.block_stride()
+            + (row + self.halo) * self.row_stride()
+            + (column + self.halo) * self.lanes
+            + channel % self.lanes
+    }
+
+    /// The elements that a kernel writes for `part`. May be empty for tiny tensors.
+    ///
+    /// A caller that owns the tensor gets the disjoint `&mut` pieces of several parts by
+    /// `split_at_mut` at these ranges' ends.
+    pub fn part(&self, part: Part) -> Range<usize> {
+        let rows = self.rows(part);
+        self.row_boundary(rows.start)..self.row_boundary(rows.end)
+    }
+
+    /// The part's rows, counted through all blocks: row `r` of block `b` is `b * height + r`.
+    pub(crate) fn rows(&self, part: Part) -> Range<usize> {
+        part.share(self.blocks() * self.height)
+    }
+
+    /// The part's rows in runs of whole blocks and pieces of a block.
+    pub(crate) fn spans(&self, part: Part) -> impl Iterator<Item = Span> + use<> {
+        let Range { mut start, end } = self.rows(part);
+        let height = self.height;
+        core::iter::from_fn(move || {
+            if start == end {
+                return None;
+            }
+            let (block, row, left) = (start / height, start % height, end - start);
+            let span = if row == 0 && left >= height {
+                Span {
+                    block,
+                    blocks: left / height,
+                    rows: 0..height,
+                }
+            } else {
+                Span {
+                    block,
+                    blocks: 1,
+                    rows: row..height.min(row + left),
+                }
+            };
+            start += span.blocks * span.rows.len();
+            Some(span)
+        })
+    }
+
+    /// The part's rows one by one, as block and row.
+    pub(crate) fn block_rows(&self, part: Part) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let height = self.height;
+        self.rows(part).map(move |row| (row / height, row % height))
+    }
+
+    /// Where a block's row starts, behind the halo.
+    pub(crate) fn row_start(&self, block: usize, row: usize) -> usize {
+        block * self.block_stride() + (row + self.halo) * self.row_stride() + self.halo * self.lanes
+    }
+
+    /// Writes zeros to the halo in the part's slice.
+    pub(crate) fn clear_halo(&self, part: Part, output: &mut [f32]) {
+        if self.halo == 0 {
+            return;
+        }
+        let part_start = self.part(part).start;
+        let side = self.halo * self.lanes;
+        let edge = self.halo * self.row_stride();
+        for span in self.spans(part) {
+            for block in span.block..span.block + span.blocks {
+                for row in span.rows.clone() {
+                    let start = block * self.block_stride() + (row + self.halo) * self.row_stride()
+                        - part_start;
+                    let end = start + self.row_stride();
+                    output[start..start + side].fill(0.0);
+                    output[end - side..end].fill(0.0);
+                    if row == 0 {
+                        output[start - edge..start].fill(0.0);
+                    }
+                    if row == self.height - 1 {
+                        output[end..end + edge].fill(0.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the part that starts with this row starts: a block's first row brings the halo above
+    /// it along, its last row the halo below.
+    fn row_boundary(&self, row: usize) -> usize {
+        let (block, row) = (row / self.height, row % self.height);
+        let above = if row == 0 { 0 } else { self.halo };
+        block * self.block_stride() + (above + row) * self.row_stride()
+    }
+
+    /// Writes an image given as `[channel][row][column]` into this layout: for tests and tools.
+    pub fn pack(&self, image: &[f32], blocked: &mut [f32]) {
+        assert_eq!(image.len(), self.channels * self.height * self.width);
+        assert_eq!(blocked.len(), self.len());
+        blocked.fill(0.0);
+        self.for_each(|at, i| blocked[at] = image[i]);
+    }
+
+    /// Reads an image as `[channel][row][column]` out of this layout: for tests and tools.
+    pub fn unpack(&self, blocked: &[f32], image: &mut [f32]) {
+        assert_eq!(image.len(), self.channels * self.height * self.width);
+        assert_eq!(blocked.len(), self.len());
+        self.for_each(|at, i| image[i] = blocked[at]);
+    }
+
+    /// The image's shape.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            channels: self.channels,
+            height: self.height,
+            width: self.width,
+        }
+    }
+
+    pub(crate) fn check_lanes(&self, tensor: &'static str, isa: Isa) -> Result<(), KernelError> {
+        if self.lanes == isa.lanes() {
+            Ok(())
+        } else {
+            Err(KernelError::LanesDiffer {
+                tensor,
+                found: self.lanes,
+                isa,
+            })
+        }
+    }
+
+    /// Whether this is a vector of `features`.
+    pub(crate) fn check_vector(
+        &self,
+        tensor: &'static str,
+        isa: Isa,
+        features: usize,
+    ) -> Result<(), KernelError> {
+        self.check_lanes(tensor, isa)?;
+        check_equal("the vector's features", self.channels, features)?;
+        check_equal("the vector's height", self.height, 1)?;
+        check_equal("the vector's width", self.width, 1)?;
+        check_equal("the vector's halo", self.halo, 0)
+    }
+
+    /// Whether the image is as large as `other`'s.
+    pub(crate) fn check_same_image(&self, other: &BlockedLayout) -> Result<(), KernelError> {
+        check_equal("the addend's channels", self.channels, other.channels)?;
+        check_equal("the addend's height", self.height, other.height)?;
+        check_equal("the addend's width", self.width, other.width)
+    }
+
+    fn for_each(&self, mut each: impl FnMut(usize, usize)) {
+        let mut i = 0;
+        for channel in 0..self.channels {
+            for row in 0..self.height {
+                for column in 0..self.width {
+                    each(self.index(channel, row, column), i);
+                    i += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Rows of consecutive blocks: all rows of them, or some rows of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first block.
+    pub block: usize,
+    /// How many blocks.
+    pub blocks: usize,
+    /// Which rows of each.
+    pub rows: Range<usize>,
+}
