@@ -149,7 +149,7 @@ impl Cause {
             | Self::ProfileMissing { .. }
             | Self::ProfileMismatch { .. }
             | Self::StageNotProfiled { .. }
-            | Self::PrepareNotProfiled { .. } => "measure with `punctual profile` on this machine".into(),
+            | Self::PrepareNotProfiled { .. } => "measure with `punctual profile MANIFEST` on this machine".into(),
             Self::NoSuchExit { last, .. } => format!("choose 0 to {last}"),
             Self::ArrivalTooSlow { .. } => {
                 "lower `daemon.channel_us` if the channel is faster, crop less, or give the task more time".into()
