@@ -1,5 +1,6 @@
 //! The conformance suite on the devices of this crate.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use punctual_core::{
@@ -9,6 +10,7 @@ use punctual_core::{
 use punctual_device::conformance::{Subject, suite};
 use punctual_device::virtual_time::{Variation, VirtualDevice};
 use punctual_device::{CpuDevice, Device, DeviceSpec, InputBuffers, Refusal};
+use punctual_model::Package;
 use punctual_platform::{Doorbell, clock};
 
 struct Cpu {
@@ -173,3 +175,10 @@ conforms!(virtual_time as Virtual:
     actions_that_do_not_fit_are_refused,
     partitions_do_not_disturb_each_other,
 );
+
+#[test]
+fn survivors_of_different_batches_run_together_on_the_demonstration_network() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs");
+    let package = Package::read(&folder.join("signs.punctual")).expect("the package in the tree");
+    suite::survivors_run_together_on::<Cpu>(package.network());
+}

@@ -81,9 +81,16 @@ pub fn answers_equal_the_reference<S: Subject>() {
 /// Survivors of different batches run the next stage together and get what each would have got
 /// alone.
 pub fn survivors_of_different_batches_run_together<S: Subject>() {
-    let network = networks::every_operator(12);
-    let mut harness = start::<S>(&network, &[&[0]]);
-    let scores = write_inputs(&mut harness, &network);
+    survivors_run_together_on::<S>(&networks::every_operator(12));
+}
+
+/// [`survivors_of_different_batches_run_together`] on a network of three stages.
+///
+/// # Panics
+/// Also if the network has fewer stages.
+pub fn survivors_run_together_on<S: Subject>(network: &Network) {
+    let mut harness = start::<S>(network, &[&[0]]);
+    let scores = write_inputs(&mut harness, network);
     let groups: [&[&[u16]]; 3] = [
         &[&[0, 1, 2, 3], &[4, 5], &[6]],
         &[&[4, 0], &[6, 3, 5, 1]],
