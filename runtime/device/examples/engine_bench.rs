@@ -1,0 +1,120 @@
+//! The engine under a benchmark's command: runs a package's network on one thread, without the
+//! device's workers, and says how long each run took. `models/signs/bench.py` spawns it and
+//! alternates it with onnxruntime.
+//!
+//! ```text
+//! engine_bench PACKAGE IMAGES.f32 [ISA]
+//! ```
+//!
+//! `IMAGES.f32` starts with normalised images `[image][channel][row][column]`, little-endian. The
+//! first line printed names the instruction set. Each line on standard input is then answered by
+//! one line:
+//!
+//! - `scores BATCH`: the class scores of the first images, `[exit][image][class]`;
+//! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the images in the caller's memory
+//!   to the scores of every exit, all stages one by one.
+#![forbid(unsafe_code)]
+
+use std::hint::black_box;
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use punctual_device::Evaluator;
+use punctual_kernels::Isa;
+use punctual_model::{Network, Package};
+use punctual_platform::clock;
+
+fn main() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("engine_bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (package, images, isa) = match arguments.as_slice() {
+        [package, images] => (package, images, Isa::detect()),
+        [package, images, isa] => (package, images, available(isa)?),
+        _ => return Err("usage: engine_bench PACKAGE IMAGES.f32 [ISA]".into()),
+    };
+    let package = Package::read(Path::new(package))?;
+    let network = package.network();
+    let images = read_images(Path::new(images), network)?;
+    let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
+    let mut evaluator = Evaluator::new(isa, network, images.len())?;
+    let mut output = std::io::stdout();
+    writeln!(output, "{isa}")?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = match words.as_slice() {
+            ["scores", batch] => scores(&mut evaluator, first(&images, batch)?),
+            ["run", batch, count] => run(&mut evaluator, first(&images, batch)?, count.parse()?),
+            _ => return Err(format!("`{line}` is neither `scores` nor `run`").into()),
+        };
+        writeln!(output, "{answer}")?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+fn scores(evaluator: &mut Evaluator, images: &[&[f32]]) -> String {
+    let scores = evaluator.scores(images);
+    spaced(scores.into_iter().flatten().flatten())
+}
+
+fn run(evaluator: &mut Evaluator, images: &[&[f32]], count: usize) -> String {
+    let times = (0..count).map(|_| {
+        let start = clock::now_ns();
+        black_box(evaluator.scores(black_box(images)));
+        clock::now_ns() - start
+    });
+    spaced(times)
+}
+
+fn spaced(values: impl Iterator<Item = impl ToString>) -> String {
+    values
+        .map(|value| value.to_string())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn first<'a, 'b>(images: &'a [&'b [f32]], batch: &str) -> Result<&'a [&'b [f32]], String> {
+    let there = images.len();
+    let whole = batch
+        .parse()
+        .ok()
+        .filter(|batch| (1..=there).contains(batch));
+    whole
+        .map(|batch: usize| &images[..batch])
+        .ok_or_else(|| format!("a batch of `{batch}`: the file has 1 to {there} images"))
+}
+
+fn available(name: &str) -> Result<Isa, String> {
+    let names: Vec<_> = Isa::available().map(Isa::name).collect();
+    Isa::available()
+        .find(|isa| isa.name() == name)
+        .ok_or_else(|| {
+            format!(
+                "no instruction set `{name}` here; there are: {}",
+                names.join(", ")
+            )
+        })
+}
+
+/// As many whole images as the file starts with, up to the largest batch.
+fn read_images(path: &Path, network: &Network) -> Result<Vec<Vec<f32>>, std::io::Error> {
+    let floats: Vec<f32> = std::fs::read(path)?
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        .collect();
+    let input = network.tensors[network.input_tensor().0 as usize];
+    let image = (input.channels * input.height * input.width) as usize;
+    let images = floats.chunks_exact(image).take(punctual_core::BATCH_MAX);
+    Ok(images.map(<[f32]>::to_vec).collect())
+}
