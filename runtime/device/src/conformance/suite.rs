@@ -236,13 +236,13 @@ fn preempt_at_many_moments<S: Subject>(
     expected: &[heapless::Vec<Answer, { punctual_core::BATCH_MAX }>],
 ) -> u32 {
     let mut stopped = 0;
-    for moment in 0..200_u64 {
+    for moment in 0..100_u64 {
         let stage = (moment % 2) as usize;
         let mut infer = harness.action(stage as u8, 4, buffers);
         infer.criticality = Criticality::BestEffort;
         harness.submit(&infer);
         // From at once to about when it ends, on any machine.
-        let pause = Nanos::from_micros(moment * 5);
+        let pause = Nanos::from_micros(moment * 10);
         let until = harness.subject.now() + pause;
         harness.subject.pass(until);
         harness.subject.preempt(PartitionId(0), infer.id);
