@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use punctual_device::StartError;
 use punctual_kernels::preprocess::PreprocessError;
-use punctual_model::{PackageError, ProfileError};
-use punctual_plan::{Cause, PlanErrors};
+use punctual_plan::PlanErrors;
 use punctual_platform::OsError;
 use punctual_platform::thread::ThreadError;
 
@@ -60,9 +59,7 @@ impl StartupError {
     #[must_use]
     pub fn termination(&self) -> Termination {
         match self {
-            Self::Plan(errors) if errors.problems().iter().all(|p| is_missing(&p.cause)) => {
-                Termination::MissingFile
-            }
+            Self::Plan(errors) if errors.is_about_files_only() => Termination::MissingFile,
             Self::Plan(_) | Self::Preprocess { .. } => Termination::InvalidPlan,
             Self::ReadyFd(_)
             | Self::System(_)
@@ -72,15 +69,5 @@ impl StartupError {
             | Self::Metrics { .. } => Termination::Resources,
             Self::Scheduler(_) => Termination::Internal,
         }
-    }
-}
-
-/// Whether a file could not be had, as opposed to being wrong.
-fn is_missing(cause: &Cause) -> bool {
-    match cause {
-        Cause::Unreadable { .. } | Cause::NoSuchBoard { .. } | Cause::ProfileMissing { .. } => true,
-        Cause::PackageInvalid { error } => matches!(**error, PackageError::Read { .. }),
-        Cause::ProfileInvalid { error, .. } => matches!(**error, ProfileError::File { .. }),
-        _ => false,
     }
 }

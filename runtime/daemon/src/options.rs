@@ -50,7 +50,7 @@ TERMINATION CODES:
   0   clean: everything accepted was answered
   2   wrong usage of the command line
   3   the manifest or the plan made from it is invalid; nothing was started
-  4   a file is missing or unreadable: manifest, package or profile
+  4   a file is missing, unreadable or damaged: manifest, package or profile
   5   resources could not be had: memory, threads, socket
   6   the drain's bound was exceeded; what was open then is counted as lost
   7   a second signal ended the drain

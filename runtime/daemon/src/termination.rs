@@ -9,7 +9,7 @@ pub enum Termination {
     Clean,
     /// The manifest or the plan made from it is invalid.
     InvalidPlan,
-    /// The manifest, a package or a profile is missing or unreadable.
+    /// The manifest, a package or a profile is missing, unreadable or damaged.
     MissingFile,
     /// Memory, threads or the socket could not be had.
     Resources,

@@ -111,13 +111,13 @@ fn every_startup_error_has_its_code_and_says_what_is_wrong() {
     folder.write("manifest.toml", MANIFEST.as_bytes());
 
     folder.write("signs.profile.json", b"{}");
-    expect(&[], 3, "profile");
+    expect(&[], 4, "profile");
     folder.remove("signs.profile.json");
     expect(&[], 4, "profile");
     folder.remove("signs.punctual");
     expect(&[], 4, "signs.punctual");
     folder.write("signs.punctual", b"not a package");
-    expect(&[], 3, "package");
+    expect(&[], 4, "package");
 }
 
 #[test]
@@ -189,4 +189,36 @@ fn a_frame_from_the_future_is_refused_by_name() {
     assert_eq!(record.verdict, future);
     let report = daemon.stop();
     assert_eq!(report.tasks[0].rejected.invalid, 1);
+}
+
+#[test]
+fn a_daemon_ends_with_the_process_that_started_it() {
+    let folder = Folder::with(MANIFEST);
+    let mut daemon = folder.command();
+    daemon.arg("--end-with-parent");
+    let ready = std::os::unix::net::UnixDatagram::bind(folder.path("notify")).expect("a socket");
+    ready
+        .set_read_timeout(Some(support::LIMIT))
+        .expect("a time limit");
+    // A shell that starts the daemon and waits.
+    let mut shell = std::process::Command::new("sh")
+        .args(["-c", "\"$@\" & wait", "sh"])
+        .arg(daemon.get_program())
+        .args(daemon.get_args())
+        .env("NOTIFY_SOCKET", folder.path("notify"))
+        .spawn()
+        .expect("a shell");
+    let receive = |expected: &[u8]| {
+        let mut message = [0; 64];
+        let bytes = ready.recv(&mut message).expect("a message");
+        assert_eq!(&message[..bytes], expected);
+    };
+    receive(b"READY=1");
+    shell.kill().expect("it runs");
+    shell.wait().expect("it ends");
+    receive(b"STOPPING=1");
+    let limit = clock::now_ns() + support::LIMIT.as_nanos() as u64;
+    while !folder.path("report.json").exists() {
+        assert!(clock::now_ns() < limit, "no report");
+    }
 }
