@@ -1,0 +1,310 @@
+//! A load that keeps the queues full: one partition in virtual time; reserved tasks whose frames
+//! all come at once, each period; and clients of all other tasks that submit a frame as soon as
+//! one is answered. For the benchmark of `step` and the test that it allocates nothing, so nothing
+//! is allocated here either once it runs.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use punctual_core::{
+    ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
+    Config, Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    PartitionConfig, PartitionId, Scheduler, StageConfig, StageId, StageTime, TaskConfig, TaskId,
+    Ticket, Verdict,
+};
+
+/// Places in each task's queue.
+const QUEUE: u16 = 8;
+/// Models, each asked by every fourth task.
+const MODELS: usize = 4;
+const STAGE: Nanos = Nanos::from_micros(1_000);
+const PREPARATION: Nanos = Nanos::from_micros(100);
+/// From the order to stop until the device is free.
+const STOPPING: Nanos = Nanos::from_micros(100);
+
+/// Half of the tasks, two of each four, are reserved and fill 60% of the partition, a quarter is real-time without a
+/// reservation, a quarter best-effort.
+fn config(tasks: usize) -> Config {
+    let reserved = tasks.div_ceil(2) as u64;
+    // Two mandatory stages at most: reserved * 2 * STAGE / period = 0.6.
+    let period = STAGE.saturating_mul(reserved * 2 * 10 / 6);
+    Config {
+        tasks: (0..tasks).map(|index| task(index, period)).collect(),
+        models: vec![model(); MODELS],
+        partitions: vec![PartitionConfig {
+            preemption_bound: Nanos::from_micros(200),
+        }],
+        request_buffers: tasks as u16 * QUEUE,
+        dispatch_cost: Nanos::from_micros(20),
+        egress_bound: Nanos::from_micros(200),
+    }
+}
+
+fn is_reserved(task: usize) -> bool {
+    task % 4 < 2
+}
+
+fn task(index: usize, period: Nanos) -> TaskConfig {
+    let (criticality, reserved, deadline) = match index % 4 {
+        0 | 1 => (Criticality::RealTime, true, Some(period.saturating_mul(2))),
+        2 => (
+            Criticality::RealTime,
+            false,
+            Some(period.saturating_mul(30)),
+        ),
+        _ => (Criticality::BestEffort, false, None),
+    };
+    TaskConfig {
+        model: ModelId((index / 2 % MODELS) as u16),
+        partition: PartitionId(0),
+        criticality,
+        deadline,
+        period,
+        jitter: Nanos::from_micros(500),
+        prepare: PREPARATION,
+        mandatory_exit: StageId((index % 2) as u8),
+        threshold: Confidence(60_000),
+        batch_max: 8,
+        queue_max: QUEUE,
+        reserved,
+        eager: false,
+        weight: 1,
+    }
+}
+
+/// Three stages at batch sizes 1, 2, 4 and 8.
+fn model() -> ModelConfig {
+    let accuracy = |exit: u16| [40_000 + 5_000 * exit; ACCURACY_BINS];
+    let stage = |exit: u16| StageConfig {
+        times: [1, 2, 4, 8]
+            .map(|batch: u8| {
+                let budget = Nanos::new(STAGE.as_nanos() * (u64::from(batch) * 3 + 2) / 5);
+                BatchTime {
+                    batch,
+                    on: vec![StageTime {
+                        budget,
+                        max_seen: budget.saturating_mul(2),
+                    }],
+                }
+            })
+            .to_vec(),
+        accuracy: accuracy(exit),
+        deeper: (exit + 1..3).map(accuracy).collect(),
+    };
+    ModelConfig {
+        stages: (0..3).map(stage).collect(),
+    }
+}
+
+/// What is going to happen; the earliest first.
+struct Entry {
+    at: Reverse<(Instant, u64)>,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+/// A step that is due.
+pub struct Due {
+    now: Instant,
+    event: Event,
+}
+
+/// The load.
+pub struct Load {
+    scheduler: Scheduler,
+    actions: Actions,
+    outside: Outside,
+}
+
+impl Load {
+    pub fn new(tasks: usize) -> Self {
+        let config = config(tasks);
+        let mut outside = Outside {
+            // Each place of a queue has its frame or its preparation on the agenda; then there
+            // is the end of the action in flight, and its stop.
+            agenda: BinaryHeap::with_capacity(tasks * usize::from(QUEUE) * 2 + 4),
+            period: config.tasks[0].period,
+            times: config.models[0].stages[0].times.clone(),
+            scheduled: 0,
+            random: 1,
+            now: Instant::ZERO,
+            in_flight: None,
+        };
+        for task in 0..tasks {
+            let frames = if is_reserved(task) { 1 } else { QUEUE };
+            for _ in 0..frames {
+                outside.submit(TaskId(task as u16), Nanos::ZERO);
+            }
+        }
+        Self {
+            actions: Actions::for_config(&config),
+            scheduler: Scheduler::new(config).expect("the plan is feasible"),
+            outside,
+        }
+    }
+
+    /// Request buffers in use.
+    pub fn open(&self) -> usize {
+        self.scheduler.open()
+    }
+
+    /// The next step.
+    pub fn next_step(&mut self) -> Due {
+        self.outside.next_step(self.scheduler.next_timer())
+    }
+
+    /// Takes the step: this, and nothing else, is what is measured.
+    #[inline(never)]
+    pub fn decide(&mut self, due: &Due) {
+        self.scheduler.step(due.now, &due.event, &mut self.actions);
+    }
+
+    /// Lets the decisions have their consequences.
+    pub fn carry_out(&mut self) {
+        for action in &self.actions {
+            self.outside.carry_out(action);
+        }
+        self.actions.clear();
+    }
+}
+
+/// Clients, the intake and the device.
+struct Outside {
+    agenda: BinaryHeap<Entry>,
+    period: Nanos,
+    times: Vec<BatchTime>,
+    scheduled: u64,
+    random: u64,
+    now: Instant,
+    in_flight: Option<ActionId>,
+}
+
+impl Outside {
+    fn next_step(&mut self, timer: Option<Instant>) -> Due {
+        loop {
+            let next = self.agenda.peek().expect("clients never stop").at.0.0;
+            if let Some(timer) = timer.filter(|timer| *timer < next) {
+                self.now = self.now.max(timer);
+                let event = Event::Tick;
+                return Due {
+                    now: self.now,
+                    event,
+                };
+            }
+            let Entry { at, event } = self.agenda.pop().expect("just seen");
+            self.now = self.now.max(at.0.0);
+            let ended = match &event {
+                Event::Finished(finished) => Some(finished.action),
+                Event::Preempted { action } => Some(*action),
+                _ => None,
+            };
+            // An action ends once: at its own end, or at its stop.
+            if ended.is_some() && ended != self.in_flight {
+                continue;
+            }
+            if ended.is_some() {
+                self.in_flight = None;
+            }
+            return Due {
+                now: self.now,
+                event,
+            };
+        }
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        match action {
+            Action::Prepare { request, .. } => {
+                let prepared = Event::Prepared {
+                    request: *request,
+                    measured: PREPARATION,
+                    ok: true,
+                };
+                self.schedule(PREPARATION, prepared);
+            }
+            Action::Infer(infer) => self.infer(infer),
+            Action::Preempt { action, .. } => {
+                let action = *action;
+                self.schedule(STOPPING, Event::Preempted { action });
+            }
+            Action::Reply(reply) if is_reserved(reply.task.index()) => {
+                let next = reply.captured + self.period;
+                self.submit(reply.task, next.since(self.now));
+            }
+            Action::Reply(reply) => {
+                let pause = match reply.verdict {
+                    Verdict::Rejected(_) => Nanos::new(self.random() % self.period.as_nanos()),
+                    _ => Nanos::ZERO,
+                };
+                self.submit(reply.task, pause);
+            }
+        }
+    }
+
+    fn infer(&mut self, infer: &Infer) {
+        let time = self.times.iter().find(|t| t.batch == infer.batch);
+        let budget = time.expect("a compiled size").on[0].budget.as_nanos();
+        // 70% to 100% of the budget.
+        let measured = Nanos::new(budget - self.random() % (budget * 3 / 10));
+        let members = infer.members.iter().map(|_| Answer {
+            class: 0,
+            confidence: Confidence(self.random() as u16),
+        });
+        let finished = Finished {
+            action: infer.id,
+            measured,
+            members: members.collect(),
+            started: self.now,
+        };
+        self.in_flight = Some(infer.id);
+        self.schedule(measured, Event::Finished(finished));
+    }
+
+    fn submit(&mut self, task: TaskId, pause: Nanos) {
+        let arrival = Arrival {
+            task,
+            ticket: Ticket {
+                client: ClientId(task.0),
+                slot: 0,
+                sequence: self.scheduled,
+            },
+            captured: self.now + pause,
+            deadline: None,
+        };
+        self.schedule(pause, Event::Arrived(arrival));
+    }
+
+    fn schedule(&mut self, after: Nanos, event: Event) {
+        assert!(
+            self.agenda.len() < self.agenda.capacity(),
+            "the agenda is full"
+        );
+        let at = Reverse((self.now + after, self.scheduled));
+        self.scheduled += 1;
+        self.agenda.push(Entry { at, event });
+    }
+
+    /// The xorshift64 sequence.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

@@ -1,0 +1,101 @@
+//! How long one decision takes with all queues full: `cargo bench -p punctual-core`.
+//!
+//! Prints the percentiles first (`step` is called once each, so p99 is of decisions, not of means
+//! of many), then criterion's means. `--steps N --tasks T` takes N steps and ends: what
+//! `instructions.sh` counts.
+
+mod load;
+
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion};
+use hdrhistogram::Histogram;
+use load::Load;
+use punctual_platform::clock;
+
+const TASKS: [usize; 3] = [4, 16, 64];
+/// Until the queues are full and the scheduler is in its stride.
+const WARM_UP: u64 = 20_000;
+const STEPS: u64 = 200_000;
+/// The machine's own disturbances only add: the least p99 is the decision's.
+const RUNS: usize = 5;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let (Some(steps), Some(tasks)) =
+        (number(&arguments, "--steps"), number(&arguments, "--tasks"))
+    {
+        let mut load = Load::new(tasks as usize);
+        take(&mut load, steps);
+        println!("{steps} steps, {} requests inside at the end", load.open());
+        return;
+    }
+    println!("| tasks | requests inside | p50 | p99 (least of {RUNS}) | max of that run |");
+    println!("| --- | --- | --- | --- | --- |");
+    for tasks in TASKS {
+        print_percentiles(tasks);
+    }
+    let mut criterion = Criterion::default().configure_from_args();
+    means(&mut criterion);
+    criterion.final_summary();
+}
+
+fn number(arguments: &[String], name: &str) -> Option<u64> {
+    let at = arguments.iter().position(|argument| argument == name)?;
+    arguments.get(at + 1)?.parse().ok()
+}
+
+/// Takes steps; returns the time that the decisions alone took.
+fn take(load: &mut Load, steps: u64) -> Duration {
+    let mut total = Duration::ZERO;
+    for _ in 0..steps {
+        total += one(load);
+    }
+    total
+}
+
+fn one(load: &mut Load) -> Duration {
+    let due = load.next_step();
+    let start = clock::now_ns();
+    load.decide(&due);
+    let took = Duration::from_nanos(clock::now_ns() - start);
+    load.carry_out();
+    took
+}
+
+fn print_percentiles(tasks: usize) {
+    let runs = (0..RUNS).map(|_| {
+        let mut load = Load::new(tasks);
+        take(&mut load, WARM_UP);
+        let mut histogram =
+            Histogram::<u64>::new_with_bounds(1, 1_000_000_000, 3).expect("valid bounds");
+        let mut open = 0;
+        for _ in 0..STEPS {
+            let took = one(&mut load);
+            histogram.saturating_record(took.as_nanos() as u64);
+            open += load.open() as u64;
+        }
+        (histogram, open / STEPS)
+    });
+    let (best, open) = runs
+        .min_by_key(|(histogram, _)| histogram.value_at_quantile(0.99))
+        .expect("there are runs");
+    println!(
+        "| {tasks} | {open} | {} ns | {} ns | {} ns |",
+        best.value_at_quantile(0.5),
+        best.value_at_quantile(0.99),
+        best.max()
+    );
+}
+
+fn means(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("step");
+    for tasks in TASKS {
+        let mut load = Load::new(tasks);
+        take(&mut load, WARM_UP);
+        group.bench_function(BenchmarkId::from_parameter(tasks), |bencher| {
+            bencher.iter_custom(|steps| take(&mut load, steps));
+        });
+    }
+    group.finish();
+}

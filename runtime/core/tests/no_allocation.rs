@@ -1,0 +1,41 @@
+//! `step` allocates and frees nothing, with all queues full.
+
+#[path = "../benches/load/mod.rs"]
+mod load;
+
+use load::Load;
+use punctual_platform::thread::{ThreadSpec, spawn_realtime};
+use punctual_platform::{SealedAllocator, allocator};
+
+#[global_allocator]
+static ALLOCATOR: SealedAllocator = SealedAllocator;
+
+const STEPS: u64 = 20_000;
+
+#[test]
+fn a_decision_neither_allocates_nor_frees() {
+    assert!(allocator::is_installed());
+    for tasks in [4, 16, 64] {
+        let mut load = Load::new(tasks);
+        // The allocator counts real-time threads apart, so the test's own do not disturb.
+        let counted = move || {
+            let before = allocator::counts();
+            for _ in 0..STEPS {
+                let due = load.next_step();
+                load.decide(&due);
+                load.carry_out();
+            }
+            (before, allocator::counts(), load)
+        };
+        allocator::seal();
+        let thread = spawn_realtime(ThreadSpec::new("scheduler", None, None), counted);
+        let (before, after, load) = thread.expect("starts").join().expect("no panic");
+        assert!(load.open() > 2 * tasks, "the queues are full");
+        assert_eq!(after.realtime - before.realtime, 0, "{tasks} tasks");
+        assert_eq!(
+            after.realtime_frees - before.realtime_frees,
+            0,
+            "{tasks} tasks"
+        );
+    }
+}
