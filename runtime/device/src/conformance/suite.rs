@@ -37,19 +37,26 @@ fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
     Harness::new(subject, cores.len())
 }
 
-/// Writes a different image to each request buffer; returns the class scores that the reference
-/// gives: `scores[buffer][exit]`.
-fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Network) -> Vec<Vec<Vec<f32>>> {
-    let write = |buffer: u16| {
+/// Writes a different image to each request buffer.
+fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Network) {
+    for buffer in 0..BUFFERS {
         let image = networks::image(network, u64::from(buffer));
         harness.subject.write_input(buffer, ModelId(0), &image);
+    }
+}
+
+/// As [`write_inputs`]; returns the class scores that the reference gives:
+/// `scores[buffer][exit]`.
+fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> Vec<Vec<Vec<f32>>> {
+    write_inputs(harness, network);
+    let score = |buffer: u16| {
         if S::COMPUTES {
-            reference::run(network, &image)
+            reference::run(network, &networks::image(network, u64::from(buffer)))
         } else {
             vec![Vec::new(); network.stages.len()]
         }
     };
-    (0..BUFFERS).map(write).collect()
+    (0..BUFFERS).map(score).collect()
 }
 
 /// Batches that are full and not full give what the reference gives for each image alone, on one
@@ -58,7 +65,7 @@ pub fn answers_equal_the_reference<S: Subject>() {
     let network = networks::every_operator(11);
     for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
         let mut harness = start::<S>(&network, cores);
-        let scores = write_inputs(&mut harness, &network);
+        let scores = write_and_score(&mut harness, &network);
         for (batch, buffers) in [
             (1, &[3_u16][..]),
             (2, &[0, 1]),
@@ -90,7 +97,7 @@ pub fn survivors_of_different_batches_run_together<S: Subject>() {
 /// Also if the network has fewer stages.
 pub fn survivors_run_together_on<S: Subject>(network: &Network) {
     let mut harness = start::<S>(network, &[&[0]]);
-    let scores = write_inputs(&mut harness, network);
+    let scores = write_and_score(&mut harness, network);
     let groups: [&[&[u16]]; 3] = [
         &[&[0, 1, 2, 3], &[4, 5], &[6]],
         &[&[4, 0], &[6, 3, 5, 1]],
@@ -333,7 +340,7 @@ pub fn partitions_do_not_disturb_each_other<S: Subject>() {
     let network = networks::every_operator(17);
     for seed in 0..8 {
         let mut harness = start::<S>(&network, &[&[0], &[1]]);
-        let scores = write_inputs(&mut harness, &network);
+        let scores = write_and_score(&mut harness, &network);
         interleave(&mut harness, &scores, &mut SplitMix64::new(seed));
     }
 }
