@@ -43,6 +43,8 @@ pub struct Scene {
     crop: Region,
     place: Place,
     sign: Sign,
+    /// Another sign beside it. The one in the middle counts.
+    neighbour: Option<Sign>,
     weather: Weather,
 }
 
@@ -55,9 +57,7 @@ impl Scene {
         let shift = Random::new(seed, index / classes).bits() % classes;
         // 12 and 43 have no common divisor: a step that visits every label, but not in their order.
         let label = ((index % classes * 12 + shift) % classes) as usize;
-        // More easy than hard: the mean is 0.4.
-        let unit = random.unit();
-        let difficulty = unit * unit.sqrt();
+        let difficulty = random.unit();
         // Even, so that a crop's chroma is its own.
         let crop = Region {
             x: 2 * random.below((FRAME_WIDTH - CROP_SIDE) / 2 + 1),
@@ -70,12 +70,18 @@ impl Scene {
             middle(crop.x) + random.between(-10.0, 10.0),
             middle(crop.y) + random.between(-10.0, 10.0),
         ];
+        let sign = Sign::new(label, centre, difficulty, &mut random);
+        let neighbour = random.chance(0.5).then(|| {
+            let label = random.below(classes as u32) as usize;
+            sign.neighbour(label, difficulty, &mut random)
+        });
         Self {
             label,
             difficulty,
             crop,
             place: Place::new(&mut random),
-            sign: Sign::new(label, centre, difficulty, &mut random),
+            sign,
+            neighbour,
             weather: Weather::new(centre, difficulty, &mut random),
         }
     }
@@ -107,8 +113,12 @@ impl Scene {
             let y = region.y + row as u32;
             for (column, pixel) in line.iter_mut().enumerate() {
                 let x = region.x + column as u32;
-                let behind = place.colour(x as f32, y as f32);
-                let colour = self.sign.over(behind, x as f32, y as f32);
+                let (px, py) = (x as f32, y as f32);
+                let mut colour = place.colour(px, py);
+                if let Some(neighbour) = &self.neighbour {
+                    colour = neighbour.over(colour, px, py);
+                }
+                colour = self.sign.over(colour, px, py);
                 *pixel = self
                     .weather
                     .seen(colour, x, y)
@@ -140,5 +150,20 @@ mod tests {
             let [middle_x, middle_y] = scene.sign.centre;
             assert!(scene.sign.covers(middle_x, middle_y));
         }
+    }
+
+    #[test]
+    fn half_of_the_signs_have_a_neighbour_and_none_is_hidden_by_it() {
+        let scenes: Vec<Scene> = (0..1000).map(|index| Scene::new(1, index)).collect();
+        let neighbours = scenes.iter().filter_map(|scene| {
+            let neighbour = scene.neighbour.as_ref()?;
+            let [x, y] = scene.sign.centre;
+            assert!(
+                !neighbour.covers(x, y),
+                "beside the sign, not in the middle"
+            );
+            Some(neighbour)
+        });
+        assert!((450..550).contains(&neighbours.count()));
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Sign {
     band: Stroke,
     /// Pixels of the frame.
     pub(crate) centre: [f32; 2],
+    /// Pixels of the frame, before squeezing.
+    radius: f32,
     /// Pixels from the centre beyond which there is nothing of the sign.
     reach: f32,
     /// From pixels around the centre to the frame of -1 to 1.
@@ -85,12 +87,28 @@ impl Sign {
             band: Stroke::new([-0.62, 0.62], [0.62, -0.62], 0.085),
             design,
             centre,
+            radius,
             reach: 1.35 * radius + blur,
             inverse,
             softness: blur / radius,
             faded,
             occluders,
         }
+    }
+
+    /// A smaller sign of this label that touches this one: what a crop around this one may show too.
+    pub(crate) fn neighbour(&self, label: usize, difficulty: f32, random: &mut Random) -> Self {
+        let mut other = Self::new(label, self.centre, difficulty, random);
+        let radius = random.between(0.55, 0.85) * self.radius;
+        let shrunk = radius / other.radius;
+        other.radius = radius;
+        other.reach *= shrunk;
+        other.softness /= shrunk;
+        other.inverse = other.inverse.map(|row| row.map(|value| value / shrunk));
+        let away = random.between(1.0, 1.2) * (self.radius + radius);
+        let (sin, cos) = random.between(0.0, std::f32::consts::TAU).sin_cos();
+        other.centre = [self.centre[0] + away * cos, self.centre[1] + away * sin];
+        other
     }
 
     /// The sign over `behind` at a pixel.
