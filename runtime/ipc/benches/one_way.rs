@@ -27,6 +27,21 @@ const ROUNDS: u64 = 10_000;
 const PAUSE_NS: u64 = 100_000;
 const PRIORITY: u8 = 80;
 const FRAME: FrameSpec = FrameSpec::packed(PixelFormat::Rgb8, 640, 480);
+const FRAME_BYTES: usize = 640 * 480 * 3;
+
+/// What the receiver copies out of a frame.
+const NOTHING: Rows = rows(0, 0);
+const CROP: Rows = rows(192 * 3, 192);
+const WHOLE: Rows = rows(FRAME_BYTES, 1);
+
+const fn rows(bytes: usize, rows: usize) -> Rows {
+    Rows {
+        offset: 0,
+        bytes,
+        stride: FRAME.row_stride as usize,
+        rows,
+    }
+}
 
 /// One way from the sending to the receiving thread.
 struct Way {
@@ -42,11 +57,12 @@ fn main() {
     let rounds = std::env::args().find_map(|argument| argument.parse().ok());
     let rounds = rounds.unwrap_or(ROUNDS);
     let ways = [
-        channel("channel: submission", 0),
+        channel("channel: submission", NOTHING),
         eventfd(),
         socket("Unix socket: 64 bytes", 64),
-        channel("channel: submission with its frame", FRAME.bytes() as usize),
-        socket("Unix socket: frame", FRAME.bytes() as usize),
+        channel("channel: frame in, 192x192 crop out", CROP),
+        channel("channel: frame in, all of it out", WHOLE),
+        socket("Unix socket: frame", FRAME_BYTES),
     ];
     let names = ways.each_ref().map(|way| way.name);
     let (sends, receives): (Vec<_>, Vec<_>) =
@@ -123,8 +139,9 @@ fn print(name: &str, histogram: &Histogram<u64>) {
     println!("| {name} | {p50:.1} | {p99:.1} | {p999:.1} | {max:.1} |");
 }
 
-/// The channel, validation and all: descriptor (and frame) forth, result back.
-fn channel(name: &'static str, payload: usize) -> Way {
+/// The channel, validation and all: descriptor (and frame, if rows of it are wanted) forth, result
+/// back.
+fn channel(name: &'static str, wanted: Rows) -> Way {
     let terms = StreamTerms {
         stream: 0,
         slots: 4,
@@ -137,20 +154,14 @@ fn channel(name: &'static str, payload: usize) -> Way {
     let (mut submissions, reader, mut results) = server.split();
     let mut poller = Poller::new(1).expect("poller");
     poller.add(submissions.as_fd(), 0).expect("poller");
-    let frame = vec![7; payload];
-    let mut copy = vec![0; payload];
-    let rows = Rows {
-        offset: 0,
-        bytes: payload,
-        stride: 0,
-        rows: 1,
-    };
+    let frame = vec![7; if wanted.rows > 0 { FRAME_BYTES } else { 0 }];
+    let mut copy = vec![0; wanted.bytes * wanted.rows];
     Way {
         name,
         send: Box::new(move || {
             let sent = now_ns();
             let mut slot = client.slot().expect("the last was answered");
-            slot.pixels()[..payload].copy_from_slice(&frame);
+            slot.pixels()[..frame.len()].copy_from_slice(&frame);
             slot.submit(sent, None, Crop::default()).expect("submit");
             Some(answer_took(&mut client))
         }),
@@ -162,7 +173,9 @@ fn channel(name: &'static str, payload: usize) -> Way {
                 poller.wait(None).for_each(drop);
             };
             let (slot, sequence) = (descriptor.slot, descriptor.sequence);
-            reader.read(slot, sequence, rows, &mut copy).expect("copy");
+            reader
+                .read(slot, sequence, wanted, &mut copy)
+                .expect("copy");
             let here = now_ns();
             // So that the client sleeps when its answer comes.
             sleep_until_ns(here + PAUSE_NS);

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn two_threads_exchange_whole_cells() {
-        const COUNT: u64 = if cfg!(miri) { 100 } else { 200_000 };
+        const COUNT: u64 = if cfg!(miri) { 100 } else { 20_000 };
         let region = Region::private(RING.end() + 8);
         let head_at = RING.end();
         let mut writer = RingWriter::new(region.clone(), RING);
@@ -249,6 +249,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_order_of_pushes_and_pops_is_a_bounded_queues(
+            start in any::<u32>(), pushes in proptest::collection::vec(any::<bool>(), 0..200),
+        ) {
+            let (mut writer, mut reader, _) = ring_at(start);
+            let mut queue = std::collections::VecDeque::new();
+            for (i, push) in pushes.into_iter().enumerate() {
+                let cell = [i as u64; 8];
+                if push {
+                    let room = queue.len() < 4;
+                    prop_assert_eq!(writer.push(&cell, reader.head()), Ok(room));
+                    queue.extend(room.then_some(cell));
+                } else {
+                    prop_assert_eq!(reader.pop(), Ok(queue.pop_front()));
+                }
+                prop_assert_eq!(reader.waiting(), Ok(queue.len() as u32));
+            }
+        }
+
         #[test]
         fn positions_further_apart_than_the_ring_are_errors(
             ours in any::<u32>(), theirs in any::<u32>(),

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn of_two_threads_that_release_exactly_one_does() {
-        const ROUNDS: u64 = if cfg!(miri) { 20 } else { 5_000 };
+        const ROUNDS: u64 = if cfg!(miri) { 20 } else { 1_000 };
         let table = SlotTable::new(1);
         let barrier = std::sync::Barrier::new(2);
         let released = |table: &SlotTable| {
