@@ -112,23 +112,8 @@ impl ClientChannel {
     /// # Errors
     /// If there is none, or it is no.
     pub fn connect(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
-        let socket = socket::connected(path).map_err(ConnectError::Connect)?;
-        socket::send_message(socket.as_fd(), &encode(hello), &[])?;
-        let limit = Some(clock::now_ns() + HANDSHAKE_NS);
-        if !poll::wait_readable(socket.as_fd(), limit) {
-            return Err(ConnectError::NoAnswer);
-        }
-        let mut buffer = [0; MESSAGE_MAX];
-        let (received, files) = socket::receive_with_files(socket.as_fd(), &mut buffer)?;
-        let reply = match received {
-            Received::Message(bytes) => decode(&buffer[..bytes])?,
-            Received::TooLong => return Err(MessageError::Malformed.into()),
-            Received::Nothing | Received::HungUp => return Err(ConnectError::NoAnswer),
-        };
-        match reply {
-            Reply::Welcome(terms) => Self::over(terms, socket, files),
-            Reply::Refused(refusal) => Err(refusal.into()),
-        }
+        let (terms, socket, files) = be_welcomed(path, hello)?;
+        Self::over(terms, socket, files)
     }
 
     fn over(
@@ -328,6 +313,30 @@ impl ClientChannel {
         socket::ring(self.socket.as_fd())
             .map_err(|HungUp| SubmitError::Disconnected(Disconnected::HungUp))?;
         Ok(self.sequence)
+    }
+}
+
+/// Shakes hands: what was agreed, the socket, the memory files.
+pub(crate) fn be_welcomed(
+    path: &Path,
+    hello: &Hello,
+) -> Result<(StreamTerms, OwnedFd, Vec<OwnedFd>), ConnectError> {
+    let socket = socket::connected(path).map_err(ConnectError::Connect)?;
+    socket::send_message(socket.as_fd(), &encode(hello), &[])?;
+    let limit = Some(clock::now_ns() + HANDSHAKE_NS);
+    if !poll::wait_readable(socket.as_fd(), limit) {
+        return Err(ConnectError::NoAnswer);
+    }
+    let mut buffer = [0; MESSAGE_MAX];
+    let (received, files) = socket::receive_with_files(socket.as_fd(), &mut buffer)?;
+    let reply = match received {
+        Received::Message(bytes) => decode(&buffer[..bytes])?,
+        Received::TooLong => return Err(MessageError::Malformed.into()),
+        Received::Nothing | Received::HungUp => return Err(ConnectError::NoAnswer),
+    };
+    match reply {
+        Reply::Welcome(terms) => Ok((terms, socket, files)),
+        Reply::Refused(refusal) => Err(refusal.into()),
     }
 }
 

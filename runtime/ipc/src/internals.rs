@@ -1,10 +1,11 @@
 //! For tests and the fuzz target, not for users: both ends of a channel in one process, and a
 //! client that does what it likes.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::client::ClientChannel;
+use crate::client::{ClientChannel, ConnectError, be_welcomed};
 use crate::descriptor::Crop;
 use crate::frame::{FrameSpec, PixelFormat};
 use crate::handshake::{Hello, Reply, StreamTerms, decode};
@@ -26,6 +27,15 @@ pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
     let results = Region::private(ResultLayout::new(terms.slots, terms.results).bytes);
     let server = ServerChannel::new(terms, ours, requests.clone(), results.clone());
     (server, ClientChannel::new(terms, theirs, requests, results))
+}
+
+/// Shakes hands as a client does, for one that wants to mistreat what it is given: the socket and
+/// the two memory files.
+///
+/// # Errors
+/// If it is not let in.
+pub fn files(path: &Path, hello: &Hello) -> Result<(OwnedFd, Vec<OwnedFd>), ConnectError> {
+    be_welcomed(path, hello).map(|(_, socket, files)| (socket, files))
 }
 
 /// A small stream: 4 slots of 8x4 RGB pixels, crops of 4x2, room for 4 results.

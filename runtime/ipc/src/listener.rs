@@ -138,21 +138,20 @@ fn remove_stale(path: &Path) -> Result<(), ListenError> {
     if !found.file_type().is_socket() {
         return Err(ListenError::NotASocket { path });
     }
-    let refused = Some(Errno::ECONNREFUSED as i32);
-    match socket::connected(&path) {
-        Err(error) if error.code() == refused => {
-            std::fs::remove_file(&path).map_err(|source| ListenError::Os {
-                path,
-                source: OsError {
-                    call: "unlink",
-                    source,
-                },
-            })
+    let failed = |call, path, source| ListenError::Os {
+        path,
+        source: OsError { call, source },
+    };
+    let Err(error) = socket::connected(&path) else {
+        return Err(ListenError::InUse { path });
+    };
+    match error.code().map(Errno::from_raw) {
+        Some(Errno::ECONNREFUSED) => {
+            std::fs::remove_file(&path).map_err(|source| failed("unlink", path, source))
         }
-        Err(source) if source.code() != Some(Errno::EPROTOTYPE as i32) => {
-            Err(ListenError::Os { path, source })
-        }
-        _ => Err(ListenError::InUse { path }),
+        // Somebody listens there, too busy for us or for another kind of socket.
+        Some(Errno::EAGAIN | Errno::EPROTOTYPE) => Err(ListenError::InUse { path }),
+        _ => Err(failed(error.call, path, error.source)),
     }
 }
 

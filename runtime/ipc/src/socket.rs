@@ -11,15 +11,18 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag,
-    SockType, UnixAddr, accept4, bind, connect, listen, recv, recvmsg, send, sendmsg, shutdown,
-    socket,
+    SockType, UnixAddr, accept4, bind, connect, listen, recv, recvmsg, send, sendmsg, setsockopt,
+    shutdown, socket, sockopt,
 };
+use nix::sys::time::TimeVal;
 use punctual_platform::OsError;
 
 /// The longest message that is read.
 pub(crate) const MESSAGE_MAX: usize = 1024;
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 64;
+/// How long a connection may wait for its place in the backlog.
+const CONNECT_TIMEOUT: TimeVal = TimeVal::new(5, 0);
 
 const SEND: MsgFlags = MsgFlags::MSG_DONTWAIT.union(MsgFlags::MSG_NOSIGNAL);
 
@@ -65,9 +68,11 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, OsErro
     }
 }
 
-/// A connection to the daemon at `path`.
+/// A connection to the daemon at `path`. `EAGAIN` if it takes nobody in for a while.
 pub(crate) fn connected(path: &Path) -> Result<OwnedFd, OsError> {
     let socket = new_socket(SockFlag::empty())?;
+    // Without it, a full backlog could keep us for ever.
+    setsockopt(&socket, sockopt::SendTimeout, &CONNECT_TIMEOUT).map_err(os_error("setsockopt"))?;
     connect(socket.as_raw_fd(), &address(path)?).map_err(os_error("connect"))?;
     Ok(socket)
 }
