@@ -77,21 +77,7 @@ pub(crate) fn fold(node: &Node, operands: &[Dims], opset: i64) -> Result<Dims, P
         }
         "Concat" => {
             attributes.only("axis", 0, "0")?;
-            if operands.iter().any(|operand| operand.scalar) {
-                return refuse("only vectors can be joined");
-            }
-            let elements: Vec<Dim> = operands
-                .iter()
-                .flat_map(|operand| operand.elements.iter().copied())
-                .take(ELEMENTS_MAX + 1)
-                .collect();
-            if elements.len() > ELEMENTS_MAX {
-                return refuse("its result has more elements than any shape");
-            }
-            Dims {
-                scalar: false,
-                elements,
-            }
+            concat(operands)?
         }
         "Unsqueeze" | "Squeeze" => {
             // Before opset 13 the axes are an attribute. A shape has one axis, so it is axis 0.
@@ -122,6 +108,24 @@ fn index(index: i64, count: usize) -> usize {
         index
     };
     usize::try_from(from_start).unwrap_or(0).min(count)
+}
+
+fn concat(operands: &[Dims]) -> Result<Dims, Problem> {
+    if operands.iter().any(|operand| operand.scalar) {
+        return refuse("only vectors can be joined");
+    }
+    let elements: Vec<Dim> = operands
+        .iter()
+        .flat_map(|operand| operand.elements.iter().copied())
+        .take(ELEMENTS_MAX + 1)
+        .collect();
+    if elements.len() > ELEMENTS_MAX {
+        return refuse("its result has more elements than any shape");
+    }
+    Ok(Dims {
+        scalar: false,
+        elements,
+    })
 }
 
 fn gather(from: &Dims, indices: Option<&Dims>) -> Result<Dims, Problem> {

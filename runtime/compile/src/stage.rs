@@ -113,14 +113,26 @@ impl Numbering {
 
 /// The operator with its final tensor numbers, its weights moved to the common list.
 fn finish(draft: DraftOperator, numbering: &mut Numbering, weights: &mut Vec<f32>) -> Operator {
+    let (input, second) = (
+        numbering.of(draft.input),
+        draft.second.map(|id| numbering.of(id)),
+    );
+    Operator {
+        name: draft.name,
+        input,
+        output: numbering.define(draft.output),
+        kind: finish_kind(draft.kind, second, weights),
+    }
+}
+
+fn finish_kind(kind: DraftKind, second: Option<TensorId>, weights: &mut Vec<f32>) -> OperatorKind {
     let mut store = |values: Vec<f32>| {
-        // A network with more weights than a u32 counts is refused when the package is made.
+        // Lowering counts: a network never has more weights than a u32 does.
         let (start, len) = (weights.len() as u32, values.len() as u32);
         weights.extend(values);
         WeightRange { start, len }
     };
-    let second = draft.second.map(|second| numbering.of(second));
-    let kind = match draft.kind {
+    match kind {
         DraftKind::Conv {
             weights,
             bias,
@@ -167,13 +179,6 @@ fn finish(draft: DraftOperator, numbering: &mut Numbering, weights: &mut Vec<f32
         DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
             unreachable!("fusing leaves no such operator")
         }
-    };
-    let input = numbering.of(draft.input);
-    Operator {
-        name: draft.name,
-        input,
-        output: numbering.define(draft.output),
-        kind,
     }
 }
 

@@ -173,28 +173,12 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
                 padding,
             },
         ),
-        OperatorKind::GlobalAveragePool => {
-            let pixels = (input.shape.height * input.shape.width) as usize;
-            let planes = input.data.chunks_exact(pixels);
-            planes
-                .map(|plane| (sum(plane) / pixels as f64) as f32)
-                .collect()
-        }
+        OperatorKind::GlobalAveragePool => global_average(input),
         OperatorKind::Linear {
             weights: matrix,
             bias,
             activation,
-        } => {
-            let rows = weights(matrix)
-                .chunks_exact(input.data.len())
-                .zip(weights(bias));
-            rows.map(|(row, &bias)| {
-                let products = row.iter().zip(input.data);
-                let sum: f64 = products.map(|(&w, &x)| f64::from(w) * f64::from(x)).sum();
-                activate((sum + f64::from(bias)) as f32, activation)
-            })
-            .collect()
-        }
+        } => linear(input.data, weights(matrix), weights(bias), activation),
         OperatorKind::Add { other, activation } => {
             let pairs = input.data.iter().zip(planar(other).data);
             pairs.map(|(a, b)| activate(a + b, activation)).collect()
@@ -249,6 +233,24 @@ fn pool(input: Planar, output: Tensor, kind: PoolKind, window: Window) -> Vec<f3
         }
     }
     result
+}
+
+fn global_average(input: Planar) -> Vec<f32> {
+    let pixels = (input.shape.height * input.shape.width) as usize;
+    let planes = input.data.chunks_exact(pixels);
+    planes
+        .map(|plane| (sum(plane) / pixels as f64) as f32)
+        .collect()
+}
+
+fn linear(input: &[f32], matrix: &[f32], bias: &[f32], activation: Activation) -> Vec<f32> {
+    let rows = matrix.chunks_exact(input.len()).zip(bias);
+    rows.map(|(row, &bias)| {
+        let products = row.iter().zip(input);
+        let sum: f64 = products.map(|(&w, &x)| f64::from(w) * f64::from(x)).sum();
+        activate((sum + f64::from(bias)) as f32, activation)
+    })
+    .collect()
 }
 
 fn sum(values: &[f32]) -> f64 {

@@ -87,45 +87,39 @@ fn damaged_bytes_are_refused_or_compile() {
     );
 }
 
+const NUMBERS: [i64; 12] = [
+    0,
+    1,
+    2,
+    3,
+    -1,
+    -2,
+    4,
+    1023,
+    1 << 31,
+    1 << 62,
+    i64::MAX,
+    i64::MIN,
+];
+
 /// Changes one thing of a well-formed file into another well-formed thing.
 fn forge(model: &mut ModelProto, random: &mut Random) {
-    const NUMBERS: [i64; 12] = [
-        0,
-        1,
-        2,
-        3,
-        -1,
-        -2,
-        4,
-        1023,
-        1 << 31,
-        1 << 62,
-        i64::MAX,
-        i64::MIN,
-    ];
     let number = NUMBERS[random.below(NUMBERS.len())];
-    let Some(graph) = &mut model.graph else {
-        return;
-    };
-    let names: Vec<String> = graph
-        .node
-        .iter()
-        .flat_map(|node| node.output.clone())
-        .collect();
-    let name = names[random.below(names.len())].clone();
+    let graph = model.graph.as_mut().expect("there is a graph");
+    let count = graph.node.len();
+    let other = graph.node[random.below(count)].clone();
+    let node = random.pick(&mut graph.node).expect("there are nodes");
+    let tensor = random
+        .pick(&mut graph.initializer)
+        .expect("there are initializers");
     match random.below(8) {
-        0 => {
-            let count = graph.node.len();
-            graph.node.swap(random.below(count), random.below(count));
-        }
+        0 => graph.node.swap(random.below(count), random.below(count)),
         1 | 2 => {
-            let node = random.pick(&mut graph.node).expect("there are nodes");
             if let Some(input) = random.pick(&mut node.input) {
-                *input = name;
+                input.clone_from(&other.output[0]);
             }
         }
         3 | 4 => {
-            let node = random.pick(&mut graph.node).expect("there are nodes");
             if let Some(attribute) = random.pick(&mut node.attribute) {
                 attribute.i = Some(number);
                 if let Some(value) = random.pick(&mut attribute.ints) {
@@ -134,9 +128,6 @@ fn forge(model: &mut ModelProto, random: &mut Random) {
             }
         }
         5 => {
-            let tensor = random
-                .pick(&mut graph.initializer)
-                .expect("there are initializers");
             if let Some(dim) = random.pick(&mut tensor.dims) {
                 *dim = number;
             }
@@ -144,18 +135,8 @@ fn forge(model: &mut ModelProto, random: &mut Random) {
                 *value = number;
             }
         }
-        6 => {
-            let tensor = random
-                .pick(&mut graph.initializer)
-                .expect("there are initializers");
-            tensor.dims.reverse();
-        }
-        _ => {
-            let count = graph.node.len();
-            let operator = graph.node[random.below(count)].op_type.clone();
-            let node = random.pick(&mut graph.node).expect("there are nodes");
-            node.op_type = operator;
-        }
+        6 => tensor.dims.reverse(),
+        _ => node.op_type.clone_from(&other.op_type),
     }
 }
 
