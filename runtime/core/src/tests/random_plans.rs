@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::plans::{best_effort, model, plan, task};
 use super::random::Random;
-use crate::{Config, Nanos, StageId, TaskConfig};
+use crate::{Config, Nanos, PartitionId, StageId, TaskConfig};
 
 /// Times are small multiples of this, so that ties and tight fits are common.
 pub const UNIT: u64 = 1_000;
@@ -13,14 +13,16 @@ pub fn units(n: u64) -> Nanos {
     Nanos::new(n * UNIT)
 }
 
-/// A plan with reserved tasks that share models, one unreserved task, and best-effort work.
+/// A plan with reserved tasks that share models, one unreserved task, and best-effort work, on one
+/// or two partitions.
 pub fn random_plan(random: &mut Random) -> Config {
+    let partitions = random.within(1, 2) as u8;
     let models = random.within(1, 3);
     let models: Vec<_> = (0..models)
         .map(|_| {
             let stages = random.within(1, 3);
             let stages: Vec<_> = (0..stages).map(|_| random_sizes(random)).collect();
-            model(&stages, 1)
+            model(&stages, usize::from(partitions))
         })
         .collect();
     let count = random.within(2, 5);
@@ -31,14 +33,20 @@ pub fn random_plan(random: &mut Random) -> Config {
     for _ in 0..random.within(0, 2) {
         tasks.push(TaskConfig {
             batch_max: 4,
+            deadline: random.one_in(3).then(|| units(random.within(5, 200))),
             ..best_effort(random.within(0, models.len() as u64 - 1) as u16)
         });
     }
+    for task in &mut tasks {
+        task.partition = PartitionId(random.within(0, u64::from(partitions) - 1) as u8);
+    }
     let preemption = units(random.within(0, 4));
+    let whole = plan(tasks, models, preemption);
     Config {
+        partitions: std::vec![whole.partitions[0].clone(); usize::from(partitions)],
         dispatch_cost: units(random.within(0, 1)),
         egress_bound: units(random.within(0, 2)),
-        ..plan(tasks, models, preemption)
+        ..whole
     }
 }
 
