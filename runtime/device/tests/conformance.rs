@@ -163,6 +163,7 @@ conforms!(cpu as Cpu:
     windows_are_honoured,
     preempted_actions_can_be_run_again,
     actions_that_do_not_fit_are_refused,
+    a_third_action_is_refused,
     partitions_do_not_disturb_each_other,
 );
 
@@ -173,6 +174,7 @@ conforms!(virtual_time as Virtual:
     windows_are_honoured,
     preempted_actions_can_be_run_again,
     actions_that_do_not_fit_are_refused,
+    a_third_action_is_refused,
     partitions_do_not_disturb_each_other,
 );
 

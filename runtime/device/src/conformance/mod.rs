@@ -12,6 +12,7 @@
 
 mod harness;
 pub mod networks;
+mod preemption;
 pub mod suite;
 
 use punctual_core::{Instant, ModelId};

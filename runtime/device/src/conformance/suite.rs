@@ -1,13 +1,12 @@
 //! The checks. Each starts devices of its own.
 
-use punctual_core::{
-    ActionId, Answer, Criticality, Event, ModelId, Nanos, PartitionId, StageId, Window,
-};
+use punctual_core::{Event, ModelId, Nanos, PartitionId, StageId, Window};
 use punctual_model::{Network, reference};
 
 use super::Subject;
 use super::harness::{ALWAYS, Harness, assert_answer};
 use super::networks;
+pub use super::preemption::preempted_actions_can_be_run_again;
 use crate::device::Refusal;
 use crate::random::SplitMix64;
 use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
@@ -25,7 +24,7 @@ fn partitions(cores: &[&[usize]]) -> Vec<PartitionSpec> {
     cores.iter().enumerate().map(partition).collect()
 }
 
-fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
+pub(super) fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
     let subject = S::start(&DeviceSpec {
         models: &[ModelSpec {
             network,
@@ -38,7 +37,7 @@ fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
 }
 
 /// Writes a different image to each request buffer.
-fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Network) {
+pub(super) fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Network) {
     for buffer in 0..BUFFERS {
         let image = networks::image(network, u64::from(buffer));
         harness.subject.write_input(buffer, ModelId(0), &image);
@@ -187,83 +186,6 @@ pub fn windows_are_honoured<S: Subject>() {
     assert_eq!(harness.answers(&again), first);
 }
 
-/// A best-effort action stops when told to, wherever it is, and gives the same answer when it is
-/// run again; a real-time one runs to its end.
-pub fn preempted_actions_can_be_run_again<S: Subject>() {
-    let network = networks::residual(15);
-    for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
-        let mut harness = start::<S>(&network, cores);
-        write_inputs(&mut harness, &network);
-        let buffers = [0, 1, 2, 3];
-        let expected: Vec<_> = (0..2)
-            .map(|stage| {
-                let infer = harness.action(stage, 4, &buffers);
-                harness.answers(&infer)
-            })
-            .collect();
-        preempt_before_the_window(&mut harness);
-        preempt_a_real_time_action(&mut harness, &expected[1]);
-        let stopped = preempt_at_many_moments(&mut harness, &buffers, &expected);
-        assert!(stopped > 0, "no moment of preemption hit a running action");
-    }
-}
-
-fn preempt_before_the_window<S: Subject>(harness: &mut Harness<S>) {
-    let mut waiting = harness.action(0, 1, &[0]);
-    waiting.criticality = Criticality::BestEffort;
-    waiting.window.earliest = harness.subject.now() + Nanos::from_millis(600_000);
-    let mut behind = harness.action(0, 1, &[1]);
-    behind.criticality = Criticality::BestEffort;
-    harness.submit(&waiting);
-    harness.submit(&behind);
-    harness.subject.preempt(PartitionId(0), behind.id);
-    harness.subject.preempt(PartitionId(0), waiting.id);
-    for infer in [waiting, behind] {
-        assert_eq!(harness.event(), Event::Preempted { action: infer.id });
-    }
-    // What is not there cannot be stopped, and nothing happens.
-    harness.subject.preempt(PartitionId(0), ActionId(0));
-    harness.subject.preempt(PartitionId(200), ActionId(0));
-}
-
-fn preempt_a_real_time_action<S: Subject>(harness: &mut Harness<S>, expected: &[Answer]) {
-    let infer = harness.action(1, 4, &[0, 1, 2, 3]);
-    harness.submit(&infer);
-    harness.subject.preempt(PartitionId(0), infer.id);
-    match harness.event() {
-        Event::Finished(finished) => assert_eq!(&finished.members[..], expected),
-        other => panic!("{other:?}, though the action is real-time"),
-    }
-}
-
-/// How many of the preemptions came before the end.
-fn preempt_at_many_moments<S: Subject>(
-    harness: &mut Harness<S>,
-    buffers: &[u16],
-    expected: &[heapless::Vec<Answer, { punctual_core::BATCH_MAX }>],
-) -> u32 {
-    let mut stopped = 0;
-    for moment in 0..100_u64 {
-        let stage = (moment % 2) as usize;
-        let mut infer = harness.action(stage as u8, 4, buffers);
-        infer.criticality = Criticality::BestEffort;
-        harness.submit(&infer);
-        // From at once to about when it ends, on any machine.
-        let pause = Nanos::from_micros(moment * 10);
-        let until = harness.subject.now() + pause;
-        harness.subject.pass(until);
-        harness.subject.preempt(PartitionId(0), infer.id);
-        match harness.event() {
-            Event::Preempted { .. } => stopped += 1,
-            Event::Finished(finished) => assert_eq!(finished.members, expected[stage]),
-            other => panic!("{other:?}"),
-        }
-        let again = harness.action(stage as u8, 4, buffers);
-        assert_eq!(harness.answers(&again), expected[stage], "moment {moment}");
-    }
-    stopped
-}
-
 /// What does not fit the device is refused, and nothing follows.
 pub fn actions_that_do_not_fit_are_refused<S: Subject>() {
     let network = networks::residual(16);
@@ -319,10 +241,17 @@ pub fn actions_that_do_not_fit_are_refused<S: Subject>() {
             buffers: BUFFERS
         }
     );
+    assert!(harness.subject.poll().is_none());
+}
+
+/// A partition holds two actions, and an event that has not been polled still counts.
+pub fn a_third_action_is_refused<S: Subject>() {
+    let network = networks::residual(16);
+    let mut harness = start::<S>(&network, &[&[0]]);
+    write_inputs(&mut harness, &network);
     let [first, second, third] = [0, 1, 2].map(|buffer| harness.action(0, 1, &[buffer]));
     harness.submit(&first);
     harness.submit(&second);
-    // An event that has not been polled still counts.
     assert_eq!(
         harness.subject.submit(&third),
         Err(Refusal::Busy(PartitionId(0)))

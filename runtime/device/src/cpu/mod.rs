@@ -23,7 +23,7 @@ use thiserror::Error;
 use crate::device::{Device, Refusal};
 use crate::request_buffers::InputBuffers;
 use crate::shared::team;
-use crate::spec::{DeviceSpec, SpecError};
+use crate::spec::{DeviceSpec, PartitionSpec, SpecError};
 pub use evaluate::Evaluator;
 use executable::LoadedModel;
 pub use lower::LowerError;
@@ -135,45 +135,50 @@ impl CpuDevice {
             workspace_bytes: Vec::new(),
         };
         for partition in spec.partitions {
-            let batch_max = usize::from(batch_max.unwrap_or(1));
-            let (leader, mates) = team::team(
-                partition.cores.len(),
-                &device.models,
-                device.inputs.regions(),
-                batch_max,
-            );
-            device.workspace_bytes.push(leader.workspace_bytes());
-            let priorities = Priorities::new(partition.cores.len(), partition.priority);
-            let (end, post) = partition::partition(priorities);
-            let link = end.link.clone();
-            device.partitions.push(end);
-            let worker = Worker {
-                post,
-                leader,
-                requests: device.inputs.regions().clone(),
-                report: report.clone(),
-            };
-            let thread = |unit: usize| {
-                let name = format!("{}/{unit}", partition.name);
-                ThreadSpec::new(name, Some(partition.cores[unit]), partition.priority)
-            };
-            let first = device.workers.len();
-            device.hire(thread(0), move || worker.serve())?;
-            for (unit, mate) in (1..).zip(mates) {
-                device.hire(thread(unit), move || mate.serve())?;
-            }
-            let workers = &device.workers[first..];
-            for (unit, worker) in workers.iter().enumerate() {
-                link.priorities.started(unit, worker.tid());
-            }
-            let lacks = |worker: &RealtimeThread<()>| worker.missing().contains(&Missing::Realtime);
-            if !workers.iter().any(lacks) {
-                link.priorities.grant();
-            }
+            device.staff(partition, usize::from(batch_max.unwrap_or(1)), &report)?;
         }
         device.missing.sort_unstable();
         device.missing.dedup();
         Ok(device)
+    }
+
+    /// Makes a partition and starts its workers.
+    fn staff(
+        &mut self,
+        partition: &PartitionSpec,
+        batch_max: usize,
+        report: &Arc<Doorbell>,
+    ) -> Result<(), StartError> {
+        let size = partition.cores.len();
+        let (leader, mates) = team::team(size, &self.models, self.inputs.regions(), batch_max);
+        self.workspace_bytes.push(leader.workspace_bytes());
+        let (end, post) = partition::partition(Priorities::new(size, partition.priority));
+        let link = end.link.clone();
+        self.partitions.push(end);
+        let worker = Worker {
+            post,
+            leader,
+            requests: self.inputs.regions().clone(),
+            report: report.clone(),
+        };
+        let thread = |unit: usize| {
+            let name = format!("{}/{unit}", partition.name);
+            ThreadSpec::new(name, Some(partition.cores[unit]), partition.priority)
+        };
+        let first = self.workers.len();
+        self.hire(thread(0), move || worker.serve())?;
+        for (unit, mate) in (1..).zip(mates) {
+            self.hire(thread(unit), move || mate.serve())?;
+        }
+        let workers = &self.workers[first..];
+        for (unit, worker) in workers.iter().enumerate() {
+            link.priorities.started(unit, worker.tid());
+        }
+        let lacks = |worker: &RealtimeThread<()>| worker.missing().contains(&Missing::Realtime);
+        if !workers.iter().any(lacks) {
+            link.priorities.grant();
+        }
+        Ok(())
     }
 
     fn hire(
