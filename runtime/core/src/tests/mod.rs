@@ -8,5 +8,6 @@ mod misbehaviour;
 mod plans;
 mod random;
 mod random_plans;
+mod slack;
 mod worked_example;
 mod world;
