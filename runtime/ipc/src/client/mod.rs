@@ -1,87 +1,33 @@
 //! The client's side of the channel.
 
+mod connect;
+mod error;
+mod slot;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+pub(crate) use connect::be_welcomed;
+pub use error::{ConnectError, Disconnected, SubmitError};
+pub use slot::Slot;
+
 use punctual_platform::futex::{self, Scope};
-use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
-use punctual_platform::{OsError, clock, poll};
+use punctual_platform::shared_memory::Access;
+use punctual_platform::{clock, poll};
 
 use crate::descriptor::{Crop, Descriptor};
-use crate::handshake::{
-    Hello, MessageError, Refusal, Reply, StreamTerms, TermsError, decode, encode,
-};
+use crate::handshake::{Hello, StreamTerms};
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
-use crate::result::{RecordError, ResultRecord};
-use crate::ring::{PositionError, RingReader, RingWriter};
+use crate::result::ResultRecord;
+use crate::ring::{RingReader, RingWriter};
 use crate::slots::FIRST_GENERATION;
-use crate::socket::{self, HungUp, MESSAGE_MAX, Received};
+use crate::socket::{self, HungUp};
+use connect::map;
 
-/// How long the daemon may take to answer the handshake, in ns.
-const HANDSHAKE_NS: u64 = 5_000_000_000;
 /// A killed daemon rings no bell: a sleeper looks after it this often, in ns.
 const LOOK_NS: u64 = 100_000_000;
-
-/// Why there is no channel.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// Nobody listens there, or not to us.
-    #[error("cannot connect ({0}): is punctuald running, and may this user open its socket?")]
-    Connect(OsError),
-    /// The daemon said no.
-    #[error("refused: {0}")]
-    Refused(#[from] Refusal),
-    /// The daemon speaks something else.
-    #[error("the daemon's answer: {0}")]
-    Message(#[from] MessageError),
-    /// The daemon offers what cannot be.
-    #[error("the daemon's terms: {0}")]
-    Terms(#[from] TermsError),
-    /// The shared memory is not what the terms say.
-    #[error("the daemon's shared memory: {0}")]
-    Memory(&'static str),
-    /// The daemon hung up, or said nothing for five seconds.
-    #[error("the daemon did not answer")]
-    NoAnswer,
-    /// The system refused.
-    #[error(transparent)]
-    Os(#[from] OsError),
-}
-
-/// The daemon is gone, or thinks that this client is broken: connect anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Disconnected {
-    /// It hung up.
-    #[error("the daemon hung up")]
-    HungUp,
-    /// Its result ring makes no sense.
-    #[error("the daemon's result ring: {0}")]
-    Ring(#[from] PositionError),
-    /// A result makes no sense.
-    #[error("the daemon's result: {0}")]
-    Record(#[from] RecordError),
-}
-
-/// Why a frame was not submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
-    /// The crop leaves the frame.
-    #[error("a crop at ({}, {}): at most ({}, {})", crop.x, crop.y, max.x, max.y)]
-    Crop {
-        /// What was asked for.
-        crop: Crop,
-        /// The furthest possible.
-        max: Crop,
-    },
-    /// So many results are to be read first.
-    #[error("{0} submissions have no result that was read: read results first")]
-    ResultsUnread(u32),
-    /// The daemon is gone.
-    #[error(transparent)]
-    Disconnected(#[from] Disconnected),
-}
 
 /// The channel as a sensor process has it. One thread's; waiting and pacing are its user's.
 #[derive(Debug)]
@@ -316,84 +262,9 @@ impl ClientChannel {
     }
 }
 
-/// Shakes hands: what was agreed, the socket, the memory files.
-pub(crate) fn be_welcomed(
-    path: &Path,
-    hello: &Hello,
-) -> Result<(StreamTerms, OwnedFd, Vec<OwnedFd>), ConnectError> {
-    let socket = socket::connected(path).map_err(ConnectError::Connect)?;
-    socket::send_message(socket.as_fd(), &encode(hello), &[])?;
-    let limit = Some(clock::now_ns() + HANDSHAKE_NS);
-    if !poll::wait_readable(socket.as_fd(), limit) {
-        return Err(ConnectError::NoAnswer);
-    }
-    let mut buffer = [0; MESSAGE_MAX];
-    let (received, files) = socket::receive_with_files(socket.as_fd(), &mut buffer)?;
-    let reply = match received {
-        Received::Message(bytes) => decode(&buffer[..bytes])?,
-        Received::TooLong => return Err(MessageError::Malformed.into()),
-        Received::Nothing | Received::HungUp => return Err(ConnectError::NoAnswer),
-    };
-    match reply {
-        Reply::Welcome(terms) => Ok((terms, socket, files)),
-        Reply::Refused(refusal) => Err(refusal.into()),
-    }
-}
-
-fn map(file: OwnedFd, bytes: usize, access: Access) -> Result<Region, ConnectError> {
-    let file = MemoryFile::received(file)?;
-    if file.bytes() != bytes {
-        return Err(ConnectError::Memory(
-            "a file has another size than the terms say",
-        ));
-    }
-    if !file.seals()?.contain(Seals::SIZE) {
-        return Err(ConnectError::Memory("the size of a file is not sealed"));
-    }
-    Ok(Region::of(file.map(access)?))
-}
-
 impl AsFd for ClientChannel {
     /// Hung up when the daemon is gone; it says nothing else.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// A slot to write a frame into.
-#[derive(Debug)]
-pub struct Slot<'c> {
-    channel: &'c mut ClientChannel,
-    index: u16,
-}
-
-impl Slot<'_> {
-    /// The frame's bytes, laid out as the terms' [`FrameSpec`](crate::FrameSpec) says. What was
-    /// there before is an earlier frame.
-    #[must_use]
-    pub fn pixels(&mut self) -> &mut [u8] {
-        let layout = &self.channel.request_layout;
-        let bytes = layout.slot_bytes;
-        let start = self.channel.requests.span(layout.slot(self.index), bytes);
-        // SAFETY: in bounds and mapped read-write as long as the channel lives. The slot is free:
-        // the daemon's mapping is read-only and its reading of the last use is over, so nobody
-        // else accesses these bytes while self, the only handle, is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) }
-    }
-
-    /// Submits the frame: `captured_ns` and `deadline_ns` are monotonic ns, absolute (no deadline:
-    /// the capture time and the task's own), `crop` is where the network is to look. Returns the
-    /// submission's sequence number, which its result repeats.
-    ///
-    /// # Errors
-    /// If it is not submitted; the slot stays free, unless the daemon is gone.
-    pub fn submit(
-        self,
-        captured_ns: u64,
-        deadline_ns: Option<u64>,
-        crop: Crop,
-    ) -> Result<u64, SubmitError> {
-        self.channel
-            .submit(self.index, captured_ns, deadline_ns, crop)
     }
 }

@@ -1,0 +1,67 @@
+//! What can go wrong on the client's side.
+
+use punctual_platform::OsError;
+
+use crate::descriptor::Crop;
+use crate::handshake::{MessageError, Refusal, TermsError};
+use crate::result::RecordError;
+use crate::ring::PositionError;
+
+/// Why there is no channel.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody listens there, or not to us.
+    #[error("cannot connect ({0}): is punctuald running, and may this user open its socket?")]
+    Connect(OsError),
+    /// The daemon said no.
+    #[error("refused: {0}")]
+    Refused(#[from] Refusal),
+    /// The daemon speaks something else.
+    #[error("the daemon's answer: {0}")]
+    Message(#[from] MessageError),
+    /// The daemon offers what cannot be.
+    #[error("the daemon's terms: {0}")]
+    Terms(#[from] TermsError),
+    /// The shared memory is not what the terms say.
+    #[error("the daemon's shared memory: {0}")]
+    Memory(&'static str),
+    /// The daemon hung up, or said nothing for five seconds.
+    #[error("the daemon did not answer")]
+    NoAnswer,
+    /// The system refused.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+/// The daemon is gone, or thinks that this client is broken: connect anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Disconnected {
+    /// It hung up.
+    #[error("the daemon hung up")]
+    HungUp,
+    /// Its result ring makes no sense.
+    #[error("the daemon's result ring: {0}")]
+    Ring(#[from] PositionError),
+    /// A result makes no sense.
+    #[error("the daemon's result: {0}")]
+    Record(#[from] RecordError),
+}
+
+/// Why a frame was not submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The crop leaves the frame.
+    #[error("a crop at ({}, {}): at most ({}, {})", crop.x, crop.y, max.x, max.y)]
+    Crop {
+        /// What was asked for.
+        crop: Crop,
+        /// The furthest possible.
+        max: Crop,
+    },
+    /// So many results are to be read first.
+    #[error("{0} submissions have no result that was read: read results first")]
+    ResultsUnread(u32),
+    /// The daemon is gone.
+    #[error(transparent)]
+    Disconnected(#[from] Disconnected),
+}
