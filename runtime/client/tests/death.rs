@@ -1,11 +1,11 @@
 //! Clients that are killed, in processes of their own.
 
-mod common;
+mod echo_daemon;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use common::EchoDaemon;
+use echo_daemon::EchoDaemon;
 use punctual_client::{Client, Crop, FrameSpec, PixelFormat, StreamTerms};
 
 /// Where the client process finds its daemon; unset in the test's own process.

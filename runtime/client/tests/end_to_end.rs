@@ -1,8 +1,8 @@
 //! Clients and a daemon over real sockets and shared memory, in threads of one process.
 
-mod common;
+mod echo_daemon;
 
-use common::EchoDaemon;
+use echo_daemon::EchoDaemon;
 use punctual_client::{Client, Crop, Disconnected, FrameSpec, PixelFormat, StreamTerms, now_ns};
 use punctual_client::{SubmitError, Verdict};
 
