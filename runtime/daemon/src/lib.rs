@@ -2,6 +2,17 @@
 //!
 //! [`run`] is the whole daemon; the `punctuald` binary and `punctual daemon` only parse
 //! [`Options`] and call it.
+//!
+//! | what | where |
+//! |---|---|
+//! | phases of the start | `startup`: `validate`, `reserve`, `threads`, then ready |
+//! | a frame's way | `ingress` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `egress` |
+//! | what goes from thread to thread | `messages`, over the rings of `wiring` |
+//! | clients in and out, log, signals, the end | `housekeeping`, `door` |
+//! | what is counted and reported | `metrics`, `observer`, [`Report`] |
+//!
+//! Real-time threads share atomics, rings and doorbells, and nothing else. Whatever one of them
+//! is to free goes back to housekeeping through a ring, or with the thread's end.
 #![forbid(unsafe_code)]
 
 mod door;

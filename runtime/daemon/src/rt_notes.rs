@@ -142,3 +142,40 @@ fn decode(record: &LogRecord) -> Option<Note> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_real_time_thread_notes_comes_out_as_a_sentence() {
+        let notes = [
+            Note::ClientFault {
+                client: ClientId(3),
+                fault: 3,
+            },
+            Note::ActionFailed {
+                action: ActionId(7),
+                partition: PartitionId(1),
+            },
+            Note::ActionRefused {
+                action: ActionId(8),
+                partition: PartitionId(0),
+            },
+            Note::PayloadFault {
+                client: ClientId(2),
+                slot: 5,
+            },
+        ];
+        for written in notes {
+            note(written);
+        }
+        let taken: Vec<Note> = std::iter::from_fn(take).map(|(_, note)| note).collect();
+        assert_eq!(taken, notes);
+        let sentence = taken[0].to_string();
+        assert_eq!(
+            sentence,
+            "client slot 3: disconnected for a slot submitted twice"
+        );
+    }
+}
