@@ -5,6 +5,7 @@ mod checker;
 mod exhaustive;
 mod guarantee;
 mod misbehaviour;
+mod overrun;
 mod plans;
 mod random;
 mod random_plans;
