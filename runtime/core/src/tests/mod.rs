@@ -1,7 +1,10 @@
 //! Tests of the scheduler as a whole, in virtual time.
 
+mod admission;
+mod best_effort;
 mod canaries;
 mod checker;
+mod depth;
 mod exhaustive;
 mod guarantee;
 mod misbehaviour;
