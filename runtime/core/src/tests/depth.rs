@@ -120,20 +120,20 @@ fn survivors_of_different_batches_run_the_next_stage_together() {
 
 #[test]
 fn spare_time_goes_where_it_gains_most_accuracy() {
-    // Both end their first stage; there is time for one second stage only. The second task's
-    // frames are worth three times as much.
-    let worth = |model, weight| TaskConfig {
+    // Both end their first stage together; there is time for one second stage. The second task's
+    // gains are worth three times as much.
+    let worth = |weight| TaskConfig {
         weight,
-        eager: true,
-        ..task(model, ms(10), ms(100))
+        ..task(0, ms(7), ms(100))
     };
-    let models = vec![model_alone(&[ms(2), ms(4)]); 2];
-    let mut world = World::new(
-        plan(vec![worth(0, 1), worth(1, 3)], models, ms(1)),
-        SureAt(StageId(9)),
-    );
+    let stages = [vec![(1, ms(2)), (2, ms(2))], vec![(1, ms(4))]];
+    let models = vec![model(&stages, 1), model_alone(&[ms(1)])];
+    let tasks = vec![worth(1), worth(3), task(1, ms(10), ms(100))];
+    let mut world = World::new(plan(tasks, models, ms(1)), SureAt(StageId(9)));
+    // Keeps the partition busy until both are there.
+    world.frame(2, at(0));
     let (cheap, dear) = (world.frame(0, at(0)), world.frame(1, at(0)));
     world.run_until(at(100)).expect("no violation");
-    assert_eq!(exit_and_time(&world, dear).0, 1);
-    assert_eq!(exit_and_time(&world, cheap).0, 0);
+    assert_eq!(exit_and_time(&world, dear), (1, 7));
+    assert_eq!(exit_and_time(&world, cheap), (0, 3));
 }
