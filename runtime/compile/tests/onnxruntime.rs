@@ -1,11 +1,13 @@
-//! Small networks that say the same here as in onnxruntime: windows that do not fit evenly,
-//! additions and activations wherever fusing looks at them, and what both exporters of PyTorch
-//! write. `networks/make.py` made them.
+//! Small networks that say the same here as in onnxruntime, by the interpreter and by the CPU
+//! device's kernels: windows that do not fit evenly, additions and activations wherever fusing
+//! looks at them, and what both exporters of PyTorch write. `networks/make.py` made them.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
 
 use punctual_compile::{CompileOptions, Compiled, Note, compile};
+use punctual_device::Evaluator;
+use punctual_kernels::Isa;
 use punctual_model::{Calibration, InputSpec, reference};
 
 /// As in `networks/make.py`.
@@ -54,7 +56,7 @@ fn softmax(logits: &mut [f32]) {
     logits.iter_mut().for_each(|logit| *logit /= sum);
 }
 
-/// Compares each exit for each image; returns the report.
+/// Compares each exit for each image, by the interpreter and by the CPU device's kernels.
 fn agrees(name: &str) -> Compiled {
     let compiled = compiled(name);
     let network = compiled.package.network();
@@ -71,24 +73,36 @@ fn agrees(name: &str) -> Compiled {
     let pixels = (3 * HEIGHT * WIDTH) as usize;
     let (images, expected) = data.split_at(IMAGES * pixels);
     assert_eq!(expected.len(), EXITS * IMAGES * CLASSES);
-    for (index, image) in images.chunks_exact(pixels).enumerate() {
-        for (exit, mut ours) in reference::run(network, image).into_iter().enumerate() {
-            let dropped = Note::SoftmaxDropped {
-                exit: format!("exit_{exit}"),
-            };
-            if compiled.report.notes.contains(&dropped) {
-                softmax(&mut ours);
+    let images: Vec<&[f32]> = images.chunks_exact(pixels).collect();
+
+    let close = |engine: &str, index: usize, exit: usize, mut ours: Vec<f32>| {
+        let dropped = Note::SoftmaxDropped {
+            exit: format!("exit_{exit}"),
+        };
+        if compiled.report.notes.contains(&dropped) {
+            softmax(&mut ours);
+        }
+        let theirs = &expected[(exit * IMAGES + index) * CLASSES..][..CLASSES];
+        let differences = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
+        let within = differences
+            .clone()
+            .all(|difference| difference <= TOLERANCE);
+        assert!(
+            within,
+            "{name}, {engine}, image {index}, exit {exit}: {ours:?} {theirs:?}"
+        );
+    };
+    for (index, image) in images.iter().enumerate() {
+        for (exit, ours) in reference::run(network, image).into_iter().enumerate() {
+            close("interpreter", index, exit, ours);
+        }
+    }
+    for isa in Isa::available() {
+        let mut evaluator = Evaluator::new(isa, network, IMAGES).unwrap();
+        for (exit, scores) in evaluator.scores(&images).into_iter().enumerate() {
+            for (index, ours) in scores.into_iter().enumerate() {
+                close(&isa.to_string(), index, exit, ours);
             }
-            let theirs = &expected[(exit * IMAGES + index) * CLASSES..][..CLASSES];
-            let worst = ours
-                .iter()
-                .zip(theirs)
-                .map(|(a, b)| (a - b).abs())
-                .fold(0.0, f32::max);
-            assert!(
-                worst <= TOLERANCE,
-                "{name}, image {index}, exit {exit}: {ours:?} {theirs:?}"
-            );
         }
     }
     compiled
