@@ -121,7 +121,8 @@ impl Housekeeping {
         self.door.close(&self.poller);
         let mut bound = clock::now_ns() + self.drain_bound_ns;
         self.order_drain(bound);
-        let asked = self.signalled.max(1);
+        // A drain that no signal began is interrupted by the first.
+        let asked = u32::from(reason == Reason::Signal);
         let mut interrupted = false;
         while !self.threads.drained.is_raised() {
             self.turn();

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::parent_id;
 use std::sync::Arc;
 
-use punctual_plan::Plan;
+use punctual_plan::{Plan, Warning};
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{Missing, OsError, allocator, clock};
@@ -48,7 +48,9 @@ pub fn run(options: &Options) -> Termination {
 fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     let origin = Origin::take_over(options)?;
     let validated = validate(options)?;
-    for warning in &validated.plan.warnings {
+    let warnings = validated.plan.warnings.iter();
+    // That there are no real-time priorities is said with what else is missing, below.
+    for warning in warnings.filter(|warning| **warning != Warning::NoRealtime) {
         say(&format!("warning: {warning}"));
     }
     let reserved = Reserved::take(&validated)?;
@@ -160,4 +162,16 @@ fn complain(mut missing: Vec<Missing>) -> Vec<String> {
         ));
     }
     missing.iter().map(Missing::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_threads_lack_is_said_once() {
+        let lacking = vec![Missing::MemoryLock, Missing::Realtime, Missing::Realtime];
+        let said = complain(lacking);
+        assert_eq!(said.len(), 2, "{said:?}");
+    }
 }

@@ -73,6 +73,27 @@ fn a_drain_that_exceeds_its_bound_counts_what_it_loses() {
 }
 
 #[test]
+fn a_second_signal_ends_the_drain_at_once() {
+    let manifest = MANIFEST
+        .replace("board = \"host\"", "board = \"host\"\ndrain_ms = 60000")
+        .replace("queue = 8", "queue = 63");
+    let daemon = Daemon::start(&manifest);
+    let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    for _ in 0..63 {
+        submit(&mut client);
+    }
+    daemon.signal_twice();
+    let (status, report) = daemon.end();
+    let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
+    // A machine that answers 63 frames between two signals is not interrupted.
+    assert_eq!(
+        status.code(),
+        Some(if lost > 0 { 7 } else { 0 }),
+        "{report:#?}"
+    );
+}
+
+#[test]
 fn the_ready_line_comes_through_the_inherited_descriptor() {
     let folder = Folder::with(MANIFEST);
     let (reader, writer) = nix::unistd::pipe().expect("a pipe");

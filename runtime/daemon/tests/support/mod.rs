@@ -213,6 +213,14 @@ impl Daemon {
         assert!(status.expect("kill runs").success());
     }
 
+    /// SIGTERM and, without a pause, SIGINT.
+    pub fn signal_twice(&self) {
+        let pid = self.child.id();
+        let both = format!("kill -s TERM {pid}; kill -s INT {pid}");
+        let status = Command::new("sh").args(["-c", &both]).status();
+        assert!(status.expect("a shell").success());
+    }
+
     /// Its end, without being asked again.
     pub fn end(mut self) -> (ExitStatus, Report) {
         let status = self.child.wait().expect("it ends");
