@@ -2,7 +2,106 @@
 //!
 //! [`Scheduler::step`] takes the time and an [`Event`] and writes [`Action`]s. Same plan, same
 //! events, same actions. There is no clock, no randomness and no I/O in here, and nothing is
-//! allocated after [`Scheduler::new`].
+//! allocated after [`Scheduler::new`]. To read the source, start at `scheduler.rs`: a table at its
+//! top says which decision is made where.
+//!
+//! # The policy: mandatory first, then as deep as time allows
+//!
+//! A request's stages up to its task's mandatory exit are its *mandatory* work; each deeper stage
+//! is *optional*. A request is accepted only if its mandatory work can be promised by its
+//! deadline; how deep it goes beyond is decided stage by stage. So a deadline is met by a
+//! shallower answer, never by luck.
+//!
+//! Symbols, for one partition; all times are integer nanoseconds:
+//!
+//! | symbol | meaning |
+//! | --- | --- |
+//! | t | the time of the step |
+//! | f | upper bound on when the partition is free: t if it is; for best-effort work t + P |
+//! | P | the device's preemption bound for best-effort work, with δ |
+//! | C(b) | budget of a stage at batch b, times the scale σ, plus the dispatch cost δ |
+//! | D, T, J | a task's deadline (less the egress bound ε), period, release jitter |
+//! | stamp | capture time as claimed, clamped to [t − J, t] |
+//! | d, w | a request's deadline (less ε); its mandatory work left, each stage at batch 1 |
+//! | next | earliest stamp that a reserved task's next conforming request may have |
+//! | W(y) | sum of w over the accepted requests with d ≤ y |
+//! | F(y) | mandatory work due by y that reserved tasks may still release: with nd = max(next, t − J) + D, the sum of C · (⌊(y − nd)/T⌋ + 1) over those with nd ≤ y |
+//!
+//! **SAFE**: slack(y) = y − f − W(y) − F(y) ≥ 0 at every y that is a pending or a future reserved
+//! deadline. S is the least slack. Every decision keeps SAFE:
+//!
+//! | decision | rule | where |
+//! | --- | --- | --- |
+//! | plan | utilisation ≤ 0.999, and dbf(L) + B(L) ≤ L at every step L | [`offline`] |
+//! | conforming request (reserved, stamp ≥ next) | accepted without a test; next = stamp + T | `admission` |
+//! | any other | accepted iff slack(y) ≥ w for all y ≥ d | `admission` |
+//! | optional batch | only if it ends by each member's d and C(b) ≤ S; the best gain in accuracy for the time first | `optional` |
+//! | mandatory: the earliest deadline, alone | always, if there is one | `mandatory` |
+//! | mandatory: in a batch | iff slack(y) + C(1) · (members with d ≤ y) − C(b) ≥ 0 at *every* y | `mandatory` |
+//! | best-effort | if no mandatory work is pending; told to stop when there is | `best_effort` |
+//! | window | as much later than now as slack allows (at most 8 δ), charged to f | `dispatch` |
+//!
+//! F is over-estimated by straight lines after its first steps, so that a scan looks at a bounded
+//! number of points (`slack`). Over-estimation can refuse; it never endangers.
+//!
+//! # Guarantee
+//!
+//! *If the plan passes the offline test, every accepted mandatory part ends by d, and conforming
+//! requests are always accepted*, whatever other tasks, clients and best-effort work do. By
+//! induction over steps, SAFE is invariant:
+//!
+//! - *Start*: W = 0, and F(y) ≤ dbf(y − t), which the offline test bounds by y − t.
+//! - *Time passes*: no nd falls, so F does not rise; an idle partition has W = 0, and the same
+//!   bound applies.
+//! - *Conforming request*: the first step of its task's F moves to W, at d or later than it was;
+//!   the following steps move later. If its deadline is earlier than was reserved for (the
+//!   client's own wish, or preparation beyond J), it must pass the test instead.
+//! - *Extra request*: tested for y ≥ d; nothing changes for y < d.
+//! - *Optional, batch*: tested at every y.
+//! - *Head alone*: for y ≥ d, f rises by C and W falls by C. For y < d, W(y) = 0, as the head is
+//!   the earliest; and y − t < d − t ≤ D, so its stage is among those that B(y − t) covers:
+//!   t + C + F(y) ≤ t + B(y − t) + dbf(y − t) ≤ y.
+//! - *Best-effort*: W = 0, and P ≤ B(L) for all L.
+//! - *Early end, early exit, removal*: f or W falls.
+//!
+//! SAFE at y = d of a request, when nothing before it is left, says that it ends by d.
+//!
+//! ## Assumptions
+//!
+//! 1. A stage takes at most σ · budget, counted from a start inside its window, with whatever runs
+//!    on other partitions at the same time. A budget is a measured quantile, so the guarantee is
+//!    conditional on the profile; `overrun` and `speed` deal with the times when it fails.
+//! 2. A stopped best-effort action is gone within P, from any point of it.
+//! 3. From an event in the world to the action that answers it on the device takes at most δ; from
+//!    a decided verdict to the client at most ε; from capture to [`Event::Prepared`] of a
+//!    conforming frame at most J.
+//! 4. The frames of a task are prepared in the order of their capture (else a conforming one may
+//!    be tested like an extra). A client gains nothing from a made-up capture time: it is clamped.
+//! 5. The device does not fault. (If it does, members of that action fail; the others are kept.)
+//! 6. Partitions are independent: a task belongs to one, and none moves.
+//!
+//! After an overrun the claim holds again as soon as SAFE does. Until then optional work, batches
+//! and extras fail their own tests and best-effort work waits for promised work as ever; the task
+//! that overran pays from its own reservation; and a request is dropped only if one that is worth
+//! more would otherwise be late for certain (`overrun`). If stages are slow for long, σ rises, and with
+//! it the set of guaranteed tasks shrinks to one that passed the offline test at that σ (`speed`).
+//!
+//! ## How it is tested
+//!
+//! In `src/tests`: the worked example of the policy, decision by decision; every course of events
+//! of three small plans (`exhaustive`); random plans that pass the offline test, with jitter,
+//! bursts, early ends, late starts, batches and best-effort work, none of which may miss, beside
+//! three ablations (admission against pending requests only, optional work without the gate,
+//! batches that only their members agree to), each of which must (`guarantee`); a world that keeps
+//! no bound at all (`misbehaviour`). Each step is checked by a `checker` that sees plan, events
+//! and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
+//! compared with their definitions written out plainly. What a step costs: `docs/results/step.md`.
+//!
+//! ## Not built yet
+//!
+//! The price table of optional work (its price is 0: any stage that endangers nothing may run),
+//! changes between plans at run time, waiting for predicted arrivals, look-ahead on the device,
+//! batches across models with equal prefixes.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -121,7 +121,7 @@ pub enum Infeasible {
     },
 }
 
-/// The outcome of [`test`].
+/// The outcome of [`test()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Sum of C/T of the reserved tasks in parts per million, rounded up.
