@@ -34,7 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Dependencies from outside that a crate may have; the core's smallness is its portability.
-const CORE_MAY_USE: &[&str] = &["heapless", "serde"];
+const CORE_MAY_USE: &[&str] = &["heapless", "serde", "thiserror"];
 
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
