@@ -1,23 +1,19 @@
 //! From inputs to a plan: the order of the steps. Every step works on what the ones before could
 //! make sense of, so that one attempt finds all problems that can be found.
 
-use punctual_core::{
-    Confidence, Config, Criticality, ModelId, Nanos, PartitionConfig, PartitionId,
-};
-use punctual_core::{Scheduler, StageId, TaskConfig, TaskId, offline};
+use punctual_core::{Confidence, ModelId, PartitionId, Scheduler, StageId, TaskId};
 
-use crate::arrival::{self, Interference};
-use crate::budgets::Budgets;
+use crate::arrival;
 use crate::cause::Cause;
 use crate::inputs::PlanInputs;
-use crate::load;
 use crate::manifest::Manifest;
 use crate::memory::{self, MemoryBudget};
-use crate::models::{self, Model};
-use crate::placement::{self, Placement, Priorities};
-use crate::plan::{ArrivalBound, ClientSlotPlan, PartitionPlan, Plan, PlanHash, TaskPlan};
+use crate::models;
+use crate::placement::{self, Placed, Placement, Priorities};
+use crate::plan::{ArrivalBound, ClientSlotPlan, Plan, PlanHash, TaskPlan};
 use crate::problem::{Place, PlanErrors, Problems};
-use crate::schedulability;
+use crate::promises;
+use crate::settings;
 use crate::tasks::{self, Task};
 use crate::warning;
 
@@ -45,38 +41,13 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);
 
     let margins = manifest.daemon.margins;
-    let batches = batches(&models, &tasks);
+    let batches = settings::batches(&models, &tasks);
     let before = problems.count();
     let arrivals = arrival::bounds(&tasks, &models, &placement, &margins, problems);
-    let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
-        .map(|p| arrival::on_partition(p, &tasks, &models, &placement, &arrivals, &margins))
-        .collect();
-    let budgets = Budgets {
-        margins: &margins,
-        stretches: &stretches,
-    };
-    let mut config = Config {
-        tasks: tasks
-            .iter()
-            .zip(&arrivals)
-            .map(|(task, arrival)| task_config(task, *arrival))
-            .collect(),
-        models: model_configs(&models, &batches, &placement, &tasks, &budgets, problems),
-        partitions: partition_configs(&models, &tasks, &placement, &budgets),
-        request_buffers: 0,
-        dispatch_cost: margins.dispatch,
-        egress_bound: margins.egress,
-    };
-    config.request_buffers = request_buffers(&tasks, &config);
+    let config = settings::config(&tasks, &models, &placement, &arrivals, &margins, problems);
     // With figures missing nothing can be said of promises.
-    if problems.count() == before {
-        deadlines(&tasks, &config, &arrivals, problems);
-        queues(&tasks, &config, problems);
-        load::check(&tasks, &models, &placement, &config, problems);
-    }
-    // A task that cannot be on time even alone would only be named again.
     let schedulability = if problems.count() == before {
-        schedulability::test(&config, &placement.partitions, &tasks, problems)
+        promises::check(&tasks, &models, &placement, &arrivals, &config, problems)
     } else {
         Vec::new()
     };
@@ -102,17 +73,8 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         margins,
         threads,
         housekeeping_cores: placement.system.clone(),
-        partitions: placement
-            .partitions
-            .iter()
-            .map(|partition| PartitionPlan {
-                name: partition.name.clone(),
-                cores: partition.cores.clone(),
-            })
-            .collect(),
-        models: models
-            .iter()
-            .zip(&batches)
+        partitions: placement.partitions.iter().map(Placed::plan).collect(),
+        models: (models.iter().zip(&batches))
             .map(|(model, batches)| model.plan(batches))
             .collect(),
         client_slots: client_slots(&tasks),
@@ -162,153 +124,6 @@ fn board_and_power_mode(
         problems.add(&mode.place, cause);
     }
     mode.value.clone()
-}
-
-/// For each model, the batch sizes that its tasks need.
-fn batches(models: &[Model<'_>], tasks: &[Task]) -> Vec<Vec<u8>> {
-    (0..models.len())
-        .map(|model| {
-            let users = tasks.iter().filter(|task| task.model == model);
-            models::batches_up_to(users.map(|task| task.batch_max).max().unwrap_or(1))
-        })
-        .collect()
-}
-
-fn model_configs(
-    models: &[Model<'_>],
-    batches: &[Vec<u8>],
-    placement: &Placement,
-    tasks: &[Task],
-    budgets: &Budgets<'_>,
-    problems: &mut Problems<'_>,
-) -> Vec<punctual_core::ModelConfig> {
-    models
-        .iter()
-        .enumerate()
-        .map(|(position, model)| {
-            let runs_on = |partition| {
-                tasks
-                    .iter()
-                    .any(|task| task.model == position && task.partition == partition)
-            };
-            let (batches, partitions) = (&batches[position], &placement.partitions);
-            models::config(model, batches, partitions, runs_on, budgets, problems)
-        })
-        .collect()
-}
-
-fn partition_configs(
-    models: &[Model<'_>],
-    tasks: &[Task],
-    placement: &Placement,
-    budgets: &Budgets<'_>,
-) -> Vec<PartitionConfig> {
-    (0..placement.partitions.len())
-        .map(|partition| PartitionConfig {
-            preemption_bound: models::preemption_bound(models, tasks, partition, budgets),
-        })
-        .collect()
-}
-
-fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
-    TaskConfig {
-        model: ModelId(task.model as u16),
-        partition: PartitionId(task.partition as u8),
-        criticality: task.criticality,
-        deadline: task.deadline,
-        // Nothing is promised to a best-effort task, so its period is of no account.
-        period: task.period.unwrap_or(punctual_core::SPAN_MAX),
-        jitter: arrival.jitter(),
-        prepare: arrival.prepare,
-        mandatory_exit: StageId(task.mandatory_exit),
-        threshold: Confidence::from_probability(task.threshold as f32),
-        batch_max: task.batch_max,
-        queue_max: task.queue,
-        reserved: task.reserved,
-        eager: task.eager,
-        weight: task.weight,
-    }
-}
-
-/// Places that must be kept for a task's promised frames.
-fn kept(task: &Task, config: &TaskConfig) -> u64 {
-    match task.promise().filter(|_| task.reserved) {
-        Some((period, deadline)) => offline::buffers_kept(deadline, config.jitter, period),
-        None => 0,
-    }
-}
-
-/// As many buffers as all queues together, and one more than is kept for promised frames, so
-/// that the others are not shut out. At most 64 queues of 64.
-fn request_buffers(tasks: &[Task], config: &Config) -> u16 {
-    let queues: u64 = tasks.iter().map(|task| u64::from(task.queue)).sum();
-    let kept = tasks.iter().zip(&config.tasks);
-    let kept: u64 = kept
-        .map(|(task, settings)| kept_at_most(task, settings))
-        .sum();
-    queues.max(kept + 1) as u16
-}
-
-fn kept_at_most(task: &Task, config: &TaskConfig) -> u64 {
-    kept(task, config).min(u64::from(task.queue))
-}
-
-/// Whether each queue holds its promised frames.
-fn queues(tasks: &[Task], config: &Config, problems: &mut Problems<'_>) {
-    for (task, settings) in tasks.iter().zip(&config.tasks) {
-        let (queue, least) = (task.queue, kept(task, settings));
-        // A jitter beyond the deadline was noted as such; its queue of thousands would be noise.
-        let hopeless = task
-            .deadline
-            .is_some_and(|deadline| settings.jitter >= deadline);
-        if u64::from(queue) < least && !hopeless {
-            problems.add(&task.queue_place, Cause::QueueTooShort { queue, least });
-        }
-    }
-}
-
-/// Whether each task could be on time if it were alone.
-fn deadlines(
-    tasks: &[Task],
-    config: &Config,
-    arrivals: &[ArrivalBound],
-    problems: &mut Problems<'_>,
-) {
-    let egress = config.egress_bound;
-    for ((task, settings), arrival) in tasks.iter().zip(&config.tasks).zip(arrivals) {
-        let Some(deadline) = task.deadline else {
-            continue;
-        };
-        let available = deadline.saturating_sub(egress);
-        let jitter = arrival.jitter();
-        if jitter >= available {
-            let cause = Cause::ArrivalTooSlow {
-                jitter,
-                channel: arrival.channel,
-                prepare: arrival.prepare_worst,
-                egress,
-                available,
-            };
-            problems.add(&task.deadline_place, cause);
-            continue;
-        }
-        let stages = &config.models[task.model].stages[..=usize::from(task.mandatory_exit)];
-        let work = stages.iter().fold(Nanos::ZERO, |sum, stage| {
-            sum + stage.times[0].on[settings.partition.index()].budget + config.dispatch_cost
-        });
-        let needed = jitter + work;
-        if needed > available && task.criticality == Criticality::RealTime {
-            let cause = Cause::DeadlineUnreachable {
-                needed,
-                jitter,
-                work,
-                exit: task.mandatory_exit,
-                egress,
-                available,
-            };
-            problems.add(&task.deadline_place, cause);
-        }
-    }
 }
 
 fn memory_budget(

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::memory::Bytes;
 use crate::plan::Size;
-use crate::spelling::{list, numbers};
+use crate::spelling::{and_more, list, numbers};
 
 /// What is wrong.
 #[derive(Clone, Debug, Error)]
@@ -170,8 +170,7 @@ pub enum Cause {
         other: String,
     },
     /// Not enough cores left.
-    #[error("{asked} cores wanted, {free} left: {} available, {system} kept for the daemon's own \
-             threads", available.len())]
+    #[error("{asked} cores wanted, {free} left of {}; the daemon's own are {system}", available.len())]
     TooFewCores {
         /// How many it wants.
         asked: u64,
@@ -275,17 +274,19 @@ pub enum Cause {
         /// What it is to hold for.
         wanted: String,
     },
-    /// A stage without a figure.
-    #[error("the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s)")]
+    /// Stages without a figure.
+    #[error("the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s){}", and_more(*more))]
     StageNotProfiled {
         /// The model.
         model: String,
-        /// The stage.
+        /// The first such stage.
         stage: u8,
         /// The batch size.
         batch: u8,
         /// The partition's size.
         units: u8,
+        /// How many more figures it lacks.
+        more: usize,
     },
     /// A frame format without a figure.
     #[error("the profile of model {model:?} lacks preparing {format} {frame} cropped to {crop}")]

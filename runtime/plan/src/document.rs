@@ -59,9 +59,10 @@ impl<'d, 't> Section<'d, 't> {
         }
     }
 
-    /// Whether `key` is given at all.
-    pub(crate) fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key)
+    /// Those of these keys that are not given.
+    pub(crate) fn without<const N: usize>(&self, keys: [&'static str; N]) -> Vec<&'static str> {
+        let absent = |key: &&str| !self.table.contains_key(*key);
+        keys.into_iter().filter(absent).collect()
     }
 
     /// Notes that `key` is missing, unless it is there and was found wrong already.

@@ -101,3 +101,20 @@ pub(crate) fn milliseconds(
     let ms = number(section, key, default, range, " ms", problems);
     Nanos::new((ms * 1e6) as u64)
 }
+
+/// A span of time that has no default, said in some unit.
+pub(crate) fn span(
+    section: &mut Section<'_, '_>,
+    key: &'static str,
+    range: RangeInclusive<f64>,
+    unit: &'static str,
+    to_nanos: fn(f64) -> f64,
+    problems: &mut Problems<'_>,
+) -> Option<At<Nanos>> {
+    let at = section.optional::<f64>(key, problems)?;
+    let number = within(&at, range, unit, problems);
+    Some(At {
+        value: Nanos::new(to_nanos(number) as u64),
+        place: at.place,
+    })
+}

@@ -2,8 +2,8 @@
 
 use crate::budgets::Margins;
 use crate::cause::Cause;
-use crate::document::{Section, parse, within, within_whole};
-use crate::keys::{checked_name, microseconds, milliseconds, name, number, whole, word};
+use crate::document::{Section, parse, within_whole};
+use crate::keys::{checked_name, microseconds, milliseconds, name, number, span, whole, word};
 use crate::plan::{BATCH_SIZES, PixelFormat};
 use crate::problem::{At, Place, Problems};
 use punctual_core::{Criticality, Nanos};
@@ -224,20 +224,22 @@ impl RawTask {
         let model = s.required("model", problems);
         let partition = s.required("partition", problems);
         let criticality = word(s, "criticality", &CRITICALITIES, problems);
-        let period = s.optional::<f64>("rate_hz", problems).map(|at| {
-            let rate = within(&at, 0.01..=10_000.0, " Hz", problems);
-            At {
-                value: Nanos::new((1e9 / rate) as u64),
-                place: at.place,
-            }
-        });
-        let deadline = s.optional::<f64>("deadline_ms", problems).map(|at| {
-            let ms = within(&at, 0.1..=60_000.0, " ms", problems);
-            At {
-                value: Nanos::new((ms * 1e6) as u64),
-                place: at.place,
-            }
-        });
+        let period = span(
+            s,
+            "rate_hz",
+            0.01..=10_000.0,
+            " Hz",
+            |hz| 1e9 / hz,
+            problems,
+        );
+        let deadline = span(
+            s,
+            "deadline_ms",
+            0.1..=60_000.0,
+            " ms",
+            |ms| ms * 1e6,
+            problems,
+        );
         let mandatory_exit = s.or("mandatory_exit", 0, problems);
         let threshold = number(s, "threshold", 0.9, 0.0..=1.0, "", problems);
         let batch_limit = u64::from(BATCH_SIZES[BATCH_SIZES.len() - 1]);
@@ -250,15 +252,8 @@ impl RawTask {
         let reserved = s.optional("reserved", problems);
         let eager = s.or("eager", false, problems).value;
         let weight = whole(s, "weight", 1, 1..=1_000, problems).value as u16;
-        let unpromised = ["rate_hz", "deadline_ms"].into_iter();
-        let unpromised = unpromised.filter(|key| !s.has(key)).collect();
-        let frame = match s.table("frame", problems) {
-            Some(frame) => RawFrame::read(frame, problems),
-            None => {
-                s.missing("frame", "a table with format, width, height", problems);
-                None
-            }
-        };
+        let unpromised = s.without(["rate_hz", "deadline_ms"]);
+        let frame = RawFrame::of_task(s, problems);
         let place = section.place().clone();
         section.finish(problems);
         Some(Self {
@@ -286,6 +281,12 @@ impl RawTask {
 }
 
 impl RawFrame {
+    fn of_task(task: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let frame = task.table("frame", problems);
+        task.missing("frame", "a table with format, width, height", problems);
+        Self::read(frame?, problems)
+    }
+
     fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
         let format = word(&mut section, "format", &FORMATS, problems);
         let width = section.required::<u64>("width", problems);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
-use punctual_model::{Package, Profile};
+use punctual_model::{Package, Profile, StageProfile};
 
 use crate::budgets::Budgets;
 use crate::cause::Cause;
@@ -172,18 +172,21 @@ pub(crate) fn config(
         .calibration()
         .exit_accuracies(usize::from(model.stages()));
     let mut stages = Vec::new();
+    let mut missing = Vec::new();
     for (stage, exit) in (0..model.stages()).zip(accuracies) {
         let mut times: Vec<BatchTime> = Vec::new();
         for &batch in batches {
             let mut on = Vec::new();
             for (position, partition) in partitions.iter().enumerate() {
-                let mut time = if runs_on(position) {
+                // Where it is never dispatched, the longest span keeps a mistake from looking cheap.
+                let mut time = LONGEST;
+                if runs_on(position) {
                     let units = u8::try_from(partition.cores.len()).unwrap_or(u8::MAX);
-                    measured(model, stage, batch, (position, units), budgets, problems)
-                } else {
-                    // Never dispatched there; the longest span keeps a mistake from looking cheap.
-                    LONGEST
-                };
+                    match model.profile.stage(stage, batch, units) {
+                        Some(entry) => time = stage_time(entry, budgets, position),
+                        None => missing.push((stage, batch, units)),
+                    }
+                }
                 // A larger batch is never cheaper; where it was measured so, that was noise.
                 if let Some(smaller) = times.last() {
                     time.budget = time.budget.max(smaller.on[position].budget);
@@ -199,6 +202,16 @@ pub(crate) fn config(
             deeper: exit.deeper,
         });
     }
+    if let Some((stage, batch, units)) = missing.first().copied() {
+        let cause = Cause::StageNotProfiled {
+            model: model.name.clone(),
+            stage,
+            batch,
+            units,
+            more: missing.len() - 1,
+        };
+        problems.add(&model.place, cause);
+    }
     ModelConfig { stages }
 }
 
@@ -207,24 +220,7 @@ const LONGEST: StageTime = StageTime {
     max_seen: SPAN_MAX,
 };
 
-fn measured(
-    model: &Model<'_>,
-    stage: u8,
-    batch: u8,
-    (partition, units): (usize, u8),
-    budgets: &Budgets<'_>,
-    problems: &mut Problems<'_>,
-) -> StageTime {
-    let Some(entry) = model.profile.stage(stage, batch, units) else {
-        let cause = Cause::StageNotProfiled {
-            model: model.name.clone(),
-            stage,
-            batch,
-            units,
-        };
-        problems.add(&model.place, cause);
-        return LONGEST;
-    };
+fn stage_time(entry: &StageProfile, budgets: &Budgets<'_>, partition: usize) -> StageTime {
     let budget = budgets.of(partition, entry.samples, entry.p99_ns, entry.max_ns);
     let max_seen = Nanos::new(entry.max_ns).max(budget).min(SPAN_MAX);
     StageTime { budget, max_seen }

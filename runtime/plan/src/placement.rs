@@ -4,7 +4,7 @@ use punctual_core::{Criticality, PartitionId};
 
 use crate::cause::Cause;
 use crate::manifest::{Manifest, RawPartition};
-use crate::plan::{Role, ThreadPlan};
+use crate::plan::{PartitionPlan, Role, ThreadPlan};
 use crate::problem::{At, Place, Problems};
 use crate::tasks::Task;
 
@@ -28,6 +28,15 @@ pub(crate) struct Placed {
     pub(crate) name: String,
     pub(crate) cores: Vec<u16>,
     pub(crate) place: Place,
+}
+
+impl Placed {
+    pub(crate) fn plan(&self) -> PartitionPlan {
+        PartitionPlan {
+            name: self.name.clone(),
+            cores: self.cores.clone(),
+        }
+    }
 }
 
 impl Placement {

@@ -21,6 +21,14 @@ pub(crate) fn numbers(values: &[u16]) -> String {
     texts.join(", ")
 }
 
+/// What follows the first of several.
+pub(crate) fn and_more(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    }
+}
+
 /// The word that was probably meant: within a third of its length in edits.
 pub(crate) fn nearest<'w, S: AsRef<str>>(word: &str, known: &'w [S]) -> Option<&'w str> {
     // Longer words are no misspelt keys, and the distance costs the product of the lengths.

@@ -70,74 +70,69 @@ pub(crate) fn resolve(
     partitions: &[Placed],
     problems: &mut Problems<'_>,
 ) -> Vec<Task> {
-    let mut tasks = Vec::new();
-    let mut client_slots = 0;
-    for raw in &manifest.tasks {
-        client_slots += raw.clients.value;
-        let model = lookup(
-            "model",
-            raw.model.as_ref(),
-            manifest.models.iter().map(|model| &model.name.value),
-            problems,
-        );
-        let partition = lookup(
-            "partition",
-            raw.partition.as_ref(),
-            manifest.partitions.iter().map(|p| &p.name.value),
-            problems,
-        );
-        let complete = promises_are_complete(raw, problems);
-        let frame = raw.frame.as_ref().and_then(|raw| frame(raw, problems));
-        let model = model.and_then(|name| models.iter().position(|m| &m.name == name));
-        let exit = model.and_then(|model| exit(raw, &models[model], problems));
-        let partition = partition.and_then(|name| partitions.iter().position(|p| &p.name == name));
-        if !complete || !raw.sound {
-            continue;
-        }
-        let (Some(model), Some(partition), Some(frame), Some(mandatory_exit), Some(criticality)) =
-            (model, partition, frame, exit, raw.criticality)
-        else {
-            continue;
-        };
-        let queue = raw.queue.value as u16;
-        let absent = |at: Option<&Place>| at.unwrap_or(&raw.place).clone();
-        tasks.push(Task {
-            name: raw.name.value.clone(),
-            model,
-            partition,
-            criticality,
-            period: raw.period.as_ref().map(|at| at.value),
-            deadline: raw.deadline.as_ref().map(|at| at.value),
-            mandatory_exit,
-            threshold: raw.threshold,
-            batch_max: raw.batch_max,
-            queue,
-            clients: raw.clients.value as u16,
-            // One more than can be queued: a client fills a frame while the others wait.
-            slots: raw.slots.unwrap_or(queue + 1),
-            reserved: criticality == Criticality::RealTime
-                && raw.reserved.as_ref().is_none_or(|at| at.value),
-            eager: raw.eager,
-            weight: raw.weight,
-            frame,
-            deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
-            queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),
-            frame_place: absent(raw.frame.as_ref().map(|frame| &frame.width.place)),
-        });
-    }
-    if client_slots > CLIENT_SLOTS_MAX as u64 {
-        let cause = Cause::TooMany {
-            what: "clients of all tasks together",
-            count: client_slots,
-            limit: CLIENT_SLOTS_MAX as u64,
-        };
+    let tasks = manifest.tasks.iter();
+    let tasks = tasks
+        .filter_map(|raw| task(raw, manifest, models, partitions, problems))
+        .collect();
+    let count: u64 = manifest.tasks.iter().map(|raw| raw.clients.value).sum();
+    let limit = CLIENT_SLOTS_MAX as u64;
+    if count > limit {
+        let what = "clients of all tasks together";
         let place = Place {
             key: "task.clients".to_owned(),
             span: None,
         };
-        problems.add(&place, cause);
+        problems.add(&place, Cause::TooMany { what, count, limit });
     }
     tasks
+}
+
+/// One task, if all of it is sound and what it names is there.
+fn task(
+    raw: &RawTask,
+    manifest: &Manifest,
+    models: &[Model<'_>],
+    partitions: &[Placed],
+    problems: &mut Problems<'_>,
+) -> Option<Task> {
+    let known = manifest.models.iter().map(|model| &model.name.value);
+    let model = lookup("model", raw.model.as_ref(), known, problems);
+    let known = manifest.partitions.iter().map(|p| &p.name.value);
+    let partition = lookup("partition", raw.partition.as_ref(), known, problems);
+    let complete = promises_are_complete(raw, problems);
+    let frame = raw.frame.as_ref().and_then(|raw| frame(raw, problems));
+    let model = model.and_then(|name| models.iter().position(|m| &m.name == name));
+    let exit = model.and_then(|model| exit(raw, &models[model], problems));
+    let partition = partition.and_then(|name| partitions.iter().position(|p| &p.name == name));
+    if !complete || !raw.sound {
+        return None;
+    }
+    let criticality = raw.criticality?;
+    let queue = raw.queue.value as u16;
+    let absent = |at: Option<&Place>| at.unwrap_or(&raw.place).clone();
+    Some(Task {
+        name: raw.name.value.clone(),
+        model: model?,
+        partition: partition?,
+        criticality,
+        period: raw.period.as_ref().map(|at| at.value),
+        deadline: raw.deadline.as_ref().map(|at| at.value),
+        mandatory_exit: exit?,
+        threshold: raw.threshold,
+        batch_max: raw.batch_max,
+        queue,
+        clients: raw.clients.value as u16,
+        // One more than can be queued: a client fills a frame while the others wait.
+        slots: raw.slots.unwrap_or(queue + 1),
+        reserved: criticality == Criticality::RealTime
+            && raw.reserved.as_ref().is_none_or(|at| at.value),
+        eager: raw.eager,
+        weight: raw.weight,
+        frame: frame?,
+        deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
+        queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),
+        frame_place: absent(raw.frame.as_ref().map(|frame| &frame.width.place)),
+    })
 }
 
 fn lookup<'n>(

@@ -1,0 +1,125 @@
+//! The scheduler's own part of the plan: its tables, from what was resolved and measured.
+
+use punctual_core::{
+    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, StageId, TaskConfig,
+    offline,
+};
+
+use crate::arrival::{self, Interference};
+use crate::budgets::{Budgets, Margins};
+use crate::models::{self, Model};
+use crate::placement::Placement;
+use crate::plan::ArrivalBound;
+use crate::problem::Problems;
+use crate::tasks::Task;
+
+/// All tables. Figures that are missing from a profile are noted.
+pub(crate) fn config(
+    tasks: &[Task],
+    models: &[Model<'_>],
+    placement: &Placement,
+    arrivals: &[ArrivalBound],
+    margins: &Margins,
+    problems: &mut Problems<'_>,
+) -> Config {
+    let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
+        .map(|p| arrival::on_partition(p, tasks, models, placement, arrivals, margins))
+        .collect();
+    let budgets = Budgets {
+        margins,
+        stretches: &stretches,
+    };
+    let partitions = 0..placement.partitions.len();
+    let settings = tasks.iter().zip(arrivals);
+    let settings: Vec<TaskConfig> = settings
+        .map(|(task, arrival)| task_config(task, *arrival))
+        .collect();
+    Config {
+        request_buffers: request_buffers(tasks, &settings),
+        tasks: settings,
+        models: model_configs(models, placement, tasks, &budgets, problems),
+        partitions: partitions
+            .map(|partition| PartitionConfig {
+                preemption_bound: models::preemption_bound(models, tasks, partition, &budgets),
+            })
+            .collect(),
+        dispatch_cost: margins.dispatch,
+        egress_bound: margins.egress,
+    }
+}
+
+/// For each model, the batch sizes that its tasks need.
+pub(crate) fn batches(models: &[Model<'_>], tasks: &[Task]) -> Vec<Vec<u8>> {
+    (0..models.len())
+        .map(|model| {
+            let users = tasks.iter().filter(|task| task.model == model);
+            models::batches_up_to(users.map(|task| task.batch_max).max().unwrap_or(1))
+        })
+        .collect()
+}
+
+fn model_configs(
+    models: &[Model<'_>],
+    placement: &Placement,
+    tasks: &[Task],
+    budgets: &Budgets<'_>,
+    problems: &mut Problems<'_>,
+) -> Vec<ModelConfig> {
+    let batches = batches(models, tasks);
+    models
+        .iter()
+        .enumerate()
+        .map(|(position, model)| {
+            let runs_on = |partition| {
+                tasks
+                    .iter()
+                    .any(|task| task.model == position && task.partition == partition)
+            };
+            let (batches, partitions) = (&batches[position], &placement.partitions);
+            models::config(model, batches, partitions, runs_on, budgets, problems)
+        })
+        .collect()
+}
+
+fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
+    TaskConfig {
+        model: ModelId(task.model as u16),
+        partition: PartitionId(task.partition as u8),
+        criticality: task.criticality,
+        deadline: task.deadline,
+        // Nothing is promised to a best-effort task, so its period is of no account.
+        period: task.period.unwrap_or(punctual_core::SPAN_MAX),
+        jitter: arrival.jitter(),
+        prepare: arrival.prepare,
+        mandatory_exit: StageId(task.mandatory_exit),
+        threshold: Confidence::from_probability(task.threshold as f32),
+        batch_max: task.batch_max,
+        queue_max: task.queue,
+        reserved: task.reserved,
+        eager: task.eager,
+        weight: task.weight,
+    }
+}
+
+/// Places that must be kept for a task's promised frames.
+pub(crate) fn kept(task: &Task, config: &TaskConfig) -> u64 {
+    match task.promise().filter(|_| task.reserved) {
+        Some((period, deadline)) => offline::buffers_kept(deadline, config.jitter, period),
+        None => 0,
+    }
+}
+
+/// As many buffers as all queues together, and one more than is kept for promised frames, so
+/// that the others are not shut out. At most 64 queues of 64.
+fn request_buffers(tasks: &[Task], settings: &[TaskConfig]) -> u16 {
+    let queues: u64 = tasks.iter().map(|task| u64::from(task.queue)).sum();
+    let kept = tasks.iter().zip(settings);
+    let kept: u64 = kept
+        .map(|(task, settings)| kept_at_most(task, settings))
+        .sum();
+    queues.max(kept + 1) as u16
+}
+
+fn kept_at_most(task: &Task, config: &TaskConfig) -> u64 {
+    kept(task, config).min(u64::from(task.queue))
+}
