@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,12 @@ use crate::report::Report;
 /// A reader that does not read within this time gets half a report.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// Who may read: the daemon's user and its group, as for the clients' socket.
+const MODE: u32 = 0o660;
+
+/// Readers answered in one turn.
+const AT_ONCE: usize = 4;
+
 /// The listening socket. Its path is removed when it is dropped.
 pub struct MetricsSocket {
     listener: UnixListener,
@@ -18,27 +25,31 @@ pub struct MetricsSocket {
 }
 
 impl MetricsSocket {
-    /// Listens at `path`, in place of what a daemon that is gone left there. (That it is gone is
-    /// known: the clients' socket beside it could be had.)
+    /// Listens at `path` for the user and the group, in place of the socket that a daemon left
+    /// there that is gone. (That it is gone is known: the clients' socket could be had.)
     ///
     /// # Errors
-    /// If the path cannot be made.
+    /// If the path cannot be made, or something else is there.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        let is_socket = |found: std::fs::Metadata| found.file_type().is_socket();
+        if std::fs::symlink_metadata(path).is_ok_and(is_socket) {
+            std::fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self {
-            listener,
+        let socket = Self {
+            listener: UnixListener::bind(path)?,
             path: path.to_owned(),
-        })
+        };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(MODE))?;
+        socket.listener.set_nonblocking(true)?;
+        Ok(socket)
     }
 
-    /// Answers everybody who waits.
+    /// Answers who waits, a few at a time: clients wait for the same thread.
     pub fn answer(&self, report: impl Fn() -> Report) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..AT_ONCE {
+            let Ok((stream, _)) = self.listener.accept() else {
+                return;
+            };
             // A reader that went away or does not read is its own loss.
             let _ = write(stream, &report());
         }

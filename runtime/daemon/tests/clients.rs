@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,7 +28,7 @@ fn client_process() {
     };
     let mut out = std::io::stdout();
     let mut step = |word: &str| writeln!(out, "{word}").is_ok();
-    let mut client = connect_when_free(Path::new(&socket));
+    let mut client = connect_when_free(Path::new(&socket), "watch", PixelFormat::Nv12);
     while step("connected") {
         let seen = client.bell();
         while client.take().expect("the daemon lives").is_some() {}
@@ -45,11 +46,11 @@ fn client_process() {
     }
 }
 
-fn connect_when_free(socket: &Path) -> ClientChannel {
+fn connect_when_free(socket: &Path, task: &str, format: PixelFormat) -> ClientChannel {
     loop {
         let hello = Hello {
-            task: "watch".to_owned(),
-            format: PixelFormat::Nv12,
+            task: task.to_owned(),
+            format,
         };
         match ClientChannel::connect(socket, &hello) {
             Ok(client) => return client,
@@ -142,5 +143,59 @@ fn a_connection_that_says_nothing_or_nonsense_is_sent_away() {
     let report = daemon.report_when(|report| report.clients.refused == 2);
     assert_eq!(report.clients.accepted, 1);
     drop((silent, noisy));
+    daemon.stop();
+}
+
+/// Submits and takes at random until `frames` were submitted; each result names a frame that is
+/// open, and when everything was taken none is.
+fn feed(client: &mut ClientChannel, frames: u64, random: &mut u64) -> BTreeSet<u64> {
+    let mut open = BTreeSet::new();
+    for _ in 0..frames {
+        *random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        if client.slot().is_none() || *random >> 62 == 0 {
+            let wanted = !open.is_empty();
+            if wanted {
+                assert!(open.remove(&result(client).sequence), "a result twice");
+            }
+        }
+        if client.slot().is_some() {
+            assert!(open.insert(submit(client)), "a sequence twice");
+        }
+    }
+    open
+}
+
+#[test]
+fn clients_that_come_and_go_at_random_get_one_verdict_a_frame_while_they_stay() {
+    let daemon = Daemon::start(MANIFEST);
+    let socket = daemon.socket();
+    std::thread::scope(|scope| {
+        for seed in 0..6_u64 {
+            let socket = &socket;
+            let (task, format) = match seed % 2 {
+                0 => ("front", PixelFormat::Rgb8),
+                _ => ("watch", PixelFormat::Nv12),
+            };
+            scope.spawn(move || {
+                let mut random = seed;
+                for life in 0..12 {
+                    let mut client = connect_when_free(socket, task, format);
+                    let mut open = feed(&mut client, 20, &mut random);
+                    if life % 3 == 0 {
+                        // Goes away with frames open.
+                        continue;
+                    }
+                    while !open.is_empty() {
+                        assert!(open.remove(&result(&mut client).sequence), "a result twice");
+                    }
+                }
+            });
+        }
+    });
+    let report = daemon.report_when(|report| report.clients.in_use == 0);
+    assert_eq!((report.clients.accepted, report.clients.gone), (72, 72));
+    assert_eq!(report.channel_faults, 0);
     daemon.stop();
 }
