@@ -19,8 +19,8 @@ pub struct Profile {
     /// Preparing one frame: copy in, crop, resize, normalise; one entry a frame
     /// format, frame size and crop size.
     pub prepare: Vec<PrepareProfile>,
-    /// Longest time seen from `Preempt` until the worker was free, in nanoseconds: the longest
-    /// operator of any stage at any batch.
+    /// From `Preempt` until the worker is free, in nanoseconds: the 99% quantile of the longest
+    /// operator of a stage, the largest of all stages, batches and partition sizes.
     pub preemption_ns_max: u64,
 }
 
