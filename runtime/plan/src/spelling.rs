@@ -44,20 +44,29 @@ pub(crate) fn nearest<'w, S: AsRef<str>>(word: &str, known: &'w [S]) -> Option<&
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's edit distance.
+/// Edit distance: insertions, deletions, substitutions, and neighbours swapped, each once
+/// (Damerau, 1964, in its optimal string alignment form).
 fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, b) in to.iter().enumerate() {
-            let substituted = diagonal + usize::from(a != *b);
-            diagonal = row[column + 1];
-            row[column + 1] = substituted.min(diagonal + 1).min(row[column] + 1);
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut before = Vec::new();
+    let mut above: Vec<usize> = (0..=to.len()).collect();
+    for line in 0..from.len() {
+        let mut row = vec![line + 1];
+        for column in 0..to.len() {
+            let substituted = above[column] + usize::from(from[line] != to[column]);
+            let mut least = substituted.min(above[column + 1] + 1).min(row[column] + 1);
+            let swapped = line > 0
+                && column > 0
+                && from[line] == to[column - 1]
+                && from[line - 1] == to[column];
+            if swapped {
+                least = least.min(before[column - 1] + 1);
+            }
+            row.push(least);
         }
+        before = std::mem::replace(&mut above, row);
     }
-    row[to.len()]
+    above[to.len()]
 }
 
 #[cfg(test)]
@@ -65,7 +74,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edit_distance_counts_insertions_deletions_and_substitutions() {
+    fn edit_distance_counts_insertions_deletions_substitutions_and_swaps() {
+        assert_eq!(distance("coers", "cores"), 1);
+        assert_eq!(distance("ba", "ab"), 1);
+        assert_eq!(distance("abc", ""), 3);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("rate_hz", "rate_hz"), 0);

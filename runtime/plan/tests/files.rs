@@ -1,0 +1,232 @@
+//! Reading the files that a plan is made from: where they are looked for, and what is said when
+//! they are not there, damaged, or of another machine.
+
+mod fixture;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_plan::{Board, Cause, Margins, Plan, PlanErrors, PlanInputs, Warning};
+
+const MANIFEST: &str = include_str!("manifests/good/demo.toml");
+
+/// A folder with a manifest and its package, removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("punctual-plan-{test}-{}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&folder.0).expect("a folder");
+        folder.put("demo.toml", MANIFEST);
+        let package = fixture::package();
+        fs::write(folder.path("signs.punctual"), package.encode()).expect("a package");
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn put(&self, name: &str, content: &str) {
+        fs::write(self.path(name), content).expect("a file");
+    }
+
+    fn profile_beside_the_package(&self) {
+        let profile = fixture::profile(&fixture::package());
+        profile
+            .write(&self.path("signs.profile.json"))
+            .expect("a profile");
+    }
+
+    fn build(&self, profiles: &[PathBuf]) -> Result<Plan, PlanErrors> {
+        let inputs = PlanInputs::read(&self.path("demo.toml"), profiles, fixture::host(4))?;
+        Plan::build(&inputs)
+    }
+
+    fn refused(&self, profiles: &[PathBuf]) -> PlanErrors {
+        self.build(profiles).expect_err("something is wrong")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn causes(errors: &PlanErrors) -> Vec<&Cause> {
+    errors
+        .problems()
+        .iter()
+        .map(|problem| &problem.cause)
+        .collect()
+}
+
+#[test]
+fn the_profile_beside_the_package_is_found() {
+    let folder = Folder::new("beside");
+    folder.profile_beside_the_package();
+    let plan = folder
+        .build(&[])
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(
+        plan.directory().join(&plan.models[0].package),
+        folder.path("signs.punctual")
+    );
+}
+
+#[test]
+fn a_profile_that_is_named_is_used_instead() {
+    let folder = Folder::new("named");
+    folder.profile_beside_the_package();
+    fs::rename(
+        folder.path("signs.profile.json"),
+        folder.path("elsewhere.json"),
+    )
+    .expect("moved");
+    assert!(folder.build(&[folder.path("elsewhere.json")]).is_ok());
+    let missing = folder.refused(&[]);
+    assert!(
+        matches!(causes(&missing)[..], [Cause::ProfileMissing { .. }]),
+        "{missing}"
+    );
+    assert!(missing.is_about_files_only());
+}
+
+#[test]
+fn files_that_are_missing_or_damaged_are_told_apart_from_bad_manifests() {
+    let folder = Folder::new("damaged");
+    folder.put("signs.profile.json", "{}");
+    let errors = folder.refused(&[]);
+    assert!(
+        causes(&errors)
+            .iter()
+            .any(|cause| matches!(cause, Cause::ProfileInvalid { .. }))
+    );
+    assert!(errors.is_about_files_only(), "{errors}");
+
+    folder.put("signs.punctual", "not a package");
+    let errors = folder.refused(&[folder.path("nowhere.json")]);
+    assert!(
+        causes(&errors)
+            .iter()
+            .any(|cause| matches!(cause, Cause::PackageInvalid { .. }))
+    );
+    assert!(errors.to_string().contains("nowhere.json"), "{errors}");
+    assert!(errors.is_about_files_only(), "{errors}");
+
+    folder.put(
+        "demo.toml",
+        &MANIFEST.replace("rate_hz = 30", "rate_hz = -30"),
+    );
+    assert!(!folder.refused(&[]).is_about_files_only());
+
+    fs::remove_file(folder.path("demo.toml")).expect("removed");
+    let errors = folder.refused(&[]);
+    assert!(
+        matches!(causes(&errors)[..], [Cause::Unreadable { .. }]),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_board_of_ones_own_lies_beside_the_manifest() {
+    let folder = Folder::new("board");
+    folder.profile_beside_the_package();
+    folder.put("demo.toml", &MANIFEST.replace("\"host\"", "\"mine\""));
+    let errors = folder.refused(&[]);
+    assert!(
+        matches!(causes(&errors)[..], [Cause::NoSuchBoard { .. }]),
+        "{errors}"
+    );
+
+    fs::create_dir(folder.path("boards")).expect("a folder");
+    let host =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards/host.toml"));
+    let mine = host.expect("host").replace("\"host\"", "\"mine\"");
+    folder.put("boards/mine.toml", &mine);
+    let errors = folder.refused(&[]);
+    let other = |cause: &&Cause| matches!(cause, Cause::ProfileMismatch { field: "board", .. });
+    assert!(causes(&errors).iter().any(other), "{errors}");
+
+    folder.put("boards/mine.toml", &mine.replace("cores", "coers"));
+    assert!(
+        folder
+            .refused(&[])
+            .to_string()
+            .contains("did you mean `cores`?")
+    );
+}
+
+#[test]
+fn a_profile_of_another_machine_or_power_mode_is_not_used() {
+    for (field, change) in [("machine", "another processor"), ("power mode", "15W")] {
+        let mut inputs = fixture::inputs(MANIFEST, "demo.toml");
+        let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
+        match field {
+            "machine" => profile.key.machine = change.to_owned(),
+            _ => profile.key.power_mode = change.to_owned(),
+        }
+        let errors = Plan::build(&inputs).expect_err("another's profile");
+        let wrong = |cause: &&Cause| {
+            matches!(cause, Cause::ProfileMismatch { field: f, found, .. }
+                if *f == field && found == change)
+        };
+        assert!(causes(&errors).iter().any(wrong), "{errors}");
+    }
+}
+
+#[test]
+fn figures_that_a_profile_lacks_are_one_problem_not_many() {
+    let mut inputs = fixture::inputs(MANIFEST, "demo.toml");
+    let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
+    profile.stages.retain(|entry| entry.batch < 4);
+    let errors = Plan::build(&inputs).expect_err("batches 4 and 8 are missing");
+    let [
+        Cause::StageNotProfiled {
+            stage: 0,
+            batch: 4,
+            units: 1,
+            more: 5,
+            ..
+        },
+    ] = causes(&errors)[..]
+    else {
+        panic!("{errors}");
+    };
+}
+
+#[test]
+fn of_few_samples_the_longest_counts_and_a_warning_says_so() {
+    let plan = |samples| {
+        let mut inputs = fixture::inputs(MANIFEST, "demo.toml");
+        let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
+        for entry in &mut profile.stages {
+            entry.samples = samples;
+        }
+        Plan::build(&inputs).unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    let (few, enough) = (
+        plan(Margins::SAMPLES_FOR_P99 - 1),
+        plan(Margins::SAMPLES_FOR_P99),
+    );
+    let budget = |plan: &Plan| plan.scheduler.models[0].stages[0].times[0].on[0].budget;
+    // The fixture's longest is three times its median.
+    assert!(budget(&few) > budget(&enough).saturating_mul(2));
+    let warns = |plan: &Plan| {
+        plan.warnings
+            .iter()
+            .any(|w| matches!(w, Warning::FewSamples { .. }))
+    };
+    assert!(warns(&few) && !warns(&enough));
+}
+
+#[test]
+fn the_builtin_host_is_what_the_repository_has() {
+    let board = Board::builtin("host").expect("it is part of the program");
+    assert_eq!(
+        (board.cores, board.memory_bytes, board.gpu),
+        (None, None, None)
+    );
+}
