@@ -3,6 +3,7 @@
 use punctual_core::{Criticality, Nanos};
 
 use crate::cause::Cause;
+use crate::document::within_whole;
 use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask};
 use crate::models::Model;
 use crate::placement::Placed;
@@ -11,6 +12,9 @@ use crate::problem::{At, Place, Problems};
 
 /// Bytes of a page of shared memory. Larger pages only round up further.
 const PAGE: u64 = 4096;
+
+/// The largest frame that a channel takes: 64 MiB; 8K in RGB takes 95 MiB, in NV12 47.
+const FRAME_BYTES_MAX: u64 = 64 << 20;
 
 /// A task of which everything is known that the promises rest on.
 pub(crate) struct Task {
@@ -56,8 +60,8 @@ impl Task {
             slot_bytes: self.frame.bytes().next_multiple_of(PAGE),
             // A client cannot have more submissions on their way than it has slots.
             submissions: self.slots.next_power_of_two(),
-            // A slot is free again once its frame was copied in, so as many answers as the
-            // scheduler holds requests may follow those to the frames still in slots.
+            // A slot is free again with its answer, which may be read later: a client that is
+            // behind can go on submitting for another queue's length.
             results: (self.slots + self.queue).next_power_of_two(),
         }
     }
@@ -216,12 +220,18 @@ pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Frame
     let size = Size { width, height };
     let crop = crop(raw, size, problems);
     let stride = raw.stride.as_ref().map_or(least, |stride| stride.value);
-    (problems.count() == before).then_some(FramePlan {
+    let frame = FramePlan {
         format: raw.format,
         size,
         stride: stride as u32,
         crop: crop.unwrap_or(size),
-    })
+    };
+    let bytes = At {
+        value: frame.bytes(),
+        place: raw.width.place.clone(),
+    };
+    within_whole(&bytes, 1..=FRAME_BYTES_MAX, " bytes", problems);
+    (problems.count() == before).then_some(frame)
 }
 
 fn crop(raw: &RawFrame, frame: Size, problems: &mut Problems<'_>) -> Option<Size> {

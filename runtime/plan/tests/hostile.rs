@@ -135,6 +135,20 @@ fn a_frame_of_any_size_is_checked_without_overflow() {
 }
 
 #[test]
+fn a_frame_that_no_channel_takes_is_refused() {
+    let errors = refused(&with(
+        "width = 640, height = 480",
+        "width = 16384, height = 16384",
+    ));
+    assert!(
+        errors
+            .to_string()
+            .contains("is not within 1 bytes to 67108864 bytes"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn more_tables_than_there_is_room_for_are_counted_and_not_read() {
     for (table, limit) in [("model", 32), ("partition", 32), ("task", 64)] {
         let tables = format!("[[{table}]]\nname = \"a\"\n").repeat(5_000);
