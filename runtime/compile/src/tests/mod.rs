@@ -1,10 +1,11 @@
-//! Small ONNX files, made node by node: what is refused and how, what is fused into what, and
-//! what hostile files do.
+//! Small ONNX files, made node by node: what is refused and how, what is fused into what, what the
+//! report says, and what hostile files do.
 
 mod builder;
 mod fused;
 mod hostile;
 mod refused;
+mod reported;
 
 use punctual_model::{Calibration, InputSpec};
 
