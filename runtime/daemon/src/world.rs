@@ -313,3 +313,6 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

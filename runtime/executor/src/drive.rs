@@ -49,6 +49,11 @@ impl Events {
         self.capacity - self.list.len()
     }
 
+    /// The events, oldest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Event> {
+        self.list.iter()
+    }
+
     /// Appends an event.
     ///
     /// # Panics
@@ -60,6 +65,14 @@ impl Events {
             self.capacity
         );
         self.list.push(event);
+    }
+}
+
+impl<'a> IntoIterator for &'a Events {
+    type Item = &'a Event;
+    type IntoIter = std::slice::Iter<'a, Event>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 

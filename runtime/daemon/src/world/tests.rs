@@ -1,0 +1,204 @@
+//! The world against a device that does nothing by itself.
+
+use std::collections::VecDeque;
+
+use punctual_core::{
+    Arrival, ClientId, Criticality, Failure, Finished, ModelId, StageId, TaskId, Window,
+};
+use punctual_device::Refusal;
+
+use super::*;
+use crate::wiring::Wiring;
+
+/// Reports what it was given, takes nothing if it is stubborn.
+#[derive(Default)]
+struct Puppet {
+    events: VecDeque<Event>,
+    stubborn: bool,
+}
+
+impl Device for Puppet {
+    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
+        if self.stubborn {
+            return Err(Refusal::Busy(infer.partition));
+        }
+        Ok(())
+    }
+
+    fn preempt(&mut self, _: PartitionId, _: ActionId) {}
+
+    fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
+
+const REQUEST: RequestId = RequestId {
+    buffer: 0,
+    generation: 1,
+};
+
+fn ticket(slot: u16) -> Ticket {
+    Ticket {
+        client: ClientId(0),
+        slot,
+        sequence: u64::from(slot) + 1,
+    }
+}
+
+fn arrival(slot: u16) -> Inbound {
+    Inbound::Arrived {
+        arrival: Arrival {
+            task: TaskId(0),
+            ticket: ticket(slot),
+            captured: Instant::ZERO,
+            deadline: None,
+        },
+        payload: Payload {
+            slot,
+            sequence: u64::from(slot) + 1,
+            crop_x: 3,
+            crop_y: 4,
+        },
+    }
+}
+
+fn failed(slot: u16) -> Action {
+    Action::Reply(Reply {
+        request: None,
+        task: TaskId(0),
+        ticket: ticket(slot),
+        verdict: Verdict::Failed(Failure::ClientGone),
+        answer: None,
+        captured: Instant::ZERO,
+        deadline: Instant::ZERO,
+    })
+}
+
+fn infer(id: u64) -> Infer {
+    Infer {
+        id: ActionId(id),
+        partition: PartitionId(0),
+        model: ModelId(0),
+        stage: StageId(0),
+        batch: 1,
+        members: [REQUEST].into_iter().collect(),
+        window: Window {
+            earliest: Instant::ZERO,
+            latest: Instant::FAR_FUTURE,
+        },
+        criticality: Criticality::RealTime,
+    }
+}
+
+/// One client slot with two channel slots, one task, one partition.
+fn world(device: Puppet) -> (DaemonWorld<Puppet>, Wiring) {
+    let mut wiring = Wiring::for_slots(&[2]);
+    let spare = Wiring::for_slots(&[2]).scheduler;
+    let ends = std::mem::replace(&mut wiring.scheduler, spare);
+    let metrics = Arc::new(Metrics::with_counts(1, 1));
+    let world = DaemonWorld::new(ends, device, 1, metrics, Arc::default());
+    (world, wiring)
+}
+
+/// What the world tells the scheduler now.
+fn told(world: &mut DaemonWorld<Puppet>) -> Vec<Event> {
+    let mut events = Events::with_capacity(8);
+    world.wait(Some(Instant::ZERO), &mut events);
+    events.iter().cloned().collect()
+}
+
+#[test]
+fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
+    let (mut world, mut wiring) = world(Puppet::default());
+    wiring.ingress.inbound.push(arrival(1)).expect("room");
+    assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
+    world.carry_out(&Action::Prepare {
+        request: REQUEST,
+        task: TaskId(0),
+        ticket: ticket(1),
+    });
+    let order = wiring.intakes[0].orders.pop().expect("an order");
+    let IntakeOrder::Prepare { request, payload } = order else {
+        panic!("{order:?}");
+    };
+    assert_eq!(request, REQUEST);
+    assert_eq!((payload.slot, payload.sequence), (1, 2));
+    assert_eq!((payload.crop_x, payload.crop_y), (3, 4));
+}
+
+#[test]
+fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
+    let (mut world, mut wiring) = world(Puppet::default());
+    for message in [arrival(0), arrival(1), Inbound::Gone(ClientId(0))] {
+        wiring.ingress.inbound.push(message).expect("room");
+    }
+    let gone = Event::ClientGone {
+        client: ClientId(0),
+    };
+    assert_eq!(told(&mut world).last(), Some(&gone));
+    world.carry_out(&failed(0));
+    assert!(wiring.egress.outbound.pop().is_err());
+    assert!(wiring.intakes[0].orders.pop().is_err());
+    world.carry_out(&failed(1));
+    let retire = wiring.egress.outbound.pop();
+    assert_eq!(retire, Ok(Outbound::Retire(ClientId(0))));
+    assert_eq!(wiring.intakes[0].orders.pop(), Ok(IntakeOrder::Retire));
+    assert_eq!(world.metrics.tasks[0].failed().client_gone, 2);
+}
+
+#[test]
+fn an_action_that_the_device_refuses_fails() {
+    let (mut world, _wiring) = world(Puppet {
+        stubborn: true,
+        ..Puppet::default()
+    });
+    world.carry_out(&Action::Infer(infer(7)));
+    let failure = Event::Failed {
+        action: ActionId(7),
+    };
+    assert_eq!(told(&mut world), [failure]);
+}
+
+#[test]
+fn what_frees_capacity_is_told_before_what_asks_for_it() {
+    let (mut world, mut wiring) = world(Puppet::default());
+    world.carry_out(&Action::Infer(infer(7)));
+    wiring.ingress.inbound.push(arrival(0)).expect("room");
+    let prepared = Prepared {
+        request: REQUEST,
+        measured: Nanos::new(1),
+        ok: true,
+    };
+    wiring.intakes[0].prepared.push(prepared).expect("room");
+    world.device.events.push_back(Event::Finished(Finished {
+        action: ActionId(7),
+        started: Instant::ZERO,
+        measured: Nanos::new(500),
+        members: heapless::Vec::new(),
+    }));
+    let told = told(&mut world);
+    assert!(
+        matches!(
+            told[..],
+            [
+                Event::Finished(_),
+                Event::Prepared { .. },
+                Event::Arrived(_)
+            ]
+        ),
+        "{told:?}"
+    );
+    let partition = &world.metrics.partitions[0];
+    assert_eq!(partition.finished.load(Relaxed), 1);
+    assert_eq!(partition.busy_ns.load(Relaxed), 500);
+}
+
+#[test]
+fn the_world_ends_at_the_drains_bound_and_not_before() {
+    let (world, _wiring) = world(Puppet::default());
+    assert!(!world.ended());
+    world.drain.give(u64::MAX);
+    assert!(!world.ended());
+    world.drain.give(1);
+    assert!(world.ended());
+}
