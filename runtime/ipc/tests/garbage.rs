@@ -2,12 +2,14 @@
 //! and leaks nothing.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use punctual_ipc::internals::{self, Fields, exercise, pair, small_terms};
 use punctual_ipc::{
     ChannelFault, ClientChannel, Crop, Disconnected, ResultRecord, Results, Submissions, Verdict,
 };
+use punctual_platform::poll::wait_readable;
 
 /// A small generator with a good spread (SplitMix64, Steele et al. 2014).
 struct Random(u64);
@@ -174,4 +176,24 @@ fn lies_about_sleeping_cost_only_the_liar() {
         results.push(&record).unwrap();
         assert_eq!(client.take(), Ok(Some(record)));
     }
+}
+
+#[test]
+fn what_was_left_unread_keeps_the_descriptor_readable() {
+    let (server, mut client) = pair(small_terms());
+    let (mut submissions, _payload, mut results) = server.split();
+    for _ in 0..500 {
+        for _ in 0..2 {
+            let slot = client.slot().unwrap();
+            slot.submit(1, None, Crop::default()).unwrap();
+        }
+        for _ in 0..2 {
+            assert!(wait_readable(submissions.as_fd(), Some(0)));
+            let taken = submissions.poll().unwrap().unwrap();
+            results.push(&record(taken.slot, taken.sequence)).unwrap();
+            client.take().unwrap().unwrap();
+        }
+    }
+    assert_eq!(submissions.poll(), Ok(None));
+    assert!(!wait_readable(submissions.as_fd(), Some(0)));
 }

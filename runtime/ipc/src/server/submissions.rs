@@ -39,6 +39,9 @@ impl Submissions {
     /// [`PayloadReader::release`](super::PayloadReader::release) or
     /// [`Results::push`](super::Results::push).
     ///
+    /// One client must not keep the others waiting: it is safe to stop after a few, since
+    /// [`as_fd`](AsFd::as_fd) stays readable as long as something is unread.
+    ///
     /// # Errors
     /// If the client is gone or broke the protocol; then it has been hung up on, and this part is
     /// of no further use.
@@ -57,6 +60,7 @@ impl Submissions {
             if let Some(cell) = self.ring.pop().map_err(ChannelFault::Submissions)? {
                 return self.accept(&cell).map(Some);
             }
+            // One at a time and only now: the ring of what is unread stays in the socket.
             if !self.take_ring()? {
                 return Ok(None);
             }
