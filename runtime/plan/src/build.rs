@@ -12,7 +12,7 @@ use crate::models;
 use crate::placement::{self, Placed, Placement, Priorities};
 use crate::plan::{ArrivalBound, ClientSlotPlan, Plan, PlanHash, TaskPlan};
 use crate::problem::{Place, PlanErrors, Problems};
-use crate::promises;
+use crate::promises::{self, Promises};
 use crate::settings;
 use crate::tasks::{self, Task};
 use crate::warning;
@@ -46,10 +46,10 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let arrivals = arrival::bounds(&tasks, &models, &placement, &margins, problems);
     let config = settings::config(&tasks, &models, &placement, &arrivals, &margins, problems);
     // With figures missing nothing can be said of promises.
-    let schedulability = if problems.count() == before {
+    let promises = if problems.count() == before {
         promises::check(&tasks, &models, &placement, &arrivals, &config, problems)
     } else {
-        Vec::new()
+        Promises::default()
     };
     let memory = memory_budget(inputs, &manifest, problems, || {
         let (buffers, threads) = (config.request_buffers, threads.len());
@@ -81,7 +81,8 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         tasks: task_plans(&tasks, &arrivals),
         memory,
         scheduler: config,
-        schedulability,
+        core_loads: promises.loads,
+        schedulability: promises.schedulability,
         warnings,
     };
     plan.hash = PlanHash::of(&plan);

@@ -37,6 +37,7 @@ pub use board::{Board, Fact, Gpu, Source};
 pub use budgets::Margins;
 pub use cause::Cause;
 pub use inputs::{Host, PackageInput, PlanInputs, ProfileInput};
+pub use load::CoreLoad;
 pub use memory::{MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
 pub use needs::{ModelNeeds, Needs};
 pub use plan::{

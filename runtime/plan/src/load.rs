@@ -2,6 +2,7 @@
 //! real-time throttling takes one by force, tens of milliseconds at a time.
 
 use punctual_core::{Config, Nanos};
+use serde::Serialize;
 
 use crate::arrival::event_cost;
 use crate::cause::Cause;
@@ -14,22 +15,29 @@ use crate::tasks::Task;
 /// Largest share of a core for promised work.
 const LOAD_MAX: f64 = 0.9;
 
-/// Notes every core with more promised work than it can bear.
+/// Promised work on one core.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CoreLoad {
+    /// Which.
+    pub core: u16,
+    /// Mandatory stages, preparations and events of all promised frames; 1 is all of the core.
+    pub load: f64,
+}
+
+/// The load of every core that the plan uses; notes those that have more than they can bear.
 pub(crate) fn check(
     tasks: &[Task],
     models: &[Model<'_>],
     placement: &Placement,
     config: &Config,
     problems: &mut Problems<'_>,
-) {
+) -> Vec<CoreLoad> {
+    let mut loads = Vec::new();
     for core in placement.used() {
         let load = of_core(core, tasks, models, placement, config);
+        loads.push(CoreLoad { core, load });
         if load > LOAD_MAX {
-            let partition = placement
-                .partitions
-                .iter()
-                .find(|p| p.cores.contains(&core));
-            let place = partition.map_or_else(
+            let place = placement.whose(core).map_or_else(
                 || Place {
                     key: "daemon.cores".to_owned(),
                     span: None,
@@ -40,10 +48,12 @@ pub(crate) fn check(
             problems.add(&place, Cause::CoreOverloaded { core, load, limit });
         }
     }
+    loads
 }
 
-/// Promised work on one core, 1 being all of it: mandatory stages, preparations, events.
-pub(crate) fn of_core(
+/// Promised work on one core, 1 being all of it: mandatory stages, preparations, events. On a
+/// shared core the stages' budgets contain arrivals already: they count twice, to be safe.
+fn of_core(
     core: u16,
     tasks: &[Task],
     models: &[Model<'_>],

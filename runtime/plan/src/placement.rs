@@ -81,8 +81,13 @@ impl Placement {
 
     /// The daemon's own cores that partitions use too.
     pub(crate) fn shared(&self) -> impl Iterator<Item = u16> {
-        let used = |core: &u16| self.partitions.iter().any(|p| p.cores.contains(core));
-        self.system.iter().copied().filter(move |core| used(core))
+        let system = self.system.iter().copied();
+        system.filter(|core| self.whose(*core).is_some())
+    }
+
+    /// The partition that a core belongs to.
+    pub(crate) fn whose(&self, core: u16) -> Option<&Placed> {
+        self.partitions.iter().find(|p| p.cores.contains(&core))
     }
 
     /// Every core that the plan uses, rising.

@@ -12,6 +12,7 @@ use punctual_core::{
 use serde::Serialize;
 
 use crate::budgets::Margins;
+use crate::load::CoreLoad;
 use crate::memory::MemoryBudget;
 use crate::schedulability::PartitionReport;
 use crate::warning::Warning;
@@ -60,6 +61,8 @@ pub struct Plan {
     pub memory: MemoryBudget,
     /// The scheduler's own part of the plan.
     pub scheduler: Config,
+    /// Promised work on every core that the plan uses, by rising core.
+    pub core_loads: Vec<CoreLoad>,
     /// Why the promises can be kept, a partition at a time.
     pub schedulability: Vec<PartitionReport>,
     /// What is allowed, but somebody should know.

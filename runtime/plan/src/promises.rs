@@ -3,7 +3,7 @@
 use punctual_core::{Config, Criticality, Nanos};
 
 use crate::cause::Cause;
-use crate::load;
+use crate::load::{self, CoreLoad};
 use crate::models::Model;
 use crate::placement::Placement;
 use crate::plan::ArrivalBound;
@@ -12,7 +12,14 @@ use crate::schedulability::{self, PartitionReport};
 use crate::settings::kept;
 use crate::tasks::Task;
 
-/// Notes every promise that cannot be kept; why the others can.
+/// Why the promises can be kept.
+#[derive(Default)]
+pub(crate) struct Promises {
+    pub(crate) loads: Vec<CoreLoad>,
+    pub(crate) schedulability: Vec<PartitionReport>,
+}
+
+/// Notes every promise that cannot be kept.
 pub(crate) fn check(
     tasks: &[Task],
     models: &[Model<'_>],
@@ -20,16 +27,21 @@ pub(crate) fn check(
     arrivals: &[ArrivalBound],
     config: &Config,
     problems: &mut Problems<'_>,
-) -> Vec<PartitionReport> {
+) -> Promises {
     let before = problems.count();
     deadlines(tasks, config, arrivals, problems);
     queues(tasks, config, problems);
-    load::check(tasks, models, placement, config, problems);
+    let loads = load::check(tasks, models, placement, config, problems);
     // A task that cannot be on time even alone would only be named again.
-    if problems.count() > before {
-        return Vec::new();
+    let schedulability = if problems.count() > before {
+        Vec::new()
+    } else {
+        schedulability::test(config, &placement.partitions, tasks, problems)
+    };
+    Promises {
+        loads,
+        schedulability,
     }
-    schedulability::test(config, &placement.partitions, tasks, problems)
 }
 
 /// Whether each queue holds its promised frames.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use punctual_core::{Criticality, Nanos, StageId};
 
+use crate::load::CoreLoad;
 use crate::memory::Bytes;
 use crate::plan::{Plan, Role, TaskPlan, ThreadPlan};
 use crate::table::Table;
@@ -35,6 +36,7 @@ impl fmt::Display for Plan {
             m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
         )?;
         writeln!(f, "\nThreads\n{}", self.thread_table())?;
+        writeln!(f, "Cores\n{}", self.core_table())?;
         writeln!(f, "Partitions\n{}", self.partition_table())?;
         writeln!(f, "Models\n{}", self.model_table())?;
         writeln!(f, "Tasks\n{}", self.task_table())?;
@@ -81,6 +83,17 @@ impl Plan {
                 ("worker", format!("partition {name}, unit {unit}"))
             }
         }
+    }
+
+    fn core_table(&self) -> Table {
+        let mut table = Table::new(&["core", "promised load", "runs"]).numeric(&[0, 1]);
+        for CoreLoad { core, load } in &self.core_loads {
+            let here = self.threads.iter().filter(|thread| thread.core == *core);
+            let mut runs: Vec<&str> = here.map(|thread| self.describe(thread).0).collect();
+            runs.dedup();
+            table.row([core.to_string(), percent(*load), runs.join(", ")]);
+        }
+        table
     }
 
     fn partition_table(&self) -> Table {
