@@ -11,7 +11,7 @@ use punctual_platform::poll::{Poller, Waker};
 
 use crate::frame;
 use crate::report::ClientsReport;
-use crate::say::say;
+use crate::say::Moderated;
 use crate::wiring::HousekeepingEnds;
 
 /// Connections that may be in their handshake at once; further ones wait to be accepted.
@@ -36,6 +36,7 @@ pub struct Door {
     accepted: u64,
     refused: u64,
     gone: u64,
+    log: Moderated,
     /// The poller's token of the first visitor; the listener's is one less.
     base: u64,
 }
@@ -53,6 +54,7 @@ impl Door {
             accepted: 0,
             refused: 0,
             gone: 0,
+            log: Moderated::default(),
             base: base + 1,
         }
     }
@@ -154,7 +156,11 @@ impl Door {
                     }
                 }
                 Ok(None) => return,
-                Err(error) => return say(&format!("a client could not be accepted: {error}")),
+                Err(error) => {
+                    return self
+                        .log
+                        .say(&format!("a client could not be accepted: {error}"));
+                }
             }
         }
     }
@@ -176,7 +182,8 @@ impl Door {
             Ok(None) => {}
             Err(error) => {
                 self.refused += 1;
-                say(&format!("pid {}: {error}", connection.peer().pid));
+                self.log
+                    .say(&format!("pid {}: {error}", connection.peer().pid));
             }
         }
     }
@@ -187,7 +194,7 @@ impl Door {
             Ok(found) => found,
             Err(refusal) => {
                 self.refused += 1;
-                say(&format!("pid {pid} was refused: {refusal}"));
+                self.log.say(&format!("pid {pid} was refused: {refusal}"));
                 return connection.refuse(refusal);
             }
         };
@@ -195,7 +202,9 @@ impl Door {
             Ok(channel) => channel,
             Err(error) => {
                 self.refused += 1;
-                return say(&format!("pid {pid} could not be let in: {error}"));
+                return self
+                    .log
+                    .say(&format!("pid {pid} could not be let in: {error}"));
             }
         };
         let client = ClientId(place as u16);

@@ -16,7 +16,7 @@ use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
 use crate::report::State;
 use crate::rt_notes;
-use crate::say::say;
+use crate::say::{Moderated, say};
 use crate::threads::Threads;
 
 /// The poller's tokens; the door's follow.
@@ -46,6 +46,7 @@ pub struct Housekeeping {
     pub parent: Option<u32>,
     pub report: Option<PathBuf>,
     pub state: State,
+    pub log: Moderated,
     /// Termination signals seen so far.
     pub signalled: u32,
 }
@@ -106,7 +107,7 @@ impl Housekeeping {
             }
         }
         self.door.look_after(&self.poller);
-        tell_notes();
+        tell_notes(&mut self.log);
     }
 
     /// Answers what was accepted; true if a second signal ended that.
@@ -149,7 +150,7 @@ impl Housekeeping {
         self.observer.page_faults.freeze();
         // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
         let sound = drained && self.threads.dismiss();
-        tell_notes();
+        tell_notes(&mut self.log);
         let report = self.observer.report(State::Terminated, self.door.report());
         let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
         let written = self.report.as_ref().is_none_or(|path| {
@@ -175,12 +176,9 @@ impl Housekeeping {
 }
 
 /// Says what real-time threads noted.
-fn tell_notes() {
+fn tell_notes(log: &mut Moderated) {
     while let Some((at_ns, note)) = rt_notes::take() {
-        say(&format!(
-            "{}.{:06} s: {note}",
-            at_ns / 1_000_000_000,
-            at_ns / 1_000 % 1_000_000
-        ));
+        let (seconds, us) = (at_ns / 1_000_000_000, at_ns / 1_000 % 1_000_000);
+        log.say(&format!("{seconds}.{us:06} s: {note}"));
     }
 }

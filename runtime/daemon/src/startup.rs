@@ -19,7 +19,7 @@ use crate::observer::Observer;
 use crate::page_faults::PageFaults;
 use crate::report::State;
 use crate::reserve::{Reserved, lock_and_prefault};
-use crate::say::say;
+use crate::say::{Moderated, say};
 use crate::threads::{Crew, Threads, stall_probes};
 use crate::validate::{Validated, validate};
 use crate::{Options, StartupError, Termination};
@@ -138,6 +138,7 @@ fn hire(
         parent: origin.parent,
         report: options.report.clone(),
         state: State::Serving,
+        log: Moderated::default(),
         signalled: 0,
     })
 }

@@ -159,8 +159,8 @@ fn a_socket_that_cannot_be_had_is_an_error_of_resources() {
 
 #[test]
 fn what_a_dead_daemon_left_behind_does_not_hinder_the_next() {
-    let daemon = Daemon::start(MANIFEST);
-    daemon.signal("KILL");
+    let mut daemon = Daemon::start(MANIFEST);
+    daemon.kill();
     let folder = &daemon.folder;
     assert!(folder.path("socket").exists() && folder.path("socket.metrics").exists());
     let mut child = folder.command().spawn().expect("punctuald starts");

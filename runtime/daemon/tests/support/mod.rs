@@ -213,6 +213,12 @@ impl Daemon {
         assert!(status.expect("kill runs").success());
     }
 
+    /// Its death, without a chance to clean up.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
     /// SIGTERM and, without a pause, SIGINT.
     pub fn signal_twice(&self) {
         let pid = self.child.id();
