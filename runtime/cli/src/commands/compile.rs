@@ -46,7 +46,7 @@ pub enum Error {
         /// The options file.
         path: PathBuf,
         /// What is wrong.
-        source: CompileError,
+        source: Box<CompileError>,
     },
     /// The package could not be written.
     #[error("cannot write {path}: {source}", path = path.display())]
@@ -61,11 +61,10 @@ pub enum Error {
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
-            Self::Compile {
-                source: CompileError::Read { .. },
-                ..
+            Self::Write { .. } => Termination::File,
+            Self::Compile { source, .. } if matches!(**source, CompileError::Read { .. }) => {
+                Termination::File
             }
-            | Self::Write { .. } => Termination::File,
             Self::Compile { .. } => Termination::BadInput,
         }
     }
@@ -76,7 +75,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let compiled =
         punctual_compile::compile_file(&options.options).map_err(|source| Error::Compile {
             path: options.options.clone(),
-            source,
+            source: Box::new(source),
         })?;
     let output = options
         .output

@@ -32,6 +32,9 @@ const PACKAGE: &[u8] = include_bytes!("../../../../models/signs/signs.punctual")
 /// How often the table is drawn, in milliseconds.
 const REDRAW_MS: u64 = 500;
 
+/// How long the cameras may take to draw their scenes and to end by themselves, in milliseconds.
+const START_MS: u64 = 60_000;
+
 /// How long a process may take to end after it was asked to, in milliseconds.
 const END_MS: u64 = 5_000;
 
@@ -142,6 +145,9 @@ fn show(options: &Options) -> Result<bool, DemoError> {
     let report_file = folder.path("report.json");
 
     let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
+    if !options.json {
+        println!("starting punctuald and {} camera processes ...", CAMERAS.len());
+    }
     let mut daemon = Daemon::start(&manifest, &profile, &socket, &report_file)?;
     let mut cameras = Vec::new();
     for role in CAMERAS {
@@ -152,14 +158,16 @@ fn show(options: &Options) -> Result<bool, DemoError> {
         ))?);
     }
     let began_ns = clock::now_ns();
-    let rows = watch(&mut daemon, &mut cameras, &signals, options);
+    let mut rows = watch(&mut daemon, &mut cameras, &signals, options);
     let seconds = options
         .seconds
         .min(clock::now_ns().saturating_sub(began_ns) as f64 / 1e9);
 
     let mut clean = true;
-    for (camera, role) in cameras.into_iter().zip(CAMERAS) {
-        clean &= ended_well(&format!("camera {}", role.task), camera.wait(END_MS));
+    for (camera, (role, row)) in cameras.into_iter().zip(CAMERAS.iter().zip(&mut rows)) {
+        let (status, last_words) = camera.wait(END_MS);
+        row.hear(last_words);
+        clean &= ended_well(&format!("camera {}", role.task), status);
     }
     clean &= ended_well("daemon", daemon.stop(END_MS));
     let report = Report::read(&report_file)?;
@@ -189,15 +197,11 @@ fn watch(
     let mut stopping = false;
     let mut drawn_ns = clock::now_ns();
     // The cameras end by themselves; this bound is for those that do not.
-    let last_ns = drawn_ns + (options.seconds * 1e9) as u64 + 2 * END_MS * 1_000_000;
+    let last_ns = drawn_ns + (options.seconds * 1e9) as u64 + START_MS * 1_000_000;
     while cameras.iter().any(Camera::open) && clock::now_ns() < last_ns {
         processes::wait_for_words(cameras, REDRAW_MS / 5);
         for (camera, row) in cameras.iter_mut().zip(&mut rows) {
-            for line in camera.lines() {
-                if let Ok(report) = serde_json::from_str(&line) {
-                    row.now = report;
-                }
-            }
+            row.hear(camera.lines());
         }
         if !stopping && (signals.next(Some(0)).is_some() || daemon.terminated()) {
             cameras.iter().for_each(Camera::stop);
@@ -205,6 +209,9 @@ fn watch(
         }
         let now_ns = clock::now_ns();
         if now_ns.saturating_sub(drawn_ns) >= REDRAW_MS * 1_000_000 {
+            if rows.iter().all(|row| row.now.submitted == 0) {
+                continue; // still drawing their scenes
+            }
             screen.draw(&table::draw(&rows, (now_ns - drawn_ns) as f64 / 1e9));
             rows.iter_mut().for_each(|row| row.before = row.now.clone());
             drawn_ns = now_ns;

@@ -3,7 +3,7 @@
 use punctual_daemon::{DecisionReport, StallReport};
 use serde::Serialize;
 
-use crate::report::{CameraReport, LatencyUs, ratio};
+use crate::report::{CameraReport, LatencyUs};
 
 /// `demo --json`: one object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,12 +110,6 @@ impl TaskSummary {
             accuracy: camera.accuracy(),
             latency_us: camera.latency_us,
         }
-    }
-
-    /// Share of submissions answered on time.
-    #[must_use]
-    pub fn on_time_share(&self) -> Option<f64> {
-        ratio(self.on_time, self.submitted)
     }
 }
 

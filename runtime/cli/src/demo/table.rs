@@ -17,6 +17,19 @@ pub struct Row {
     pub before: CameraReport,
 }
 
+impl Row {
+    /// Takes the latest of a camera's JSON lines; what is none of them is passed over.
+    pub fn hear(&mut self, lines: Vec<String>) {
+        let reports = lines
+            .iter()
+            .rev()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        if let Some(report) = { reports }.next() {
+            self.now = report;
+        }
+    }
+}
+
 /// The table's lines, for `interval_s` seconds between now and before.
 #[must_use]
 pub fn draw(rows: &[Row], interval_s: f64) -> Vec<String> {
