@@ -146,7 +146,10 @@ fn show(options: &Options) -> Result<bool, DemoError> {
 
     let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
     if !options.json {
-        println!("starting punctuald and {} camera processes ...", CAMERAS.len());
+        println!(
+            "starting punctuald and {} camera processes ...",
+            CAMERAS.len()
+        );
     }
     let mut daemon = Daemon::start(&manifest, &profile, &socket, &report_file)?;
     let mut cameras = Vec::new();
@@ -209,10 +212,10 @@ fn watch(
         }
         let now_ns = clock::now_ns();
         if now_ns.saturating_sub(drawn_ns) >= REDRAW_MS * 1_000_000 {
-            if rows.iter().all(|row| row.now.submitted == 0) {
-                continue; // still drawing their scenes
+            // Before its first frame a camera draws its scenes.
+            if rows.iter().any(|row| row.now.submitted > 0) {
+                screen.draw(&table::draw(&rows, (now_ns - drawn_ns) as f64 / 1e9));
             }
-            screen.draw(&table::draw(&rows, (now_ns - drawn_ns) as f64 / 1e9));
             rows.iter_mut().for_each(|row| row.before = row.now.clone());
             drawn_ns = now_ns;
         }
