@@ -89,7 +89,7 @@
 //! ## How it is tested
 //!
 //! In `src/tests`: the worked example of the policy, decision by decision; every course of events
-//! of three small plans (`exhaustive`); random plans that pass the offline test, with jitter,
+//! of small plans, one of them with faults (`exhaustive`); random plans that pass the offline test, with jitter,
 //! bursts, early ends, late starts, batches and best-effort work, none of which may miss, beside
 //! three ablations (admission against pending requests only, optional work without the gate,
 //! batches that only their members agree to), each of which must (`guarantee`); a world that keeps

@@ -1,6 +1,7 @@
 //! Every course of events of small plans: who submits when, how long each preparation and each
-//! stage takes, how sure each exit is, when a stopped device lets go. Each course runs from the
-//! start; the checker looks at every step.
+//! stage takes, how sure each exit is, when a stopped device lets go; and once more with actions
+//! that fail or do not start, and a client that dies. Each course runs from the start; the checker
+//! looks at every step.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,8 +9,11 @@ use std::vec;
 use std::vec::Vec;
 
 use super::plans::{SURE, UNSURE, best_effort, model, model_alone, plan, task};
-use super::world::{Nature, World};
-use crate::{Confidence, Config, Infer, Instant, Nanos, StageId, StageTime, TaskConfig, TaskId};
+use super::world::{Ending, Nature, World};
+use crate::{
+    ClientId, Confidence, Config, Event, Infer, Instant, Nanos, StageId, StageTime, TaskConfig,
+    TaskId,
+};
 
 /// The path through a tree of choices. The next path after this one changes the last choice that
 /// has an alternative left.
@@ -49,6 +53,8 @@ impl Path {
 struct Chosen {
     path: Rc<RefCell<Path>>,
     config: Config,
+    /// How many more actions may fail or not start.
+    faults: u64,
 }
 
 impl Chosen {
@@ -90,6 +96,14 @@ impl Nature for Chosen {
     fn stopping(&mut self, bound: Nanos) -> Nanos {
         self.up_to(bound, 0)
     }
+    fn ending(&mut self) -> Ending {
+        if self.faults == 0 {
+            return Ending::Finished;
+        }
+        let ending = [Ending::Finished, Ending::Failed, Ending::NotRun][self.choose(3) as usize];
+        self.faults -= u64::from(ending != Ending::Finished);
+        ending
+    }
 }
 
 /// A time of a small plan.
@@ -110,45 +124,55 @@ struct Frames {
 }
 
 /// Runs every course; returns how many there are, and how many promises were made in them.
-fn explore(config: &Config, frames: &[Frames]) -> (u64, u64) {
+/// `gone`: the last task's client may die at one of these times.
+fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> (u64, u64) {
     let path = Rc::new(RefCell::new(Path::default()));
     let chosen = Chosen {
         path: Rc::clone(&path),
         config: config.clone(),
+        faults,
     };
-    let start = World::new(config.clone(), chosen.clone());
+    let mut start = World::new(config.clone(), chosen.clone());
+    start.checker.world_keeps_bounds = faults == 0;
     let (mut courses, mut promised) = (0, 0);
     loop {
         let mut world = start.clone();
         for f in frames {
-            let period = config.tasks[usize::from(f.task)].period;
-            let mut at = Instant::from_nanos(chosen.choose(f.offsets) * f.step);
-            for _ in 0..=f.more {
-                world.frame(f.task, at);
-                at = at + period;
-            }
-            let extra = chosen.choose(f.extra.len() as u64 + 1) as usize;
-            if let Some(at) = f.extra.get(extra) {
-                world.frame(f.task, Instant::from_nanos(*at));
-            }
+            submit(&mut world, &chosen, f);
+        }
+        if let Some(&at) = gone.get(chosen.choose(gone.len() as u64 + 1) as usize) {
+            let client = ClientId(config.tasks.len() as u16 - 1);
+            world.schedule(Instant::from_nanos(at), Event::ClientGone { client });
         }
         let outcome = world
             .run_until(Instant::from_nanos(1_000))
             .and_then(|()| world.drain());
-        let log = &world.log;
-        assert_eq!(outcome, Ok(()), "{:?}\n{log:#?}", path.borrow().choices);
-        for (index, task) in config.tasks.iter().enumerate() {
-            let own = frames.iter().find(|f| usize::from(f.task) == index);
-            if task.reserved && own.is_none_or(|f| f.extra.is_empty()) {
-                let refused = world.checker.refused[index];
-                assert_eq!(refused, 0, "{:?}\n{log:#?}", path.borrow().choices);
-            }
+        let course = || std::format!("{:?}\n{:#?}", path.borrow().choices, world.log);
+        assert_eq!(outcome, Ok(()), "{}", course());
+        for f in frames {
+            let task = usize::from(f.task);
+            let reserved = config.tasks[task].reserved && f.extra.is_empty();
+            let refused = world.checker.refused[task];
+            assert!(!reserved || faults > 0 || refused == 0, "{}", course());
         }
         courses += 1;
         promised += world.checker.promised;
         if !path.borrow_mut().advance() {
             return (courses, promised);
         }
+    }
+}
+
+fn submit(world: &mut World<Chosen>, chosen: &Chosen, frames: &Frames) {
+    let period = world.config.tasks[usize::from(frames.task)].period;
+    let mut at = Instant::from_nanos(chosen.choose(frames.offsets) * frames.step);
+    for _ in 0..=frames.more {
+        world.frame(frames.task, at);
+        at = at + period;
+    }
+    let extra = chosen.choose(frames.extra.len() as u64 + 1) as usize;
+    if let Some(at) = frames.extra.get(extra) {
+        world.frame(frames.task, Instant::from_nanos(*at));
     }
 }
 
@@ -164,7 +188,7 @@ const fn frames(task: u16, offsets: u64, step: u64) -> Frames {
 }
 
 fn assert_no_course_breaks_a_promise(config: &Config, frames: &[Frames], courses_min: u64) {
-    let (courses, promised) = explore(config, frames);
+    let (courses, promised) = explore(config, frames, 0, &[]);
     std::println!("{courses} courses, {promised} promises");
     // Else the frames do not meet, and the test shows nothing.
     assert!(courses >= courses_min, "{courses} courses");
@@ -243,4 +267,25 @@ fn no_course_of_survivors_that_batch_again_breaks_a_promise() {
         ..frames(0, 3, 1)
     };
     assert_no_course_breaks_a_promise(&plan(tasks, models, t(0)), &[again], 1_000);
+}
+
+#[test]
+fn no_course_of_failed_actions_and_a_dying_client_loses_a_verdict_or_a_buffer() {
+    let alike = TaskConfig {
+        batch_max: 2,
+        ..task(0, t(12), t(12))
+    };
+    let tasks = vec![
+        alike.clone(),
+        TaskConfig {
+            reserved: false,
+            ..alike
+        },
+    ];
+    let models = vec![model(&[vec![(1, t(2)), (2, t(3))], vec![(1, t(2))]], 1)];
+    let config = plan(tasks, models, t(1));
+    let frames = [frames(0, 3, 1), frames(1, 2, 1)];
+    let (courses, promised) = explore(&config, &frames, 1, &[0, 1, 3, 4]);
+    std::println!("{courses} courses, {promised} promises");
+    assert!(courses > 1_000, "{courses} courses");
 }
