@@ -43,15 +43,17 @@ pub struct Ready {
 pub struct Place {
     /// The task of its clients.
     task: TaskId,
+    slots: u16,
     /// Of the client that holds the slot now.
     submissions: Option<Submissions>,
 }
 
 impl Place {
-    /// Nobody's.
-    pub fn new(task: TaskId) -> Self {
+    /// Nobody's. Its clients submit to `task` and have `slots` slots.
+    pub fn new(task: TaskId, slots: u16) -> Self {
         Self {
             task,
+            slots,
             submissions: None,
         }
     }
@@ -111,10 +113,10 @@ impl Ingress {
         }
     }
 
-    /// Reads all that a client has submitted. Bounded: a slot cannot be submitted again before
-    /// its verdict.
+    /// Reads what a client has submitted, as many as it has slots: one that submits as fast as it
+    /// is refused must not keep this thread from the others. What is left keeps it readable.
     fn read(&mut self, client: usize) {
-        loop {
+        for _ in 0..self.clients[client].slots {
             let Some(submissions) = self.clients[client].submissions.as_mut() else {
                 return;
             };

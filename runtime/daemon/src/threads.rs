@@ -230,6 +230,7 @@ impl Crew<'_> {
 
     fn ingress(&self, ends: IngressEnds) -> Result<(Hired<Ingress>, Waker), StartupError> {
         let slots = &self.plan().client_slots;
+        let place = |task| Place::new(task, self.plan().task(task).channel.slots);
         let poller = Poller::new(slots.len())?;
         let stop = Arc::new(Flag::default());
         let waker = poller.waker();
@@ -237,7 +238,7 @@ impl Crew<'_> {
             ends,
             poller,
             ready: Vec::with_capacity(slots.len()),
-            clients: slots.iter().map(|slot| Place::new(slot.task)).collect(),
+            clients: slots.iter().map(|slot| place(slot.task)).collect(),
             metrics: Arc::clone(&self.metrics),
             drain: Arc::clone(&self.drain),
             stop: Arc::clone(&stop),
