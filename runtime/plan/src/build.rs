@@ -148,8 +148,9 @@ fn memory_budget(
         let cause = Cause::MemoryExceeded {
             total,
             limit: budget.limit_bytes,
-            largest: largest.map(ToString::to_string).unwrap_or_default(),
-            largest_bytes: largest.map_or(0, memory::MemoryItem::total_bytes),
+            largest: largest
+                .map(memory::MemoryItem::with_size)
+                .unwrap_or_default(),
         };
         let place = asked.map_or_else(
             || Place {

@@ -386,10 +386,8 @@ pub enum Cause {
         total: u64,
         /// Bytes there are.
         limit: u64,
-        /// The largest item.
+        /// The largest item, with its size.
         largest: String,
-        /// Its bytes.
-        largest_bytes: u64,
     },
     /// The scheduler found something that the rules above did not.
     #[error("the scheduler refuses the plan: {error}")]

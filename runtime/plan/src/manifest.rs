@@ -14,6 +14,7 @@ pub(crate) const MODELS_MAX: usize = 32;
 pub(crate) const PARTITIONS_MAX: usize = 32;
 pub(crate) const CLIENT_SLOTS_MAX: usize = 64;
 const QUEUE_MAX: u64 = 64;
+const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
 /// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
 const FRAME_SIDE_MAX: u64 = 16_384;
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -242,8 +243,7 @@ impl RawTask {
         );
         let mandatory_exit = s.or("mandatory_exit", 0, problems);
         let threshold = number(s, "threshold", 0.9, 0.0..=1.0, "", problems);
-        let batch_limit = u64::from(BATCH_SIZES[BATCH_SIZES.len() - 1]);
-        let batch_max = whole(s, "batch_max", 1, 1..=batch_limit, problems).value as u8;
+        let batch_max = whole(s, "batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
         let queue = whole(s, "queue", 8, 1..=QUEUE_MAX, problems);
         let clients = whole(s, "clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);
         let slots = s

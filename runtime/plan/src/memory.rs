@@ -45,6 +45,10 @@ impl MemoryItem {
     pub const fn total_bytes(&self) -> u64 {
         self.bytes.saturating_mul(self.count)
     }
+
+    pub(crate) fn with_size(&self) -> String {
+        format!("{self} with {}", Bytes(self.total_bytes()))
+    }
 }
 
 impl std::fmt::Display for MemoryItem {
