@@ -18,6 +18,11 @@
 //! The way of a slot: free (client's stack) → submitted → released, by the daemon, once the
 //! payload is copied in or the result is pushed, whichever is first. A slot's generation goes up
 //! with each release, so a stale handle is noticed.
+//!
+//! Beyond `cargo test`: `fuzz/` runs the hostile client of `tests/garbage.rs` guided by coverage,
+//! `benches/one_way.rs` compares with sockets and eventfd (docs/results/channel.md), and the parts
+//! that share memory between threads pass Miri:
+//! `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p punctual-ipc --lib -- slots:: region:: tests::two tests::cells`
 
 mod client;
 mod descriptor;

@@ -10,7 +10,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use punctual_platform::memory::PageBuffer;
 use punctual_platform::shared_memory::Mapping;
 
 /// A stretch of shared memory, kept mapped by every clone of it.
@@ -47,17 +46,14 @@ impl Region {
     }
 
     /// Zeroed memory that no other process sees, under the same rules; for tests.
-    ///
-    /// # Panics
-    /// When out of memory.
     #[must_use]
     pub fn private(bytes: usize) -> Self {
-        let buffer = PageBuffer::<u64>::zeroed(bytes.div_ceil(8)).expect("memory");
-        let start = NonNull::new(buffer.as_ptr().cast()).expect("buffers are not at zero");
+        let words = (0..bytes.div_ceil(8)).map(|_| AtomicU64::new(0));
+        let owner = Arc::new(words.collect::<Vec<_>>());
         Self {
-            start,
+            start: NonNull::from(owner.as_slice()).cast(),
             bytes,
-            _owner: Arc::new(buffer),
+            _owner: owner,
         }
     }
 
