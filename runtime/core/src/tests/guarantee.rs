@@ -16,7 +16,7 @@ const RELEASES: u64 = 40;
 /// Plans drawn; about half pass the offline test. The environment may ask for more.
 fn plans() -> u64 {
     let asked = std::env::var("PUNCTUAL_PLANS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(500)
+    asked.and_then(|n| n.parse().ok()).unwrap_or(300)
 }
 
 /// Times within the budgets: the whole budget more often than not.
