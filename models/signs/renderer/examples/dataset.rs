@@ -1,4 +1,5 @@
-//! Writes a data set: `cargo run --release -p punctual-signs --example dataset -- SEED COUNT FOLDER`.
+//! Writes a data set: `cargo run --release -p punctual-signs --example dataset -- SEED COUNT EASIEST FOLDER`.
+//! EASIEST is the least difficulty of its scenes: 0 for training, `camera` for what cameras show.
 //!
 //! Each sample is the crop of one scene as the runtime would prepare it: captured as RGB8 (even
 //! numbers) or NV12 (odd), cut out, resized and normalised by `punctual_kernels::preprocess`. The
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use punctual_kernels::preprocess::{
     FrameLayout, PixelFormat, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor, Size,
 };
-use punctual_signs::{CROP_SIDE, Scene, to_nv12};
+use punctual_signs::{CAMERA_EASIEST, CROP_SIDE, Scene, to_nv12};
 
 /// Rows and columns of the network's input.
 const SIDE: u32 = 64;
@@ -76,7 +77,12 @@ impl Eye {
     }
 }
 
-fn write(seed: u64, count: u64, folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn write(
+    seed: u64,
+    count: u64,
+    easiest: f32,
+    folder: &Path,
+) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(folder)?;
     let create =
         |name: &str| -> io::Result<_> { Ok(BufWriter::new(File::create(folder.join(name))?)) };
@@ -85,7 +91,7 @@ fn write(seed: u64, count: u64, folder: &Path) -> Result<(), Box<dyn std::error:
     let mut difficulty = create("difficulty.f32")?;
     let mut eyes = [Eye::new(PixelFormat::Rgb8)?, Eye::new(PixelFormat::Nv12)?];
     for index in 0..count {
-        let scene = Scene::new(seed, index);
+        let scene = Scene::from_difficulty(seed, index, easiest);
         let image: Vec<u8> = eyes[(index % 2) as usize].look(&scene)?.collect();
         images.write_all(&image)?;
         labels.write_all(&(scene.label() as u16).to_le_bytes())?;
@@ -99,17 +105,24 @@ fn write(seed: u64, count: u64, folder: &Path) -> Result<(), Box<dyn std::error:
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let parsed = match arguments.as_slice() {
-        [seed, count, folder] => seed.parse().ok().zip(count.parse().ok()).zip(Some(folder)),
-        _ => None,
+    let [seed, count, easiest, folder] = arguments.as_slice() else {
+        return usage();
     };
-    let Some(((seed, count), folder)) = parsed else {
-        eprintln!("usage: dataset SEED COUNT FOLDER");
-        return ExitCode::FAILURE;
+    let easiest = match easiest.as_str() {
+        "camera" => Some(CAMERA_EASIEST),
+        number => number.parse().ok(),
     };
-    if let Err(error) = write(seed, count, Path::new(folder)) {
+    let (Ok(seed), Ok(count), Some(easiest)) = (seed.parse(), count.parse(), easiest) else {
+        return usage();
+    };
+    if let Err(error) = write(seed, count, easiest, Path::new(folder)) {
         eprintln!("cannot write the data set: {error}");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: dataset SEED COUNT EASIEST FOLDER");
+    ExitCode::FAILURE
 }

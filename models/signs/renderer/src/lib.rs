@@ -34,7 +34,7 @@ mod weather;
 pub use camera::{Camera, Shot};
 pub use classes::CLASSES;
 pub use colour::to_nv12;
-pub use scene::{Region, Scene};
+pub use scene::{CAMERA_EASIEST, Region, Scene};
 
 /// Columns of a frame.
 pub const FRAME_WIDTH: u32 = 640;

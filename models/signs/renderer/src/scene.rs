@@ -35,6 +35,10 @@ impl Region {
     }
 }
 
+/// The least difficulty of a camera's scenes. The network learns from all of them; what is easier
+/// than this, every exit gets right.
+pub const CAMERA_EASIEST: f32 = 0.7;
+
 /// A street with one sign in it.
 #[derive(Clone, Debug)]
 pub struct Scene {
@@ -49,15 +53,20 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The picture number `index` of `seed`. Every class comes equally often: the label of 43
-    /// pictures in a row is a different one each.
+    /// The picture number `index` of `seed`, as hard as a camera's are: [`CAMERA_EASIEST`] to 1.
     pub fn new(seed: u64, index: u64) -> Self {
+        Self::from_difficulty(seed, index, CAMERA_EASIEST)
+    }
+
+    /// The picture number `index` of `seed`, of a difficulty uniform from `easiest` to 1 (and 0 to 1
+    /// itself). Every class comes equally often: the labels of 43 pictures in a row all differ.
+    pub fn from_difficulty(seed: u64, index: u64, easiest: f32) -> Self {
         let mut random = Random::new(seed, index);
         let classes = CLASSES.len() as u64;
         let shift = Random::new(seed, index / classes).bits() % classes;
         // 12 and 43 have no common divisor: a step that visits every label, but not in their order.
         let label = ((index % classes * 12 + shift) % classes) as usize;
-        let difficulty = random.unit();
+        let difficulty = random.between(easiest.clamp(0.0, 1.0), 1.0);
         // Even, so that a crop's chroma is its own.
         let crop = Region {
             x: 2 * random.below((FRAME_WIDTH - CROP_SIDE) / 2 + 1),
