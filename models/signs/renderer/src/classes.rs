@@ -102,45 +102,77 @@ pub(crate) struct Design {
     pub(crate) band: bool,
 }
 
-/// The design of a label below 43.
-pub(crate) fn design(label: u16) -> Design {
-    use Glyph::*;
-    use Paint::*;
-    let forbid = |glyph| Design {
+/// Red rim, black on white: what is forbidden. The others differ from it.
+fn forbid(glyph: Glyph) -> Design {
+    Design {
         plate: Plate::Disc,
-        rim: Red,
+        rim: Paint::Red,
         rim_width: 0.22,
-        field: White,
-        ink: Black,
+        field: Paint::White,
+        ink: Paint::Black,
         glyph,
         band: false,
-    };
-    let warn = |glyph| Design {
+    }
+}
+
+/// A red triangle: what to look out for.
+fn warn(glyph: Glyph) -> Design {
+    Design {
         plate: Plate::Triangle,
         rim_width: 0.26,
         ..forbid(glyph)
-    };
-    let command = |glyph| Design {
-        rim: White,
+    }
+}
+
+/// White on a blue disc: what to do.
+fn command(glyph: Glyph) -> Design {
+    Design {
+        rim: Paint::White,
         rim_width: 0.06,
-        field: Blue,
-        ink: White,
+        field: Paint::Blue,
+        ink: Paint::White,
         ..forbid(glyph)
-    };
-    let end = |glyph| Design {
-        rim: Black,
+    }
+}
+
+/// Grey under a black band: what is over.
+fn end(glyph: Glyph) -> Design {
+    Design {
+        rim: Paint::Black,
         rim_width: 0.06,
-        ink: Grey,
+        ink: Paint::Grey,
         band: true,
         ..forbid(glyph)
-    };
-    let priority = Design {
+    }
+}
+
+/// White on red, of its own shape.
+fn stop(plate: Plate, rim_width: f32, glyph: Glyph) -> Design {
+    Design {
+        plate,
+        rim: Paint::White,
+        rim_width,
+        field: Paint::Red,
+        ink: Paint::White,
+        ..forbid(glyph)
+    }
+}
+
+/// The yellow diamond, or its end.
+fn priority(band: bool) -> Design {
+    Design {
         plate: Plate::Diamond,
-        rim: White,
+        rim: Paint::White,
         rim_width: 0.3,
-        field: Yellow,
-        ..forbid(Nothing)
-    };
+        field: Paint::Yellow,
+        band,
+        ..forbid(Glyph::Nothing)
+    }
+}
+
+/// The design of a label below 43.
+pub(crate) fn design(label: u16) -> Design {
+    use Glyph::*;
     match label {
         0..=8 => forbid(Number(
             [20, 30, 40, 50, 60, 70, 80, 100, 120][usize::from(label)],
@@ -148,31 +180,15 @@ pub(crate) fn design(label: u16) -> Design {
         9 => forbid(Nothing),
         10 => forbid(Cars),
         11 => forbid(Truck),
-        12 => Design {
-            rim: White,
-            rim_width: 0.06,
-            field: Red,
-            ink: White,
-            ..forbid(Bar)
-        },
-        13 => Design {
-            plate: Plate::Octagon,
-            rim: White,
-            rim_width: 0.07,
-            field: Red,
-            ink: White,
-            ..forbid(StopWord)
-        },
+        12 => stop(Plate::Disc, 0.06, Bar),
+        13 => stop(Plate::Octagon, 0.07, StopWord),
         14 => Design {
             plate: Plate::TriangleDown,
             rim_width: 0.34,
             ..forbid(Nothing)
         },
-        15 => priority,
-        16 => Design {
-            band: true,
-            ..priority
-        },
+        15 => priority(false),
+        16 => priority(true),
         17 => end(Nothing),
         18 => end(Cars),
         19 => command(Ahead),

@@ -210,22 +210,13 @@ impl Glyph {
     }
 
     fn road_strokes(self, pen: &mut Pen) {
-        let bend = |pen: &mut Pen, side: f32| {
-            pen.line(&[
-                [0.22 * side, 0.5],
-                [0.22 * side, 0.1],
-                [-0.15 * side, -0.2],
-                [-0.15 * side, -0.5],
-            ])
-            .head([-0.15 * side, -0.52], [-0.25 * side, -0.97], 0.18);
-        };
         match self {
             Self::Exclamation => {
                 pen.thick([0.0, -0.5], [0.0, 0.12], 0.1)
                     .dot([0.0, 0.45], 0.11);
             }
-            Self::BendLeft => bend(pen, 1.0),
-            Self::BendRight => bend(pen, -1.0),
+            Self::BendLeft => bend_strokes(pen, 1.0),
+            Self::BendRight => bend_strokes(pen, -1.0),
             Self::DoubleBend => {
                 pen.line(&[
                     [0.15, 0.52],
@@ -255,17 +246,7 @@ impl Glyph {
                     .dot([0.0, 0.06], 0.17)
                     .dot([0.0, 0.46], 0.17);
             }
-            Self::Snowflake => {
-                pen.width = 0.055;
-                for arm in 0..3 {
-                    let (sin, cos) = (arm as f32 * std::f32::consts::PI / 3.0).sin_cos();
-                    pen.line(&[[-0.5 * cos, 0.1 - 0.5 * sin], [0.5 * cos, 0.1 + 0.5 * sin]]);
-                    for side in [-1.0, 1.0] {
-                        let tip = [side * 0.3 * cos, 0.1 + side * 0.3 * sin];
-                        pen.head(tip, [-side * cos, -side * sin], 0.14);
-                    }
-                }
-            }
+            Self::Snowflake => snowflake_strokes(pen),
             Self::Cross => {
                 pen.width = 0.11;
                 pen.line(&[[-0.4, -0.3], [0.4, 0.5]])
@@ -286,5 +267,27 @@ fn number_strokes(pen: &mut Pen, number: u16) {
         pen.digit(number / 100, -0.47, [0.14, 0.36]);
         pen.digit(number / 10 % 10, -0.04, [0.15, 0.36]);
         pen.digit(number % 10, 0.44, [0.15, 0.36]);
+    }
+}
+
+fn bend_strokes(pen: &mut Pen, side: f32) {
+    pen.line(&[
+        [0.22 * side, 0.5],
+        [0.22 * side, 0.1],
+        [-0.15 * side, -0.2],
+        [-0.15 * side, -0.5],
+    ])
+    .head([-0.15 * side, -0.52], [-0.25 * side, -0.97], 0.18);
+}
+
+fn snowflake_strokes(pen: &mut Pen) {
+    pen.width = 0.055;
+    for arm in 0..3 {
+        let (sin, cos) = (arm as f32 * std::f32::consts::PI / 3.0).sin_cos();
+        pen.line(&[[-0.5 * cos, 0.1 - 0.5 * sin], [0.5 * cos, 0.1 + 0.5 * sin]]);
+        for side in [-1.0, 1.0] {
+            let tip = [side * 0.3 * cos, 0.1 + side * 0.3 * sin];
+            pen.head(tip, [-side * cos, -side * sin], 0.14);
+        }
     }
 }
