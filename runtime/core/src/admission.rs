@@ -35,6 +35,9 @@ impl Scheduler {
             Err(reason) => return self.refuse(&arrival, deadline, reason, actions),
             Ok(holds_kept) => holds_kept,
         };
+        if !holds_kept && self.is_full(arrival.task) {
+            self.make_room(arrival.task, actions);
+        }
         let state = &mut self.tasks[arrival.task.index()];
         state.counters.open += 1;
         state.kept_held += u16::from(holds_kept);
@@ -77,9 +80,7 @@ impl Scheduler {
             self.tasks[arrival.task.index()].next_arrival = next;
             return Ok(true);
         }
-        let others = state.counters.open - u64::from(state.kept_held);
-        let room = u64::from(table.queue_max - table.kept);
-        if others >= room || !self.requests.has_spare() {
+        if self.is_full(arrival.task) && self.least_gaining(arrival.task).is_none() {
             return Err(Rejection::QueueFull);
         }
         let reserved = table.guaranteed && stamp >= state.next;
@@ -92,6 +93,37 @@ impl Scheduler {
             }
         }
         Ok(false)
+    }
+
+    /// Whether a request of `task` beyond the buffers kept for it finds none.
+    fn is_full(&self, task: TaskId) -> bool {
+        let (table, state) = (self.tables.task(task), &self.tasks[task.index()]);
+        let others = state.counters.open - u64::from(state.kept_held);
+        others >= u64::from(table.queue_max - table.kept) || !self.requests.has_spare()
+    }
+
+    /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it;
+    /// not one in a buffer kept for the task, whose end would make no room for others.
+    fn least_gaining(&self, task: TaskId) -> Option<u16> {
+        let partition = &self.partitions[self.tables.task(task).partition.index()];
+        let waiting = partition.parked.iter().filter(|parked| {
+            let request = self.requests.get(parked.buffer);
+            request.task == task && !request.holds_kept
+        });
+        let least = waiting.min_by_key(|parked| (parked.gain, parked.due));
+        least.map(|parked| parked.buffer)
+    }
+
+    /// A first answer for the frame that comes is worth more than a deeper one for the frame that
+    /// gains least by it, so that one gets the answer it has.
+    fn make_room(&mut self, task: TaskId, actions: &mut Actions) {
+        let Some(buffer) = self.least_gaining(task) else {
+            return;
+        };
+        let index = self.tables.task(task).partition.index();
+        self.partitions[index].touched = true;
+        self.partitions[index].remove_parked(buffer);
+        self.answer(buffer, actions);
     }
 
     /// The intake is done with a request's input: promise its deadline, or reject it.

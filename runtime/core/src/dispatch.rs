@@ -47,7 +47,8 @@ impl Scheduler {
         }
     }
 
-    /// Optional work that endangers nothing, then the most urgent promise, then best-effort work.
+    /// Optional work that endangers nothing, then the most urgent promise, then best-effort work;
+    /// in overload the promise before optional work.
     fn choose(&mut self, index: usize, actions: &mut Actions) -> Option<Choice> {
         let partition = &self.partitions[index];
         if !(partition.pending.is_empty() && partition.parked.is_empty()) {
@@ -55,11 +56,18 @@ impl Scheduler {
             if self.partitions[index].scan.least() < 0 && self.shed(index, actions) {
                 self.scan(index, self.now, None);
             }
-            if let Some(choice) = self.optional(index, self.now) {
-                return Some(choice);
-            }
-            if let Some(choice) = self.mandatory(index) {
-                return Some(choice);
+            // More is asked than was planned for while an extra waits: a first answer for it is
+            // worth more than a deeper one for another, and more extras find slack.
+            let overloaded = self.partitions[index].extra_waits();
+            let optional = |s: &Self| s.optional(index, s.now);
+            let mandatory = |s: &Self| s.mandatory(index);
+            let choice = if overloaded {
+                mandatory(self).or_else(|| optional(self))
+            } else {
+                optional(self).or_else(|| mandatory(self))
+            };
+            if choice.is_some() {
+                return choice;
             }
         }
         // No promised work is pending. Then blocking by P is within what the offline test allows

@@ -36,6 +36,8 @@
 //! | conforming request (reserved, stamp ≥ next) | accepted without a test; next = stamp + T | `admission` |
 //! | any other | accepted iff slack(y) ≥ w for all y ≥ d | `admission` |
 //! | optional batch | only if it ends by each member's d and C(b) ≤ S; the best gain in accuracy for the time first | `optional` |
+//! | which of the two first | optional, as it endangers nothing; mandatory while a request beyond the reservations waits for it | `dispatch` |
+//! | a full queue | the request of that task that would gain least by going deeper gets the answer it has, and the frame that comes its place | `admission` |
 //! | mandatory: the earliest deadline, alone | always, if there is one | `mandatory` |
 //! | mandatory: in a batch | iff slack(y) + C(1) · (members with d ≤ y) − C(b) ≥ 0 at *every* y | `mandatory` |
 //! | best-effort | if no mandatory work is pending; told to stop when there is | `best_effort` |

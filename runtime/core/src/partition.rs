@@ -132,6 +132,11 @@ impl Partition {
         }
     }
 
+    /// Whether a request beyond the reservations waits for its mandatory work.
+    pub(crate) fn extra_waits(&self) -> bool {
+        self.pending.iter().any(|p| p.extra && !p.running)
+    }
+
     pub(crate) fn remove_parked(&mut self, buffer: u16) {
         if let Some(at) = self.parked.iter().position(|p| p.buffer == buffer) {
             self.parked.remove(at);

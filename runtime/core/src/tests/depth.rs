@@ -137,3 +137,37 @@ fn spare_time_goes_where_it_gains_most_accuracy() {
     assert_eq!(exit_and_time(&world, dear), (1, 7));
     assert_eq!(exit_and_time(&world, cheap), (0, 3));
 }
+
+#[test]
+fn a_first_answer_beyond_the_reservations_comes_before_deeper_ones() {
+    let tasks = vec![TaskConfig {
+        reserved: false,
+        ..task(0, ms(50), ms(100))
+    }];
+    let models = vec![model_alone(&[ms(2), ms(2)])];
+    let mut world = World::new(plan(tasks, models, ms(1)), SureAt(StageId(9)));
+    let (first, second) = (world.frame(0, at(0)), world.frame(0, at(1)));
+    world.run_until(at(100)).expect("no violation");
+    let orders = world.orders(Criticality::RealTime);
+    let stages: Vec<_> = orders.iter().map(|o| o.1).collect();
+    assert_eq!(stages, [0, 0, 1, 1]);
+    assert_eq!(exit_and_time(&world, first), (1, 6));
+    assert_eq!(exit_and_time(&world, second), (1, 8));
+}
+
+#[test]
+fn a_frame_that_finds_the_queue_full_gets_the_place_of_an_answer_that_waits_to_go_deeper() {
+    // As above, the second stage of 4 finds no slack; but another frame needs the only place.
+    let narrow = TaskConfig {
+        reserved: false,
+        queue_max: 1,
+        ..task(0, ms(20), ms(40))
+    };
+    let tasks = vec![narrow, task(1, ms(4), ms(8))];
+    let models = vec![model_alone(&[ms(2), ms(4)]), model_alone(&[ms(2)])];
+    let mut world = World::new(plan(tasks, models, ms(1)), SureAt(StageId(9)));
+    let (first, second) = (world.frame(0, at(0)), world.frame(0, at(5)));
+    world.run_until(at(100)).expect("no violation");
+    assert_eq!(exit_and_time(&world, first), (0, 5));
+    assert_eq!(exit_and_time(&world, second), (0, 21));
+}
