@@ -2,8 +2,9 @@
 
 mod support;
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::F32x3;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use proptest::prelude::*;
 use punctual_kernels::preprocess::{
     FrameLayout, PixelFormat, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor,
@@ -69,29 +70,22 @@ fn resized_by_library(
     // Cut out first: given a crop box, the library reads the neighbours outside of it too.
     let row = frame.width as usize * 3;
     let (begin, end) = (x as usize * 3, (x + crop.width) as usize * 3);
-    let floats: Vec<u8> = rgb
+    let pixels: Vec<F32x3> = rgb
         .chunks_exact(row)
         .skip(y as usize)
         .take(crop.height as usize)
-        .flat_map(|row| &row[begin..end])
-        .flat_map(|byte| f32::from(*byte).to_ne_bytes())
+        .flat_map(|row| row[begin..end].as_chunks::<3>().0)
+        .map(|pixel| F32x3::new(pixel.map(f32::from)))
         .collect();
-    let source =
-        ImageRef::new(crop.width, crop.height, &floats, PixelType::F32x3).expect("source image");
-    let mut target = Image::new(output.width, output.height, PixelType::F32x3);
+    let source = TypedImageRef::new(crop.width, crop.height, &pixels).expect("source image");
+    let mut target = TypedImage::<F32x3>::new(output.width, output.height);
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
+    // Typed: for pixels of any type the library would be compiled into here in dozens of forms.
     Resizer::new()
-        .resize(&source, &mut target, &options)
+        .resize_typed(&source, &mut target, &options)
         .expect("resize");
-    let pixels: Vec<f32> = target
-        .buffer()
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| f32::from_ne_bytes(*bytes) / 255.0)
-        .collect();
     (0..3)
-        .flat_map(|channel| pixels.iter().skip(channel).step_by(3).copied())
+        .flat_map(|channel| target.pixels().iter().map(move |pixel| pixel.0[channel] / 255.0))
         .collect()
 }
 

@@ -56,10 +56,10 @@ demo says once what is missing and how to grant it.
 TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 1 otherwise.")]
 pub struct Options {
     /// How long the cameras send frames.
-    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
     /// Multiply the cameras' rates.
-    #[arg(long, default_value_t = 1.0, value_parser = overload, value_name = "X")]
+    #[arg(long, default_value_t = 1.0, value_parser = overload, value_name = "X", allow_negative_numbers = true)]
     overload: f64,
     /// Print one JSON object instead of tables.
     #[arg(long)]
