@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 CLASSES = 43
-SIDE = 64  # rows and columns of the input
+SIDE = 96  # rows and columns of the input
 EXITS = ("exit_0", "exit_1", "exit_2")
 
 

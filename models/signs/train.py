@@ -31,8 +31,10 @@ BATCH = 64  # a process
 # Deeper exits weigh more: the first must not shape the features that the others build on.
 EXIT_WEIGHTS = (0.5, 0.7, 1.0)
 # (side, until this share of the time). Small images first: the same network, a fraction of the work.
-SIDES = ((32, 0.35), (48, 0.6), (SIDE, 1.0))
+SIDES = ((32, 0.3), (48, 0.5), (64, 0.75), (SIDE, 1.0))
 RATE, WARM_UP = 4e-3, 0.03
+# The same from trained weights on (`--from`).
+SIDES_ON, RATE_ON = ((64, 0.2), (SIDE, 1.0)), 1e-3
 HEAD_SAMPLES, HEAD_STEPS, HEAD_BATCH, HEAD_RATE = 17_200, 1200, 128, 1e-2
 
 
@@ -90,9 +92,9 @@ def average_gradients(model: Signs, progress: float) -> float:
     return flat[-1].item()
 
 
-def rate_at(progress: float) -> float:
+def rate_at(peak: float, progress: float) -> float:
     cosine = 0.5 + 0.5 * math.cos(math.pi * min(progress, 1.0))
-    return RATE * cosine * min(1.0, 0.05 + progress / WARM_UP)
+    return peak * cosine * min(1.0, 0.05 + progress / WARM_UP)
 
 
 def train_first_head(options: argparse.Namespace) -> None:
@@ -137,7 +139,11 @@ def train(rank: int, options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model = Signs().to(memory_format=torch.channels_last)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.02)
+    sides, peak = SIDES, RATE
+    if options.start:
+        model.load_state_dict(torch.load(options.start))
+        sides, peak = SIDES_ON, RATE_ON
+    optimiser = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.02)
     torch.manual_seed(2 + rank)
     images, labels = (part[rank::PROCESSES] for part in load(options.data / "train"))
     tune = load(options.data / "tune")
@@ -147,7 +153,7 @@ def train(rank: int, options: argparse.Namespace) -> None:
         chosen, order = order[:BATCH], order[BATCH:]
         if len(order) < BATCH:
             order = torch.randperm(len(labels))
-        side = next(side for side, until in SIDES if progress < until)
+        side = next(side for side, until in sides if progress < until)
         batch = augmented(normalised(images[chosen]))
         if side != SIDE:
             batch = functional.interpolate(batch, (side, side), mode="area")
@@ -157,7 +163,7 @@ def train(rank: int, options: argparse.Namespace) -> None:
         optimiser.zero_grad(set_to_none=False)
         loss.backward()
         progress = average_gradients(model, (time.time() - start) / 60 / options.minutes)
-        optimiser.param_groups[0]["lr"] = rate_at(progress)
+        optimiser.param_groups[0]["lr"] = rate_at(peak, progress)
         optimiser.step()
         step, seen = step + 1, seen + PROCESSES * len(chosen)
         if rank == 0 and progress - reported >= 0.04:
@@ -176,6 +182,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("weights", type=Path)
     parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--from", dest="start", type=Path, help="go on from these weights")
     parser.add_argument("--first-head", action="store_true", help="train only the first head")
     options = parser.parse_args()
     if not options.first_head:

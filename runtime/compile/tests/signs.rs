@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use punctual_compile::{CompileOptions, Compiled, compile, compile_file};
-use punctual_model::{Calibration, Package, reference};
+use punctual_compile::{Compiled, compile_file};
+use punctual_model::{Package, reference};
 use serde_json::Value;
 
 /// Tolerance between engines, absolute, on logits (`engine.md`).
@@ -18,18 +18,8 @@ fn signs(name: &str) -> PathBuf {
 }
 
 /// Once for all tests: hashing takes its time in a debug build.
-static COMPILED: LazyLock<Compiled> = LazyLock::new(compiled);
-
-/// As `compile_file` does; before training there are no calibration records yet.
-fn compiled() -> Compiled {
-    if signs("calibration.json").exists() {
-        return compile_file(&signs("signs.toml")).unwrap();
-    }
-    let options = std::fs::read_to_string(signs("signs.toml")).unwrap();
-    let options = CompileOptions::from_toml(&options).unwrap();
-    let onnx = std::fs::read(signs(options.onnx.to_str().unwrap())).unwrap();
-    compile(&onnx, Calibration::default(), &options).unwrap()
-}
+static COMPILED: LazyLock<Compiled> =
+    LazyLock::new(|| compile_file(&signs("signs.toml")).expect("the committed files compile"));
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes

@@ -18,7 +18,7 @@ use punctual_kernels::preprocess::{
 use punctual_signs::{CAMERA_EASIEST, CROP_SIDE, Scene, to_nv12};
 
 /// Rows and columns of the network's input.
-const SIDE: u32 = 64;
+const SIDE: u32 = 96;
 
 /// Cuts crops out of frames of one format.
 struct Eye {

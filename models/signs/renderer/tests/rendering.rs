@@ -129,7 +129,7 @@ fn prepared(camera: &Camera, number: u64) -> Vec<f32> {
     let mut preprocessor = Preprocessor::new(&PreprocessSpec {
         frame: camera.layout(),
         crop: size(CROP_SIDE),
-        output: size(64),
+        output: size(96),
         mean: [0.0; 3],
         std: [1.0; 3],
     })
@@ -142,8 +142,8 @@ fn prepared(camera: &Camera, number: u64) -> Vec<f32> {
         .unwrap();
     let mut copy = vec![0; rows.copy_len()];
     rows.copy_from(&frame, &mut copy);
-    let mut planes = vec![0.0; 3 * 64 * 64];
-    preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, 64, 64));
+    let mut planes = vec![0.0; 3 * 96 * 96];
+    preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, 96, 96));
     planes
 }
 
