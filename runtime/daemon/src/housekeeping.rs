@@ -167,7 +167,7 @@ impl Housekeeping {
         }
         match () {
             () if !sound => Termination::Internal,
-            () if interrupted => Termination::Interrupted,
+            () if interrupted && lost > 0 => Termination::Interrupted,
             () if lost > 0 => Termination::DrainExceeded,
             () if !written => Termination::Resources,
             () => Termination::Clean,

@@ -53,5 +53,5 @@ TERMINATION CODES:
   4   a file is missing, unreadable or damaged: manifest, package or profile
   5   resources could not be had: memory, threads, socket
   6   the drain's bound was exceeded; what was open then is counted as lost
-  7   a second signal ended the drain
+  7   a second signal ended the drain; what was open then is counted as lost
   70  an internal error; please report it";

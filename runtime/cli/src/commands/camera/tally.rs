@@ -133,7 +133,8 @@ mod tests {
         assert_eq!((report.submitted, report.settled()), (4, 4));
         assert_eq!((report.on_time, report.rejected, report.failed), (2, 1, 1));
         assert_eq!((report.correct, report.exits), (1, vec![1, 0, 1]));
-        assert_eq!(report.latency_us.max, 3_000);
+        // To three digits, as the histogram keeps it.
+        assert!((3_000..=3_003).contains(&report.latency_us.max));
     }
 
     #[test]
