@@ -8,6 +8,7 @@ use crate::ids::{RequestId, StageId, TaskId};
 use crate::partition::{Pending, Waiting};
 use crate::requests::{Request, State};
 use crate::scheduler::Scheduler;
+use crate::share::Voluntary;
 use crate::time::Instant;
 
 /// How a prepared real-time request is taken on.
@@ -88,7 +89,10 @@ impl Scheduler {
             // Hopeless even if the running action ended now: spare the intake the work. Whether
             // it really fits is decided when it is prepared.
             self.scan(index, self.now, Some((due, work)));
-            if self.partitions[index].scan.least_from(due) < 0 {
+            let partition = &self.partitions[index];
+            if partition.share_is_spent(Voluntary::Extras, self.now)
+                || partition.scan.least_from(due) < 0
+            {
                 return Err(Rejection::NoSlack);
             }
         }
@@ -174,7 +178,9 @@ impl Scheduler {
             self.tasks[request.task.index()].next = next;
             return Err(Rejection::NoSlack);
         }
-        if self.fits(index, request) {
+        if !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
+            && self.fits(index, request)
+        {
             return Ok(Admission::Extra);
         }
         Err(Rejection::NoSlack)

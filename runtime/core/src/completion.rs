@@ -67,6 +67,9 @@ impl Scheduler {
         let partition = &mut self.partitions[index];
         partition.touched = true;
         let running = partition.running.take()?;
+        if running.kind != Kind::BestEffort {
+            partition.share.ran(running.ordered, self.now);
+        }
         Some((index, running))
     }
 

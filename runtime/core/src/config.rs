@@ -119,4 +119,8 @@ pub struct StageTime {
 pub struct PartitionConfig {
     /// Bound on the time from `Preempt` until the partition is free (P).
     pub preemption_bound: Nanos,
+    /// The share of the time, in thousandths, that real-time work may take when more is asked than
+    /// was promised; what is left keeps the operating system from taking it by force. 1000: all,
+    /// for devices that nobody else needs.
+    pub share_max: u16,
 }

@@ -8,6 +8,7 @@ use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
 use crate::partition::{Kind, Running};
 use crate::requests::State;
 use crate::scheduler::Scheduler;
+use crate::share::Voluntary;
 use crate::tables::Row;
 use crate::time::{Instant, Nanos};
 
@@ -59,7 +60,8 @@ impl Scheduler {
             // More is asked than was planned for while an extra waits: a first answer for it is
             // worth more than a deeper one for another, and more extras find slack.
             let overloaded = self.partitions[index].extra_waits();
-            let optional = |s: &Self| s.optional(index, s.now);
+            let spent = self.partitions[index].share_is_spent(Voluntary::Depth, self.now);
+            let optional = |s: &Self| s.optional(index, s.now).filter(|_| !spent);
             let mandatory = |s: &Self| s.mandatory(index);
             let choice = if overloaded {
                 mandatory(self).or_else(|| optional(self))
@@ -82,7 +84,7 @@ impl Scheduler {
         if !partition.pending.is_empty() {
             return true;
         }
-        if partition.parked.is_empty() {
+        if partition.parked.is_empty() || partition.share_is_spent(Voluntary::Depth, self.now) {
             return false;
         }
         let free = partition.free_from(self.now);

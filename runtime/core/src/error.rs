@@ -10,6 +10,9 @@ pub enum ConfigError {
     /// There is nothing to run on.
     #[error("the plan has no partition")]
     NoPartition,
+    /// A share is 1 to 1000 thousandths.
+    #[error("a partition's share for real-time work is {0} thousandths; it must be 1 to 1000")]
+    Share(u16),
     /// Position does not exist.
     #[error("task {}: model {} of {models} does not exist", task.0, model.0)]
     UnknownModel {

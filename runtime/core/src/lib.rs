@@ -37,6 +37,7 @@
 //! | any other | accepted iff slack(y) ≥ w for all y ≥ d | `admission` |
 //! | optional batch | only if it ends by each member's d and C(b) ≤ S; the best gain in accuracy for the time first | `optional` |
 //! | which of the two first | optional, as it endangers nothing; mandatory while a request beyond the reservations waits for it | `dispatch` |
+//! | the operating system's share of the time gets short | no deeper stages; if that is not enough, no further requests beyond the reservations | `share` |
 //! | a full queue | the request of that task that would gain least by going deeper gets the answer it has, and the frame that comes its place | `admission` |
 //! | mandatory: the earliest deadline, alone | always, if there is one | `mandatory` |
 //! | mandatory: in a batch | iff slack(y) + C(1) · (members with d ≤ y) − C(b) ≥ 0 at *every* y | `mandatory` |
@@ -131,6 +132,7 @@ mod overrun;
 mod partition;
 mod requests;
 mod scheduler;
+mod share;
 mod slack;
 mod speed;
 mod tables;

@@ -2,6 +2,7 @@
 
 use crate::bounded::List;
 use crate::ids::{ActionId, BATCH_MAX, RequestId};
+use crate::share::{Share, Voluntary};
 use crate::slack::Scan;
 use crate::speed::Speed;
 use crate::tables::Row;
@@ -98,6 +99,7 @@ pub(crate) struct Partition {
     pub(crate) touched: bool,
     pub(crate) scan: Scan,
     pub(crate) speed: Speed,
+    pub(crate) share: Share,
     /// When something here is due, if no event comes before.
     pub(crate) timer: Option<Instant>,
     /// Service received by the best-effort task chosen last: where a task that wakes up starts.
@@ -147,6 +149,13 @@ impl Partition {
         if let Some(at) = self.waiting.iter().position(|w| w.buffer == buffer) {
             self.waiting.remove(at);
         }
+    }
+
+    /// Whether real-time work has had so much of the time that `work` has to be given up.
+    pub(crate) fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
+        let running = self.running.as_ref();
+        let running = running.filter(|r| r.kind != Kind::BestEffort);
+        self.share.is_spent(work, now, running.map(|r| r.ordered))
     }
 
     /// f: upper bound on when the partition is free, if nothing more is started.

@@ -25,6 +25,7 @@ use crate::event::{Arrival, Event};
 use crate::ids::{ActionId, ClientId, PartitionId, TaskId};
 use crate::partition::Partition;
 use crate::requests::{Requests, State};
+use crate::share::Share;
 use crate::slack::{Reservation, Scan};
 use crate::speed::Speed;
 use crate::tables::Tables;
@@ -91,6 +92,7 @@ impl Scheduler {
                 touched: false,
                 scan: Scan::new(buffers, reserved),
                 speed: Speed::default(),
+                share: Share::new(plan.share_max),
                 timer: None,
                 virtual_time: 0,
             }

@@ -5,6 +5,7 @@ use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::partition::{Kind, Parked, Waiting};
 use crate::scheduler::Scheduler;
+use crate::share::Voluntary;
 use crate::time::{Instant, Nanos};
 
 impl Scheduler {
@@ -50,7 +51,11 @@ impl Scheduler {
             .as_ref()
             .filter(|r| r.kind != Kind::BestEffort || r.told_to_stop)
             .map(|r| r.until + self.tables.dispatch_cost.max(Nanos::new(1)));
-        parked.chain(waiting).chain(overrun).min()
+        // Deeper stages that wait for nothing but the partition's share.
+        let rested = (partition.running.is_none() && !partition.parked.is_empty())
+            .then(|| partition.share.recovers_at(Voluntary::Depth))
+            .filter(|at| *at > self.now);
+        parked.chain(waiting).chain(overrun).chain(rested).min()
     }
 
     /// d - C of the next stage.

@@ -4,6 +4,7 @@ use crate::config::{Config, Criticality, ModelConfig, TaskConfig};
 use crate::error::{ConfigError, SPAN_MAX};
 use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
+use crate::share::WHOLE;
 use crate::time::Nanos;
 
 /// Checks all relations but the offline test of the levels above the first.
@@ -15,6 +16,9 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     plan_span("the egress bound", config.egress_bound)?;
     for partition in &config.partitions {
         plan_span("a preemption bound", partition.preemption_bound)?;
+        if !(1..=WHOLE).contains(&partition.share_max) {
+            return Err(ConfigError::Share(partition.share_max));
+        }
     }
     for (index, model) in config.models.iter().enumerate() {
         check_model(ModelId(index as u16), model, config.partitions.len())?;

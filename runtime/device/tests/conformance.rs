@@ -115,6 +115,7 @@ impl Subject for Virtual {
         });
         let partition = PartitionConfig {
             preemption_bound: Nanos::from_micros(40),
+            share_max: 1000,
         };
         let mut device = VirtualDevice::new(
             models.collect(),

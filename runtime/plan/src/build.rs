@@ -44,7 +44,15 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let batches = settings::batches(&models, &tasks);
     let before = problems.count();
     let arrivals = arrival::bounds(&tasks, &models, &placement, &margins, problems);
-    let config = settings::config(&tasks, &models, &placement, &arrivals, &margins, problems);
+    let config = settings::config(
+        &tasks,
+        &models,
+        &placement,
+        &arrivals,
+        &margins,
+        inputs.host.realtime,
+        problems,
+    );
     // With figures missing nothing can be said of promises.
     let promises = if problems.count() == before {
         promises::check(&tasks, &models, &placement, &arrivals, &config, problems)

@@ -7,6 +7,7 @@ use punctual_core::{
 
 use crate::arrival::{self, Interference};
 use crate::budgets::{Budgets, Margins};
+use crate::load::SHARE_MAX;
 use crate::models::{self, Model};
 use crate::placement::Placement;
 use crate::plan::ArrivalBound;
@@ -20,6 +21,7 @@ pub(crate) fn config(
     placement: &Placement,
     arrivals: &[ArrivalBound],
     margins: &Margins,
+    realtime: bool,
     problems: &mut Problems<'_>,
 ) -> Config {
     let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
@@ -41,6 +43,8 @@ pub(crate) fn config(
         partitions: partitions
             .map(|partition| PartitionConfig {
                 preemption_bound: models::preemption_bound(models, tasks, partition, &budgets),
+                // Ordinary threads cannot keep a core from the kernel for too long.
+                share_max: if realtime { SHARE_MAX } else { 1000 },
             })
             .collect(),
         dispatch_cost: margins.dispatch,

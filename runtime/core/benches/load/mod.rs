@@ -33,6 +33,7 @@ fn config(tasks: usize) -> Config {
         models: vec![model(); MODELS],
         partitions: vec![PartitionConfig {
             preemption_bound: Nanos::from_micros(200),
+            share_max: 1000,
         }],
         request_buffers: tasks as u16 * QUEUE,
         dispatch_cost: Nanos::from_micros(20),

@@ -5,8 +5,8 @@ use std::vec;
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Exact, World};
 use crate::{
-    ClientId, Config, ConfigError, Event, Failure, Instant, Rejection, Scheduler, TaskConfig,
-    TaskId, Verdict, offline,
+    ClientId, Config, ConfigError, Criticality, Event, Failure, Instant, Rejection, Scheduler,
+    TaskConfig, TaskId, Verdict, offline,
 };
 
 /// A reserved task, an unreserved one with a long deadline, and a best-effort one; 2 each.
@@ -161,4 +161,26 @@ fn a_plan_that_cannot_keep_its_promises_is_refused_with_the_reason() {
         (point.length, point.demand, point.blocking),
         (ms(10), ms(6), ms(6))
     );
+}
+
+#[test]
+fn what_is_beyond_the_reservations_leaves_the_operating_system_its_share_of_the_time() {
+    let mut config = config();
+    config.partitions[0].share_max = 900;
+    let mut world = World::new(config, Exact);
+    let mut reserved = vec![];
+    // Asks for all of a second, of which 200 ms are reserved.
+    for n in 0..100 {
+        reserved.push(world.frame(0, at(10 * n)));
+        for k in 0..4 {
+            world.frame(1, at(10 * n + 2 * k));
+        }
+    }
+    world.run_until(at(1_000)).expect("no violation");
+    for frame in reserved {
+        assert_eq!(verdict(&world, frame).1, Verdict::OnTime);
+    }
+    let busy: usize = world.orders(Criticality::RealTime).len() * 2;
+    assert!((850..=915).contains(&busy), "{busy} ms of 1000");
+    assert!(world.scheduler.counters(TaskId(1)).rejected() > 0);
 }

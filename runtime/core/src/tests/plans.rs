@@ -90,6 +90,7 @@ pub fn plan(tasks: Vec<TaskConfig>, models: Vec<ModelConfig>, preemption: Nanos)
         models,
         partitions: vec![PartitionConfig {
             preemption_bound: preemption,
+            share_max: 1000,
         }],
         request_buffers: 64,
         dispatch_cost: Nanos::ZERO,

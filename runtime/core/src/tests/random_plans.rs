@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::plans::{best_effort, model, plan, task};
 use super::random::Random;
-use crate::{Config, Nanos, PartitionId, StageId, TaskConfig};
+use crate::{Config, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig};
 
 /// Times are small multiples of this, so that ties and tight fits are common.
 pub const UNIT: u64 = 1_000;
@@ -42,8 +42,12 @@ pub fn random_plan(random: &mut Random) -> Config {
     }
     let preemption = units(random.within(0, 4));
     let whole = plan(tasks, models, preemption);
+    let partition = PartitionConfig {
+        share_max: if random.one_in(2) { 1000 } else { 900 },
+        ..whole.partitions[0].clone()
+    };
     Config {
-        partitions: std::vec![whole.partitions[0].clone(); usize::from(partitions)],
+        partitions: std::vec![partition; usize::from(partitions)],
         dispatch_cost: units(random.within(0, 1)),
         egress_bound: units(random.within(0, 2)),
         ..whole
