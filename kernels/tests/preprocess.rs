@@ -85,7 +85,12 @@ fn resized_by_library(
         .resize_typed(&source, &mut target, &options)
         .expect("resize");
     (0..3)
-        .flat_map(|channel| target.pixels().iter().map(move |pixel| pixel.0[channel] / 255.0))
+        .flat_map(|channel| {
+            target
+                .pixels()
+                .iter()
+                .map(move |pixel| pixel.0[channel] / 255.0)
+        })
         .collect()
 }
 
