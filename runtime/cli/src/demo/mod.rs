@@ -333,9 +333,13 @@ impl Screen {
             return;
         }
         let mut text = String::new();
-        if self.terminal && self.lines > 0 {
-            // Up by the table's height; each line is cleared before it is written again.
-            text.push_str(&format!("\x1b[{}A", self.lines));
+        if self.terminal {
+            // Long lines are cut at a narrow terminal's edge: wrapped, they would take two.
+            text.push_str("\x1b[?7l");
+            if self.lines > 0 {
+                // Up by the table's height; each line is cleared before it is written again.
+                text.push_str(&format!("\x1b[{}A", self.lines));
+            }
         }
         for line in lines {
             if self.terminal {
@@ -343,6 +347,9 @@ impl Screen {
             }
             text.push_str(line);
             text.push('\n');
+        }
+        if self.terminal {
+            text.push_str("\x1b[?7h");
         }
         self.lines = lines.len();
         let mut out = std::io::stdout().lock();

@@ -6,8 +6,6 @@ use crate::report::CameraReport;
 
 use super::summary::Summary;
 
-const HEADER: &str = "task         rate/s   sent  on time   late  rejected  failed  exits 0/1/2 …      accuracy    p50 ms    p99 ms    max ms";
-
 /// One camera's counts, now and at the last drawing.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
@@ -33,7 +31,7 @@ impl Row {
 /// The table's lines, for `interval_s` seconds between now and before.
 #[must_use]
 pub fn draw(rows: &[Row], interval_s: f64) -> Vec<String> {
-    let mut lines = vec![HEADER.to_owned()];
+    let mut lines = vec![header()];
     for row in rows {
         let rate = row.now.submitted.saturating_sub(row.before.submitted) as f64 / interval_s;
         lines.push(line(&row.now, rate));
@@ -41,12 +39,30 @@ pub fn draw(rows: &[Row], interval_s: f64) -> Vec<String> {
     lines
 }
 
+fn header() -> String {
+    format!(
+        "{:<10} {:>7} {:>6} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7} {:>7} {:>7}",
+        "task",
+        "rate/s",
+        "sent",
+        "on time",
+        "late",
+        "rejected",
+        "failed",
+        "exits %",
+        "right",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+    )
+}
+
 fn line(camera: &CameraReport, rate: f64) -> String {
     let accuracy = camera
         .accuracy()
         .map_or("-".to_owned(), |a| format!("{:.1}%", a * 100.0));
     format!(
-        "{:<12} {:>6.1} {:>6} {:>8} {:>6} {:>9} {:>7}  {:<18} {:>8} {:>9.2} {:>9.2} {:>9.2}",
+        "{:<10} {:>7.1} {:>6} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7.1} {:>7.1} {:>7.1}",
         camera.task,
         rate,
         camera.submitted,
@@ -72,7 +88,7 @@ fn exits(counts: &[u64]) -> String {
         .iter()
         .map(|n| format!("{:.0}", *n as f64 * 100.0 / all as f64))
         .collect();
-    format!("{}%", shares.join("/"))
+    shares.join("/")
 }
 
 fn ms(us: u64) -> f64 {
@@ -127,7 +143,9 @@ pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
         say(line);
     }
     say(format!(
-        "daemon: decisions p50 {:.1} us, p99 {:.1} us, max {:.1} us; allocations on real-time threads {}, elsewhere {}; page faults {}; stalls of the machine over 1 ms: {} (longest {:.1} ms)",
+        "daemon: decisions p50 {:.1} us, p99 {:.1} us, max {:.1} us\n\
+         since ready: allocations on real-time threads {}, elsewhere {}; page faults {}; \
+         stalls of the machine over 1 ms {} (longest {:.1} ms)",
         summary.decision_us.p50,
         summary.decision_us.p99,
         summary.decision_us.max,
@@ -175,9 +193,9 @@ mod tests {
         let lines = draw(&[Row { now, before }], 0.5);
         assert_eq!(lines.len(), 2);
         assert!(lines[1].contains("  30.0 "), "{}", lines[1]);
-        assert!(lines[1].contains("50/25/25%"), "{}", lines[1]);
+        assert!(lines[1].contains("50/25/25 "), "{}", lines[1]);
         assert!(lines[1].contains("75.0%"), "{}", lines[1]);
-        assert!(lines[1].contains("2.50"), "{}", lines[1]);
+        assert!(lines[1].contains(" 2.5 "), "{}", lines[1]);
     }
 
     #[test]
