@@ -59,14 +59,14 @@ impl Scheduler {
             }
             // More is asked than was planned for while an extra waits: a first answer for it is
             // worth more than a deeper one for another, and more extras find slack.
-            let overloaded = self.partitions[index].extra_waits();
-            let spent = self.partitions[index].share_is_spent(Voluntary::Depth, self.now);
-            let optional = |s: &Self| s.optional(index, s.now).filter(|_| !spent);
-            let mandatory = |s: &Self| s.mandatory(index);
-            let choice = if overloaded {
-                mandatory(self).or_else(|| optional(self))
+            let partition = &self.partitions[index];
+            let overloaded = partition.extra_waits();
+            let spent = partition.share_is_spent(Voluntary::Depth, self.now);
+            let choice = if overloaded || spent {
+                self.mandatory(index)
             } else {
-                optional(self).or_else(|| mandatory(self))
+                self.optional(index, self.now)
+                    .or_else(|| self.mandatory(index))
             };
             if choice.is_some() {
                 return choice;

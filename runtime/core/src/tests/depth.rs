@@ -3,7 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
-use super::plans::{SURE, UNSURE, at, model, model_alone, ms, plan, task};
+use super::plans::{SURE, UNSURE, at, best_effort, model, model_alone, ms, plan, task};
 use super::world::{Nature, World};
 use crate::{
     Confidence, Criticality, Infer, Nanos, StageId, StageTime, TaskConfig, TaskId, Verdict,
@@ -170,4 +170,19 @@ fn a_frame_that_finds_the_queue_full_gets_the_place_of_an_answer_that_waits_to_g
     world.run_until(at(100)).expect("no violation");
     assert_eq!(exit_and_time(&world, first), (0, 5));
     assert_eq!(exit_and_time(&world, second), (0, 21));
+}
+
+#[test]
+fn a_deeper_stage_that_waits_for_the_share_of_the_time_takes_a_gap_from_best_effort_work() {
+    // 60 in one go are 1 more than depth may take of a share of nine tenths: 10/9 of rest, or of
+    // best-effort work, which takes 1 to stop.
+    let tasks = vec![task(0, ms(200), ms(200)), best_effort(1)];
+    let models = vec![model_alone(&[ms(60), ms(10)]), model_alone(&[ms(100)])];
+    let mut config = plan(tasks, models, ms(1));
+    config.partitions[0].share_max = 900;
+    let mut world = World::new(config, SureAt(StageId(9)));
+    let frame = world.frame(0, at(0));
+    world.frame(1, at(0));
+    world.run_until(at(400)).expect("no violation");
+    assert_eq!(exit_and_time(&world, frame), (1, 72));
 }
