@@ -175,3 +175,14 @@ pub(super) fn describe_dims(dims: &[Dim]) -> String {
     text.push(')');
     text
 }
+
+/// Whether the axes of an image, counted from either end, are its rows and its columns.
+pub(super) fn are_rows_and_columns(axes: &[i64]) -> bool {
+    let from_start = |&axis: &i64| match axis {
+        ..0 => axis.saturating_add(4),
+        _ => axis,
+    };
+    let mut axes: Vec<i64> = axes.iter().map(from_start).collect();
+    axes.sort_unstable();
+    axes == [2, 3]
+}

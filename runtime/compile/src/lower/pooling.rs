@@ -3,6 +3,7 @@
 use punctual_model::{Padding, PoolKind, Tensor, TensorId};
 
 use super::convolution::Window;
+use super::operands::are_rows_and_columns;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
@@ -109,18 +110,7 @@ impl Lowering<'_> {
         let from_attribute = attributes.ints("axes")?.map(<[i64]>::to_vec);
         let from_operand = self.optional_ints(node, 1, "axes")?;
         let axes = from_operand.or(from_attribute).unwrap_or_default();
-        let mut sorted: Vec<i64> = axes
-            .iter()
-            .map(|&axis| {
-                if axis < 0 {
-                    axis.saturating_add(4)
-                } else {
-                    axis
-                }
-            })
-            .collect();
-        sorted.sort_unstable();
-        if sorted != [2, 3] {
+        if !are_rows_and_columns(&axes) {
             let found = Attribute::Ints(axes);
             return Err(Problem::attribute(
                 "axes",

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use punctual_model::Tensor;
 
-use super::operands::describe_dims;
+use super::operands::{are_rows_and_columns, describe_dims};
 use super::{Lowering, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
@@ -109,19 +109,8 @@ impl Lowering<'_> {
         let id = self.image(node)?;
         let from_operand = self.optional_ints(node, 1, "axes")?;
         let axes = from_operand.or(from_attribute).unwrap_or_default();
-        let mut sorted: Vec<i64> = axes
-            .iter()
-            .map(|&axis| {
-                if axis < 0 {
-                    axis.saturating_add(4)
-                } else {
-                    axis
-                }
-            })
-            .collect();
-        sorted.sort_unstable();
         let Tensor { height, width, .. } = self.shape(id);
-        if sorted != [2, 3] || height != 1 || width != 1 {
+        if !are_rows_and_columns(&axes) || height != 1 || width != 1 {
             let found = Attribute::Ints(axes);
             let supported = "[2, 3], of an image of one pixel";
             return Err(Problem::attribute("axes", &found, supported));
