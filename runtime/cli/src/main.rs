@@ -4,7 +4,6 @@
 mod cache;
 mod commands;
 mod demo;
-mod files;
 mod measure;
 mod report;
 mod termination;

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
 
 /// The form's version; raised when a field changes its meaning or goes.
@@ -303,14 +304,10 @@ impl Report {
     pub fn write(&self, path: &Path) -> Result<(), ReportError> {
         let mut text = serde_json::to_vec_pretty(self).expect("plain data always serialises");
         text.push(b'\n');
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
-        std::fs::write(&beside, text)
-            .and_then(|()| std::fs::rename(&beside, path))
-            .map_err(|source| ReportError::Write {
-                path: path.into(),
-                source,
-            })
+        write_whole(path, &text).map_err(|source| ReportError::Write {
+            path: path.into(),
+            source,
+        })
     }
 
     fn from_reader(path: &Path, reader: impl Read) -> Result<Self, ReportError> {

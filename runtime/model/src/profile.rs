@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -209,14 +210,10 @@ impl Profile {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ProfileError> {
-        let failed = |source| ProfileError::File {
+        write_whole(path, self.to_json().as_bytes()).map_err(|source| ProfileError::File {
             path: path.to_owned(),
             source,
-        };
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
-        std::fs::write(&beside, self.to_json()).map_err(failed)?;
-        std::fs::rename(&beside, path).map_err(failed)
+        })
     }
 
     fn check(&self) -> Result<(), ProfileError> {

@@ -9,6 +9,7 @@
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`signals`], [`service`] | epoll with a waker, SIGTERM and SIGINT, the service manager |
 //! | [`rt_log`] | logging from real-time threads |
+//! | [`files`] | files that a reader never sees half of |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //!
 //! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod doorbell;
 mod error;
 pub mod faults;
+pub mod files;
 pub mod futex;
 pub mod memory;
 pub mod poll;

@@ -81,12 +81,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .output
         .clone()
         .unwrap_or_else(|| beside(&options.options));
-    crate::files::write_whole(&output, &compiled.package.encode()).map_err(|source| {
-        Error::Write {
+    punctual_platform::files::write_whole(&output, &compiled.package.encode()).map_err(
+        |source| Error::Write {
             path: output.clone(),
             source,
-        }
-    })?;
+        },
+    )?;
     print!("{}", compiled.report);
     println!("wrote {}", output.display());
     Ok(())
