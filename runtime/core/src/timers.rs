@@ -52,9 +52,9 @@ impl Scheduler {
             .filter(|r| r.kind != Kind::BestEffort || r.told_to_stop)
             .map(|r| r.until + self.tables.dispatch_cost.max(Nanos::new(1)));
         // Deeper stages that wait for nothing but the partition's share.
-        let running = partition.running.as_ref();
-        let gap = running.is_none_or(|r| r.kind == Kind::BestEffort);
-        let rested = (gap && !partition.parked.is_empty())
+        // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
+        // that it would be stopped each time and never get through one.
+        let rested = (partition.running.is_none() && !partition.parked.is_empty())
             .then(|| partition.share.recovers_at(Voluntary::Depth))
             .filter(|at| *at > self.now);
         parked.chain(waiting).chain(overrun).chain(rested).min()

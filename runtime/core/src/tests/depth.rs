@@ -172,17 +172,31 @@ fn a_frame_that_finds_the_queue_full_gets_the_place_of_an_answer_that_waits_to_g
     assert_eq!(exit_and_time(&world, second), (0, 21));
 }
 
-#[test]
-fn a_deeper_stage_that_waits_for_the_share_of_the_time_takes_a_gap_from_best_effort_work() {
-    // 60 in one go are 1 more than depth may take of a share of nine tenths: 10/9 of rest, or of
-    // best-effort work, which takes 1 to stop.
+/// 60 in one go are 1 more than depth may take of a share of nine tenths: 10/9 of rest. Returns how
+/// the frame was answered, when best-effort work that takes so long was there, and how often it was
+/// stopped.
+fn after_a_rest(best_effort_work: Option<u64>) -> ((u8, u64), u64) {
     let tasks = vec![task(0, ms(200), ms(200)), best_effort(1)];
-    let models = vec![model_alone(&[ms(60), ms(10)]), model_alone(&[ms(100)])];
+    let work = best_effort_work.unwrap_or(1);
+    let models = vec![model_alone(&[ms(60), ms(10)]), model_alone(&[ms(work)])];
     let mut config = plan(tasks, models, ms(1));
     config.partitions[0].share_max = 900;
     let mut world = World::new(config, SureAt(StageId(9)));
     let frame = world.frame(0, at(0));
-    world.frame(1, at(0));
+    if best_effort_work.is_some() {
+        world.frame(1, at(0));
+    }
     world.run_until(at(400)).expect("no violation");
-    assert_eq!(exit_and_time(&world, frame), (1, 72));
+    let stopped = world.scheduler.counters(TaskId(1)).preempted;
+    (exit_and_time(&world, frame), stopped)
+}
+
+#[test]
+fn a_deeper_stage_goes_on_when_the_share_of_the_time_allows() {
+    assert_eq!(after_a_rest(None), ((1, 71), 0));
+}
+
+#[test]
+fn best_effort_work_keeps_the_gap_that_the_share_of_the_time_left_to_it() {
+    assert_eq!(after_a_rest(Some(20)), ((1, 90), 0));
 }
