@@ -67,7 +67,9 @@ fn show(
             break;
         }
         collect(client, tally, captured_ns)?;
-        submit(client, camera, tally, captured_ns)?;
+        if pace.fps.is_some() || client.unanswered() == 0 {
+            submit(client, camera, tally, captured_ns)?;
+        }
         if pace.fps.is_none() {
             await_one(client, tally)?;
         }
@@ -94,10 +96,10 @@ fn collect(client: &mut Client, tally: &mut Tally, until_ns: u64) -> Result<(), 
     Ok(())
 }
 
-/// Closed loop: waits for a verdict, whatever it is.
+/// Closed loop: waits for a verdict, whatever it is; not so long that a signal is overlooked.
 fn await_one(client: &mut Client, tally: &mut Tally) -> Result<(), Error> {
     if client.unanswered() > 0
-        && let Some(result) = client.verdict(Some(now_ns() + LAST_VERDICTS_NS))?
+        && let Some(result) = client.verdict(Some(now_ns() + SAY_NS))?
     {
         tally.count(&result, now_ns());
     }
