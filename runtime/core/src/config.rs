@@ -46,8 +46,11 @@ pub struct TaskConfig {
     pub prepare: Nanos,
     /// The shallowest exit whose answer counts.
     pub mandatory_exit: StageId,
-    /// An answer this confident is good enough to stop (theta).
+    /// An answer this confident is good enough to stop (theta at most).
     pub threshold: Confidence,
+    /// Below this confidence no price keeps a request from going deeper (theta at least); not
+    /// above `threshold`. Between the two, what a deeper answer gains for its time decides.
+    pub threshold_min: Confidence,
     /// The largest batch that its requests may join.
     pub batch_max: u8,
     /// Most requests of this task inside the scheduler at once.
@@ -91,6 +94,11 @@ pub struct StageConfig {
     /// For a request whose answer at this exit falls into a bin: the expected accuracy at each
     /// deeper exit. `deeper[k][bin]` is for exit `stage + 1 + k`.
     pub deeper: Vec<[u16; ACCURACY_BINS]>,
+    /// How confidence moves from the exit before to this one (from calibration): of the requests
+    /// whose answer there falls into bin `a`, `follows[a][b]`, in 1/65535, have an answer here in
+    /// bin `b`. Nothing is before the first exit: each of its rows says how often its bins occur.
+    /// All zeros: not known; then nobody is expected to come this far.
+    pub follows: [[u16; ACCURACY_BINS]; ACCURACY_BINS],
 }
 
 /// Bins of confidence in which calibration is kept.

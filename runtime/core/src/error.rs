@@ -1,6 +1,6 @@
 //! Why a configuration is refused.
 
-use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
+use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline::Infeasible;
 use crate::time::Nanos;
 
@@ -115,6 +115,16 @@ pub enum ConfigError {
         deadline: Nanos,
         /// Epsilon.
         egress: Nanos,
+    },
+    /// Theta at least is above theta at most.
+    #[error("task {}: threshold_min {} is above the threshold {}", task.0, least.0, most.0)]
+    Thresholds {
+        /// The task.
+        task: TaskId,
+        /// Theta at least.
+        least: Confidence,
+        /// Theta at most.
+        most: Confidence,
     },
     /// A task's batch or queue bound is zero.
     #[error("task {}: {what} is 0", task.0)]

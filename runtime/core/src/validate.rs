@@ -102,6 +102,13 @@ fn check_task(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Conf
             stages: model.stages.len(),
         });
     }
+    if task.threshold_min > task.threshold {
+        return Err(ConfigError::Thresholds {
+            task: id,
+            least: task.threshold_min,
+            most: task.threshold,
+        });
+    }
     for (what, bound) in [
         ("batch_max", u16::from(task.batch_max)),
         ("queue_max", task.queue_max),

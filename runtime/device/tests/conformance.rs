@@ -110,6 +110,7 @@ impl Subject for Virtual {
                     times: model.batches.iter().map(time).collect(),
                     accuracy: [0; ACCURACY_BINS],
                     deeper: Vec::new(),
+                    follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
                 })
                 .collect(),
         });

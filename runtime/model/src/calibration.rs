@@ -71,6 +71,10 @@ pub struct ExitAccuracy {
     /// `deeper[k][bin]`: for samples whose confidence *at this exit* falls into `bin`, the
     /// accuracy at exit `this + 1 + k`.
     pub deeper: Vec<[u16; ACCURACY_BINS]>,
+    /// `follows[a][b]`: of the samples whose confidence at the exit before falls into bin `a`, the
+    /// share whose confidence at this one falls into bin `b`. The first exit's rows are all the
+    /// same: the share of all samples. Without samples all zero.
+    pub follows: [[u16; ACCURACY_BINS]; ACCURACY_BINS],
 }
 
 /// What a confidence threshold does to held-out samples.
@@ -156,9 +160,32 @@ impl Calibration {
                 ExitAccuracy {
                     accuracy: own.map(to_u16),
                     deeper: deeper.collect(),
+                    follows: self.follows(exit),
                 }
             })
             .collect()
+    }
+
+    /// Where confidence at `exit` falls, by the bin at the exit before. A bin's row weighs as many
+    /// samples of the whole set as its accuracy weighs of its prior.
+    fn follows(&self, exit: usize) -> [[u16; ACCURACY_BINS]; ACCURACY_BINS] {
+        let bin = |sample: &CalibrationSample, exit: usize| {
+            bin_of(Confidence(sample.exits[exit].confidence))
+        };
+        let mut overall = [0.0; ACCURACY_BINS];
+        let mut moves = [[0.0; ACCURACY_BINS]; ACCURACY_BINS];
+        for sample in &self.samples {
+            overall[bin(sample, exit)] += 1.0 / self.samples.len() as f64;
+            if let Some(before) = exit.checked_sub(1) {
+                moves[bin(sample, before)][bin(sample, exit)] += 1.0;
+            }
+        }
+        moves.map(|row| {
+            let samples: f64 = row.iter().sum();
+            std::array::from_fn(|b| {
+                to_u16((row[b] + PRIOR_SAMPLES * overall[b]) / (samples + PRIOR_SAMPLES))
+            })
+        })
     }
 
     /// Accuracy at exit `judged` of the samples whose confidence at exit `exit` is in `bin`.
@@ -252,6 +279,27 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn confidence_is_followed_from_exit_to_exit() {
+        let low_to_high = sample(&[(0, true), (65_000, true)]);
+        let stays_high = sample(&[(65_000, true), (65_000, true)]);
+        let samples = [vec![low_to_high; 300], vec![stays_high; 100]].concat();
+        let table = Calibration { samples }.exit_accuracies(2);
+        let last = ACCURACY_BINS - 1;
+        for row in table[0].follows {
+            assert_eq!((row[0], row[last]), (to_u16(0.75), to_u16(0.25)));
+        }
+        assert_eq!(table[1].follows[0][last], u16::MAX);
+        for row in table[1].follows {
+            assert_eq!(
+                row.iter().map(|&share| u32::from(share)).sum::<u32>(),
+                65_535
+            );
+        }
+        let unknown = Calibration::default().exit_accuracies(2);
+        assert_eq!(unknown[1].follows, [[0; ACCURACY_BINS]; ACCURACY_BINS]);
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub(crate) struct RawTask {
     pub(crate) deadline: Option<At<Nanos>>,
     pub(crate) mandatory_exit: At<u64>,
     pub(crate) threshold: f64,
+    pub(crate) threshold_min: f64,
     pub(crate) batch_max: u8,
     pub(crate) queue: At<u64>,
     pub(crate) clients: At<u64>,
@@ -243,6 +244,7 @@ impl RawTask {
         );
         let mandatory_exit = s.or("mandatory_exit", 0, problems);
         let threshold = number(s, "threshold", 0.9, 0.0..=1.0, "", problems);
+        let threshold_min = number(s, "threshold_min", 0.0, 0.0..=threshold, "", problems);
         let batch_max = whole(s, "batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
         let queue = whole(s, "queue", 8, 1..=QUEUE_MAX, problems);
         let clients = whole(s, "clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);
@@ -265,6 +267,7 @@ impl RawTask {
             deadline,
             mandatory_exit,
             threshold,
+            threshold_min,
             batch_max,
             queue,
             clients,

@@ -200,6 +200,7 @@ pub(crate) fn config(
             times,
             accuracy: exit.accuracy,
             deeper: exit.deeper,
+            follows: exit.follows,
         });
     }
     if let Some((stage, batch, units)) = missing.first().copied() {

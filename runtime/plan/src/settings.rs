@@ -97,6 +97,7 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         prepare: arrival.prepare,
         mandatory_exit: StageId(task.mandatory_exit),
         threshold: Confidence::from_probability(task.threshold as f32),
+        threshold_min: Confidence::from_probability(task.threshold_min as f32),
         batch_max: task.batch_max,
         queue_max: task.queue,
         reserved: task.reserved,

@@ -73,6 +73,7 @@ fn task(position: usize) -> impl Strategy<Value = String> {
         line("deadline_ms", &["12", "33", "50", "100", "7.5"], 0.9),
         line("mandatory_exit", &["0", "0", "1", "2"], 0.5),
         line("threshold", &["0.9", "1", "0.0"], 0.5),
+        line("threshold_min", &["0.0", "0.5"], 0.2),
     );
     let second = (
         line("batch_max", &["1", "2", "3", "8"], 0.5),
@@ -87,10 +88,12 @@ fn task(position: usize) -> impl Strategy<Value = String> {
             "{ format = \"nv12\", width = 640, height = 480, stride = 1024, crop = [20, 20] }",
         ]),
     );
-    (first, second).prop_map(move |((a, b, c, d, e, f, g), (h, i, j, k, l, m, frame))| {
-        let lines = [a, b, c, d, e, f, g, h, i, j, k, l, m].concat();
-        format!("[[task]]\nname = \"t{position}\"\n{lines}frame = {frame}\n")
-    })
+    (first, second).prop_map(
+        move |((a, b, c, d, e, f, g, g2), (h, i, j, k, l, m, frame))| {
+            let lines = [a, b, c, d, e, f, g, g2, h, i, j, k, l, m].concat();
+            format!("[[task]]\nname = \"t{position}\"\n{lines}frame = {frame}\n")
+        },
+    )
 }
 
 fn manifest() -> impl Strategy<Value = String> {

@@ -65,6 +65,7 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
         prepare: PREPARATION,
         mandatory_exit: StageId((index % 2) as u8),
         threshold: Confidence(60_000),
+        threshold_min: Confidence(0),
         batch_max: 8,
         queue_max: QUEUE,
         reserved,
@@ -91,6 +92,7 @@ fn model() -> ModelConfig {
             .to_vec(),
         accuracy: accuracy(exit),
         deeper: (exit + 1..3).map(accuracy).collect(),
+        follows: [[u16::MAX / ACCURACY_BINS as u16; ACCURACY_BINS]; ACCURACY_BINS],
     };
     ModelConfig {
         stages: (0..3).map(stage).collect(),

@@ -41,6 +41,7 @@ pub fn model(stages: &[Vec<(u8, Nanos)>], partitions: usize) -> ModelConfig {
             .collect(),
         accuracy: accuracy(index),
         deeper: (index + 1..stages.len()).map(accuracy).collect(),
+        follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
     };
     ModelConfig {
         stages: stages.iter().enumerate().map(stage).collect(),
@@ -65,6 +66,7 @@ pub fn task(model: u16, deadline: Nanos, period: Nanos) -> TaskConfig {
         prepare: Nanos::ZERO,
         mandatory_exit: StageId(0),
         threshold: Confidence(60_000),
+        threshold_min: Confidence(0),
         batch_max: 8,
         queue_max: 16,
         reserved: true,
