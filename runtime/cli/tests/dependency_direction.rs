@@ -15,6 +15,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-compile", &["core", "model", "device", "kernels"]),
     ("punctual-plan", &["core", "model"]),
     ("punctual-executor", &["core"]),
+    (
+        "punctual-simulator",
+        &["core", "plan", "model", "device", "executor"],
+    ),
     ("punctual-ipc", &["platform"]),
     ("punctual-client", &["ipc", "platform"]),
     (
@@ -27,8 +31,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "punctual",
         &[
-            "core", "platform", "model", "kernels", "device", "compile", "plan", "executor", "ipc",
-            "client", "daemon", "signs",
+            "core",
+            "platform",
+            "model",
+            "kernels",
+            "device",
+            "compile",
+            "plan",
+            "executor",
+            "ipc",
+            "client",
+            "daemon",
+            "simulator",
+            "signs",
         ],
     ),
 ];

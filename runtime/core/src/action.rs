@@ -24,6 +24,19 @@ pub enum Action {
     },
     /// Run one stage for a batch; answer with `Finished`, `NotRun`, `Preempted` or `Failed`.
     Infer(Infer),
+    /// Bring a model's weights to the device; answer with `Loaded` or `Failed`. The pages are the
+    /// model's from this order on.
+    Load {
+        /// Names the action in the event that answers it.
+        id: ActionId,
+        /// Whose weights.
+        model: ModelId,
+    },
+    /// The pages of a model's weights are free from now on. Takes no time and has no event.
+    Unload {
+        /// Whose weights.
+        model: ModelId,
+    },
     /// Stop a best-effort action as soon as the device can; answer with `Preempted`, or with
     /// `Finished` if it was faster.
     Preempt {

@@ -26,7 +26,13 @@ impl Actions {
         // A partition that finished its action starts at most one; one that runs best-effort
         // work is told at most once to stop.
         let orders = config.partitions.len();
-        let capacity = replies + preparations + orders;
+        // A model is at most brought in or sent away.
+        let transfers = if config.pages == 0 {
+            0
+        } else {
+            config.models.len()
+        };
+        let capacity = replies + preparations + orders + transfers;
         Self {
             list: Vec::with_capacity(capacity),
             capacity,

@@ -6,19 +6,25 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Confidence, ModelId, PartitionId, StageId};
+use crate::policies::PolicyConfig;
 use crate::time::Nanos;
 
 /// Everything the scheduler knows of the world before the first event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
+    /// Who decides.
+    pub policy: PolicyConfig,
     /// The streams of requests.
     pub tasks: Vec<TaskConfig>,
     /// The networks.
     pub models: Vec<ModelConfig>,
-    /// The disjoint parts of the device.
+    /// The parts of the device that actions run on. Two that share a compute unit never run at the
+    /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)).
     pub partitions: Vec<PartitionConfig>,
     /// How many request buffers the device has.
     pub request_buffers: u16,
+    /// How many pages of weights the device holds at once; 0: all weights are resident for good.
+    pub pages: u32,
     /// Cost of one decision and hand-over, added to every execution time (delta).
     pub dispatch_cost: Nanos,
     /// Bound on the way from a finished stage to the client, taken off every deadline (epsilon).
@@ -80,6 +86,17 @@ pub enum Criticality {
 pub struct ModelConfig {
     /// From input to last exit.
     pub stages: Vec<StageConfig>,
+    /// Where its weights can be paged in; none: they are resident for good.
+    pub weights: Option<Weights>,
+}
+
+/// The weights of a model that is not always resident (Clockwork, section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Weights {
+    /// Pages that they fill.
+    pub pages: u32,
+    /// Budget of one transfer to the device.
+    pub load: Nanos,
 }
 
 /// One stage.
@@ -122,9 +139,37 @@ pub struct StageTime {
     pub max_seen: Nanos,
 }
 
+/// The share of a partition's time that is all of it: [`PartitionConfig::share_max`] is in these.
+pub(crate) const SHARE_WHOLE: u16 = 1000;
+
+/// Compute units (TPCs, or cores) by position: `first`, and `count` in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Units {
+    /// The first of them.
+    pub first: u16,
+    /// How many.
+    pub count: u16,
+}
+
+impl Units {
+    /// The one after the last.
+    #[must_use]
+    pub const fn end(self) -> u16 {
+        self.first.saturating_add(self.count)
+    }
+
+    /// Whether both contain a unit.
+    #[must_use]
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.first < other.end() && other.first < self.end()
+    }
+}
+
 /// A part of the device that runs one action at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionConfig {
+    /// The compute units it consists of.
+    pub units: Units,
     /// Bound on the time from `Preempt` until the partition is free (P).
     pub preemption_bound: Nanos,
     /// The share of the time, in thousandths, that real-time work may take when more is asked than

@@ -39,6 +39,13 @@ pub enum Event {
         /// Which action.
         action: ActionId,
     },
+    /// A device brought a model's weights in ([`Action::Load`](crate::Action::Load)).
+    Loaded {
+        /// Which action.
+        action: ActionId,
+        /// How long the transfer took.
+        measured: Nanos,
+    },
     /// A client is gone. Its requests are dropped: no reply is sent, each still gets a verdict.
     ClientGone {
         /// Which client.

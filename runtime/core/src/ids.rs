@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The largest batch that any stage can run, fixed by design: the members of an action are
 /// stored inside the action.
-pub const BATCH_MAX: usize = 16;
+pub const BATCH_MAX: usize = 32;
 
 /// The most stages (and so exits) that a model can have.
 pub const STAGES_MAX: usize = 16;
@@ -48,7 +48,7 @@ impl StageId {
 index! {
     /// A partition: a set of TPCs, or of cores on the CPU device.
     /// Position in [`Config::partitions`](crate::Config::partitions).
-    PartitionId(u8)
+    PartitionId(u16)
 }
 index! {
     /// A connected client process; given by the ingress, opaque to the core.

@@ -2,8 +2,9 @@
 //!
 //! [`Scheduler::step`] takes the time and an [`Event`] and writes [`Action`]s. Same plan, same
 //! events, same actions. There is no clock, no randomness and no I/O in here, and nothing is
-//! allocated after [`Scheduler::new`]. To read the source, start at `scheduler.rs`: a table at its
-//! top says which decision is made where.
+//! allocated after [`Scheduler::new`]. To read the source, start at `policies/punctual/mod.rs`: a
+//! table at its top says which decision is made where. Other policies, for comparison, are beside
+//! it; what follows is about this one.
 //!
 //! # The policy: mandatory first, then as deep as time allows
 //!
@@ -91,7 +92,7 @@
 //!
 //! ## How it is tested
 //!
-//! In `src/tests`: the worked example of the policy, decision by decision; every course of events
+//! In `src/policies/punctual/tests`: the worked example of the policy, decision by decision; every course of events
 //! of small plans, one of them with faults (`exhaustive`); random plans that pass the offline test, with jitter,
 //! bursts, early ends, late starts, batches and best-effort work, none of which may miss, beside
 //! three ablations (admission against pending requests only, optional work without the gate,
@@ -112,41 +113,25 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod ablation;
 mod action;
 mod actions;
-mod admission;
-mod best_effort;
 mod bounded;
-mod completion;
 mod config;
 mod counters;
-mod dispatch;
 mod error;
 mod event;
 mod ids;
-mod mandatory;
 pub mod offline;
-mod optional;
-mod overrun;
-mod partition;
-mod requests;
+mod policies;
 mod scheduler;
-mod share;
-mod slack;
-mod speed;
-mod tables;
-#[cfg(test)]
-mod tests;
 mod time;
-mod timers;
 mod validate;
 
 pub use action::{Action, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;
 pub use config::{
     ACCURACY_BINS, BatchTime, Config, Criticality, ModelConfig, PartitionConfig, StageConfig,
-    StageTime, TaskConfig,
+    StageTime, TaskConfig, Units, Weights,
 };
 pub use counters::Counters;
 pub use error::{ConfigError, SPAN_MAX};
@@ -155,5 +140,6 @@ pub use ids::{
     ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, STAGES_MAX,
     StageId, TaskId, Ticket,
 };
+pub use policies::{Partitioning, PolicyConfig, PunctualConfig, SeqConfig};
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

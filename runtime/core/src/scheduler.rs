@@ -1,118 +1,34 @@
-//! The scheduler's state and its dispatch of events. Start here.
-//!
-//! | decision | where |
-//! |---|---|
-//! | take a submission in, promise its deadline | `admission` |
-//! | how much time is to spare | `slack` |
-//! | what a free partition runs next | `dispatch` |
-//! | ... deeper stages, if they endanger nothing | `optional` |
-//! | ... promised work, in batches where that endangers nothing | `mandatory` |
-//! | ... best-effort work, in the gaps | `best_effort` |
-//! | whether an answer is good enough | `completion` |
-//! | work that runs too long; whom to drop then | `overrun`, `speed` |
-//! | what falls due without an event | `timers` |
+//! The front of all policies. The default one is in `policies/punctual`: start there.
 
 use alloc::boxed::Box;
 
-use crate::ablation::Ablation;
-use crate::action::{Action, Failure, Rejection, Reply, Verdict};
 use crate::actions::Actions;
-use crate::bounded::List;
-use crate::config::{Config, Criticality};
+use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::ConfigError;
-use crate::event::{Arrival, Event};
-use crate::ids::{ActionId, ClientId, PartitionId, TaskId};
-use crate::partition::Partition;
-use crate::requests::{Requests, State};
-use crate::share::Share;
-use crate::slack::{Reservation, Scan};
-use crate::speed::Speed;
-use crate::tables::Tables;
-use crate::time::{Instant, Nanos};
+use crate::event::Event;
+use crate::ids::{PartitionId, TaskId};
+use crate::policies::Policy;
+use crate::time::Instant;
 use crate::validate;
 
-/// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
-/// does: it is for tests that try several futures).
-#[derive(Clone, Debug)]
+/// All decisions of a daemon, made by the policy that the plan names. Made once from the plan;
+/// allocates nothing afterwards.
+#[derive(Debug)]
 pub struct Scheduler {
-    pub(crate) tables: Tables,
-    pub(crate) tasks: Box<[TaskState]>,
-    pub(crate) requests: Requests,
-    pub(crate) partitions: Box<[Partition]>,
-    /// The time of this step.
-    pub(crate) now: Instant,
-    pub(crate) actions_ordered: u64,
-    draining: bool,
-    stale_events: u64,
-    #[cfg(test)]
-    pub(crate) ablation: Option<Ablation>,
-}
-
-/// What changes about a task.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TaskState {
-    pub(crate) counters: Counters,
-    /// The earliest stamp of its next conforming request.
-    pub(crate) next: Instant,
-    /// The same, judged at arrival, where only a kept buffer is at stake.
-    pub(crate) next_arrival: Instant,
-    /// Kept buffers that its requests hold.
-    pub(crate) kept_held: u16,
-    /// When it will have paid for its last overrun.
-    pub(crate) in_debt_until: Instant,
-    /// Best-effort: service received, in nanoseconds of partition time.
-    pub(crate) service: u64,
+    policy: Box<dyn Policy + Send>,
 }
 
 impl Scheduler {
     /// Checks the plan's relations and makes all tables and queues.
     ///
     /// # Errors
-    /// The first relation that does not hold; among them the offline test of each partition.
+    /// The first relation that does not hold; if the policy promises deadlines, among them the
+    /// offline test of each partition.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         validate::check(&config)?;
-        let tables = Tables::new(&config);
-        let kept = tables.tasks.iter().map(|t| usize::from(t.kept)).sum();
-        let buffers = usize::from(config.request_buffers);
-        let partition = |(index, plan): (usize, &crate::PartitionConfig)| {
-            let here = PartitionId(index as u8);
-            let reserved = config
-                .tasks
-                .iter()
-                .filter(|t| t.partition == here && t.reserved)
-                .count();
-            Partition {
-                preemption: plan.preemption_bound + config.dispatch_cost,
-                running: None,
-                // All open requests may be at one partition.
-                pending: List::with_capacity(buffers),
-                parked: List::with_capacity(buffers),
-                waiting: List::with_capacity(buffers),
-                touched: false,
-                scan: Scan::new(buffers, reserved),
-                speed: Speed::default(),
-                share: Share::new(plan.share_max),
-                timer: None,
-                virtual_time: 0,
-            }
-        };
         Ok(Self {
-            tasks: alloc::vec![TaskState::default(); config.tasks.len()].into(),
-            requests: Requests::new(config.request_buffers, kept),
-            partitions: config
-                .partitions
-                .iter()
-                .enumerate()
-                .map(partition)
-                .collect(),
-            now: Instant::ZERO,
-            actions_ordered: 0,
-            draining: false,
-            stale_events: 0,
-            tables,
-            #[cfg(test)]
-            ablation: None,
+            policy: config.policy.build(&config),
         })
     }
 
@@ -122,42 +38,19 @@ impl Scheduler {
     /// # Panics
     /// If an arrival names a task that the plan does not have: the world broke its contract.
     pub fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
-        self.now = self.now.max(now);
-        for partition in &mut self.partitions {
-            partition.touched |= partition.timer.is_some_and(|timer| timer <= self.now);
-        }
-        match event {
-            Event::Arrived(arrival) => self.arrived(arrival, actions),
-            Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
-            Event::Finished(finished) => self.finished(finished, actions),
-            Event::NotRun { action } => self.not_run(*action, actions),
-            Event::Preempted { action } => self.preempted(*action, actions),
-            Event::Failed { action } => self.failed(*action, actions),
-            Event::ClientGone { client } => self.client_gone(*client, actions),
-            Event::Tick => {}
-            Event::Drain => self.draining = true,
-        }
-        for index in 0..self.partitions.len() {
-            if self.partitions[index].touched {
-                self.partitions[index].touched = false;
-                self.watch_overrun(index, actions);
-                self.dispatch(index, actions);
-                self.expire(index, actions);
-                self.partitions[index].timer = self.timer_of(index);
-            }
-        }
+        self.policy.step(now, event, actions);
     }
 
     /// When the scheduler wants an [`Event::Tick`] at the latest, if nothing else happens before.
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
-        self.partitions.iter().filter_map(|p| p.timer).min()
+        self.policy.next_timer()
     }
 
     /// Whether [`Event::Drain`] was received and every request has its verdict.
     #[must_use]
     pub fn drained(&self) -> bool {
-        self.draining && self.requests.open() == 0
+        self.policy.drained()
     }
 
     /// What became of a task's requests.
@@ -166,20 +59,20 @@ impl Scheduler {
     /// If there is no such task.
     #[must_use]
     pub fn counters(&self, task: TaskId) -> &Counters {
-        &self.tasks[task.index()].counters
+        self.policy.counters(task)
     }
 
     /// Request buffers in use.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.requests.open()
+        self.policy.open()
     }
 
     /// Events that named a request or an action that is not open (any more). Anything but 0 is a
     /// fault of the world.
     #[must_use]
-    pub const fn stale_events(&self) -> u64 {
-        self.stale_events
+    pub fn stale_events(&self) -> u64 {
+        self.policy.stale_events()
     }
 
     /// By how much all budgets of a partition are lengthened at present because stages run
@@ -189,132 +82,6 @@ impl Scheduler {
     /// If there is no such partition.
     #[must_use]
     pub fn scale(&self, partition: PartitionId) -> u64 {
-        crate::tables::SCALES[self.partitions[partition.index()].speed.level()]
-    }
-
-    pub(crate) const fn draining(&self) -> bool {
-        self.draining
-    }
-
-    pub(crate) fn note_stale(&mut self) {
-        self.stale_events += 1;
-    }
-
-    /// Scans a partition that is free from `free` on.
-    pub(crate) fn scan(
-        &mut self,
-        index: usize,
-        free: Instant,
-        candidate: Option<(Instant, Nanos)>,
-    ) {
-        let pending_only = candidate.is_some() && self.ablated(Ablation::PendingOnlyAdmission);
-        let partition = &mut self.partitions[index];
-        let reserved = self.tables.tasks.iter().zip(&self.tasks);
-        let reserved = reserved
-            .filter(|(table, _)| {
-                !pending_only && table.guaranteed && table.partition.index() == index
-            })
-            .map(|(table, state)| Reservation {
-                table,
-                next: state.next,
-            });
-        partition
-            .scan
-            .run(self.now, free, &partition.pending, candidate, reserved);
-    }
-
-    /// Gives a request its verdict and its buffer back. The caller has taken it off the lists.
-    pub(crate) fn conclude(&mut self, buffer: u16, verdict: Verdict, actions: &mut Actions) {
-        let id = self.requests.id(buffer);
-        let request = self.requests.release(buffer);
-        let answered = matches!(verdict, Verdict::OnTime | Verdict::Late);
-        let answer = request.answer.filter(|_| answered);
-        let task = &mut self.tasks[request.task.index()];
-        task.kept_held -= u16::from(request.holds_kept);
-        task.counters.open -= 1;
-        task.counters.count(verdict, answer.map(|(exit, _)| exit));
-        actions.push(Action::Reply(Reply {
-            request: Some(id),
-            task: request.task,
-            ticket: request.ticket,
-            verdict,
-            answer,
-            captured: request.captured,
-            deadline: request.deadline,
-        }));
-    }
-
-    /// Answers a request with the deepest answer it has.
-    pub(crate) fn answer(&mut self, buffer: u16, actions: &mut Actions) {
-        let due = self.requests.get(buffer).due;
-        let verdict = if self.now <= due {
-            Verdict::OnTime
-        } else {
-            Verdict::Late
-        };
-        self.conclude(buffer, verdict, actions);
-    }
-
-    /// Refuses a submission that never got a buffer.
-    pub(crate) fn refuse(
-        &mut self,
-        arrival: &Arrival,
-        deadline: Instant,
-        reason: Rejection,
-        actions: &mut Actions,
-    ) {
-        let verdict = Verdict::Rejected(reason);
-        self.tasks[arrival.task.index()]
-            .counters
-            .count(verdict, None);
-        actions.push(Action::Reply(Reply {
-            request: None,
-            task: arrival.task,
-            ticket: arrival.ticket,
-            verdict,
-            answer: None,
-            captured: arrival.captured,
-            deadline,
-        }));
-    }
-
-    /// The partition on which an action is in flight.
-    pub(crate) fn partition_running(&mut self, action: ActionId) -> Option<usize> {
-        let running = |p: &Partition| p.running.as_ref().is_some_and(|r| r.id == action);
-        let found = self.partitions.iter().position(running);
-        if found.is_none() {
-            self.note_stale();
-        }
-        found
-    }
-
-    /// Ends the open requests of a client: at once, or once the intake or the device lets go of
-    /// their buffers.
-    fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
-        for buffer in 0..self.requests.buffers() {
-            let request = self.requests.get_mut(buffer);
-            if request.state == State::Free || request.ticket.client != client {
-                continue;
-            }
-            let (state, task) = (request.state, request.task);
-            let index = self.tables.task(task).partition.index();
-            let partition = &mut self.partitions[index];
-            partition.touched = true;
-            match state {
-                State::Free => {}
-                State::Preparing | State::Running => {
-                    self.requests.get_mut(buffer).gone = true;
-                    continue;
-                }
-                State::Pending => partition.remove_pending(buffer),
-                State::Parked => partition.remove_parked(buffer),
-                State::Waiting => partition.remove_waiting(buffer),
-            }
-            self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
-        }
-    }
-
-    pub(crate) fn is_real_time(&self, task: TaskId) -> bool {
-        self.tables.task(task).criticality == Criticality::RealTime
+        self.policy.scale(partition)
     }
 }

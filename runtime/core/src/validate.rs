@@ -1,10 +1,9 @@
 //! The relations that the scheduler's safety rests on, checked before anything runs.
 
-use crate::config::{Config, Criticality, ModelConfig, TaskConfig};
+use crate::config::{Config, Criticality, ModelConfig, SHARE_WHOLE, TaskConfig};
 use crate::error::{ConfigError, SPAN_MAX};
 use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
-use crate::share::WHOLE;
 use crate::time::Nanos;
 
 /// Checks all relations but the offline test of the levels above the first.
@@ -16,7 +15,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     plan_span("the egress bound", config.egress_bound)?;
     for partition in &config.partitions {
         plan_span("a preemption bound", partition.preemption_bound)?;
-        if !(1..=WHOLE).contains(&partition.share_max) {
+        if !(1..=SHARE_WHOLE).contains(&partition.share_max) {
             return Err(ConfigError::Share(partition.share_max));
         }
     }
@@ -27,8 +26,11 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
         check_task(TaskId(index as u16), task, config)?;
     }
     check_buffers(config)?;
+    if !config.policy.promises() {
+        return Ok(());
+    }
     for index in 0..config.partitions.len() {
-        let partition = PartitionId(index as u8);
+        let partition = PartitionId(index as u16);
         offline::test_partition(config, partition)
             .outcome
             .map_err(|reason| ConfigError::Infeasible { partition, reason })?;

@@ -129,11 +129,11 @@ fn decode(record: &LogRecord) -> Option<Note> {
         },
         ACTION_FAILED => Note::ActionFailed {
             action: ActionId(a),
-            partition: PartitionId(b as u8),
+            partition: PartitionId(b as u16),
         },
         ACTION_REFUSED => Note::ActionRefused {
             action: ActionId(a),
-            partition: PartitionId(b as u8),
+            partition: PartitionId(b as u16),
         },
         PAYLOAD_FAULT => Note::PayloadFault {
             client: ClientId(a as u16),

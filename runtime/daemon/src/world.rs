@@ -117,6 +117,9 @@ impl<D: Device> World for DaemonWorld<D> {
             Action::Infer(infer) => self.infer(infer),
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
             Action::Reply(reply) => self.reply(reply),
+            Action::Load { .. } | Action::Unload { .. } => {
+                unreachable!("the plan has no pages: all weights are resident")
+            }
         }
     }
 
@@ -307,7 +310,7 @@ impl<D: Device> DaemonWorld<D> {
                 count(&metrics.failed);
                 note(Note::ActionFailed {
                     action: *action,
-                    partition: PartitionId(partition as u8),
+                    partition: PartitionId(partition as u16),
                 });
             }
         }

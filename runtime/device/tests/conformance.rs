@@ -6,6 +6,7 @@ use std::sync::Arc;
 use punctual_core::{
     ACCURACY_BINS, ActionId, Answer, BatchTime, Confidence, Event, Infer, Instant, ModelConfig,
     ModelId, Nanos, PartitionConfig, PartitionId, RequestId, StageConfig, StageId, StageTime,
+    Units,
 };
 use punctual_device::conformance::{Subject, suite};
 use punctual_device::virtual_time::{Variation, VirtualDevice};
@@ -105,6 +106,7 @@ impl Subject for Virtual {
             ],
         };
         let models = spec.models.iter().map(|model| ModelConfig {
+            weights: None,
             stages: (model.network.stages.iter())
                 .map(|_| StageConfig {
                     times: model.batches.iter().map(time).collect(),
@@ -115,6 +117,7 @@ impl Subject for Virtual {
                 .collect(),
         });
         let partition = PartitionConfig {
+            units: Units { first: 0, count: 1 },
             preemption_bound: Nanos::from_micros(40),
             share_max: 1000,
         };

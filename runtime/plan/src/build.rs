@@ -190,7 +190,7 @@ fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
         plans.push(TaskPlan {
             name: task.name.clone(),
             model: ModelId(task.model as u16),
-            partition: PartitionId(task.partition as u8),
+            partition: PartitionId(task.partition as u16),
             criticality: task.criticality,
             period: task.period,
             deadline: task.deadline,

@@ -213,7 +213,10 @@ pub(crate) fn config(
         };
         problems.add(&model.place, cause);
     }
-    ModelConfig { stages }
+    ModelConfig {
+        stages,
+        weights: None,
+    }
 }
 
 const LONGEST: StageTime = StageTime {

@@ -305,7 +305,7 @@ pub(crate) fn threads(
     for (position, partition) in placement.partitions.iter().enumerate() {
         for (unit, core) in partition.cores.iter().enumerate() {
             let role = Role::Worker {
-                partition: PartitionId(position as u8),
+                partition: PartitionId(position as u16),
                 unit: unit as u8,
             };
             add(role, *core, priorities.worker());

@@ -61,7 +61,7 @@ pub(crate) fn test(
 ) -> Vec<PartitionReport> {
     let mut reports = Vec::new();
     for (position, partition) in partitions.iter().enumerate() {
-        let id = PartitionId(position as u8);
+        let id = PartitionId(position as u16);
         let report = offline::test_partition(config, id);
         match report.outcome {
             Ok(()) => reports.push(describe(config, id, &report)),

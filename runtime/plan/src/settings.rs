@@ -1,15 +1,15 @@
 //! The scheduler's own part of the plan: its tables, from what was resolved and measured.
 
 use punctual_core::{
-    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, StageId, TaskConfig,
-    offline,
+    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, PolicyConfig, StageId,
+    TaskConfig, Units, offline,
 };
 
 use crate::arrival::{self, Interference};
 use crate::budgets::{Budgets, Margins};
 use crate::load::SHARE_MAX;
 use crate::models::{self, Model};
-use crate::placement::Placement;
+use crate::placement::{Placed, Placement};
 use crate::plan::ArrivalBound;
 use crate::problem::Problems;
 use crate::tasks::Task;
@@ -37,11 +37,14 @@ pub(crate) fn config(
         .map(|(task, arrival)| task_config(task, *arrival))
         .collect();
     Config {
+        policy: PolicyConfig::default(),
+        pages: 0,
         request_buffers: request_buffers(tasks, &settings),
         tasks: settings,
         models: model_configs(models, placement, tasks, &budgets, problems),
         partitions: partitions
             .map(|partition| PartitionConfig {
+                units: units(placement, partition),
                 preemption_bound: models::preemption_bound(models, tasks, partition, &budgets),
                 // Ordinary threads cannot keep a core from the kernel for too long.
                 share_max: if realtime { SHARE_MAX } else { 1000 },
@@ -49,6 +52,15 @@ pub(crate) fn config(
             .collect(),
         dispatch_cost: margins.dispatch,
         egress_bound: margins.egress,
+    }
+}
+
+/// Cores count as compute units in the order of the partitions that they belong to.
+fn units(placement: &Placement, partition: usize) -> Units {
+    let cores = |partitions: &[Placed]| partitions.iter().map(|p| p.cores.len() as u16).sum();
+    Units {
+        first: cores(&placement.partitions[..partition]),
+        count: cores(&placement.partitions[partition..=partition]),
     }
 }
 
@@ -88,7 +100,7 @@ fn model_configs(
 fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
     TaskConfig {
         model: ModelId(task.model as u16),
-        partition: PartitionId(task.partition as u8),
+        partition: PartitionId(task.partition as u16),
         criticality: task.criticality,
         deadline: task.deadline,
         // Nothing is promised to a best-effort task, so its period is of no account.

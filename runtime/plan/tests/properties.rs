@@ -133,7 +133,7 @@ fn holds(plan: &Plan, inputs: &PlanInputs) {
     }
     for (position, partition) in plan.partitions.iter().enumerate() {
         for (unit, core) in partition.cores.iter().enumerate() {
-            let (partition, unit) = (punctual_core::PartitionId(position as u8), unit as u8);
+            let (partition, unit) = (punctual_core::PartitionId(position as u16), unit as u8);
             assert_eq!(on(Role::Worker { partition, unit }), [*core]);
         }
     }

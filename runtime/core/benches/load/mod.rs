@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 use punctual_core::{
     ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
     Config, Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, Scheduler, StageConfig, StageId, StageTime, TaskConfig, TaskId,
-    Ticket, Verdict,
+    PartitionConfig, PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime,
+    TaskConfig, TaskId, Ticket, Units, Verdict,
 };
 
 /// Places in each task's queue.
@@ -29,9 +29,12 @@ fn config(tasks: usize) -> Config {
     // Two mandatory stages at most: reserved * 2 * STAGE / period = 0.6.
     let period = STAGE.saturating_mul(reserved * 2 * 10 / 6);
     Config {
+        policy: PolicyConfig::default(),
+        pages: 0,
         tasks: (0..tasks).map(|index| task(index, period)).collect(),
         models: vec![model(); MODELS],
         partitions: vec![PartitionConfig {
+            units: Units { first: 0, count: 1 },
             preemption_bound: Nanos::from_micros(200),
             share_max: 1000,
         }],
@@ -96,6 +99,7 @@ fn model() -> ModelConfig {
     };
     ModelConfig {
         stages: (0..3).map(stage).collect(),
+        weights: None,
     }
 }
 
@@ -242,6 +246,7 @@ impl Outside {
                 self.schedule(PREPARATION, prepared);
             }
             Action::Infer(infer) => self.infer(infer),
+            Action::Load { .. } | Action::Unload { .. } => unreachable!("all weights are resident"),
             Action::Preempt { action, .. } => {
                 let action = *action;
                 self.schedule(STOPPING, Event::Preempted { action });

@@ -301,7 +301,7 @@ fn interleave<S: Subject>(
             let stage = stage.expect("a ready request");
             let batch = group.len().next_power_of_two() as u8;
             let mut infer = harness.action(stage as u8, batch, &group);
-            infer.partition = PartitionId(partition as u8);
+            infer.partition = PartitionId(partition as u16);
             harness.submit(&infer);
             for &request in &group {
                 next[usize::from(request)] = None;

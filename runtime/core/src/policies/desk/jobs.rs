@@ -1,0 +1,157 @@
+//! Batches in flight: at most one a partition.
+
+use alloc::boxed::Box;
+
+use super::{Desk, State};
+use crate::action::{Action, Infer, Window};
+use crate::actions::Actions;
+use crate::config::Criticality;
+use crate::ids::{ActionId, BATCH_MAX, ModelId, PartitionId, RequestId, StageId};
+use crate::time::{Instant, Nanos};
+
+/// Buffers of the requests in a batch.
+pub(crate) type Members = heapless::Vec<u16, BATCH_MAX>;
+
+/// A batch on its way through a network.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) partition: PartitionId,
+    pub(crate) model: ModelId,
+    /// The stage that runs, or ran last.
+    pub(crate) stage: StageId,
+    /// Those who have not left yet.
+    pub(crate) members: Members,
+    /// How many it began with.
+    pub(crate) size: usize,
+    /// Whether the batch shrinks as members leave; else the last stage still costs the full batch.
+    pub(crate) compacts: bool,
+    /// Not begun later than this (its first stage; the others follow at once).
+    pub(crate) latest: Instant,
+    pub(crate) started: Instant,
+    /// Device time of its stages so far.
+    pub(crate) measured: Nanos,
+    action: ActionId,
+}
+
+/// How a job came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Every member left.
+    Finished,
+    /// Its members wait again.
+    NotRun,
+    /// Its members failed.
+    Failed,
+}
+
+/// The jobs, by partition.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    running: Box<[Option<Job>]>,
+}
+
+impl Jobs {
+    pub(super) fn new(partitions: usize) -> Self {
+        Self {
+            running: alloc::vec![None; partitions].into(),
+        }
+    }
+
+    pub(super) fn of(&self, partition: PartitionId) -> Option<&Job> {
+        self.running[partition.index()].as_ref()
+    }
+
+    pub(super) fn find(&self, action: ActionId) -> Option<usize> {
+        let is = |job: &Option<Job>| job.as_ref().is_some_and(|job| job.action == action);
+        self.running.iter().position(is)
+    }
+}
+
+impl Desk {
+    /// Starts a batch of queued requests of one model; the policy has taken them off its queues.
+    ///
+    /// `latest`: the last moment at which it may begin ([`Instant::FAR_FUTURE`]: whenever the
+    /// device gets to it).
+    pub(crate) fn start(
+        &mut self,
+        partition: PartitionId,
+        members: Members,
+        compacts: bool,
+        latest: Instant,
+        actions: &mut Actions,
+    ) {
+        let task = self.request(members[0]).task;
+        for &buffer in &members {
+            let request = self.requests.get_mut(buffer);
+            debug_assert_eq!(request.state, State::Queued);
+            request.state = State::Running;
+        }
+        let job = Job {
+            partition,
+            model: self.config.tasks[task.index()].model,
+            stage: StageId(0),
+            size: members.len(),
+            members,
+            compacts,
+            latest,
+            started: self.now,
+            measured: Nanos::ZERO,
+            action: ActionId(0),
+        };
+        self.order(job, actions);
+    }
+
+    /// Orders the next stage of a job.
+    pub(super) fn order(&mut self, mut job: Job, actions: &mut Actions) {
+        debug_assert!(self.is_free(job.partition), "one job a partition");
+        let id = self.name_action();
+        job.action = id;
+        let held = if job.compacts {
+            job.members.len()
+        } else {
+            job.size
+        };
+        let times = &self.config.models[job.model.index()].stages[job.stage.index()].times;
+        let batch = times.iter().map(|time| time.batch);
+        let batch = batch.into_iter().find(|&batch| usize::from(batch) >= held);
+        let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
+        for &buffer in &job.members {
+            let full = members.push(self.requests.id(buffer));
+            full.expect("a job has no more members than an action");
+        }
+        let first = job.stage == StageId(0);
+        actions.push(Action::Infer(Infer {
+            id,
+            partition: job.partition,
+            model: job.model,
+            stage: job.stage,
+            batch: batch.expect("members fit the largest compiled batch"),
+            members,
+            window: Window {
+                earliest: self.now,
+                latest: if first {
+                    job.latest
+                } else {
+                    Instant::FAR_FUTURE
+                },
+            },
+            criticality: Criticality::RealTime,
+        }));
+        let index = job.partition.index();
+        self.jobs.running[index] = Some(job);
+    }
+
+    /// The job whose stage an event is about; it runs no longer.
+    pub(super) fn take_job(&mut self, action: ActionId) -> Option<Job> {
+        let Some(index) = self.jobs.find(action) else {
+            self.stale_events += 1;
+            return None;
+        };
+        self.jobs.running[index].take()
+    }
+
+    /// How many stages a model has.
+    pub(crate) fn stages(&self, model: ModelId) -> usize {
+        self.config.models[model.index()].stages.len()
+    }
+}

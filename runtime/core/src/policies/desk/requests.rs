@@ -1,0 +1,139 @@
+//! The requests inside, one a request buffer.
+
+use alloc::boxed::Box;
+
+use crate::bounded::List;
+use crate::event::Answer;
+use crate::ids::{ClientId, RequestId, StageId, TaskId, Ticket};
+use crate::time::Instant;
+
+/// Where a request is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The buffer is nobody's.
+    Free,
+    /// The intake is writing its input.
+    Preparing,
+    /// In the policy's hands.
+    Queued,
+    /// A member of a job.
+    Running,
+}
+
+/// One request. Meaningless while `state` is `Free`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) generation: u32,
+    pub(crate) state: State,
+    pub(crate) task: TaskId,
+    pub(crate) ticket: Ticket,
+    pub(crate) captured: Instant,
+    /// The deadline as the client knows it.
+    pub(crate) deadline: Instant,
+    /// The deadline less the egress bound: answers decided by then are on time.
+    pub(crate) due: Instant,
+    /// Order of arrival among all requests.
+    pub(crate) order: u64,
+    /// The deepest answer so far.
+    pub(crate) answer: Option<(StageId, Answer)>,
+    /// Its client is gone; it ends when nobody touches its buffer any more.
+    pub(crate) gone: bool,
+}
+
+impl Request {
+    pub(crate) const FREE: Self = Self {
+        generation: 0,
+        state: State::Free,
+        task: TaskId(0),
+        ticket: Ticket {
+            client: ClientId(0),
+            slot: 0,
+            sequence: 0,
+        },
+        captured: Instant::ZERO,
+        deadline: Instant::ZERO,
+        due: Instant::ZERO,
+        order: 0,
+        answer: None,
+        gone: false,
+    };
+}
+
+/// All request buffers.
+#[derive(Debug)]
+pub(super) struct Requests {
+    slots: Box<[Request]>,
+    free: List<u16>,
+    arrivals: u64,
+}
+
+impl Requests {
+    pub(super) fn new(buffers: u16) -> Self {
+        let mut free = List::with_capacity(usize::from(buffers));
+        for buffer in (0..buffers).rev() {
+            free.push(buffer);
+        }
+        Self {
+            slots: alloc::vec![Request::FREE; usize::from(buffers)].into(),
+            free,
+            arrivals: 0,
+        }
+    }
+
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    pub(super) fn open(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn buffers(&self) -> u16 {
+        self.slots.len() as u16
+    }
+
+    /// Gives a buffer to a request that is being prepared.
+    pub(super) fn take(&mut self, request: Request) -> RequestId {
+        let buffer = self.free.pop().expect("the caller asked `has_free`");
+        let slot = &mut self.slots[usize::from(buffer)];
+        let generation = slot.generation.wrapping_add(1);
+        *slot = Request {
+            generation,
+            state: State::Preparing,
+            order: self.arrivals,
+            ..request
+        };
+        self.arrivals += 1;
+        RequestId { buffer, generation }
+    }
+
+    pub(super) fn release(&mut self, buffer: u16) -> Request {
+        let slot = &mut self.slots[usize::from(buffer)];
+        assert!(slot.state != State::Free, "buffer {buffer} is freed twice");
+        let request = *slot;
+        slot.state = State::Free;
+        self.free.push(buffer);
+        request
+    }
+
+    pub(super) fn find(&mut self, id: RequestId) -> Option<&mut Request> {
+        self.slots
+            .get_mut(usize::from(id.buffer))
+            .filter(|r| r.state != State::Free && r.generation == id.generation)
+    }
+
+    pub(super) fn get(&self, buffer: u16) -> &Request {
+        &self.slots[usize::from(buffer)]
+    }
+
+    pub(super) fn get_mut(&mut self, buffer: u16) -> &mut Request {
+        &mut self.slots[usize::from(buffer)]
+    }
+
+    pub(super) fn id(&self, buffer: u16) -> RequestId {
+        RequestId {
+            buffer,
+            generation: self.slots[usize::from(buffer)].generation,
+        }
+    }
+}

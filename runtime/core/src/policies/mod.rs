@@ -1,0 +1,140 @@
+//! The policies: ways to decide, one of them chosen by [`Config::policy`](crate::Config::policy).
+//!
+//! `punctual` is the product's own. The others are what published systems and servers do, each as
+//! its source describes it, so that they can be compared on the same plans, in simulation and on
+//! a board. They make no promises: their plans need not pass the offline test.
+
+mod desk;
+pub(crate) mod punctual;
+mod seq;
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::actions::Actions;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::event::Event;
+use crate::ids::{PartitionId, TaskId};
+use crate::time::Instant;
+
+use desk::Baseline;
+use punctual::Punctual;
+pub use punctual::PunctualConfig;
+pub use seq::SeqConfig;
+
+/// Which policy decides, with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PolicyConfig {
+    /// Mandatory first, then as deep as time allows: the default.
+    Punctual(PunctualConfig),
+    /// One request at a time, in order of arrival (REEF's first baseline).
+    Seq(SeqConfig),
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self::Punctual(PunctualConfig::default())
+    }
+}
+
+/// What partitions a policy expects in its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partitioning {
+    /// Disjoint ones, as whoever made the plan found best, each task assigned to one.
+    Planned,
+    /// One of all compute units.
+    Whole,
+    /// Every contiguous range of compute units; the policy picks disjoint ones.
+    Ranges,
+    /// One a task, each of all compute units: they run at the same time and share them.
+    PerTask,
+}
+
+impl PolicyConfig {
+    /// Every policy with its default parameters.
+    #[must_use]
+    pub fn all() -> alloc::vec::Vec<Self> {
+        alloc::vec![
+            Self::Punctual(PunctualConfig::default()),
+            Self::Seq(SeqConfig::default()),
+        ]
+    }
+
+    /// The policy of that name with its default parameters.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Its name, as in a manifest.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Punctual(_) => "punctual",
+            Self::Seq(_) => "seq",
+        }
+    }
+
+    /// What it does, in a line.
+    #[must_use]
+    pub const fn summary(&self) -> &'static str {
+        match self {
+            Self::Punctual(_) => "mandatory first, then as deep as time allows",
+            Self::Seq(_) => "one request at a time, in order of arrival (REEF's baseline)",
+        }
+    }
+
+    /// What partitions it expects.
+    #[must_use]
+    pub const fn partitioning(&self) -> Partitioning {
+        match self {
+            Self::Punctual(_) => Partitioning::Planned,
+            Self::Seq(_) => Partitioning::Whole,
+        }
+    }
+
+    /// Whether it promises deadlines, so that its plan must pass the offline test.
+    #[must_use]
+    pub const fn promises(&self) -> bool {
+        matches!(self, Self::Punctual(_))
+    }
+
+    /// Makes the policy for a plan that has been checked.
+    pub(crate) fn build(&self, config: &Config) -> Box<dyn Policy + Send> {
+        match self {
+            Self::Punctual(_) => Box::new(Punctual::from_plan(config)),
+            Self::Seq(_) => Box::new(Baseline::new(config, seq::Seq::new(config))),
+        }
+    }
+}
+
+/// Decides. Same plan, same events, same actions; nothing is allocated after construction, and
+/// the work of a step is bounded.
+pub(crate) trait Policy: fmt::Debug {
+    /// Learns of `event` at `now` (never falling) and appends what to do about it.
+    fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions);
+
+    /// When it wants an [`Event::Tick`] at the latest.
+    fn next_timer(&self) -> Option<Instant>;
+
+    /// Whether [`Event::Drain`] was received and every request has its verdict.
+    fn drained(&self) -> bool;
+
+    /// What became of a task's requests.
+    fn counters(&self, task: TaskId) -> &Counters;
+
+    /// Request buffers in use.
+    fn open(&self) -> usize;
+
+    /// Events that named something that is not open.
+    fn stale_events(&self) -> u64;
+
+    /// By how much budgets are lengthened at present, in 1/65536.
+    fn scale(&self, _partition: PartitionId) -> u64 {
+        1 << 16
+    }
+}

@@ -1,0 +1,27 @@
+//! Deliberate holes in the policy. Tests cut them to show that they would notice: each makes
+//! accepted requests miss their deadlines. A product build has no way to set one.
+
+use crate::policies::punctual::Punctual;
+
+/// One hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ablation {
+    /// Extras are tested against pending requests only, not against future reserved ones.
+    PendingOnlyAdmission,
+    /// Optional stages run whenever their members' own deadlines allow it.
+    UngatedOptional,
+    /// A batch is accepted if its members' deadlines allow it, whatever others' say.
+    MembersOnlyBatch,
+}
+
+impl Punctual {
+    #[cfg(test)]
+    pub(crate) fn ablated(&self, ablation: Ablation) -> bool {
+        self.ablation == Some(ablation)
+    }
+
+    #[cfg(not(test))]
+    pub(crate) const fn ablated(&self, _: Ablation) -> bool {
+        false
+    }
+}

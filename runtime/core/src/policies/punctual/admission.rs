@@ -1,0 +1,237 @@
+//! Taking submissions in: a cheap refusal when they arrive, the promise when their input is
+//! prepared.
+
+use crate::action::{Action, Failure, Rejection, Verdict};
+use crate::actions::Actions;
+use crate::event::Arrival;
+use crate::ids::{RequestId, StageId, TaskId};
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::partition::{Pending, Waiting};
+use crate::policies::punctual::requests::{Request, State};
+use crate::policies::punctual::share::Voluntary;
+use crate::time::Instant;
+
+/// How a prepared real-time request is taken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    /// It is the request that its task's reservation was made for.
+    Conforming,
+    /// Beyond the reservation; it fits nevertheless.
+    Extra,
+}
+
+impl Punctual {
+    /// A client submitted a frame: refuse it, or give it a buffer and have it prepared.
+    pub(crate) fn arrived(&mut self, arrival: &Arrival, actions: &mut Actions) {
+        let arrival = Arrival {
+            captured: arrival.captured.min(self.now),
+            ..*arrival
+        };
+        let own = self.tables.task(arrival.task).deadline;
+        let own = own.map_or(Instant::FAR_FUTURE, |d| arrival.captured + d);
+        let deadline = arrival.deadline.map_or(own, |d| d.min(own));
+        let due = self.tables.due(deadline);
+        self.tasks[arrival.task.index()].counters.submitted += 1;
+        let holds_kept = match self.refusal(&arrival, due) {
+            Err(reason) => return self.refuse(&arrival, deadline, reason, actions),
+            Ok(holds_kept) => holds_kept,
+        };
+        if !holds_kept && self.is_full(arrival.task) {
+            self.make_room(arrival.task, actions);
+        }
+        let state = &mut self.tasks[arrival.task.index()];
+        state.counters.open += 1;
+        state.kept_held += u16::from(holds_kept);
+        let request = self.requests.take(Request {
+            generation: 0,
+            state: State::Preparing,
+            task: arrival.task,
+            ticket: arrival.ticket,
+            captured: arrival.captured,
+            deadline,
+            due,
+            order: 0,
+            stage: StageId(0),
+            answer: None,
+            holds_kept,
+            gone: false,
+        });
+        actions.push(Action::Prepare {
+            request,
+            task: arrival.task,
+            ticket: arrival.ticket,
+        });
+    }
+
+    /// Why a submission is refused; if it is not, whether it gets one of the buffers kept for its
+    /// task.
+    fn refusal(&mut self, arrival: &Arrival, due: Instant) -> Result<bool, Rejection> {
+        if self.draining() {
+            return Err(Rejection::Draining);
+        }
+        let table = self.tables.task(arrival.task);
+        let (work, index) = (table.work(), table.partition.index());
+        if self.now + table.prepare + work > due {
+            return Err(Rejection::LateOnArrival);
+        }
+        let state = &self.tasks[arrival.task.index()];
+        let stamp = arrival.captured.max(self.now - table.jitter);
+        if state.kept_held < table.kept && stamp >= state.next_arrival {
+            let next = stamp + table.period;
+            self.tasks[arrival.task.index()].next_arrival = next;
+            return Ok(true);
+        }
+        if self.is_full(arrival.task) && self.least_gaining(arrival.task).is_none() {
+            return Err(Rejection::QueueFull);
+        }
+        let reserved = table.guaranteed && stamp >= state.next;
+        if self.is_real_time(arrival.task) && !reserved {
+            // Hopeless even if the running action ended now: spare the intake the work. Whether
+            // it really fits is decided when it is prepared.
+            self.scan(index, self.now, Some((due, work)));
+            let partition = &self.partitions[index];
+            if partition.share_is_spent(Voluntary::Extras, self.now)
+                || partition.scan.least_from(due) < 0
+            {
+                return Err(Rejection::NoSlack);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a request of `task` beyond the buffers kept for it finds none.
+    fn is_full(&self, task: TaskId) -> bool {
+        let (table, state) = (self.tables.task(task), &self.tasks[task.index()]);
+        let others = state.counters.open - u64::from(state.kept_held);
+        others >= u64::from(table.queue_max - table.kept) || !self.requests.has_spare()
+    }
+
+    /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it;
+    /// not one in a buffer kept for the task, whose end would make no room for others.
+    fn least_gaining(&self, task: TaskId) -> Option<u16> {
+        let partition = &self.partitions[self.tables.task(task).partition.index()];
+        let waiting = partition.parked.iter().filter(|parked| {
+            let request = self.requests.get(parked.buffer);
+            request.task == task && !request.holds_kept
+        });
+        let least = waiting.min_by_key(|parked| (parked.gain, parked.due));
+        least.map(|parked| parked.buffer)
+    }
+
+    /// A first answer for the frame that comes is worth more than a deeper one for the frame that
+    /// gains least by it, so that one gets the answer it has.
+    fn make_room(&mut self, task: TaskId, actions: &mut Actions) {
+        let Some(buffer) = self.least_gaining(task) else {
+            return;
+        };
+        let index = self.tables.task(task).partition.index();
+        self.partitions[index].touched = true;
+        self.partitions[index].remove_parked(buffer);
+        self.answer(buffer, actions);
+    }
+
+    /// The intake is done with a request's input: promise its deadline, or reject it.
+    pub(crate) fn prepared(&mut self, id: RequestId, ok: bool, actions: &mut Actions) {
+        let Some(&mut request) = self.requests.find(id) else {
+            return self.note_stale();
+        };
+        if request.state != State::Preparing {
+            return self.note_stale();
+        }
+        let buffer = id.buffer;
+        if request.gone {
+            return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
+        }
+        if !ok {
+            return self.conclude(buffer, Verdict::Failed(Failure::Payload), actions);
+        }
+        let index = self.tables.task(request.task).partition.index();
+        self.partitions[index].touched = true;
+        if !self.is_real_time(request.task) {
+            return self.enqueue_best_effort(&request, buffer);
+        }
+        self.watch_overrun(index, actions);
+        match self.admit(&request, index) {
+            Err(reason) => self.conclude(buffer, Verdict::Rejected(reason), actions),
+            Ok(admission) => self.promise(&request, buffer, index, admission),
+        }
+    }
+
+    /// The promise: every accepted request's mandatory part ends by its deadline.
+    fn admit(&mut self, request: &Request, index: usize) -> Result<Admission, Rejection> {
+        let table = self.tables.task(request.task);
+        let (work, jitter, period) = (table.work(), table.jitter, table.period);
+        if self.now + work > request.due {
+            return Err(Rejection::LateOnArrival);
+        }
+        let stamp = request.captured.max(self.now - jitter);
+        let next = self.tasks[request.task.index()].next;
+        if table.guaranteed && stamp >= next {
+            let own_due = table.own_due().map(|d| stamp + d);
+            // It uses up its reservation. If it asks for no more than was reserved, the offline
+            // test has decided; if its deadline is earlier than that (the client's own wish, or
+            // late preparation), it must fit beside what is still reserved.
+            self.tasks[request.task.index()].next = stamp + period;
+            if own_due.is_some_and(|own_due| request.due >= own_due) || self.fits(index, request) {
+                return Ok(Admission::Conforming);
+            }
+            self.tasks[request.task.index()].next = next;
+            return Err(Rejection::NoSlack);
+        }
+        if !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
+            && self.fits(index, request)
+        {
+            return Ok(Admission::Extra);
+        }
+        Err(Rejection::NoSlack)
+    }
+
+    /// Whether a request's work fits before its deadline without endangering a later one, pending
+    /// or reserved. Earlier deadlines are not affected: EDF serves them first.
+    fn fits(&mut self, index: usize, request: &Request) -> bool {
+        let work = self.tables.task(request.task).work();
+        let free = self.partitions[index].free_from(self.now);
+        self.scan(index, free, Some((request.due, work)));
+        self.partitions[index].scan.least_from(request.due) >= 0
+    }
+
+    fn promise(&mut self, request: &Request, buffer: u16, index: usize, admission: Admission) {
+        self.requests.get_mut(buffer).state = State::Pending;
+        let counters = &mut self.tasks[request.task.index()].counters;
+        counters.conforming += u64::from(admission == Admission::Conforming);
+        let table = self.tables.task(request.task);
+        let entry = Pending {
+            due: request.due,
+            order: request.order,
+            buffer,
+            row: table.row(StageId(0)),
+            work: table.work(),
+            running: false,
+            extra: admission == Admission::Extra,
+            late: false,
+            batch_max: table.batch_max,
+        };
+        self.partitions[index].insert_pending(entry);
+    }
+
+    /// Puts a best-effort request that is between two stages in line for a gap.
+    pub(crate) fn enqueue_best_effort(&mut self, request: &Request, buffer: u16) {
+        let table = self.tables.task(request.task);
+        let partition = &mut self.partitions[table.partition.index()];
+        let alone = |task: TaskId| !partition.waiting.iter().any(|w| w.task == task.0);
+        if alone(request.task) {
+            // A task that was away gets no credit for the time it did not ask for.
+            let state = &mut self.tasks[request.task.index()];
+            state.service = state.service.max(partition.virtual_time);
+        }
+        self.requests.get_mut(buffer).state = State::Waiting;
+        partition.insert_waiting(Waiting {
+            order: request.order,
+            buffer,
+            task: request.task.0,
+            row: table.row(request.stage),
+            due: request.due,
+            batch_max: table.batch_max,
+        });
+    }
+}

@@ -1,0 +1,97 @@
+//! Best-effort work, in the gaps. Its tasks share the gaps evenly.
+
+use crate::ids::BATCH_MAX;
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::dispatch::{Choice, ns};
+use crate::policies::punctual::partition::{Kind, Waiting};
+use crate::policies::punctual::tables::StageRow;
+use crate::time::{Instant, Nanos};
+
+impl Punctual {
+    /// The batch around the oldest request of the task that received least.
+    pub(crate) fn best_effort(&mut self, index: usize) -> Option<Choice> {
+        let head = *self.partitions[index]
+            .waiting
+            .iter()
+            .filter(|w| self.can_end_in_time(w, 0))
+            .min_by_key(|w| (self.tasks[usize::from(w.task)].service, w.order))?;
+        let partition = &mut self.partitions[index];
+        partition.virtual_time = self.tasks[usize::from(head.task)].service;
+        let row = self.tables.row(head.row);
+        let mut best: Option<Choice> = None;
+        for size in 0..row.sizes.len() {
+            let Some(choice) = self.gap_batch(index, &head, row, size) else {
+                continue;
+            };
+            if best.as_ref().is_none_or(|b| cheaper(row, &choice, b)) {
+                best = Some(choice);
+            }
+        }
+        best
+    }
+
+    /// The head and the oldest others of its row, at a compiled size that they fill better than
+    /// the next smaller one.
+    fn gap_batch(
+        &self,
+        index: usize,
+        head: &Waiting,
+        row: &StageRow,
+        size: usize,
+    ) -> Option<Choice> {
+        let places = row.sizes[size];
+        let fits = |w: &&Waiting| {
+            w.row == head.row && w.batch_max >= places && self.can_end_in_time(w, size)
+        };
+        if !fits(&head) {
+            return None;
+        }
+        let others = self.partitions[index].waiting.iter();
+        let others = others.filter(|w| w.buffer != head.buffer).filter(fits);
+        let members: heapless::Vec<&Waiting, BATCH_MAX> = core::iter::once(head)
+            .chain(others)
+            .take(usize::from(places))
+            .collect();
+        let smaller = if size == 0 { 0 } else { row.sizes[size - 1] };
+        if members.len() <= usize::from(smaller) {
+            return None;
+        }
+        let first_due = members.iter().map(|m| m.due).min()?;
+        let spare = if first_due == Instant::FAR_FUTURE {
+            i64::MAX
+        } else {
+            self.until(first_due) - ns(row.cost[size])
+        };
+        Some(Choice {
+            kind: Kind::BestEffort,
+            row: head.row,
+            size,
+            members: members.iter().map(|m| m.buffer).collect(),
+            spare,
+        })
+    }
+
+    /// Whether the next stage, at a batch size, ends before the request's deadline if it starts
+    /// now and is not preempted.
+    fn can_end_in_time(&self, waiting: &Waiting, size: usize) -> bool {
+        self.now + self.tables.row(waiting.row).cost[size] <= waiting.due
+    }
+
+    /// Charges the members' tasks for the time that the partition was theirs, whether or not the
+    /// stage came to its end.
+    pub(crate) fn charge(&mut self, members: &[crate::RequestId], took: Nanos) {
+        let share = took.as_nanos() / members.len().max(1) as u64;
+        for id in members {
+            let task = self.requests.get(id.buffer).task;
+            let service = &mut self.tasks[task.index()].service;
+            *service = service.saturating_add(share);
+        }
+    }
+}
+
+/// Less time a member; ties: more members.
+fn cheaper(row: &StageRow, a: &Choice, b: &Choice) -> bool {
+    let each =
+        |x: &Choice, y: &Choice| u128::from(row.cost[x.size].as_nanos()) * y.members.len() as u128;
+    each(a, b) <= each(b, a)
+}

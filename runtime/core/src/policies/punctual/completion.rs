@@ -1,0 +1,119 @@
+//! What a device reports of the action in flight, and when an answer is good enough.
+
+use crate::action::{Failure, Verdict};
+use crate::actions::Actions;
+use crate::event::{Answer, Finished};
+use crate::ids::ActionId;
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::partition::{Kind, Running};
+use crate::policies::punctual::requests::State;
+
+impl Punctual {
+    /// A stage ran: each member is answered, or waits for its next stage.
+    pub(crate) fn finished(&mut self, finished: &Finished, actions: &mut Actions) {
+        let Some((index, running)) = self.take_running(finished.action) else {
+            return;
+        };
+        if finished.members.len() != running.members.len() {
+            // The device does not say whose answers these are; a wrong one would be worse.
+            return self.fail(index, &running, actions);
+        }
+        if running.kind == Kind::BestEffort {
+            let took = self.now.since(running.ordered);
+            self.charge(&running.members, took);
+        } else {
+            self.settle(index, &running, finished);
+        }
+        for (id, answer) in running.members.iter().zip(&finished.members) {
+            self.advance(index, id.buffer, *answer, actions);
+        }
+    }
+
+    /// A device did not start an action inside its window: as if it had not been ordered.
+    pub(crate) fn not_run(&mut self, action: ActionId, actions: &mut Actions) {
+        let Some((index, running)) = self.take_running(action) else {
+            return;
+        };
+        for id in &running.members {
+            let task = self.requests.get(id.buffer).task;
+            self.tasks[task.index()].counters.not_run += 1;
+            self.put_back(index, id.buffer, actions);
+        }
+    }
+
+    /// A device stopped a best-effort action. The stage's inputs are still there, and so is the
+    /// answer of the stage before.
+    pub(crate) fn preempted(&mut self, action: ActionId, actions: &mut Actions) {
+        let Some((index, running)) = self.take_running(action) else {
+            return;
+        };
+        self.charge(&running.members, self.now.since(running.ordered));
+        for id in &running.members {
+            let task = self.requests.get(id.buffer).task;
+            self.tasks[task.index()].counters.preempted += 1;
+            self.put_back(index, id.buffer, actions);
+        }
+    }
+
+    /// A device reports an error.
+    pub(crate) fn failed(&mut self, action: ActionId, actions: &mut Actions) {
+        if let Some((index, running)) = self.take_running(action) {
+            self.fail(index, &running, actions);
+        }
+    }
+
+    fn take_running(&mut self, action: ActionId) -> Option<(usize, Running)> {
+        let index = self.partition_running(action)?;
+        let partition = &mut self.partitions[index];
+        partition.touched = true;
+        let running = partition.running.take()?;
+        if running.kind != Kind::BestEffort {
+            partition.share.ran(running.ordered, self.now);
+        }
+        Some((index, running))
+    }
+
+    fn fail(&mut self, index: usize, running: &Running, actions: &mut Actions) {
+        for id in &running.members {
+            self.partitions[index].remove_pending(id.buffer);
+            let failure = if self.requests.get(id.buffer).gone {
+                Failure::ClientGone
+            } else {
+                Failure::Device
+            };
+            self.conclude(id.buffer, Verdict::Failed(failure), actions);
+        }
+    }
+
+    fn put_back(&mut self, index: usize, buffer: u16, actions: &mut Actions) {
+        if self.requests.get(buffer).gone {
+            self.partitions[index].remove_pending(buffer);
+            return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
+        }
+        self.requeue(index, buffer);
+    }
+
+    /// One member's stage is done.
+    fn advance(&mut self, index: usize, buffer: u16, answer: Answer, actions: &mut Actions) {
+        let request = self.requests.get_mut(buffer);
+        debug_assert_eq!(request.state, State::Running);
+        let exit = request.stage;
+        request.answer = Some((exit, answer));
+        request.stage = exit.next();
+        let request = *request;
+        let table = self.tables.task(request.task);
+        let counts = exit.0 >= table.mandatory_exit.0;
+        if counts || request.gone {
+            self.partitions[index].remove_pending(buffer);
+        }
+        if request.gone {
+            return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
+        }
+        let last = exit.next().0 == table.stages;
+        let enough = answer.confidence >= table.threshold || last || self.now >= request.due;
+        if counts && enough {
+            return self.answer(buffer, actions);
+        }
+        self.requeue(index, buffer);
+    }
+}

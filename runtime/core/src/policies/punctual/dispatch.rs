@@ -1,0 +1,228 @@
+//! What a partition does next.
+
+use crate::action::{Action, Infer, Window};
+use crate::actions::Actions;
+use crate::config::Criticality;
+use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::ablation::Ablation;
+use crate::policies::punctual::partition::{Kind, Running};
+use crate::policies::punctual::requests::State;
+use crate::policies::punctual::share::Voluntary;
+use crate::policies::punctual::tables::Row;
+use crate::time::{Instant, Nanos};
+
+/// An action started later than ordered by up to this many dispatch costs is still run, if there
+/// is slack for it: a wake-up that takes a little longer shall not cost a round trip.
+const LATENESS_IN_DISPATCH_COSTS: u64 = 8;
+
+/// A stage to run, with its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) kind: Kind,
+    pub(crate) row: Row,
+    /// Position of the batch size in the row's sizes.
+    pub(crate) size: usize,
+    /// Buffers.
+    pub(crate) members: heapless::Vec<u16, BATCH_MAX>,
+    /// How much later than now it may start without harm, in nanoseconds (m of the policy); not
+    /// positive: not at all. Best-effort: without regard to real-time work, which preempts it.
+    pub(crate) spare: i64,
+}
+
+impl Punctual {
+    /// Starts something on a free partition, or tells best-effort work to make room.
+    pub(crate) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
+        match &self.partitions[index].running {
+            None => {
+                if let Some(choice) = self.choose(index, actions) {
+                    self.start(index, &choice, actions);
+                }
+            }
+            Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop => {
+                if self.real_time_needs(index) {
+                    self.preempt(index, actions);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Optional work that endangers nothing, then the most urgent promise, then best-effort work;
+    /// in overload the promise before optional work.
+    fn choose(&mut self, index: usize, actions: &mut Actions) -> Option<Choice> {
+        let partition = &self.partitions[index];
+        if !(partition.pending.is_empty() && partition.parked.is_empty()) {
+            self.scan(index, self.now, None);
+            if self.partitions[index].scan.least() < 0 && self.shed(index, actions) {
+                self.scan(index, self.now, None);
+            }
+            // More is asked than was planned for while an extra waits: a first answer for it is
+            // worth more than a deeper one for another, and more extras find slack.
+            let partition = &self.partitions[index];
+            let overloaded = partition.extra_waits();
+            let spent = partition.share_is_spent(Voluntary::Depth, self.now);
+            let choice = if overloaded || spent {
+                self.mandatory(index)
+            } else {
+                self.optional(index, self.now)
+                    .or_else(|| self.mandatory(index))
+            };
+            if choice.is_some() {
+                return choice;
+            }
+        }
+        // No promised work is pending. Then blocking by P is within what the offline test allows
+        // for at all times (B >= P), so no slack needs to be asked.
+        self.best_effort(index)
+    }
+
+    /// Whether real-time work could run if the partition were free: promised work always, deeper
+    /// stages if they endanger nothing.
+    fn real_time_needs(&mut self, index: usize) -> bool {
+        let partition = &self.partitions[index];
+        if !partition.pending.is_empty() {
+            return true;
+        }
+        if partition.parked.is_empty() || partition.share_is_spent(Voluntary::Depth, self.now) {
+            return false;
+        }
+        let free = partition.free_from(self.now);
+        self.scan(index, free, None);
+        self.optional(index, free).is_some()
+    }
+
+    /// The time that optional work may take from everybody else (S), after the last scan.
+    pub(crate) fn room(&self, index: usize) -> i64 {
+        if self.ablated(Ablation::UngatedOptional) {
+            return i64::MAX;
+        }
+        self.partitions[index].scan.least()
+    }
+
+    fn preempt(&mut self, index: usize, actions: &mut Actions) {
+        let partition = &mut self.partitions[index];
+        let until = self.now + partition.preemption;
+        let running = partition.running.as_mut().expect("best-effort work runs");
+        running.told_to_stop = true;
+        running.promised = until;
+        running.until = until;
+        actions.push(Action::Preempt {
+            partition: PartitionId(index as u16),
+            action: running.id,
+        });
+    }
+
+    fn start(&mut self, index: usize, choice: &Choice, actions: &mut Actions) {
+        let id = ActionId(self.actions_ordered);
+        self.actions_ordered += 1;
+        let row = self.tables.row(choice.row);
+        let delta = self.tables.dispatch_cost;
+        let spare = Nanos::new(choice.spare.max(0) as u64);
+        let lateness = if choice.kind == Kind::BestEffort {
+            spare
+        } else {
+            // Charged to f until the action ends: an extra accepted meanwhile must not rely on
+            // time that the start may take.
+            spare.min(delta.saturating_mul(LATENESS_IN_DISPATCH_COSTS))
+        };
+        let until = self.now + row.cost[choice.size] + lateness;
+        let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
+        for &buffer in &choice.members {
+            let full = members.push(self.requests.id(buffer));
+            full.expect("a choice has no more members than an action");
+        }
+        let infer = Infer {
+            id,
+            partition: PartitionId(index as u16),
+            model: row.model,
+            stage: row.stage,
+            batch: row.sizes[choice.size],
+            members: members.clone(),
+            window: Window {
+                earliest: self.now,
+                latest: self.now + delta + lateness,
+            },
+            criticality: match choice.kind {
+                Kind::BestEffort => Criticality::BestEffort,
+                Kind::Mandatory | Kind::Optional => Criticality::RealTime,
+            },
+        };
+        self.partitions[index].running = Some(Running {
+            id,
+            kind: choice.kind,
+            row: choice.row,
+            size: choice.size,
+            members,
+            ordered: self.now,
+            promised: until,
+            until,
+            told_to_stop: false,
+            overran: false,
+        });
+        for &buffer in &choice.members {
+            self.mark_running(index, buffer);
+        }
+        actions.push(Action::Infer(infer));
+    }
+
+    /// Takes a member off the list it waited in; promised work stays there with what is left
+    /// after this stage.
+    fn mark_running(&mut self, index: usize, buffer: u16) {
+        let request = self.requests.get_mut(buffer);
+        let state = core::mem::replace(&mut request.state, State::Running);
+        let (task, stage) = (request.task, request.stage);
+        let partition = &mut self.partitions[index];
+        match state {
+            State::Pending => {
+                let left = self.tables.task(task).work_from(stage.next());
+                let entry = partition
+                    .pending_of(buffer)
+                    .expect("a pending request is in its partition's list");
+                entry.running = true;
+                entry.work = left;
+            }
+            State::Parked => partition.remove_parked(buffer),
+            State::Waiting => partition.remove_waiting(buffer),
+            State::Free | State::Preparing | State::Running => {
+                unreachable!("a member waits in a list of its partition")
+            }
+        }
+    }
+
+    /// Puts the members of an action that did not run back where they waited.
+    pub(crate) fn requeue(&mut self, index: usize, buffer: u16) {
+        let request = *self.requests.get(buffer);
+        let table = self.tables.task(request.task);
+        if table.criticality == Criticality::BestEffort {
+            return self.enqueue_best_effort(&request, buffer);
+        }
+        if request.stage.0 > table.mandatory_exit.0 {
+            return self.park(&request, buffer);
+        }
+        let (row, work) = (table.row(request.stage), table.work_from(request.stage));
+        self.requests.get_mut(buffer).state = State::Pending;
+        let entry = self.partitions[index]
+            .pending_of(buffer)
+            .expect("promised work stays in the list while it runs");
+        entry.running = false;
+        entry.row = row;
+        entry.work = work;
+    }
+
+    /// Time from now to `at`, in signed nanoseconds.
+    pub(crate) fn until(&self, at: Instant) -> i64 {
+        signed(at, self.now)
+    }
+}
+
+/// `a - b` in nanoseconds, saturating.
+pub(crate) fn signed(a: Instant, b: Instant) -> i64 {
+    let wide = i128::from(a.as_nanos()) - i128::from(b.as_nanos());
+    wide.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// A span as a signed number of nanoseconds. Spans are validated to be far below 2^63.
+pub(crate) fn ns(span: Nanos) -> i64 {
+    span.as_nanos() as i64
+}

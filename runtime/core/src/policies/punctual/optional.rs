@@ -1,0 +1,122 @@
+//! Deeper stages of requests that already hold an answer: run where they are worth most, if
+//! they endanger no promise.
+
+use crate::ids::BATCH_MAX;
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::dispatch::{Choice, ns, signed};
+use crate::policies::punctual::partition::{Kind, Parked};
+use crate::policies::punctual::requests::{Request, State};
+use crate::policies::punctual::tables::StageRow;
+use crate::time::Instant;
+
+/// A batch that may run, and what it is worth.
+struct Candidate {
+    choice: Choice,
+    /// Sum of the members' gains.
+    worth: u128,
+    cost: u128,
+    first_due: Instant,
+}
+
+impl Candidate {
+    /// More gain for the time (the policy's rho); ties: more members, then more urgent.
+    fn better_than(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.worth * other.cost, other.worth * self.cost);
+        let (members, more) = (self.choice.members.len(), other.choice.members.len());
+        (mine, members) > (theirs, more)
+            || (mine, members) == (theirs, more) && self.first_due < other.first_due
+    }
+}
+
+impl Punctual {
+    /// The best optional batch that may start at `start`, after a scan for that time: it must end
+    /// before each member's deadline and take no more than the least slack.
+    pub(crate) fn optional(&self, index: usize, start: Instant) -> Option<Choice> {
+        let room = self.room(index);
+        let mut best: Option<Candidate> = None;
+        // The list is sorted by row, so each group is a chunk.
+        for group in self.partitions[index]
+            .parked
+            .chunk_by(|a, b| a.row == b.row)
+        {
+            let row = self.tables.row(group[0].row);
+            for size in 0..row.sizes.len() {
+                let Some(candidate) = batch(group, row, size, start, room) else {
+                    continue;
+                };
+                if best.as_ref().is_none_or(|b| candidate.better_than(b)) {
+                    best = Some(candidate);
+                }
+            }
+        }
+        best.map(|b| b.choice)
+    }
+
+    /// Puts a request that holds an answer that counts in line for its next stage.
+    pub(crate) fn park(&mut self, request: &Request, buffer: u16) {
+        let table = self.tables.task(request.task);
+        let row = table.row(request.stage);
+        let (_, answer) = request.answer.expect("a parked request holds an answer");
+        let gain = self.tables.row(row).gain_of(answer.confidence);
+        let entry = Parked {
+            row,
+            due: request.due,
+            buffer,
+            gain: gain * u64::from(table.weight),
+            batch_max: table.batch_max,
+            eager: table.eager,
+        };
+        let partition = table.partition.index();
+        self.requests.get_mut(buffer).state = State::Parked;
+        self.partitions[partition].insert_parked(entry);
+    }
+}
+
+/// The members of a group that gain most, at one compiled batch size. `None` if it may not run,
+/// or if a smaller size would hold the same members.
+fn batch(
+    group: &[Parked],
+    row: &StageRow,
+    size: usize,
+    start: Instant,
+    room: i64,
+) -> Option<Candidate> {
+    let (places, cost) = (row.sizes[size], row.cost[size]);
+    if ns(cost) > room {
+        return None;
+    }
+    // By falling gain; the group is sorted by deadline, so equals stay in that order.
+    let mut members = heapless::Vec::<&Parked, BATCH_MAX>::new();
+    let eligible = group
+        .iter()
+        .filter(|p| start + cost <= p.due && p.batch_max >= places);
+    for parked in eligible {
+        if members.len() == usize::from(places) {
+            if members.last().is_some_and(|m| m.gain >= parked.gain) {
+                continue;
+            }
+            members.pop();
+        }
+        let at = members.partition_point(|m| m.gain >= parked.gain);
+        let full = members.insert(at, parked);
+        assert!(full.is_ok(), "at most {places} members, a place was made");
+    }
+    let smaller = if size == 0 { 0 } else { row.sizes[size - 1] };
+    if members.len() <= usize::from(smaller) {
+        return None;
+    }
+    let first_due = members.iter().map(|m| m.due).min()?;
+    let spare = room - ns(cost);
+    Some(Candidate {
+        worth: members.iter().map(|m| u128::from(m.gain)).sum(),
+        cost: u128::from(cost.as_nanos().max(1)),
+        first_due,
+        choice: Choice {
+            kind: Kind::Optional,
+            row: group[0].row,
+            size,
+            members: members.iter().map(|m| m.buffer).collect(),
+            spare: spare.min(signed(first_due, start + cost)),
+        },
+    })
+}

@@ -1,0 +1,181 @@
+//! Work that runs longer than its budget: believing it, making the offender pay, and dropping
+//! what can no longer be kept.
+//!
+//! After an overrun the guarantee is void until every slack is positive again. Meanwhile optional
+//! work, best-effort work, batches and extras stop by themselves, because each must pass the
+//! slack test. What is already promised is served on in EDF order, and a request is dropped only
+//! if otherwise one that is worth more would be late for certain (at budgets): dropping for the
+//! sake of a reserved request that may never arrive would punish a small overrun by a loss.
+
+use crate::action::{Failure, Verdict};
+use crate::actions::Actions;
+use crate::event::Finished;
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::partition::{Kind, Pending, Running};
+use crate::policies::punctual::speed::Change;
+use crate::time::{Instant, Nanos};
+
+/// An action that exceeds even the longest time ever measured is believed to need this fraction
+/// of its age more; so the number of extensions grows with the logarithm of its age only.
+const EXTENSION_FRACTION: u64 = 8;
+
+impl Punctual {
+    /// Moves f of an action that should have ended.
+    pub(crate) fn watch_overrun(&mut self, index: usize, actions: &mut Actions) {
+        let partition = &mut self.partitions[index];
+        let Some(running) = &mut partition.running else {
+            return;
+        };
+        let best_effort = running.kind == Kind::BestEffort;
+        if self.now <= running.until || best_effort && !running.told_to_stop {
+            return;
+        }
+        let delta = self.tables.dispatch_cost;
+        let age = self.now.since(running.ordered);
+        let tick = delta.max(Nanos::new(age.as_nanos() / EXTENSION_FRACTION + 1));
+        let row = self.tables.row(running.row);
+        let longest = running.ordered + row.max_seen[running.size] + delta;
+        running.until = if best_effort {
+            self.now + tick
+        } else {
+            longest.max(self.now + tick)
+        };
+        if !running.overran {
+            running.overran = true;
+            for id in &running.members {
+                let task = self.requests.get(id.buffer).task;
+                self.tasks[task.index()].counters.overruns += 1;
+            }
+        }
+        self.shed(index, actions);
+    }
+
+    /// Books what a finished real-time action took: its tasks pay for an overrun, and the
+    /// partition's scale follows lasting slowness.
+    pub(crate) fn settle(&mut self, index: usize, running: &Running, finished: &Finished) {
+        let row = self.tables.row(running.row);
+        let (raw, cost) = (row.budget[running.size], row.cost[running.size]);
+        let budget = cost.saturating_sub(self.tables.dispatch_cost);
+        // Both must be exceeded: a stage that ran too long but ended before its promised time
+        // took nothing from anybody; a report that came late is not the task's doing.
+        let overrun = self
+            .now
+            .since(running.promised)
+            .min(finished.measured.saturating_sub(budget));
+        if overrun > Nanos::ZERO {
+            let share = Nanos::new(overrun.as_nanos().div_ceil(running.members.len() as u64));
+            for id in &running.members {
+                let task = self.requests.get(id.buffer).task.index();
+                if !running.overran {
+                    self.tasks[task].counters.overruns += 1;
+                }
+                self.put_in_debt(task, share);
+            }
+        }
+        match self.partitions[index]
+            .speed
+            .sample(finished.measured, raw, self.now)
+        {
+            Change::None => {}
+            Change::Raise(level) => self.change_level(index, level),
+            Change::MayLower(level) => {
+                let present = self.partitions[index].speed.level();
+                self.change_level(index, level);
+                self.scan(index, self.now, None);
+                if self.partitions[index].scan.least() < 0 {
+                    self.change_level(index, present);
+                }
+            }
+        }
+    }
+
+    /// `next += overrun / U`: the task gets no reserved request until its own share of the
+    /// partition has paid for the overrun (the idea of a constant-bandwidth server).
+    fn put_in_debt(&mut self, task: usize, overrun: Nanos) {
+        let table = &self.tables.tasks[task];
+        if !table.guaranteed {
+            return;
+        }
+        let wide = u128::from(overrun.as_nanos()) * u128::from(table.period.as_nanos());
+        let delay = wide.div_ceil(u128::from(table.work().as_nanos().max(1)));
+        let delay = Nanos::new(u64::try_from(delay).unwrap_or(u64::MAX));
+        let state = &mut self.tasks[task];
+        state.next = state.next.max(self.now - table.jitter) + delay;
+        state.in_debt_until = state.next;
+    }
+
+    fn change_level(&mut self, index: usize, level: usize) {
+        let partition = crate::ids::PartitionId(index as u16);
+        self.tables.set_level(partition, level);
+        self.partitions[index].speed.set_level(level, self.now);
+        for entry in self.partitions[index].pending.iter_mut() {
+            let request = self.requests.get(entry.buffer);
+            let stage = if entry.running {
+                request.stage.next()
+            } else {
+                request.stage
+            };
+            entry.work = self.tables.task(request.task).work_from(stage);
+        }
+    }
+
+    /// Drops requests until no pending one is late for certain that is worth more than one that
+    /// could be dropped for it. True if any was dropped.
+    ///
+    /// Worth, rising: those that are late for certain themselves, extras (those with most work
+    /// left first), reserved requests of a task in debt, other reserved requests. A late request
+    /// that harms nobody stays: it is answered late, not silently dropped.
+    pub(crate) fn shed(&mut self, index: usize, actions: &mut Actions) -> bool {
+        for entry in self.partitions[index].pending.iter_mut() {
+            entry.late = false;
+        }
+        let mut dropped = false;
+        let free = self.partitions[index].free_from(self.now);
+        // Each turn drops or marks one request.
+        while let Some(at) = self.first_late(index, free) {
+            let worth_of_late = self.worth(&self.partitions[index].pending[at]);
+            match self.least_worth(index, at) {
+                Some(victim)
+                    if self.worth(&self.partitions[index].pending[victim]) < worth_of_late =>
+                {
+                    let entry = self.partitions[index].pending.remove(victim);
+                    self.conclude(entry.buffer, Verdict::Failed(Failure::Shed), actions);
+                    dropped = true;
+                }
+                _ => self.partitions[index].pending[at].late = true,
+            }
+        }
+        dropped
+    }
+
+    /// The first pending request, not yet known to be late, that is late if all take their
+    /// budgets in EDF order from `free` on.
+    fn first_late(&self, index: usize, free: Instant) -> Option<usize> {
+        let mut end = free;
+        self.partitions[index].pending.iter().position(|entry| {
+            end = end + entry.work;
+            end > entry.due && !entry.late
+        })
+    }
+
+    /// The request of least worth among those up to `at` in EDF order that are not running.
+    fn least_worth(&self, index: usize, at: usize) -> Option<usize> {
+        let pending = &self.partitions[index].pending[..=at];
+        (0..pending.len())
+            .filter(|&i| !pending[i].running)
+            .min_by_key(|&i| {
+                let most_work_first = u64::MAX - pending[i].work.as_nanos();
+                (self.worth(&pending[i]), most_work_first)
+            })
+    }
+
+    fn worth(&self, entry: &Pending) -> u8 {
+        let task = self.requests.get(entry.buffer).task;
+        match entry {
+            entry if entry.late => 0,
+            entry if entry.extra => 1,
+            _ if self.tasks[task.index()].in_debt_until > self.now => 2,
+            _ => 3,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What one partition is doing and what waits for it.
+
+use crate::bounded::List;
+use crate::ids::{ActionId, BATCH_MAX, RequestId};
+use crate::policies::punctual::share::{Share, Voluntary};
+use crate::policies::punctual::slack::Scan;
+use crate::policies::punctual::speed::Speed;
+use crate::policies::punctual::tables::Row;
+use crate::time::{Instant, Nanos};
+
+/// Mandatory work of one request. Stays in the list while its stage runs, with the work that is
+/// left after that stage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) due: Instant,
+    /// Ties: order of arrival.
+    pub(crate) order: u64,
+    pub(crate) buffer: u16,
+    /// The next stage to run.
+    pub(crate) row: Row,
+    /// Work left at batch 1 (w), without the stage that is running.
+    pub(crate) work: Nanos,
+    pub(crate) running: bool,
+    /// Accepted beyond the task's reservation.
+    pub(crate) extra: bool,
+    /// Scratch of the overrun handling: cannot be on time any more.
+    pub(crate) late: bool,
+    pub(crate) batch_max: u8,
+}
+
+/// A real-time request that holds an answer that counts and could go deeper.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parked {
+    /// The next stage.
+    pub(crate) row: Row,
+    pub(crate) due: Instant,
+    pub(crate) buffer: u16,
+    /// Weight times the gain of its next stage.
+    pub(crate) gain: u64,
+    pub(crate) batch_max: u8,
+    pub(crate) eager: bool,
+}
+
+/// A best-effort request between two stages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) order: u64,
+    pub(crate) buffer: u16,
+    pub(crate) task: u16,
+    /// The next stage.
+    pub(crate) row: Row,
+    /// `FAR_FUTURE` if it has no deadline.
+    pub(crate) due: Instant,
+    pub(crate) batch_max: u8,
+}
+
+/// Why an action runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Accepted real-time work, possibly with optional members in free places of the batch.
+    Mandatory,
+    /// Deeper stages of real-time requests.
+    Optional,
+    BestEffort,
+}
+
+/// The action in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) id: ActionId,
+    pub(crate) kind: Kind,
+    pub(crate) row: Row,
+    /// Position of its batch size in the row's sizes.
+    pub(crate) size: usize,
+    pub(crate) members: heapless::Vec<RequestId, BATCH_MAX>,
+    pub(crate) ordered: Instant,
+    /// f as promised when it was ordered; for best-effort work, once it was told to stop.
+    pub(crate) promised: Instant,
+    /// f: upper bound on its end, as now believed. Best-effort: meaningless until told to stop.
+    pub(crate) until: Instant,
+    /// Best-effort only: `Preempt` was sent.
+    pub(crate) told_to_stop: bool,
+    pub(crate) overran: bool,
+}
+
+/// One partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Partition {
+    /// P with the dispatch cost.
+    pub(crate) preemption: Nanos,
+    pub(crate) running: Option<Running>,
+    /// By (due, order).
+    pub(crate) pending: List<Pending>,
+    /// By (row, due): each row's requests are a contiguous group.
+    pub(crate) parked: List<Parked>,
+    /// By order.
+    pub(crate) waiting: List<Waiting>,
+    /// Something happened that may allow or demand a decision.
+    pub(crate) touched: bool,
+    pub(crate) scan: Scan,
+    pub(crate) speed: Speed,
+    pub(crate) share: Share,
+    /// When something here is due, if no event comes before.
+    pub(crate) timer: Option<Instant>,
+    /// Service received by the best-effort task chosen last: where a task that wakes up starts.
+    pub(crate) virtual_time: u64,
+}
+
+impl Partition {
+    pub(crate) fn insert_pending(&mut self, entry: Pending) {
+        let key = (entry.due, entry.order);
+        let at = self.pending.partition_point(|p| (p.due, p.order) < key);
+        self.pending.insert(at, entry);
+    }
+
+    pub(crate) fn insert_parked(&mut self, entry: Parked) {
+        let key = (entry.row, entry.due);
+        let at = self.parked.partition_point(|p| (p.row, p.due) <= key);
+        self.parked.insert(at, entry);
+    }
+
+    pub(crate) fn insert_waiting(&mut self, entry: Waiting) {
+        let at = self.waiting.partition_point(|w| w.order < entry.order);
+        self.waiting.insert(at, entry);
+    }
+
+    pub(crate) fn pending_of(&mut self, buffer: u16) -> Option<&mut Pending> {
+        self.pending.iter_mut().find(|p| p.buffer == buffer)
+    }
+
+    pub(crate) fn remove_pending(&mut self, buffer: u16) {
+        if let Some(at) = self.pending.iter().position(|p| p.buffer == buffer) {
+            self.pending.remove(at);
+        }
+    }
+
+    /// Whether a request beyond the reservations waits for its mandatory work.
+    pub(crate) fn extra_waits(&self) -> bool {
+        self.pending.iter().any(|p| p.extra && !p.running)
+    }
+
+    pub(crate) fn remove_parked(&mut self, buffer: u16) {
+        if let Some(at) = self.parked.iter().position(|p| p.buffer == buffer) {
+            self.parked.remove(at);
+        }
+    }
+
+    pub(crate) fn remove_waiting(&mut self, buffer: u16) {
+        if let Some(at) = self.waiting.iter().position(|w| w.buffer == buffer) {
+            self.waiting.remove(at);
+        }
+    }
+
+    /// Whether real-time work has had so much of the time that `work` has to be given up.
+    pub(crate) fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
+        let running = self.running.as_ref();
+        let running = running.filter(|r| r.kind != Kind::BestEffort);
+        self.share.is_spent(work, now, running.map(|r| r.ordered))
+    }
+
+    /// f: upper bound on when the partition is free, if nothing more is started.
+    pub(crate) fn free_from(&self, now: Instant) -> Instant {
+        match &self.running {
+            None => now,
+            Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop => now + self.preemption,
+            Some(r) => r.until.max(now),
+        }
+    }
+}

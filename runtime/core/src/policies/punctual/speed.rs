@@ -1,0 +1,111 @@
+//! Whether the board has become slower than its profile, judged by the measured times of
+//! real-time stages alone (never by misses, which would feed back).
+
+use crate::policies::punctual::tables::SCALES;
+use crate::time::{Instant, Nanos};
+
+/// Samples remembered.
+const RING: usize = 64;
+/// Newest samples looked at for a raise, and how many of them must exceed the level.
+const NEWEST: usize = 8;
+const NEWEST_EXCEEDING: usize = 3;
+/// Calm before the level is lowered.
+const CALM_SAMPLES: u32 = 256;
+const CALM_TIME: Nanos = Nanos::from_millis(2_000);
+/// A sample is calm below this share of the lower level.
+const CALM_PERCENT: u64 = 95;
+
+const _: () = assert!(NEWEST <= RING && NEWEST_EXCEEDING <= NEWEST);
+
+/// What a sample leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Nothing.
+    None,
+    /// The level must rise to this one.
+    Raise(usize),
+    /// The level may fall to this one, if the promises made hold with the set guaranteed there.
+    MayLower(usize),
+}
+
+/// The scale level of a partition and what it is judged by.
+#[derive(Clone, Debug)]
+pub(crate) struct Speed {
+    level: usize,
+    /// measured / budget in the unit of [`SCALES`].
+    ring: [u32; RING],
+    /// Samples ever.
+    taken: usize,
+    calm_samples: u32,
+    calm_since: Instant,
+}
+
+impl Default for Speed {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            ring: [0; RING],
+            taken: 0,
+            calm_samples: 0,
+            calm_since: Instant::ZERO,
+        }
+    }
+}
+
+impl Speed {
+    pub(crate) const fn level(&self) -> usize {
+        self.level
+    }
+
+    pub(crate) fn set_level(&mut self, level: usize, now: Instant) {
+        self.level = level;
+        self.calm_samples = 0;
+        self.calm_since = now;
+    }
+
+    /// Books one stage: how long it took against its profiled budget.
+    pub(crate) fn sample(&mut self, measured: Nanos, budget: Nanos, now: Instant) -> Change {
+        let ratio = u128::from(measured.as_nanos()) * u128::from(SCALES[0])
+            / u128::from(budget.as_nanos().max(1));
+        let ratio = u32::try_from(ratio).unwrap_or(u32::MAX);
+        self.ring[self.taken % RING] = ratio;
+        self.taken += 1;
+        if let Some(level) = self.raised() {
+            return Change::Raise(level);
+        }
+        self.calm(ratio, now)
+    }
+
+    fn raised(&self) -> Option<usize> {
+        let newest = self.taken.min(NEWEST);
+        let exceeding = (1..=newest)
+            .map(|back| self.ring[(self.taken - back) % RING])
+            .filter(|&ratio| u64::from(ratio) > SCALES[self.level])
+            .count();
+        if exceeding < NEWEST_EXCEEDING || self.level + 1 == SCALES.len() {
+            return None;
+        }
+        let mut sorted = self.ring;
+        let known = &mut sorted[..self.taken.min(RING)];
+        known.sort_unstable();
+        let quantile = known[(known.len() * 95).div_ceil(100) - 1];
+        let covering = SCALES.iter().position(|&s| s >= u64::from(quantile));
+        Some(covering.unwrap_or(SCALES.len() - 1).max(self.level + 1))
+    }
+
+    fn calm(&mut self, ratio: u32, now: Instant) -> Change {
+        let Some(lower) = self.level.checked_sub(1) else {
+            return Change::None;
+        };
+        if u64::from(ratio) * 100 >= SCALES[lower] * CALM_PERCENT {
+            self.calm_samples = 0;
+            self.calm_since = now;
+            return Change::None;
+        }
+        self.calm_samples = self.calm_samples.saturating_add(1);
+        if self.calm_samples >= CALM_SAMPLES && now.since(self.calm_since) >= CALM_TIME {
+            return Change::MayLower(lower);
+        }
+        Change::None
+    }
+}

@@ -1,0 +1,300 @@
+//! What the plan says, in the form that decisions need it: costs with the dispatch cost and the
+//! present scale, work left by stage, gains by confidence.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::config::{ACCURACY_BINS, Config, Criticality, ModelConfig};
+use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
+use crate::offline;
+use crate::time::{Instant, Nanos};
+use crate::validate;
+
+/// Scale levels (sigma): by how much all budgets are lengthened while the board is slow. Steps of
+/// 1.125, in 1/65536, rounded up.
+pub(crate) const SCALES: [u64; 8] = [
+    65_536, 73_728, 82_944, 93_312, 104_976, 118_098, 132_861, 149_468,
+];
+
+/// Position of a (partition, model, stage) in [`Tables::rows`]: requests with equal rows can run
+/// in one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Row(u32);
+
+impl Row {
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A stage of a model on a partition.
+#[derive(Clone, Debug)]
+pub(crate) struct StageRow {
+    pub(crate) model: ModelId,
+    pub(crate) stage: StageId,
+    /// Compiled batch sizes, rising from 1.
+    pub(crate) sizes: heapless::Vec<u8, BATCH_MAX>,
+    /// Profiled budgets, by size.
+    pub(crate) budget: [Nanos; BATCH_MAX],
+    /// Longest times ever measured, by size.
+    pub(crate) max_seen: [Nanos; BATCH_MAX],
+    /// Budget times scale plus dispatch cost, by size (the policy's C).
+    pub(crate) cost: [Nanos; BATCH_MAX],
+    /// What running this stage is worth to a request with an answer at the exit before, by the
+    /// bin of its confidence there: the best rate of gain in expected accuracy over the deeper
+    /// exits, times C of this stage. In 1/65535 of accuracy, 16 fractional bits.
+    pub(crate) gain: [u64; ACCURACY_BINS],
+}
+
+impl StageRow {
+    /// C at batch 1.
+    pub(crate) fn cost_alone(&self) -> Nanos {
+        self.cost[0]
+    }
+
+    pub(crate) fn gain_of(&self, confidence: Confidence) -> u64 {
+        const BIN_WIDTH: usize = (1 << 16) / ACCURACY_BINS;
+        self.gain[usize::from(confidence.0) / BIN_WIDTH]
+    }
+}
+
+/// A task, as decisions need it.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskTable {
+    pub(crate) partition: PartitionId,
+    pub(crate) criticality: Criticality,
+    /// D as the client knows it, before the egress bound is taken off.
+    pub(crate) deadline: Option<Nanos>,
+    /// D less the egress bound.
+    own_due: Option<Nanos>,
+    pub(crate) period: Nanos,
+    pub(crate) jitter: Nanos,
+    pub(crate) prepare: Nanos,
+    pub(crate) mandatory_exit: StageId,
+    pub(crate) stages: u8,
+    pub(crate) threshold: Confidence,
+    pub(crate) batch_max: u8,
+    pub(crate) queue_max: u16,
+    /// Buffers and queue places that only its conforming requests may take.
+    pub(crate) kept: u16,
+    pub(crate) eager: bool,
+    pub(crate) weight: u16,
+    /// Whether its capacity is guaranteed at the present scale.
+    pub(crate) guaranteed: bool,
+    /// Bit `l`: guaranteed at scale level `l`.
+    guaranteed_levels: u8,
+    first: Row,
+    /// Mandatory work at batch 1 left before each stage (0 beyond the mandatory exit).
+    left: [Nanos; STAGES_MAX + 1],
+    /// C/T in 2^-32, rounded up.
+    pub(crate) slope: u64,
+}
+
+impl TaskTable {
+    /// The row of a stage.
+    pub(crate) const fn row(&self, stage: StageId) -> Row {
+        Row(self.first.0 + stage.0 as u32)
+    }
+
+    /// Mandatory work at batch 1 from `stage` on.
+    pub(crate) fn work_from(&self, stage: StageId) -> Nanos {
+        self.left[stage.index()]
+    }
+
+    /// D less the egress bound.
+    pub(crate) fn own_due(&self) -> Option<Nanos> {
+        self.own_due
+    }
+
+    /// All mandatory work (C).
+    pub(crate) fn work(&self) -> Nanos {
+        self.left[0]
+    }
+}
+
+/// All tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
+    pub(crate) tasks: Box<[TaskTable]>,
+    pub(crate) rows: Box<[StageRow]>,
+    /// Rows of one partition.
+    rows_each: usize,
+    pub(crate) dispatch_cost: Nanos,
+    pub(crate) egress_bound: Nanos,
+}
+
+impl Tables {
+    /// From a plan that [`validate::check`] has accepted.
+    pub(crate) fn new(config: &Config) -> Self {
+        let mut firsts = Vec::with_capacity(config.models.len());
+        let mut rows_each = 0;
+        for model in &config.models {
+            firsts.push(rows_each);
+            rows_each += model.stages.len();
+        }
+        let mut rows = Vec::with_capacity(rows_each * config.partitions.len());
+        for partition in 0..config.partitions.len() {
+            for (index, model) in config.models.iter().enumerate() {
+                for stage in 0..model.stages.len() {
+                    rows.push(stage_row(ModelId(index as u16), model, stage, partition));
+                }
+            }
+        }
+        let tasks = config.tasks.iter().map(|task| {
+            let first = task.partition.index() * rows_each + firsts[task.model.index()];
+            TaskTable {
+                partition: task.partition,
+                criticality: task.criticality,
+                deadline: task.deadline,
+                own_due: task.deadline.map(|d| d.saturating_sub(config.egress_bound)),
+                period: task.period,
+                jitter: task.jitter,
+                prepare: task.prepare,
+                mandatory_exit: task.mandatory_exit,
+                stages: config.models[task.model.index()].stages.len() as u8,
+                threshold: task.threshold,
+                batch_max: task.batch_max,
+                queue_max: task.queue_max,
+                kept: validate::kept(task) as u16,
+                eager: task.eager,
+                weight: task.weight,
+                guaranteed: task.reserved,
+                guaranteed_levels: 0,
+                first: Row(first as u32),
+                left: [Nanos::ZERO; STAGES_MAX + 1],
+                slope: 0,
+            }
+        });
+        let mut tables = Self {
+            tasks: tasks.collect(),
+            rows: rows.into(),
+            rows_each,
+            dispatch_cost: config.dispatch_cost,
+            egress_bound: config.egress_bound,
+        };
+        for index in 0..config.partitions.len() {
+            let partition = PartitionId(index as u16);
+            tables.choose_guaranteed_sets(config, partition);
+            tables.set_level(partition, 0);
+        }
+        tables
+    }
+
+    pub(crate) fn task(&self, task: TaskId) -> &TaskTable {
+        &self.tasks[task.index()]
+    }
+
+    pub(crate) fn row(&self, row: Row) -> &StageRow {
+        &self.rows[row.index()]
+    }
+
+    /// Takes the egress bound off a deadline that a client knows.
+    pub(crate) fn due(&self, deadline: Instant) -> Instant {
+        if deadline == Instant::FAR_FUTURE {
+            return deadline;
+        }
+        deadline - self.egress_bound
+    }
+
+    /// Changes the scale of a partition: its costs, its tasks' work, and who is guaranteed.
+    pub(crate) fn set_level(&mut self, partition: PartitionId, level: usize) {
+        let start = partition.index() * self.rows_each;
+        for row in &mut self.rows[start..start + self.rows_each] {
+            for (cost, budget) in row.cost.iter_mut().zip(row.budget) {
+                *cost = scaled(budget, level) + self.dispatch_cost;
+            }
+        }
+        for task in self.tasks.iter_mut().filter(|t| t.partition == partition) {
+            let mut left = Nanos::ZERO;
+            task.left = [Nanos::ZERO; STAGES_MAX + 1];
+            for stage in (0..=task.mandatory_exit.index()).rev() {
+                left += self.rows[task.first.index() + stage].cost_alone();
+                task.left[stage] = left;
+            }
+            let period = u128::from(task.period.as_nanos().max(1));
+            let slope = (u128::from(left.as_nanos()) << 32).div_ceil(period);
+            task.slope = u64::try_from(slope).unwrap_or(u64::MAX);
+            task.guaranteed = task.guaranteed_levels >> level & 1 == 1;
+        }
+    }
+
+    /// The nested sets G(0) ⊇ G(1) ⊇ ...: at each level the tasks of the level before, less as
+    /// many as the offline test demands, least weight first, then the largest share.
+    fn choose_guaranteed_sets(&mut self, config: &Config, partition: PartitionId) {
+        let mut demands = offline::demands(config, partition);
+        let preemption = offline::preemption(config, partition);
+        for level in 0..SCALES.len() {
+            for demand in &mut demands {
+                let task = &config.tasks[demand.task.index()];
+                let stages = &config.models[task.model.index()].stages;
+                let cost = |stage: usize| {
+                    scaled(stages[stage].times[0].on[partition.index()].budget, level)
+                        + config.dispatch_cost
+                };
+                let mandatory = 0..=task.mandatory_exit.index();
+                demand.longest_stage = mandatory.clone().map(cost).max().unwrap_or(Nanos::ZERO);
+                demand.work = mandatory.map(cost).fold(Nanos::ZERO, |sum, c| sum + c);
+            }
+            while offline::test(&demands, preemption).outcome.is_err() {
+                let Some(dropped) = demands.iter_mut().filter(|d| d.reserved).min_by_key(|d| {
+                    let share =
+                        (u128::from(d.work.as_nanos()) << 32) / u128::from(d.period.as_nanos());
+                    (config.tasks[d.task.index()].weight, u128::MAX - share)
+                }) else {
+                    break;
+                };
+                dropped.reserved = false;
+            }
+            for demand in demands.iter().filter(|d| d.reserved) {
+                self.tasks[demand.task.index()].guaranteed_levels |= 1 << level;
+            }
+        }
+    }
+}
+
+/// A budget at a scale level, rounded up.
+pub(crate) fn scaled(budget: Nanos, level: usize) -> Nanos {
+    let wide = u128::from(budget.as_nanos()) * u128::from(SCALES[level]);
+    Nanos::new(wide.div_ceil(u128::from(SCALES[0])) as u64)
+}
+
+fn stage_row(id: ModelId, model: &ModelConfig, stage: usize, partition: usize) -> StageRow {
+    let mut row = StageRow {
+        model: id,
+        stage: StageId(stage as u8),
+        sizes: heapless::Vec::new(),
+        budget: [Nanos::ZERO; BATCH_MAX],
+        max_seen: [Nanos::ZERO; BATCH_MAX],
+        cost: [Nanos::ZERO; BATCH_MAX],
+        gain: [0; ACCURACY_BINS],
+    };
+    for (index, time) in model.stages[stage].times.iter().enumerate() {
+        row.sizes
+            .push(time.batch)
+            .expect("validated: at most BATCH_MAX sizes");
+        row.budget[index] = time.on[partition].budget;
+        row.max_seen[index] = time.on[partition].max_seen;
+    }
+    if stage > 0 {
+        for (bin, gain) in row.gain.iter_mut().enumerate() {
+            *gain = best_gain(model, stage, partition, bin);
+        }
+    }
+    row
+}
+
+/// `max over deeper e' of (E[accuracy at e'] - E[accuracy at e]) / time(e → e')`, times the time
+/// of the next stage; e is the exit before `stage`. The maximum over several stages matters:
+/// gains are not concave, a stage of little worth may lead to one of much.
+fn best_gain(model: &ModelConfig, stage: usize, partition: usize, bin: usize) -> u64 {
+    let budget = |s: usize| u128::from(model.stages[s].times[0].on[partition].budget.as_nanos());
+    let exit = &model.stages[stage - 1];
+    let mut time = 0;
+    let mut best = 0;
+    for (k, accuracy) in exit.deeper.iter().enumerate() {
+        time += budget(stage + k);
+        let gained = u128::from(accuracy[bin].saturating_sub(exit.accuracy[bin]));
+        best = best.max(((gained * budget(stage)) << 16) / time.max(1));
+    }
+    best as u64
+}

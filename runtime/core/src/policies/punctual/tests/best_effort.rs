@@ -1,0 +1,86 @@
+//! Work in the gaps.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
+use super::world::{Exact, World};
+use crate::policies::Policy as _;
+use crate::{Criticality, Rejection, TaskConfig, TaskId, Verdict};
+
+#[test]
+fn real_time_work_waits_for_best_effort_work_no_longer_than_the_preemption_bound() {
+    let tasks = vec![task(0, ms(10), ms(10)), best_effort(1)];
+    let models = vec![model_alone(&[ms(2)]), model_alone(&[ms(50)])];
+    let mut world = World::new(plan(tasks, models, ms(1)), Exact);
+    world.frame(1, at(0));
+    world.frame(0, at(5));
+    world.run_until(at(100)).expect("no violation");
+    assert_eq!(world.orders(Criticality::RealTime), [(0, 0, 1, at(6))]);
+    // Stopped, and run again from its inputs.
+    let runs: Vec<_> = world
+        .orders(Criticality::BestEffort)
+        .iter()
+        .map(|o| o.3)
+        .collect();
+    assert_eq!(runs, [at(0), at(8)]);
+    assert_eq!(world.scheduler.counters(TaskId(1)).preempted, 1);
+    assert_eq!(world.scheduler.counters(TaskId(1)).on_time, 1);
+}
+
+#[test]
+fn tasks_share_the_gaps_by_time_not_by_requests() {
+    // One asks for 1, the other for 4 at a time; both always wait.
+    let alone = |model| TaskConfig {
+        batch_max: 1,
+        queue_max: 60,
+        ..best_effort(model)
+    };
+    let models = vec![model_alone(&[ms(1)]), model_alone(&[ms(4)])];
+    let mut world = World::new(plan(vec![alone(0), alone(1)], models, ms(1)), Exact);
+    for _ in 0..40 {
+        world.frame(0, at(0));
+    }
+    for _ in 0..20 {
+        world.frame(1, at(0));
+    }
+    world.run_until(at(40)).expect("no violation");
+    let orders = world.orders(Criticality::BestEffort);
+    let time = |task| orders.iter().filter(|o| o.0 == task).count() * [1, 4][usize::from(task)];
+    assert!((16..=24).contains(&time(0)), "{} of 40", time(0));
+    assert!((16..=24).contains(&time(1)), "{} of 40", time(1));
+}
+
+#[test]
+fn a_gap_goes_to_the_batch_that_costs_least_a_member() {
+    let models = vec![model(&[vec![(1, ms(4)), (2, ms(5)), (4, ms(12))]], 1)];
+    let mut world = World::new(plan(vec![best_effort(0)], models, ms(1)), Exact);
+    for _ in 0..4 {
+        world.frame(0, at(0));
+    }
+    world.run_until(at(100)).expect("no violation");
+    // The first came alone; then 2 at 5 beats 3 at 12.
+    let members: Vec<_> = world
+        .orders(Criticality::BestEffort)
+        .iter()
+        .map(|o| o.2)
+        .collect();
+    assert_eq!(members, [1, 2, 1]);
+}
+
+#[test]
+fn best_effort_requests_whose_deadline_no_gap_came_for_are_rejected_then() {
+    let impatient = TaskConfig {
+        deadline: Some(ms(6)),
+        ..best_effort(1)
+    };
+    let tasks = vec![task(0, ms(20), ms(20)), impatient];
+    let models = vec![model_alone(&[ms(8)]), model_alone(&[ms(2)])];
+    let mut world = World::new(plan(tasks, models, ms(1)), Exact);
+    world.frame(0, at(0));
+    let frame = world.frame(1, at(0));
+    world.run_until(at(20)).expect("no violation");
+    let (when, reply) = world.reply(frame).expect("answered");
+    assert_eq!(reply.verdict, Verdict::Rejected(Rejection::NoSlack));
+    assert_eq!(when, at(4), "as soon as it is hopeless");
+}

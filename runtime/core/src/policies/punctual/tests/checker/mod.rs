@@ -1,0 +1,392 @@
+//! An independent checker of the invariants: it sees only the plan, the events that go into the
+//! scheduler and the actions that come out, and keeps books of its own.
+
+mod violation;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+pub use violation::Violation;
+
+use crate::{
+    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, Rejection, Reply,
+    RequestId, StageId, TaskId, Ticket, Verdict,
+};
+
+#[derive(Clone, Debug)]
+struct Open {
+    task: TaskId,
+    id: Option<RequestId>,
+    deadline: Option<Instant>,
+    prepared: bool,
+    running: bool,
+    gone: bool,
+    next_stage: u8,
+    answer: Option<(StageId, Answer)>,
+}
+
+#[derive(Clone, Debug)]
+struct InFlight {
+    infer: Infer,
+    told: bool,
+}
+
+/// The books.
+#[derive(Clone, Debug)]
+pub struct Checker {
+    config: Config,
+    open: BTreeMap<(u16, u64), Open>,
+    by_buffer: BTreeMap<u16, (u16, u64)>,
+    names: BTreeSet<(u16, u32)>,
+    in_flight: Vec<Option<InFlight>>,
+    draining: bool,
+    /// Whether a late or dropped accepted request is a violation: yes as long as the world keeps
+    /// its bounds.
+    pub world_keeps_bounds: bool,
+    /// Verdicts of accepted real-time requests that were not `OnTime`.
+    pub misses: u64,
+    /// Real-time requests whose deadline was promised.
+    pub promised: u64,
+    /// Frames rejected, or dropped after they were accepted, by task.
+    pub refused: Vec<u64>,
+}
+
+fn key(ticket: Ticket) -> (u16, u64) {
+    (ticket.client.0, ticket.sequence)
+}
+
+impl Checker {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            by_buffer: BTreeMap::new(),
+            names: BTreeSet::new(),
+            in_flight: std::vec![None; config.partitions.len()],
+            draining: false,
+            world_keeps_bounds: true,
+            misses: 0,
+            promised: 0,
+            refused: std::vec![0; config.tasks.len()],
+            config: config.clone(),
+        }
+    }
+
+    /// Books one step.
+    pub fn observe(
+        &mut self,
+        now: Instant,
+        event: &Event,
+        actions: &[Action],
+    ) -> Result<(), Violation> {
+        let arrived = self.book_event(now, event);
+        let mut to_prepare = arrived;
+        for action in actions {
+            match action {
+                Action::Prepare {
+                    request,
+                    task,
+                    ticket,
+                } => {
+                    if to_prepare.take() != Some(key(*ticket)) {
+                        return Err(Violation::UnaskedPreparation);
+                    }
+                    self.book_preparation(*request, *task, *ticket)?;
+                }
+                Action::Infer(infer) => self.book_infer(now, infer)?,
+                Action::Load { .. } | Action::Unload { .. } => {
+                    return Err(Violation::Paging);
+                }
+                Action::Preempt { partition, action } => {
+                    let Some(Some(running)) = self.in_flight.get_mut(partition.index()) else {
+                        return Err(Violation::WrongPreemption);
+                    };
+                    let best_effort = running.infer.criticality == Criticality::BestEffort;
+                    if running.infer.id != *action || !best_effort || running.told {
+                        return Err(Violation::WrongPreemption);
+                    }
+                    running.told = true;
+                }
+                Action::Reply(reply) => {
+                    if Some(key(reply.ticket)) == to_prepare {
+                        to_prepare = None;
+                    }
+                    self.book_reply(now, event, reply)?;
+                }
+            }
+        }
+        if to_prepare.is_some() {
+            return Err(Violation::Lost);
+        }
+        if let Event::Prepared { request, .. } = event {
+            let still = self
+                .by_buffer
+                .get(&request.buffer)
+                .and_then(|k| self.open.get(k));
+            if still.is_some_and(|o| o.id == Some(*request) && self.real_time(o.task)) {
+                self.promised += 1;
+            }
+        }
+        self.check_priorities()
+    }
+
+    /// At the end of a run, after a drain.
+    pub fn finish(&self) -> Result<(), Violation> {
+        if self.open.is_empty() && self.by_buffer.is_empty() {
+            Ok(())
+        } else {
+            Err(Violation::Lost)
+        }
+    }
+
+    fn real_time(&self, task: TaskId) -> bool {
+        self.config.tasks[task.index()].criticality == Criticality::RealTime
+    }
+
+    fn book_event(&mut self, now: Instant, event: &Event) -> Option<(u16, u64)> {
+        match event {
+            Event::Arrived(arrival) => {
+                let own = self.config.tasks[arrival.task.index()].deadline;
+                let own = own.map(|d| arrival.captured.min(now) + d);
+                let deadline = match (own, arrival.deadline) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                let open = Open {
+                    task: arrival.task,
+                    id: None,
+                    deadline,
+                    prepared: false,
+                    running: false,
+                    gone: false,
+                    next_stage: 0,
+                    answer: None,
+                };
+                self.open.insert(key(arrival.ticket), open);
+                return Some(key(arrival.ticket));
+            }
+            Event::Prepared { request, .. } => {
+                if let Some(open) = self.by_buffer.get(&request.buffer) {
+                    let open = self.open.get_mut(open).expect("a buffer's holder is open");
+                    open.prepared |= open.id == Some(*request);
+                }
+            }
+            Event::Finished(finished) => {
+                let members = self.land(finished.action);
+                if members.len() == finished.members.len() {
+                    for (id, answer) in members.iter().zip(&finished.members) {
+                        let open = self.holder(id.buffer).expect("members are open");
+                        open.answer = Some((StageId(open.next_stage), *answer));
+                        open.next_stage += 1;
+                    }
+                }
+            }
+            Event::NotRun { action } | Event::Preempted { action } | Event::Failed { action } => {
+                self.land(*action);
+            }
+            Event::ClientGone { client } => {
+                for (_, open) in self.open.iter_mut().filter(|(k, _)| k.0 == client.0) {
+                    open.gone = true;
+                }
+            }
+            Event::Tick | Event::Loaded { .. } => {}
+            Event::Drain => self.draining = true,
+        }
+        None
+    }
+
+    fn holder(&mut self, buffer: u16) -> Option<&mut Open> {
+        let key = self.by_buffer.get(&buffer)?;
+        self.open.get_mut(key)
+    }
+
+    fn land(&mut self, action: crate::ActionId) -> Vec<RequestId> {
+        for partition in 0..self.in_flight.len() {
+            let here = self.in_flight[partition].as_ref();
+            if here.is_some_and(|r| r.infer.id == action) {
+                let landed = self.in_flight[partition].take().expect("just seen");
+                for id in &landed.infer.members {
+                    self.holder(id.buffer).expect("members are open").running = false;
+                }
+                return landed.infer.members.iter().copied().collect();
+            }
+        }
+        Vec::new()
+    }
+
+    fn book_preparation(
+        &mut self,
+        id: RequestId,
+        task: TaskId,
+        ticket: Ticket,
+    ) -> Result<(), Violation> {
+        if id.buffer >= self.config.request_buffers {
+            return Err(Violation::NoSuchBuffer);
+        }
+        if self.by_buffer.contains_key(&id.buffer) {
+            return Err(Violation::BufferInUse);
+        }
+        if !self.names.insert((id.buffer, id.generation)) {
+            return Err(Violation::StaleName);
+        }
+        let inside = self
+            .open
+            .values()
+            .filter(|o| o.task == task && o.id.is_some())
+            .count();
+        if inside >= usize::from(self.config.tasks[task.index()].queue_max) {
+            return Err(Violation::QueueBound);
+        }
+        self.by_buffer.insert(id.buffer, key(ticket));
+        let open = self.open.get_mut(&key(ticket)).expect("it just arrived");
+        open.id = Some(id);
+        Ok(())
+    }
+
+    fn book_infer(&mut self, now: Instant, infer: &Infer) -> Result<(), Violation> {
+        let partition = infer.partition.index();
+        if self.in_flight.get(partition).is_none_or(Option::is_some) {
+            return Err(Violation::PartitionBusy);
+        }
+        let window = infer.window;
+        if window.earliest != now || window.latest < window.earliest {
+            return Err(Violation::WrongWindow);
+        }
+        let stage = &self.config.models[infer.model.index()].stages[infer.stage.index()];
+        let smallest = stage
+            .times
+            .iter()
+            .map(|t| t.batch)
+            .find(|&b| usize::from(b) >= infer.members.len());
+        if infer.members.is_empty() || smallest != Some(infer.batch) {
+            return Err(Violation::WrongBatch);
+        }
+        let tasks = self.config.tasks.clone();
+        for id in &infer.members {
+            let Some(open) = self.holder(id.buffer) else {
+                return Err(Violation::MemberNotReady);
+            };
+            if open.id != Some(*id) || !open.prepared || open.running || open.gone {
+                return Err(Violation::MemberNotReady);
+            }
+            let task = &tasks[open.task.index()];
+            if task.model != infer.model
+                || task.partition != infer.partition
+                || task.criticality != infer.criticality
+                || open.next_stage != infer.stage.0
+            {
+                return Err(Violation::WrongStage);
+            }
+            if infer.batch > task.batch_max.max(1) {
+                return Err(Violation::WrongBatch);
+            }
+            open.running = true;
+        }
+        self.in_flight[partition] = Some(InFlight {
+            infer: infer.clone(),
+            told: false,
+        });
+        Ok(())
+    }
+
+    fn book_reply(&mut self, now: Instant, event: &Event, reply: &Reply) -> Result<(), Violation> {
+        let Some(open) = self.open.remove(&key(reply.ticket)) else {
+            return Err(Violation::UnknownSubmission);
+        };
+        if open.id != reply.request || open.task != reply.task {
+            return Err(Violation::UnknownSubmission);
+        }
+        if let Some(id) = open.id {
+            if open.running || !open.prepared {
+                return Err(Violation::BufferTouched);
+            }
+            self.by_buffer.remove(&id.buffer);
+        }
+        if !matches!(reply.verdict, Verdict::OnTime | Verdict::Late) {
+            self.refused[open.task.index()] += 1;
+        }
+        self.judge(now, event, reply, &open)
+    }
+
+    fn judge(
+        &mut self,
+        now: Instant,
+        event: &Event,
+        reply: &Reply,
+        open: &Open,
+    ) -> Result<(), Violation> {
+        let task = &self.config.tasks[open.task.index()];
+        let by = now + self.config.egress_bound;
+        let in_time = open.deadline.is_none_or(|deadline| by <= deadline);
+        let real_time = self.real_time(open.task);
+        let arriving = matches!(event, Event::Arrived(a) if key(a.ticket) == key(reply.ticket));
+        let preparing =
+            matches!(event, Event::Prepared { request, .. } if open.id == Some(*request));
+        let answered = matches!(reply.verdict, Verdict::OnTime | Verdict::Late);
+        if answered != reply.answer.is_some() || answered && reply.answer != open.answer {
+            return Err(Violation::WrongAnswer);
+        }
+        if reply
+            .answer
+            .is_some_and(|(exit, _)| exit.0 < task.mandatory_exit.0)
+        {
+            return Err(Violation::WrongAnswer);
+        }
+        let fits = match reply.verdict {
+            Verdict::OnTime => in_time && !open.gone,
+            Verdict::Late => !in_time && !open.gone,
+            Verdict::Rejected(Rejection::Draining) => self.draining && arriving,
+            Verdict::Rejected(Rejection::QueueFull) => arriving,
+            Verdict::Rejected(_) => arriving || preparing || !real_time,
+            Verdict::Failed(Failure::ClientGone) => open.gone,
+            Verdict::Failed(Failure::Payload) => {
+                preparing && matches!(event, Event::Prepared { ok: false, .. })
+            }
+            Verdict::Failed(Failure::Device) => {
+                matches!(event, Event::Failed { .. } | Event::Finished(_))
+            }
+            Verdict::Failed(Failure::Shed) => real_time && !arriving,
+        };
+        if !fits {
+            return Err(Violation::WrongVerdict);
+        }
+        let missed = matches!(
+            reply.verdict,
+            Verdict::Late | Verdict::Failed(Failure::Shed)
+        );
+        if real_time && missed {
+            self.misses += 1;
+            if self.world_keeps_bounds {
+                return Err(Violation::Missed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Promised work neither waits for an idle partition nor behind best-effort work that was not
+    /// told to stop.
+    fn check_priorities(&self) -> Result<(), Violation> {
+        for open in self.open.values() {
+            let task = &self.config.tasks[open.task.index()];
+            let promised = self.real_time(open.task)
+                && open.prepared
+                && !open.running
+                && open.next_stage <= task.mandatory_exit.0;
+            if !promised {
+                continue;
+            }
+            match &self.in_flight[task.partition.index()] {
+                None => return Err(Violation::IdleWhilePromised),
+                Some(r) if r.infer.criticality == Criticality::BestEffort && !r.told => {
+                    return Err(Violation::BestEffortInTheWay);
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Submissions that have no verdict yet.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+}

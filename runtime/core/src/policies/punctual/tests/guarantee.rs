@@ -1,0 +1,179 @@
+//! The guarantee: in every plan that passes the offline test, no accepted real-time request
+//! misses, whatever extras, optional work, batches and best-effort work do, as long as the world
+//! keeps its bounds. And the test would notice if the policy were weaker: three ablations miss.
+
+use std::vec::Vec;
+
+use super::checker::Violation;
+use super::random::Random;
+use super::random_plans::{UNIT, random_plan, units};
+use super::world::{Nature, World};
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::ablation::Ablation;
+use crate::{Confidence, Infer, Instant, Nanos, StageTime, TaskConfig, TaskId, Window};
+
+/// Frames of a task that kept to their period, at most.
+const RELEASES: u64 = 40;
+/// Plans drawn; about half pass the offline test. The environment may ask for more.
+fn plans() -> u64 {
+    let asked = std::env::var("PUNCTUAL_PLANS").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
+/// Times within the budgets: the whole budget more often than not.
+#[derive(Clone, Debug)]
+struct WithinBounds {
+    random: Random,
+    jitter: Vec<Nanos>,
+}
+
+impl Nature for WithinBounds {
+    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
+        let budget = time.budget.as_nanos();
+        if self.random.one_in(3) {
+            Nanos::new(self.random.within(1, budget))
+        } else {
+            time.budget
+        }
+    }
+    fn preparation(&mut self, task: TaskId) -> Nanos {
+        let bound = self.jitter[task.index()].as_nanos();
+        Nanos::new(self.random.within(0, bound / UNIT) * UNIT)
+    }
+    fn confidence(&mut self, _: &Infer) -> Confidence {
+        Confidence(self.random.within(0, 65_535) as u16)
+    }
+    fn stopping(&mut self, bound: Nanos) -> Nanos {
+        Nanos::new(self.random.within(bound.as_nanos() / 2, bound.as_nanos()))
+    }
+    fn start(&mut self, window: Window) -> Instant {
+        // A best-effort action without a deadline may start arbitrarily late.
+        let latest = window.latest.min(window.earliest + units(20));
+        let lateness = latest.since(window.earliest).as_nanos();
+        window.earliest + Nanos::new(self.random.within(0, lateness))
+    }
+}
+
+/// Frames at most once a period, bursts of extras from some tasks, best-effort frames all the
+/// time. Returns the reserved tasks that kept to their period: none of their frames may be
+/// refused.
+fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<usize> {
+    let tasks = world.config.tasks.clone();
+    let longest = tasks.iter().map(|t| t.period.as_nanos()).max();
+    let end = longest.unwrap_or(1) * RELEASES / 4;
+    // Zero: all at once, the worst case for EDF.
+    let together = random.one_in(2);
+    let mut kept_to_period = Vec::new();
+    for (index, task) in tasks.iter().enumerate() {
+        let period = task.period.as_nanos();
+        let bursts = random.one_in(2);
+        if task.reserved && !bursts {
+            kept_to_period.push(index);
+        }
+        let mut captured = if together {
+            0
+        } else {
+            random.within(0, period / UNIT) * UNIT
+        };
+        for _ in 0..RELEASES {
+            if captured >= end {
+                break;
+            }
+            let at = Instant::from_nanos(captured);
+            world.frame(index as u16, at);
+            if bursts && random.one_in(2) {
+                extras(world, random, index as u16, task, at);
+            }
+            captured += period;
+            if random.one_in(3) {
+                captured += random.within(0, period / UNIT) * UNIT;
+            }
+        }
+    }
+    kept_to_period
+}
+
+/// Frames beyond the reservation, some of them with a deadline of the client's own.
+fn extras(
+    world: &mut World<WithinBounds>,
+    random: &mut Random,
+    index: u16,
+    task: &TaskConfig,
+    captured: Instant,
+) {
+    for _ in 0..random.within(1, 3) {
+        let after = units(random.within(0, task.period.as_nanos() / UNIT));
+        let deadline = captured + task.deadline.unwrap_or(units(50));
+        let early = random.one_in(4).then(|| deadline - units(2));
+        world.frame_captured(index, captured + after, captured, early);
+    }
+}
+
+/// Promised requests and misses of one plan; `None` if the plan does not pass.
+fn run(seed: u64, ablation: Option<Ablation>) -> Option<Result<(u64, u64), Violation>> {
+    let mut random = Random::seeded(seed);
+    let config = random_plan(&mut random);
+    Punctual::new(config.clone()).ok()?;
+    let nature = WithinBounds {
+        random: random.clone(),
+        jitter: config.tasks.iter().map(|t| t.jitter).collect(),
+    };
+    let mut world = World::new(config, nature);
+    world.scheduler.ablation = ablation;
+    world.checker.world_keeps_bounds = ablation.is_none();
+    let kept_to_period = submit(&mut world, &mut random);
+    let outcome = world
+        .run_until(Instant::from_nanos(1_000_000_000))
+        .and_then(|()| world.drain());
+    if ablation.is_none() {
+        for task in kept_to_period {
+            let refused = world.checker.refused[task];
+            assert_eq!(refused, 0, "seed {seed}: task {task} kept to its period");
+        }
+    }
+    Some(outcome.map(|()| (world.checker.promised, world.checker.misses)))
+}
+
+#[test]
+fn no_accepted_request_misses_in_random_plans_that_pass_the_offline_test() {
+    let drawn = plans();
+    let (mut passed, mut promised) = (0, 0);
+    for seed in 0..drawn {
+        let Some(outcome) = run(seed, None) else {
+            continue;
+        };
+        let (accepted, misses) = outcome.unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
+        assert_eq!(misses, 0, "seed {seed}");
+        passed += 1;
+        promised += accepted;
+    }
+    std::println!("{passed} plans, {promised} promised requests, 0 misses");
+    assert!(
+        passed * 4 > drawn && promised > 50 * passed,
+        "too few to mean anything"
+    );
+}
+
+/// Plans with misses under an ablation: there must be some, or the test above shows nothing.
+fn assert_plans_miss(ablation: Ablation) {
+    let outcomes = (0..plans()).filter_map(|seed| run(seed, Some(ablation)));
+    let outcomes = outcomes.map(|o| o.expect("an ablation breaks promises, not invariants"));
+    let plans = outcomes.filter(|(_, misses)| *misses > 0).count();
+    std::println!("{ablation:?}: {plans} plans with misses");
+    assert!(plans > 0, "{ablation:?} makes no misses");
+}
+
+#[test]
+fn admission_against_pending_requests_only_makes_misses() {
+    assert_plans_miss(Ablation::PendingOnlyAdmission);
+}
+
+#[test]
+fn optional_work_without_the_gate_makes_misses() {
+    assert_plans_miss(Ablation::UngatedOptional);
+}
+
+#[test]
+fn batches_that_only_their_members_agree_to_make_misses() {
+    assert_plans_miss(Ablation::MembersOnlyBatch);
+}

@@ -1,0 +1,83 @@
+//! Plans drawn from a seed; about half pass the offline test.
+
+use std::vec::Vec;
+
+use super::plans::{best_effort, model, plan, task};
+use super::random::Random;
+use crate::{Config, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig, Units};
+
+/// Times are small multiples of this, so that ties and tight fits are common.
+pub const UNIT: u64 = 1_000;
+
+pub fn units(n: u64) -> Nanos {
+    Nanos::new(n * UNIT)
+}
+
+/// A plan with reserved tasks that share models, one unreserved task, and best-effort work, on one
+/// or two partitions.
+pub fn random_plan(random: &mut Random) -> Config {
+    let partitions = random.within(1, 2) as u8;
+    let models = random.within(1, 3);
+    let models: Vec<_> = (0..models)
+        .map(|_| {
+            let stages = random.within(1, 3);
+            let stages: Vec<_> = (0..stages).map(|_| random_sizes(random)).collect();
+            model(&stages, usize::from(partitions))
+        })
+        .collect();
+    let count = random.within(2, 5);
+    let mut tasks: Vec<TaskConfig> = (0..count)
+        .map(|_| random_task(random, &models, true))
+        .collect();
+    tasks.push(random_task(random, &models, false));
+    for _ in 0..random.within(0, 2) {
+        tasks.push(TaskConfig {
+            batch_max: 4,
+            deadline: random.one_in(3).then(|| units(random.within(5, 200))),
+            ..best_effort(random.within(0, models.len() as u64 - 1) as u16)
+        });
+    }
+    for task in &mut tasks {
+        task.partition = PartitionId(random.within(0, u64::from(partitions) - 1) as u16);
+    }
+    let preemption = units(random.within(0, 4));
+    let whole = plan(tasks, models, preemption);
+    let partition = |first| PartitionConfig {
+        units: Units { first, count: 1 },
+        share_max: if random.one_in(2) { 1000 } else { 900 },
+        ..whole.partitions[0].clone()
+    };
+    Config {
+        partitions: (0..u16::from(partitions)).map(partition).collect(),
+        dispatch_cost: units(random.within(0, 1)),
+        egress_bound: units(random.within(0, 2)),
+        ..whole
+    }
+}
+
+/// Compiled sizes 1, 2, 4 whose time per image may fall or rise.
+fn random_sizes(random: &mut Random) -> Vec<(u8, Nanos)> {
+    let one = random.within(1, 12);
+    let two = one + random.within(0, one);
+    let four = two + random.within(0, two);
+    [(1, one), (2, two), (4, four)]
+        .map(|(batch, cost)| (batch, units(cost)))
+        .to_vec()
+}
+
+fn random_task(random: &mut Random, models: &[crate::ModelConfig], reserved: bool) -> TaskConfig {
+    let asks = random.within(0, models.len() as u64 - 1) as u16;
+    let stages = models[usize::from(asks)].stages.len() as u64;
+    let period = random.within(10, 120);
+    let deadline = period / 2 + random.within(0, period);
+    TaskConfig {
+        jitter: units(random.within(0, deadline / 3)),
+        mandatory_exit: StageId(random.within(0, stages - 1) as u8),
+        batch_max: [1, 2, 4][random.within(0, 2) as usize],
+        queue_max: 20,
+        reserved,
+        eager: random.one_in(2),
+        weight: random.within(1, 3) as u16,
+        ..task(asks, units(deadline.max(2)), units(period))
+    }
+}

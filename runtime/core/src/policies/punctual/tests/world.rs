@@ -1,0 +1,316 @@
+//! A partition, an intake and clients in virtual time, with every step checked.
+
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+use super::checker::{Checker, Violation};
+use crate::policies::Policy as _;
+use crate::policies::punctual::Punctual;
+use crate::{
+    Action, Actions, Answer, Arrival, ClientId, Confidence, Config, Criticality, Event, Finished,
+    Infer, Instant, Nanos, Reply, StageTime, TaskId, Ticket, Window,
+};
+
+/// What the test decides about the world.
+pub trait Nature {
+    /// How long a stage takes, given its budget.
+    fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos;
+    /// How long a preparation takes.
+    fn preparation(&mut self, task: TaskId) -> Nanos;
+    /// What an exit says.
+    fn confidence(&mut self, infer: &Infer) -> Confidence;
+    /// From `Preempt` until the partition is free, given the bound.
+    fn stopping(&mut self, bound: Nanos) -> Nanos;
+    /// When an action starts, inside its window.
+    fn start(&mut self, window: Window) -> Instant {
+        window.earliest
+    }
+    /// What the device reports at the end.
+    fn ending(&mut self) -> Ending {
+        Ending::Finished
+    }
+    /// Whether the payload can be read.
+    fn payload_ok(&mut self, _: TaskId) -> bool {
+        true
+    }
+}
+
+/// What becomes of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Finished,
+    /// With no answers at all: the device broke its contract.
+    FinishedWithoutAnswers,
+    NotRun,
+    Failed,
+}
+
+/// Everything takes exactly its budget; every exit is unsure; preparation takes no time.
+#[derive(Clone, Debug, Default)]
+pub struct Exact;
+
+impl Nature for Exact {
+    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
+        time.budget
+    }
+    fn preparation(&mut self, _: TaskId) -> Nanos {
+        Nanos::ZERO
+    }
+    fn confidence(&mut self, _: &Infer) -> Confidence {
+        super::plans::UNSURE
+    }
+    fn stopping(&mut self, bound: Nanos) -> Nanos {
+        bound
+    }
+}
+
+/// A time, whether it is a device's event, an order.
+type Moment = (Instant, bool, u64);
+
+/// The world.
+#[derive(Clone, Debug)]
+pub struct World<N> {
+    pub config: Config,
+    pub scheduler: Punctual,
+    pub checker: Checker,
+    pub now: Instant,
+    pub nature: N,
+    /// Everything ordered, with the time of the order.
+    pub log: Vec<(Instant, Action)>,
+    /// What a planted fault does to the decisions of a step before anybody sees them.
+    pub tamper: fn(&mut Vec<Action>),
+    actions: Actions,
+    /// By time; at equal times what clients do comes before what devices do, then by order of
+    /// scheduling.
+    agenda: BTreeMap<Moment, Event>,
+    scheduled: u64,
+    sequence: u64,
+    /// The agenda's entry of the end of the action in flight.
+    ends: BTreeMap<u64, Moment>,
+}
+
+impl<N: Nature> World<N> {
+    pub fn new(config: Config, nature: N) -> Self {
+        let scheduler = Punctual::new(config.clone()).expect("the plan is valid");
+        Self {
+            checker: Checker::new(&config),
+            actions: Actions::for_config(&config),
+            scheduler,
+            config,
+            nature,
+            now: Instant::ZERO,
+            log: Vec::new(),
+            tamper: |_| {},
+            agenda: BTreeMap::new(),
+            scheduled: 0,
+            sequence: 0,
+            ends: BTreeMap::new(),
+        }
+    }
+
+    pub fn schedule(&mut self, at: Instant, event: Event) -> Moment {
+        let from_client = matches!(event, Event::Arrived(_) | Event::Prepared { .. });
+        let key = (at, !from_client, self.scheduled);
+        self.scheduled += 1;
+        self.agenda.insert(key, event);
+        key
+    }
+
+    /// A frame captured and submitted at `at`.
+    pub fn frame(&mut self, task: u16, at: Instant) -> u64 {
+        self.frame_captured(task, at, at, None)
+    }
+
+    /// A frame submitted at `at`, captured before that, with a deadline of the client's own.
+    pub fn frame_captured(
+        &mut self,
+        task: u16,
+        at: Instant,
+        captured: Instant,
+        deadline: Option<Instant>,
+    ) -> u64 {
+        self.sequence += 1;
+        let ticket = Ticket {
+            client: ClientId(task),
+            slot: 0,
+            sequence: self.sequence,
+        };
+        self.schedule(
+            at,
+            Event::Arrived(Arrival {
+                task: TaskId(task),
+                ticket,
+                captured,
+                deadline,
+            }),
+        );
+        self.sequence
+    }
+
+    /// Runs until nothing is left to happen or `end` has come. Timers due before the next event
+    /// tick; at equal times events come first.
+    pub fn run_until(&mut self, end: Instant) -> Result<(), Violation> {
+        loop {
+            let event = self.agenda.first_key_value().map(|((at, ..), _)| *at);
+            let timer = self.scheduler.next_timer();
+            let next = match (event, timer) {
+                (Some(e), Some(t)) => e.min(t),
+                (Some(e), None) => e,
+                (None, Some(t)) => t,
+                (None, None) => break,
+            };
+            if next > end {
+                break;
+            }
+            self.now = self.now.max(next);
+            if event.is_some_and(|e| e <= next) {
+                let (_, event) = self.agenda.pop_first().expect("just seen");
+                self.step(&event)?;
+            } else {
+                self.step(&Event::Tick)?;
+                let after = self.scheduler.next_timer();
+                assert!(
+                    after.is_none_or(|t| t > self.now),
+                    "a tick leaves its timer at {after:?} when it is {:?}",
+                    self.now
+                );
+            }
+        }
+        self.now = self.now.max(end);
+        Ok(())
+    }
+
+    /// One step, checked and carried out.
+    pub fn step(&mut self, event: &Event) -> Result<(), Violation> {
+        self.actions.clear();
+        self.scheduler.step(self.now, event, &mut self.actions);
+        let mut actions: Vec<Action> = self.actions.iter().cloned().collect();
+        (self.tamper)(&mut actions);
+        self.checker.observe(self.now, event, &actions)?;
+        self.check_counters()?;
+        for action in actions {
+            self.carry_out(&action);
+            self.log.push((self.now, action));
+        }
+        Ok(())
+    }
+
+    /// The scheduler's own books agree with themselves and with the checker's.
+    fn check_counters(&self) -> Result<(), Violation> {
+        let mut open = 0;
+        for task in 0..self.config.tasks.len() {
+            let c = self.scheduler.counters(TaskId(task as u16));
+            let verdicts = c.on_time + c.late + c.rejected() + c.failed();
+            assert_eq!(c.submitted, verdicts + c.open, "{c:?}");
+            open += c.open;
+        }
+        assert_eq!(open, self.scheduler.open() as u64);
+        if open != self.checker.open() as u64 {
+            return Err(Violation::Lost);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        match action {
+            Action::Prepare { request, task, .. } => {
+                let measured = self.nature.preparation(*task);
+                let prepared = Event::Prepared {
+                    request: *request,
+                    measured,
+                    ok: self.nature.payload_ok(*task),
+                };
+                self.schedule(self.now + measured, prepared);
+            }
+            Action::Infer(infer) => self.infer(infer),
+            Action::Preempt { partition, action } => {
+                let bound = self.config.partitions[partition.index()].preemption_bound;
+                let stop = self.now + self.nature.stopping(bound);
+                let end = self.ends[&action.0];
+                if end.0 > stop {
+                    self.agenda.remove(&end);
+                    self.schedule(stop, Event::Preempted { action: *action });
+                }
+            }
+            Action::Reply(_) => {}
+            Action::Load { .. } | Action::Unload { .. } => {
+                unreachable!("the checker has refused it")
+            }
+        }
+    }
+
+    fn infer(&mut self, infer: &Infer) {
+        let stage = &self.config.models[infer.model.index()].stages[infer.stage.index()];
+        let time = stage.times.iter().find(|t| t.batch == infer.batch);
+        let time = time.expect("a compiled size").on[infer.partition.index()];
+        let measured = self.nature.duration(infer, time);
+        let started = self.nature.start(infer.window);
+        let action = infer.id;
+        let ending = self.nature.ending();
+        let members: heapless::Vec<Answer, { crate::BATCH_MAX }> = match ending {
+            Ending::Finished => {
+                let answers = infer.members.iter().map(|_| Answer {
+                    class: 1,
+                    confidence: self.nature.confidence(infer),
+                });
+                answers.collect()
+            }
+            _ => heapless::Vec::new(),
+        };
+        let (end, event) = match ending {
+            Ending::Failed => (started + measured, Event::Failed { action }),
+            Ending::NotRun => (
+                infer.window.latest.min(self.now + measured),
+                Event::NotRun { action },
+            ),
+            Ending::Finished | Ending::FinishedWithoutAnswers => {
+                let finished = Finished {
+                    action,
+                    started,
+                    measured,
+                    members,
+                };
+                (started + measured, Event::Finished(finished))
+            }
+        };
+        // A device needs some time even to refuse.
+        let key = self.schedule(end.max(self.now + Nanos::new(1)), event);
+        self.ends.insert(action.0, key);
+    }
+
+    /// Drains, runs to the end, and checks that nothing is left.
+    pub fn drain(&mut self) -> Result<(), Violation> {
+        self.step(&Event::Drain)?;
+        self.run_until(Instant::FAR_FUTURE)?;
+        assert!(
+            self.scheduler.drained(),
+            "nothing happens any more, but it is not drained"
+        );
+        self.checker.finish()
+    }
+
+    /// Stages of real-time or best-effort work ordered so far: (task of the first member, stage,
+    /// members, time).
+    pub fn orders(&self, criticality: Criticality) -> Vec<(u16, u8, usize, Instant)> {
+        let infers = self.log.iter().filter_map(|(at, action)| match action {
+            Action::Infer(i) if i.criticality == criticality => Some((at, i)),
+            _ => None,
+        });
+        infers
+            .map(|(at, i)| {
+                let tasks = &self.config.tasks;
+                let task = tasks.iter().position(|t| t.model == i.model);
+                let task = task.expect("some task asks this model") as u16;
+                (task, i.stage.0, i.members.len(), *at)
+            })
+            .collect()
+    }
+
+    /// The verdict on a submission, and when it was given.
+    pub fn reply(&self, sequence: u64) -> Option<(Instant, Reply)> {
+        self.log.iter().find_map(|(at, action)| match action {
+            Action::Reply(r) if r.ticket.sequence == sequence => Some((*at, *r)),
+            _ => None,
+        })
+    }
+}

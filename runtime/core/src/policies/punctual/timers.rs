@@ -1,0 +1,89 @@
+//! What falls due without an event: answers that wait for capacity in vain, best-effort requests
+//! that no gap came for, actions that should have ended.
+
+use crate::action::{Rejection, Verdict};
+use crate::actions::Actions;
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::partition::{Kind, Parked, Waiting};
+use crate::policies::punctual::share::Voluntary;
+use crate::time::{Instant, Nanos};
+
+impl Punctual {
+    /// Answers the requests that cannot go deeper any more. Runs after the dispatch, so that
+    /// what can still be started at the last moment is.
+    pub(crate) fn expire(&mut self, index: usize, actions: &mut Actions) {
+        let mut at = 0;
+        while let Some(parked) = self.partitions[index].parked.get(at).copied() {
+            if parked.eager || self.last_start_of_parked(&parked) <= self.now {
+                self.partitions[index].parked.remove(at);
+                self.answer(parked.buffer, actions);
+            } else {
+                at += 1;
+            }
+        }
+        let mut at = 0;
+        while let Some(waiting) = self.partitions[index].waiting.get(at).copied() {
+            if self.last_start_of_waiting(&waiting) > self.now {
+                at += 1;
+                continue;
+            }
+            self.partitions[index].waiting.remove(at);
+            if self.holds_answer_that_counts(waiting.buffer) {
+                self.answer(waiting.buffer, actions);
+            } else {
+                let verdict = Verdict::Rejected(Rejection::NoSlack);
+                self.conclude(waiting.buffer, verdict, actions);
+            }
+        }
+    }
+
+    /// When this partition needs a tick.
+    pub(crate) fn timer_of(&self, index: usize) -> Option<Instant> {
+        let partition = &self.partitions[index];
+        let parked = partition.parked.iter();
+        let parked = parked.map(|p| self.last_start_of_parked(p));
+        let waiting = partition.waiting.iter();
+        let waiting = waiting
+            .filter(|w| w.due != Instant::FAR_FUTURE)
+            .map(|w| self.last_start_of_waiting(w));
+        let overrun = partition
+            .running
+            .as_ref()
+            .filter(|r| r.kind != Kind::BestEffort || r.told_to_stop)
+            .map(|r| r.until + self.tables.dispatch_cost.max(Nanos::new(1)));
+        // Deeper stages that wait for nothing but the partition's share.
+        // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
+        // that it would be stopped each time and never get through one.
+        let rested = (partition.running.is_none() && !partition.parked.is_empty())
+            .then(|| partition.share.recovers_at(Voluntary::Depth))
+            .filter(|at| *at > self.now);
+        parked.chain(waiting).chain(overrun).chain(rested).min()
+    }
+
+    /// d - C of the next stage.
+    fn last_start_of_parked(&self, parked: &Parked) -> Instant {
+        parked.due - self.tables.row(parked.row).cost_alone()
+    }
+
+    /// The last moment at which starting still makes sense: for what its next stage takes if it
+    /// holds an answer, for all that its first answer takes if not.
+    fn last_start_of_waiting(&self, waiting: &Waiting) -> Instant {
+        if waiting.due == Instant::FAR_FUTURE {
+            return Instant::FAR_FUTURE;
+        }
+        let request = self.requests.get(waiting.buffer);
+        let table = self.tables.task(request.task);
+        if self.holds_answer_that_counts(waiting.buffer) {
+            return waiting.due - self.tables.row(waiting.row).cost_alone();
+        }
+        waiting.due - table.work_from(request.stage)
+    }
+
+    fn holds_answer_that_counts(&self, buffer: u16) -> bool {
+        let request = self.requests.get(buffer);
+        let mandatory = self.tables.task(request.task).mandatory_exit;
+        request
+            .answer
+            .is_some_and(|(exit, _)| exit.0 >= mandatory.0)
+    }
+}

@@ -1,0 +1,11 @@
+//! Punctual in virtual time: the production loop and the production scheduler, on a clock, a
+//! device and cameras that are computed.
+//!
+//! A run is a pure function of a [`Scenario`](scenario::Scenario), a policy, a load and a seed.
+//! All policies see the same arrivals and the same pictures.
+#![forbid(unsafe_code)]
+
+pub mod arrivals;
+pub mod outcome;
+pub mod random;
+pub mod scenario;
