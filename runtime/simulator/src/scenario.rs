@@ -164,6 +164,7 @@ impl Model {
                     times: stage.batch_times(ranges),
                     accuracy: exit.accuracy,
                     deeper: exit.deeper,
+                    follows: exit.follows,
                 })
                 .collect(),
             weights: self.weights,

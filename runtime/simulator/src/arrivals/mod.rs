@@ -2,32 +2,36 @@
 
 use punctual_core::{ClientId, Instant, Reply, TaskId};
 
-/// A request that a client means to submit.
+/// A request that a client submits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The intended arrival: what latency is counted from, whatever happens on the way.
-    pub at: Instant,
     /// Its task.
     pub task: TaskId,
     /// Who submits it.
     pub client: ClientId,
-    /// Its absolute deadline, if it asks for another than its task's.
+    /// When it was meant to be made: what latency is counted from, whatever happens on the way.
+    pub intended: Instant,
+    /// When the scheduler sees it; not before `intended`.
+    pub submitted: Instant,
+    /// When its picture was taken, as the client claims; not after `submitted`. The task's deadline
+    /// counts from here.
+    pub captured: Instant,
+    /// Its absolute deadline, if it asks for an earlier one than its task's.
     pub deadline: Option<Instant>,
-    /// The request's position in its source: with the seed it names the picture (the calibration
-    /// record), so that all policies see the same one.
-    pub sequence: u64,
+    /// The source's own name for it.
+    pub tag: u64,
 }
 
-/// Where submissions come from. Those that are known are offered in order of time; the answer to
-/// one may make others known (closed loops, dependent tasks, queries of several stages).
+/// Where submissions come from. Those that are known are offered in the order in which they are
+/// submitted; the answer to one may make others known (closed loops, dependent tasks, queries of
+/// several stages).
 pub trait Source {
-    /// The time of the earliest submission known.
+    /// When the next submission is made; none: no more, unless a reply brings one.
     fn peek(&self) -> Option<Instant>;
 
-    /// Takes the earliest submission known.
+    /// The submission that `peek` spoke of.
     fn take(&mut self) -> Option<Submission>;
 
-    /// A request of this source has its verdict. `now` is when; nothing submitted because of it
-    /// may lie before.
-    fn replied(&mut self, now: Instant, sequence: u64, reply: &Reply);
+    /// A verdict was given on the submission `tag`; nothing that follows from it lies before `now`.
+    fn replied(&mut self, now: Instant, tag: u64, reply: &Reply);
 }
