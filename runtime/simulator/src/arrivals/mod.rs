@@ -1,6 +1,26 @@
-//! When requests come.
+//! Arrivals: who asks what, when. Plain data ([`Pattern`]) in a scenario becomes one merged
+//! [`Source`] for a run.
+//!
+//! Everything drawn comes from named streams of the run's seed and, for what reacts to answers,
+//! from the sequence number of the request reacted to. So every policy sees the same open-loop
+//! arrivals, and the same fan-out of the same query.
+
+mod distribution;
+mod merge;
+mod minutes;
+mod open;
+mod pattern;
+mod reactive;
+#[cfg(test)]
+mod tests;
+mod zipf;
 
 use punctual_core::{ClientId, Instant, Reply, TaskId};
+
+pub use merge::Arrivals;
+pub use minutes::Shape;
+pub use pattern::{Bursts, Pattern, PatternError, TraceEntry};
+pub use zipf::zipf_rates;
 
 /// A request that a client submits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
