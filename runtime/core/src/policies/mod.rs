@@ -106,7 +106,7 @@ impl PolicyConfig {
     /// Makes the policy for a plan that has been checked.
     pub(crate) fn build(&self, config: &Config) -> Box<dyn Policy + Send> {
         match self {
-            Self::Punctual(_) => Box::new(Punctual::from_plan(config)),
+            Self::Punctual(parameters) => Box::new(Punctual::from_plan(config, *parameters)),
             Self::Seq(_) => Box::new(Baseline::new(config, seq::Seq::new(config))),
         }
     }

@@ -52,6 +52,7 @@ impl Punctual {
             due,
             order: 0,
             stage: StageId(0),
+            cohort: 0,
             answer: None,
             holds_kept,
             gone: false,
@@ -205,6 +206,7 @@ impl Punctual {
             order: request.order,
             buffer,
             row: table.row(StageId(0)),
+            cohort: request.cohort,
             work: table.work(),
             running: false,
             extra: admission == Admission::Extra,
@@ -230,6 +232,7 @@ impl Punctual {
             buffer,
             task: request.task.0,
             row: table.row(request.stage),
+            cohort: request.cohort,
             due: request.due,
             batch_max: table.batch_max,
         });

@@ -19,7 +19,7 @@ impl Punctual {
         partition.virtual_time = self.tasks[usize::from(head.task)].service;
         let row = self.tables.row(head.row);
         let mut best: Option<Choice> = None;
-        for size in 0..row.sizes.len() {
+        for size in 0..self.sizes_of(row) {
             let Some(choice) = self.gap_batch(index, &head, row, size) else {
                 continue;
             };
@@ -41,7 +41,9 @@ impl Punctual {
     ) -> Option<Choice> {
         let places = row.sizes[size];
         let fits = |w: &&Waiting| {
-            w.row == head.row && w.batch_max >= places && self.can_end_in_time(w, size)
+            (w.row, w.cohort) == (head.row, head.cohort)
+                && w.batch_max >= places
+                && self.can_end_in_time(w, size)
         };
         if !fits(&head) {
             return None;

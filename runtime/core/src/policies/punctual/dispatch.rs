@@ -9,7 +9,7 @@ use crate::policies::punctual::ablation::Ablation;
 use crate::policies::punctual::partition::{Kind, Running};
 use crate::policies::punctual::requests::State;
 use crate::policies::punctual::share::Voluntary;
-use crate::policies::punctual::tables::Row;
+use crate::policies::punctual::tables::{Row, StageRow};
 use crate::time::{Instant, Nanos};
 
 /// An action started later than ordered by up to this many dispatch costs is still run, if there
@@ -60,7 +60,7 @@ impl Punctual {
             // More is asked than was planned for while an extra waits: a first answer for it is
             // worth more than a deeper one for another, and more extras find slack.
             let partition = &self.partitions[index];
-            let overloaded = partition.extra_waits();
+            let overloaded = self.parameters.mandatory_first && partition.extra_waits();
             let spent = partition.share_is_spent(Voluntary::Depth, self.now);
             let choice = if overloaded || spent {
                 self.mandatory(index)
@@ -161,15 +161,18 @@ impl Punctual {
             overran: false,
         });
         for &buffer in &choice.members {
-            self.mark_running(index, buffer);
+            self.mark_running(index, buffer, id);
         }
         actions.push(Action::Infer(infer));
     }
 
     /// Takes a member off the list it waited in; promised work stays there with what is left
     /// after this stage.
-    fn mark_running(&mut self, index: usize, buffer: u16) {
+    fn mark_running(&mut self, index: usize, buffer: u16, id: ActionId) {
         let request = self.requests.get_mut(buffer);
+        if !self.parameters.rebatching {
+            request.cohort = id.0 + 1;
+        }
         let state = core::mem::replace(&mut request.state, State::Running);
         let (task, stage) = (request.task, request.stage);
         let partition = &mut self.partitions[index];
@@ -201,13 +204,24 @@ impl Punctual {
             return self.park(&request, buffer);
         }
         let (row, work) = (table.row(request.stage), table.work_from(request.stage));
+        let cohort = request.cohort;
         self.requests.get_mut(buffer).state = State::Pending;
         let entry = self.partitions[index]
             .pending_of(buffer)
             .expect("promised work stays in the list while it runs");
         entry.running = false;
         entry.row = row;
+        entry.cohort = cohort;
         entry.work = work;
+    }
+
+    /// How many of a stage's batch sizes may be used.
+    pub(crate) fn sizes_of(&self, row: &StageRow) -> usize {
+        if self.parameters.batching {
+            row.sizes.len()
+        } else {
+            1
+        }
     }
 
     /// Time from now to `at`, in signed nanoseconds.

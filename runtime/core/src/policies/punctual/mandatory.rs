@@ -6,7 +6,6 @@ use crate::policies::punctual::Punctual;
 use crate::policies::punctual::ablation::Ablation;
 use crate::policies::punctual::dispatch::{Choice, ns};
 use crate::policies::punctual::partition::{Kind, Partition, Pending};
-use crate::policies::punctual::tables::Row;
 use crate::time::Instant;
 
 /// Requests that could run in one batch.
@@ -17,8 +16,9 @@ impl Punctual {
     pub(crate) fn mandatory(&self, index: usize) -> Option<Choice> {
         let partition = &self.partitions[index];
         let head = *partition.pending.iter().find(|p| !p.running)?;
-        let sizes = &self.tables.row(head.row).sizes;
-        (1..sizes.len())
+        let row = self.tables.row(head.row);
+        let sizes = &row.sizes;
+        (1..self.sizes_of(row))
             .rev()
             .filter(|&size| sizes[size] <= head.batch_max)
             .find_map(|size| self.batch(partition, &head, size))
@@ -53,12 +53,12 @@ impl Punctual {
         let promised = partition
             .pending
             .iter()
-            .filter(|p| !p.running && p.row == head.row && p.batch_max >= places)
+            .filter(|p| !p.running && same_group(p, head) && p.batch_max >= places)
             .map(|p| (p.due, p.buffer));
         let promised: Members = promised.take(usize::from(places)).collect();
         // Requests whose answer already counts may take free places: they get no credit in the
         // test, and their own deadline must hold.
-        let optional = in_row(partition, head.row)
+        let optional = in_group(partition, head)
             .filter(|(due, batch_max, _)| *batch_max >= places && self.now + cost <= *due)
             .map(|(due, _, buffer)| (due, buffer));
         let optional: Members = optional
@@ -114,11 +114,23 @@ impl Punctual {
     }
 }
 
-/// Parked requests whose next stage is `row`: deadline, largest batch, buffer; by deadline.
-fn in_row(partition: &Partition, row: Row) -> impl Iterator<Item = (Instant, u8, u16)> + '_ {
-    let start = partition.parked.partition_point(|p| p.row < row);
+/// Whether two requests can share a batch.
+fn same_group(a: &Pending, b: &Pending) -> bool {
+    (a.row, a.cohort) == (b.row, b.cohort)
+}
+
+/// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by
+/// deadline.
+fn in_group<'a>(
+    partition: &'a Partition,
+    head: &Pending,
+) -> impl Iterator<Item = (Instant, u8, u16)> + 'a {
+    let group = (head.row, head.cohort);
+    let start = partition
+        .parked
+        .partition_point(|p| (p.row, p.cohort) < group);
     partition.parked[start..]
         .iter()
-        .take_while(move |p| p.row == row)
+        .take_while(move |p| (p.row, p.cohort) == group)
         .map(|p| (p.due, p.batch_max, p.buffer))
 }

@@ -21,6 +21,7 @@ mod dispatch;
 mod mandatory;
 mod optional;
 mod overrun;
+mod parameters;
 mod partition;
 mod requests;
 mod share;
@@ -33,8 +34,6 @@ mod timers;
 
 use alloc::boxed::Box;
 
-use serde::{Deserialize, Serialize};
-
 use crate::action::{Action, Failure, Rejection, Reply, Verdict};
 use crate::actions::Actions;
 use crate::bounded::List;
@@ -44,6 +43,7 @@ use crate::event::{Arrival, Event};
 use crate::ids::{ActionId, ClientId, PartitionId, TaskId};
 use crate::policies::Policy;
 use crate::policies::punctual::ablation::Ablation;
+pub use crate::policies::punctual::parameters::PunctualConfig;
 use crate::policies::punctual::partition::Partition;
 use crate::policies::punctual::requests::{Requests, State};
 use crate::policies::punctual::share::Share;
@@ -52,15 +52,11 @@ use crate::policies::punctual::speed::Speed;
 use crate::policies::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
 
-/// Parameters of the default policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct PunctualConfig {}
-
 /// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
 /// does: it is for tests that try several futures).
 #[derive(Clone, Debug)]
 pub(crate) struct Punctual {
+    pub(crate) parameters: PunctualConfig,
     pub(crate) tables: Tables,
     pub(crate) tasks: Box<[TaskState]>,
     pub(crate) requests: Requests,
@@ -150,11 +146,15 @@ impl Punctual {
     #[cfg(test)]
     pub(crate) fn new(config: Config) -> Result<Self, crate::error::ConfigError> {
         crate::validate::check(&config)?;
-        Ok(Self::from_plan(&config))
+        let parameters = match config.policy {
+            crate::PolicyConfig::Punctual(parameters) => parameters,
+            _ => PunctualConfig::default(),
+        };
+        Ok(Self::from_plan(&config, parameters))
     }
 
     /// Makes all tables and queues for a plan that has been checked.
-    pub(crate) fn from_plan(config: &Config) -> Self {
+    pub(crate) fn from_plan(config: &Config, parameters: PunctualConfig) -> Self {
         let tables = Tables::new(config);
         let kept = tables.tasks.iter().map(|t| usize::from(t.kept)).sum();
         let buffers = usize::from(config.request_buffers);
@@ -181,6 +181,7 @@ impl Punctual {
             }
         };
         Self {
+            parameters,
             tasks: alloc::vec![TaskState::default(); config.tasks.len()].into(),
             requests: Requests::new(config.request_buffers, kept),
             partitions: config

@@ -34,22 +34,41 @@ impl Punctual {
     pub(crate) fn optional(&self, index: usize, start: Instant) -> Option<Choice> {
         let room = self.room(index);
         let mut best: Option<Candidate> = None;
-        // The list is sorted by row, so each group is a chunk.
+        let promised = self.first_promised(index);
+        // The list is sorted by row and cohort, so each group is a chunk.
         for group in self.partitions[index]
             .parked
-            .chunk_by(|a, b| a.row == b.row)
+            .chunk_by(|a, b| (a.row, a.cohort) == (b.row, b.cohort))
         {
             let row = self.tables.row(group[0].row);
-            for size in 0..row.sizes.len() {
+            for size in 0..self.sizes_of(row) {
                 let Some(candidate) = batch(group, row, size, start, room) else {
                     continue;
                 };
-                if best.as_ref().is_none_or(|b| candidate.better_than(b)) {
+                if !self.parameters.mandatory_first && candidate.first_due > promised {
+                    continue;
+                }
+                if best.as_ref().is_none_or(|b| self.prefers(&candidate, b)) {
                     best = Some(candidate);
                 }
             }
         }
         best.map(|b| b.choice)
+    }
+
+    /// Where it gains most for the time; without mandatory first the most urgent.
+    fn prefers(&self, candidate: &Candidate, best: &Candidate) -> bool {
+        if self.parameters.mandatory_first || candidate.first_due == best.first_due {
+            return candidate.better_than(best);
+        }
+        candidate.first_due < best.first_due
+    }
+
+    /// The earliest deadline of promised work that could run.
+    fn first_promised(&self, index: usize) -> Instant {
+        let mut pending = self.partitions[index].pending.iter();
+        let head = pending.find(|p| !p.running);
+        head.map_or(Instant::FAR_FUTURE, |p| p.due)
     }
 
     /// Puts a request that holds an answer that counts in line for its next stage.
@@ -60,6 +79,7 @@ impl Punctual {
         let gain = self.tables.row(row).gain_of(answer.confidence);
         let entry = Parked {
             row,
+            cohort: request.cohort,
             due: request.due,
             buffer,
             gain: gain * u64::from(table.weight),

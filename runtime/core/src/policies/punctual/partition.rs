@@ -18,6 +18,7 @@ pub(crate) struct Pending {
     pub(crate) buffer: u16,
     /// The next stage to run.
     pub(crate) row: Row,
+    pub(crate) cohort: u64,
     /// Work left at batch 1 (w), without the stage that is running.
     pub(crate) work: Nanos,
     pub(crate) running: bool,
@@ -33,6 +34,7 @@ pub(crate) struct Pending {
 pub(crate) struct Parked {
     /// The next stage.
     pub(crate) row: Row,
+    pub(crate) cohort: u64,
     pub(crate) due: Instant,
     pub(crate) buffer: u16,
     /// Weight times the gain of its next stage.
@@ -49,6 +51,7 @@ pub(crate) struct Waiting {
     pub(crate) task: u16,
     /// The next stage.
     pub(crate) row: Row,
+    pub(crate) cohort: u64,
     /// `FAR_FUTURE` if it has no deadline.
     pub(crate) due: Instant,
     pub(crate) batch_max: u8,
@@ -91,7 +94,7 @@ pub(crate) struct Partition {
     pub(crate) running: Option<Running>,
     /// By (due, order).
     pub(crate) pending: List<Pending>,
-    /// By (row, due): each row's requests are a contiguous group.
+    /// By (row, cohort, due): requests that can share a batch are a contiguous group.
     pub(crate) parked: List<Parked>,
     /// By order.
     pub(crate) waiting: List<Waiting>,
@@ -114,8 +117,10 @@ impl Partition {
     }
 
     pub(crate) fn insert_parked(&mut self, entry: Parked) {
-        let key = (entry.row, entry.due);
-        let at = self.parked.partition_point(|p| (p.row, p.due) <= key);
+        let key = (entry.row, entry.cohort, entry.due);
+        let at = self
+            .parked
+            .partition_point(|p| (p.row, p.cohort, p.due) <= key);
         self.parked.insert(at, entry);
     }
 

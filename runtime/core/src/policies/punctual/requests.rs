@@ -41,6 +41,9 @@ pub(crate) struct Request {
     pub(crate) order: u64,
     /// The next stage to run.
     pub(crate) stage: StageId,
+    /// What must be equal for two requests to share a batch beside the stage: 0, or without
+    /// re-batching the last action that both were in, plus 1.
+    pub(crate) cohort: u64,
     /// The deepest answer so far.
     pub(crate) answer: Option<(StageId, Answer)>,
     /// Whether it holds one of the buffers kept for its task's conforming requests.
@@ -63,6 +66,7 @@ const FREE: Request = Request {
     due: Instant::ZERO,
     order: 0,
     stage: StageId(0),
+    cohort: 0,
     answer: None,
     holds_kept: false,
     gone: false,

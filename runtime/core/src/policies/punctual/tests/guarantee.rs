@@ -10,7 +10,10 @@ use super::random_plans::{UNIT, random_plan, units};
 use super::world::{Nature, World};
 use crate::policies::punctual::Punctual;
 use crate::policies::punctual::ablation::Ablation;
-use crate::{Confidence, Infer, Instant, Nanos, StageTime, TaskConfig, TaskId, Window};
+use crate::{
+    Confidence, Infer, Instant, Nanos, PolicyConfig, PunctualConfig, StageTime, TaskConfig, TaskId,
+    Window,
+};
 
 /// Frames of a task that kept to their period, at most.
 const RELEASES: u64 = 40;
@@ -109,10 +112,27 @@ fn extras(
     }
 }
 
+/// Half of the plans have every switch on, the others any of them: all are for quality, none for
+/// safety.
+fn random_parameters(seed: u64) -> PunctualConfig {
+    let mut random = Random::seeded(!seed);
+    if random.one_in(2) {
+        return PunctualConfig::default();
+    }
+    PunctualConfig {
+        batching: random.one_in(2),
+        rebatching: random.one_in(2),
+        mandatory_first: random.one_in(2),
+    }
+}
+
 /// Promised requests and misses of one plan; `None` if the plan does not pass.
 fn run(seed: u64, ablation: Option<Ablation>) -> Option<Result<(u64, u64), Violation>> {
     let mut random = Random::seeded(seed);
-    let config = random_plan(&mut random);
+    let mut config = random_plan(&mut random);
+    if ablation.is_none() {
+        config.policy = PolicyConfig::Punctual(random_parameters(seed));
+    }
     Punctual::new(config.clone()).ok()?;
     let nature = WithinBounds {
         random: random.clone(),

@@ -13,5 +13,6 @@ mod plans;
 mod random;
 mod random_plans;
 mod slack;
+mod switches;
 mod worked_example;
 mod world;

@@ -1,0 +1,29 @@
+//! What of the policy can be switched off, to show what it is worth.
+
+use serde::{Deserialize, Serialize};
+
+/// Parameters of the default policy. Its guarantee holds with every setting of the switches: they
+/// only choose among what endangers no promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct PunctualConfig {
+    /// Stages run in batches; off: one request at a time.
+    pub batching: bool,
+    /// Requests that wait at the same stage share a batch wherever they come from; off: after its
+    /// first stage a request shares batches only with those that it shared the last one with.
+    pub rebatching: bool,
+    /// First answers come before deeper ones when more is asked than was planned for, and deeper
+    /// ones go where they gain most; off: the request with the earliest deadline runs as deep as
+    /// it wants and may, then the next.
+    pub mandatory_first: bool,
+}
+
+impl Default for PunctualConfig {
+    fn default() -> Self {
+        Self {
+            batching: true,
+            rebatching: true,
+            mandatory_first: true,
+        }
+    }
+}
