@@ -1,7 +1,7 @@
 //! A list that is allocated once, at its full size.
 
 use alloc::vec::Vec;
-use core::ops::{Deref, DerefMut};
+use core::ops::{Deref, DerefMut, Range};
 
 /// A vector that never grows beyond the capacity it was made with. To exceed it is a programmer's
 /// error (each capacity is a sum that the plan fixed), so it panics.
@@ -43,6 +43,11 @@ impl<T> List<T> {
 
     pub(crate) fn remove(&mut self, at: usize) -> T {
         self.items.remove(at)
+    }
+
+    /// Takes out a range, in order.
+    pub(crate) fn drain(&mut self, range: Range<usize>) -> alloc::vec::Drain<'_, T> {
+        self.items.drain(range)
     }
 
     pub(crate) fn clear(&mut self) {

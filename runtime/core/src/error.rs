@@ -64,6 +64,25 @@ pub enum ConfigError {
         /// Rows needed.
         exits: usize,
     },
+    /// The weights of a model must fit the device.
+    #[error("model {}: its weights fill {needed} pages, the device has {pages}", model.0)]
+    Pages {
+        /// The model.
+        model: ModelId,
+        /// What it needs.
+        needed: u32,
+        /// What there is.
+        pages: u32,
+    },
+    /// Only some policies move weights.
+    #[error(
+        "model {}: its weights are not resident, and the policy does not bring them in; let the \
+         device hold all weights (pages = 0) or choose a policy that does", model.0
+    )]
+    NotResident {
+        /// The model.
+        model: ModelId,
+    },
     /// The model is not so deep.
     #[error("task {}: mandatory exit {} of a model with {stages} exits", task.0, exit.0)]
     MandatoryExit {

@@ -21,6 +21,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     }
     for (index, model) in config.models.iter().enumerate() {
         check_model(ModelId(index as u16), model, config.partitions.len())?;
+        check_weights(ModelId(index as u16), model, config)?;
     }
     for (index, task) in config.tasks.iter().enumerate() {
         check_task(TaskId(index as u16), task, config)?;
@@ -78,6 +79,25 @@ fn check_model(id: ModelId, model: &ModelConfig, partitions: usize) -> Result<()
                 exits,
             });
         }
+    }
+    Ok(())
+}
+
+/// Where weights are paged, each model's fit, and the policy pages them.
+fn check_weights(id: ModelId, model: &ModelConfig, config: &Config) -> Result<(), ConfigError> {
+    let Some(weights) = model.weights.filter(|_| config.pages > 0) else {
+        return Ok(());
+    };
+    plan_span("a transfer of weights", weights.load)?;
+    if weights.pages > config.pages {
+        return Err(ConfigError::Pages {
+            model: id,
+            needed: weights.pages,
+            pages: config.pages,
+        });
+    }
+    if !config.policy.pages_weights() {
+        return Err(ConfigError::NotResident { model: id });
     }
     Ok(())
 }

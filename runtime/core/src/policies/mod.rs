@@ -4,6 +4,7 @@
 //! its source describes it, so that they can be compared on the same plans, in simulation and on
 //! a board. They make no promises: their plans need not pass the offline test.
 
+mod clockwork;
 mod desk;
 pub(crate) mod punctual;
 mod seq;
@@ -20,6 +21,8 @@ use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
 use crate::time::Instant;
 
+use clockwork::Clockwork;
+pub use clockwork::ClockworkConfig;
 use desk::Baseline;
 use punctual::Punctual;
 pub use punctual::PunctualConfig;
@@ -31,6 +34,8 @@ pub use seq::SeqConfig;
 pub enum PolicyConfig {
     /// Mandatory first, then as deep as time allows: the default.
     Punctual(PunctualConfig),
+    /// Batches and transfers chosen centrally by predicted times (Clockwork).
+    Clockwork(ClockworkConfig),
     /// One request at a time, in order of arrival (REEF's first baseline).
     Seq(SeqConfig),
 }
@@ -60,6 +65,7 @@ impl PolicyConfig {
     pub fn all() -> alloc::vec::Vec<Self> {
         alloc::vec![
             Self::Punctual(PunctualConfig::default()),
+            Self::Clockwork(ClockworkConfig::default()),
             Self::Seq(SeqConfig::default()),
         ]
     }
@@ -75,6 +81,7 @@ impl PolicyConfig {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Punctual(_) => "punctual",
+            Self::Clockwork(_) => "clockwork",
             Self::Seq(_) => "seq",
         }
     }
@@ -84,6 +91,9 @@ impl PolicyConfig {
     pub const fn summary(&self) -> &'static str {
         match self {
             Self::Punctual(_) => "mandatory first, then as deep as time allows",
+            Self::Clockwork(_) => {
+                "only what will end in time, by the times of the last ten runs (Clockwork)"
+            }
             Self::Seq(_) => "one request at a time, in order of arrival (REEF's baseline)",
         }
     }
@@ -93,7 +103,7 @@ impl PolicyConfig {
     pub const fn partitioning(&self) -> Partitioning {
         match self {
             Self::Punctual(_) => Partitioning::Planned,
-            Self::Seq(_) => Partitioning::Whole,
+            Self::Clockwork(_) | Self::Seq(_) => Partitioning::Whole,
         }
     }
 
@@ -103,10 +113,18 @@ impl PolicyConfig {
         matches!(self, Self::Punctual(_))
     }
 
+    /// Whether it brings weights to the device when they are wanted; the others need them all
+    /// resident.
+    #[must_use]
+    pub const fn pages_weights(&self) -> bool {
+        matches!(self, Self::Clockwork(_))
+    }
+
     /// Makes the policy for a plan that has been checked.
     pub(crate) fn build(&self, config: &Config) -> Box<dyn Policy + Send> {
         match self {
             Self::Punctual(parameters) => Box::new(Punctual::from_plan(config, *parameters)),
+            Self::Clockwork(_) => Box::new(Baseline::new(config, Clockwork::new(config))),
             Self::Seq(_) => Box::new(Baseline::new(config, seq::Seq::new(config))),
         }
     }
