@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod bound;
 pub mod outcome;
 pub mod random;
 pub mod scenario;
