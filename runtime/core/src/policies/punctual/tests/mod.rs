@@ -10,6 +10,7 @@ mod guarantee;
 mod misbehaviour;
 mod overrun;
 mod plans;
+mod price;
 mod random_plans;
 mod slack;
 mod switches;
