@@ -56,16 +56,18 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let batches = settings::batches(&models, &tasks);
     let before = problems.count();
     let arrivals = arrival::bounds(&tasks, &models, &placement, &margins, problems);
-    let config = settings::config(
+    let mut config = settings::config(
         &tasks,
         &models,
         &placement,
         &arrivals,
         &margins,
         &policy.value,
-        inputs.host.realtime,
         problems,
     );
+    if inputs.host.realtime {
+        settings::leave_share(&mut config);
+    }
     // With figures missing nothing can be said of promises.
     let promises = if problems.count() == before && policy.value.promises() {
         promises::check(&tasks, &models, &placement, &arrivals, &config, problems)

@@ -22,7 +22,6 @@ pub(crate) fn config(
     arrivals: &[ArrivalBound],
     margins: &Margins,
     policy: &PolicyConfig,
-    realtime: bool,
     problems: &mut Problems<'_>,
 ) -> Config {
     let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
@@ -47,8 +46,7 @@ pub(crate) fn config(
             .map(|partition| PartitionConfig {
                 units: units(placement, partition),
                 preemption_bound: models::preemption_bound(models, tasks, partition, &budgets),
-                // Ordinary threads cannot keep a core from the kernel for too long.
-                share_max: if realtime { SHARE_MAX } else { 1000 },
+                share_max: 1000,
             })
             .collect(),
         dispatch_cost: margins.dispatch,
@@ -62,6 +60,14 @@ fn units(placement: &Placement, partition: usize) -> Units {
     Units {
         first: first.unwrap_or_default() as u16,
         count: cores.len() as u16,
+    }
+}
+
+/// Real-time threads leave a share of their cores to the kernel, which would otherwise take it.
+/// (Ordinary threads cannot keep a core from it for too long.)
+pub(crate) fn leave_share(config: &mut Config) {
+    for partition in &mut config.partitions {
+        partition.share_max = SHARE_MAX;
     }
 }
 
