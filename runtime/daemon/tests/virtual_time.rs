@@ -12,7 +12,7 @@ use punctual_core::{
     RequestId, Scheduler, StageId, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
-use punctual_device::virtual_time::{Oracle, Variation, VirtualDevice};
+use punctual_device::virtual_time::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
 use punctual_plan::{Board, Host, PackageInput, Plan, PlanInputs, ProfileInput};
@@ -85,7 +85,7 @@ struct Cameras<'a, O> {
     plan: &'a Plan,
     /// Cameras' rates over the manifest's.
     overload: u64,
-    device: VirtualDevice<O>,
+    device: VirtualDevice<Uniform, O>,
     ahead: BinaryHeap<Reverse<(u64, Happening)>>,
     random: Random,
     verdicts: Vec<Vec<Reply>>,
@@ -95,7 +95,7 @@ struct Cameras<'a, O> {
 }
 
 impl<'a, O: Oracle> Cameras<'a, O> {
-    fn new(plan: &'a Plan, overload: u64, device: VirtualDevice<O>, seed: u64) -> Self {
+    fn new(plan: &'a Plan, overload: u64, device: VirtualDevice<Uniform, O>, seed: u64) -> Self {
         let end = Instant::ZERO + Nanos::new(SECOND.as_nanos() * 30);
         let mut cameras = Self {
             plan,
@@ -221,9 +221,6 @@ impl<O: Oracle> World for Cameras<'_, O> {
                     .push(Reverse(((self.now() + took).as_nanos(), prepared)));
             }
             Action::Infer(infer) => self.device.submit(infer).expect("it fits the plan"),
-            Action::Load { .. } | Action::Unload { .. } => {
-                unreachable!("the plan has no pages: all weights are resident")
-            }
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
             Action::Reply(reply) => {
                 let task = reply.task.index();
@@ -262,8 +259,7 @@ fn run(overload: u64, seed: u64) -> (Vec<u64>, Vec<Vec<Reply>>) {
         config.models.clone(),
         &config.partitions,
         config.request_buffers,
-        variation,
-        seed,
+        variation.seeded(seed),
         oracle,
     );
     let mut world = Cameras::new(&plan, overload, device, seed);

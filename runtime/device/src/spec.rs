@@ -10,8 +10,7 @@ use thiserror::Error;
 pub struct DeviceSpec<'a> {
     /// The networks to load; borrowed during start only.
     pub models: &'a [ModelSpec<'a>],
-    /// Sets of compute units. Two may share a core; whoever submits then never has both run at the
-    /// same time.
+    /// The disjoint sets of compute units.
     pub partitions: &'a [PartitionSpec],
     /// How many request buffers to hold (`Config::request_buffers`).
     pub request_buffers: u16,
@@ -46,12 +45,12 @@ pub enum SpecError {
     /// A partition without cores.
     #[error("partition `{0}` has no cores: give it at least one")]
     NoCores(String),
-    /// A partition names a core twice.
-    #[error("partition `{partition}` names core {core} twice")]
-    CoreTwice {
+    /// Two partitions, or one twice, on the same core.
+    #[error("core {core} is used twice (by `{partition}` and before): partitions are disjoint")]
+    SharedCore {
         /// Which core.
         core: usize,
-        /// Which partition.
+        /// The later partition.
         partition: String,
     },
     /// Batch sizes are not rising from 1, or exceed [`BATCH_MAX`].
@@ -131,14 +130,14 @@ impl DeviceSpec<'_> {
                 });
             }
         }
+        let mut taken = std::collections::BTreeSet::new();
         for partition in self.partitions {
-            let mut taken = std::collections::BTreeSet::new();
             if partition.cores.is_empty() {
                 return Err(SpecError::NoCores(partition.name.clone()));
             }
             for &core in &partition.cores {
                 if !taken.insert(core) {
-                    return Err(SpecError::CoreTwice {
+                    return Err(SpecError::SharedCore {
                         core,
                         partition: partition.name.clone(),
                     });

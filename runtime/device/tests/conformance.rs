@@ -9,7 +9,7 @@ use punctual_core::{
     Units,
 };
 use punctual_device::conformance::{Subject, suite};
-use punctual_device::virtual_time::{Variation, VirtualDevice};
+use punctual_device::virtual_time::{Uniform, Variation, VirtualDevice};
 use punctual_device::{CpuDevice, Device, DeviceSpec, InputBuffers, Refusal};
 use punctual_model::Package;
 use punctual_platform::{Doorbell, clock};
@@ -67,7 +67,7 @@ impl Subject for Cpu {
 
 type Oracle = fn(RequestId, ModelId, StageId) -> Answer;
 
-struct Virtual(VirtualDevice<Oracle>);
+struct Virtual(VirtualDevice<Uniform, Oracle>);
 
 fn oracle(request: RequestId, model: ModelId, stage: StageId) -> Answer {
     let mixed = request.buffer ^ (model.0 << 4) ^ (u16::from(stage.0) << 8);
@@ -116,20 +116,24 @@ impl Subject for Virtual {
                 })
                 .collect(),
         });
-        let partition = PartitionConfig {
-            units: Units { first: 0, count: 1 },
+        let partition = |first: usize| PartitionConfig {
+            units: Units {
+                first: first as u16,
+                count: 1,
+            },
             preemption_bound: Nanos::from_micros(40),
             share_max: 1000,
         };
+        let partitions: Vec<_> = (0..spec.partitions.len()).map(partition).collect();
+        let variation = Variation {
+            least_permille: 500,
+            most_permille: 1000,
+        };
         let mut device = VirtualDevice::new(
             models.collect(),
-            &vec![partition; spec.partitions.len()],
+            &partitions,
             spec.request_buffers,
-            Variation {
-                least_permille: 500,
-                most_permille: 1000,
-            },
-            1,
+            variation.seeded(1),
             oracle as Oracle,
         );
         device.advance_to(Instant::from_nanos(1_000_000));

@@ -17,6 +17,9 @@ pub trait World {
     /// Never blocks.
     fn carry_out(&mut self, action: &Action);
 
+    /// Told before each step of what the scheduler is about to learn.
+    fn deciding(&mut self, _event: &Event) {}
+
     /// Told after each step how long it took, from before the decision to after it.
     fn decided(&mut self, _event: &Event, _took: Nanos) {}
 
@@ -100,6 +103,7 @@ pub fn drive<W: World>(
 }
 
 fn step<W: World>(scheduler: &mut Scheduler, world: &mut W, event: &Event, actions: &mut Actions) {
+    world.deciding(event);
     let now = world.now();
     actions.clear();
     scheduler.step(now, event, actions);

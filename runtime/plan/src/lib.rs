@@ -21,7 +21,6 @@ mod models;
 mod needs;
 mod placement;
 mod plan;
-mod policy;
 mod problem;
 mod promises;
 mod read;

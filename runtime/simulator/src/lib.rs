@@ -6,7 +6,17 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
-pub mod bound;
+mod clients;
+pub mod faults;
+mod ledger;
+pub mod observer;
 pub mod outcome;
 pub mod random;
+pub mod run;
+mod samples;
 pub mod scenario;
+pub mod summary;
+#[cfg(test)]
+mod tests;
+pub mod timing;
+mod world;

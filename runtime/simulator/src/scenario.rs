@@ -7,6 +7,9 @@ use punctual_core::{
 };
 use punctual_model::Calibration;
 
+use crate::faults::Fault;
+use crate::timing::Durations;
+
 /// A network, as measured.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -64,6 +67,9 @@ pub struct Board {
     pub request_buffers: u16,
     /// Pages of weights; 0: everything is resident.
     pub pages: u32,
+    /// By how many thousandths an action stretches the time of each other one on a common compute
+    /// unit: 1000 shares the unit evenly. Matters to policies that let partitions overlap.
+    pub contention_permille: u64,
 }
 
 /// What is simulated.
@@ -83,6 +89,10 @@ pub struct Scenario {
     pub planned: Vec<(Units, Vec<usize>)>,
     /// How long requests come.
     pub length: Nanos,
+    /// How long things really take.
+    pub durations: Durations,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
 }
 
 impl Scenario {

@@ -1,17 +1,14 @@
-//! `seq`: one request at a time, each network to its end, nothing beside it and nothing stopped
-//! (the baseline SEQ of REEF, OSDI 2022, section 7.1). Real-time requests come before best-effort
-//! ones, but wait for a best-effort network that has begun.
-//!
-//! Left open by the source: the order among requests of one kind (here: of arrival), and what to
-//! do about deadlines (here: nothing; a late answer is given late).
+//! `seq`: one request at a time, in order of arrival, each network to its end (REEF, section 7.1:
+//! the requests of real-time and best-effort clients in one queue).
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Rules};
-use super::lines::{Line, Lines};
+use super::desk::{Desk, Members, Rules};
 use crate::action::Rejection;
 use crate::actions::Actions;
-use crate::config::{Config, Criticality};
+use crate::bounded::List;
+use crate::config::Config;
+use crate::ids::PartitionId;
 use crate::time::Instant;
 
 /// Parameters of `seq`: none.
@@ -19,40 +16,49 @@ use crate::time::Instant;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SeqConfig {}
 
+/// The queue of each partition.
 #[derive(Debug)]
 pub(crate) struct Seq {
-    /// Two a partition: real-time requests, and best-effort ones.
-    lines: Lines,
+    queues: alloc::boxed::Box<[List<u16>]>,
 }
 
 impl Seq {
     pub(crate) fn new(config: &Config) -> Self {
+        let buffers = usize::from(config.request_buffers);
+        let queues = config.partitions.iter();
         Self {
-            lines: Lines::by(config, |task| (task.partition, task.criticality)),
+            queues: queues.map(|_| List::with_capacity(buffers)).collect(),
         }
+    }
+
+    fn queue(&mut self, desk: &Desk, buffer: u16) -> &mut List<u16> {
+        let task = desk.request(buffer).task;
+        &mut self.queues[desk.config.tasks[task.index()].partition.index()]
     }
 }
 
 impl Rules for Seq {
     fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.lines.insert(desk, buffer);
+        self.queue(desk, buffer).push(buffer);
         Ok(())
     }
 
     fn forget(&mut self, desk: &Desk, buffer: u16) {
-        self.lines.remove(desk, buffer);
+        let queue = self.queue(desk, buffer);
+        if let Some(at) = queue.iter().position(|&queued| queued == buffer) {
+            queue.remove(at);
+        }
     }
 
     fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        self.lines
-            .serve(desk, true, actions, |lines, desk, partition| {
-                let real_time = |_: usize, line: &Line| {
-                    let task = &desk.config.tasks[desk.request(line.head()?).task.index()];
-                    (task.criticality == Criticality::RealTime).then_some(1)
-                };
-                let first = lines.oldest(desk, partition, real_time);
-                first.or_else(|| lines.oldest(desk, partition, |_, _| Some(1)))
-            });
+        for index in 0..self.queues.len() {
+            let partition = PartitionId(index as u16);
+            if desk.is_free(partition) && !self.queues[index].is_empty() {
+                let head = self.queues[index].remove(0);
+                let members = Members::from_iter([head]);
+                desk.start(partition, members, true, Instant::FAR_FUTURE, actions);
+            }
+        }
     }
 
     fn next_timer(&self, _desk: &Desk) -> Option<Instant> {

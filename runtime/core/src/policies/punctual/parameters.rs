@@ -16,11 +16,6 @@ pub struct PunctualConfig {
     /// ones go where they gain most; off: the request with the earliest deadline runs as deep as
     /// it wants and may, then the next.
     pub mandatory_first: bool,
-    /// A deeper stage must gain enough for its time at the present load (the price of depth); off:
-    /// any stage may run that endangers nothing.
-    pub price: bool,
-    /// Thousandths of a partition that the price keeps free.
-    pub price_margin: u16,
 }
 
 impl Default for PunctualConfig {
@@ -29,8 +24,6 @@ impl Default for PunctualConfig {
             batching: true,
             rebatching: true,
             mandatory_first: true,
-            price: true,
-            price_margin: 50,
         }
     }
 }

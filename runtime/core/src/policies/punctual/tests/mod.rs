@@ -10,11 +10,9 @@ mod guarantee;
 mod misbehaviour;
 mod overrun;
 mod plans;
-mod price;
+mod random;
 mod random_plans;
 mod slack;
 mod switches;
 mod worked_example;
 mod world;
-
-use crate::policies::tests::random;

@@ -1,0 +1,201 @@
+//! The clients' side of the world: what they submit and when, with what goes wrong on their side,
+//! and how long their payloads take to prepare.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use punctual_core::{ClientId, Event, Instant, Nanos, Reply, RequestId};
+
+use crate::arrivals::{Source, Submission};
+use crate::faults::Fault;
+use crate::random::Random;
+
+/// What happens next on the clients' side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Next {
+    /// A client process terminates.
+    Gone,
+    /// An input is ready.
+    Prepared,
+    /// A submission that its client held back.
+    Held,
+    /// A submission from the source.
+    Submitted,
+}
+
+/// A preparation under way; the order of fields is the order of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Preparation {
+    ends: Instant,
+    order: u64,
+    buffer: u16,
+    generation: u32,
+    took: Nanos,
+    ok: bool,
+}
+
+/// All clients.
+pub struct Clients<S> {
+    source: S,
+    faults: Vec<Fault>,
+    /// Terminations to come, the next one last.
+    leaving: Vec<(Instant, ClientId)>,
+    gone: Vec<ClientId>,
+    /// Submissions that stalled clients hold back, by the time when they come.
+    held: BTreeMap<(Instant, u64), Submission>,
+    preparations: BinaryHeap<Reverse<Preparation>>,
+    /// Until when each client's intake is busy, by client.
+    busy_until: Vec<Instant>,
+    preparation_least: f64,
+    random: Random,
+    ordered: u64,
+}
+
+impl<S: Source> Clients<S> {
+    /// Clients that submit what `source` says, and suffer those of `faults` that are theirs.
+    /// Preparations take between `preparation_least` of their profiled time and all of it.
+    pub fn new(source: S, faults: &[Fault], preparation_least: f64, seed: u64) -> Self {
+        let mut leaving: Vec<(Instant, ClientId)> = faults
+            .iter()
+            .filter_map(|fault| match fault {
+                Fault::ClientGone { client, at } => Some((*at, *client)),
+                _ => None,
+            })
+            .collect();
+        leaving.sort_unstable_by_key(|leaver| Reverse(*leaver));
+        Self {
+            source,
+            faults: faults
+                .iter()
+                .filter(|fault| fault.is_a_clients())
+                .copied()
+                .collect(),
+            leaving,
+            gone: Vec::new(),
+            held: BTreeMap::new(),
+            preparations: BinaryHeap::new(),
+            busy_until: Vec::new(),
+            preparation_least,
+            random: Random::new(seed).stream("preparations", 0),
+            ordered: 0,
+        }
+    }
+
+    /// What happens next, and when.
+    pub fn next(&self) -> Option<(Instant, Next)> {
+        let leaving = self.leaving.last().map(|(at, _)| (*at, Next::Gone));
+        let prepared = self.preparations.peek();
+        let prepared = prepared.map(|Reverse(p)| (p.ends, Next::Prepared));
+        let held = self.held.first_key_value();
+        let held = held.map(|((at, _), _)| (*at, Next::Held));
+        let submitted = self.source.peek().map(|at| (at, Next::Submitted));
+        [leaving, prepared, held, submitted]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether nobody is going to submit anything any more, unless a reply makes them.
+    pub fn silent(&self) -> bool {
+        self.held.is_empty() && self.source.peek().is_none()
+    }
+
+    /// The client that terminates now.
+    pub fn leave(&mut self) -> Option<ClientId> {
+        let (_, client) = self.leaving.pop()?;
+        self.gone.push(client);
+        Some(client)
+    }
+
+    /// The preparation that ends now.
+    pub fn prepared(&mut self) -> Option<Event> {
+        let Reverse(done) = self.preparations.pop()?;
+        Some(Event::Prepared {
+            request: RequestId {
+                buffer: done.buffer,
+                generation: done.generation,
+            },
+            measured: done.took,
+            ok: done.ok,
+        })
+    }
+
+    /// The submission that was held back until now.
+    pub fn released(&mut self) -> Option<Submission> {
+        let (_, submission) = self.held.pop_first()?;
+        Some(submission).filter(|held| !self.gone.contains(&held.client))
+    }
+
+    /// The source's submission; none if its client holds it back or is gone.
+    pub fn submitted(&mut self, now: Instant) -> Option<Submission> {
+        let mut submission = self.source.take()?;
+        if self.faults.is_empty() {
+            return Some(submission);
+        }
+        if self.gone.contains(&submission.client) {
+            return None;
+        }
+        for fault in &self.faults {
+            match *fault {
+                Fault::ClockStep { client, at, by_ns }
+                    if client == submission.client && at <= now =>
+                {
+                    let claimed = submission.captured.as_nanos().saturating_add_signed(by_ns);
+                    submission.captured = Instant::from_nanos(claimed);
+                }
+                Fault::ClientStalled {
+                    client,
+                    from,
+                    until,
+                } if client == submission.client && (from..until).contains(&now) => {
+                    self.ordered += 1;
+                    self.held.insert((until, self.ordered), submission);
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        Some(submission)
+    }
+
+    /// A client's intake prepares an input that takes `profiled` at most, once it has done those
+    /// before.
+    pub fn prepare(&mut self, now: Instant, client: ClientId, request: RequestId, profiled: Nanos) {
+        if self.busy_until.len() <= client.index() {
+            self.busy_until.resize(client.index() + 1, Instant::ZERO);
+        }
+        let took = self.preparation_time(profiled);
+        let ends = now.max(self.busy_until[client.index()]) + took;
+        self.busy_until[client.index()] = ends;
+        self.ordered += 1;
+        self.preparations.push(Reverse(Preparation {
+            ends,
+            order: self.ordered,
+            buffer: request.buffer,
+            generation: request.generation,
+            took,
+            ok: self.readable(client, ends),
+        }));
+    }
+
+    fn preparation_time(&mut self, profiled: Nanos) -> Nanos {
+        let least = self.preparation_least;
+        if least >= 1.0 || profiled == Nanos::ZERO {
+            return profiled;
+        }
+        let share = least + (1.0 - least) * self.random.unit();
+        Nanos::new((profiled.as_nanos() as f64 * share) as u64)
+    }
+
+    fn readable(&self, client: ClientId, at: Instant) -> bool {
+        !self.faults.iter().any(|fault| {
+            matches!(fault, Fault::PayloadUnreadable { client: whose, from, until }
+                if *whose == client && (*from..*until).contains(&at))
+        })
+    }
+
+    /// A verdict was given.
+    pub fn replied(&mut self, now: Instant, tag: u64, reply: &Reply) {
+        self.source.replied(now, tag, reply);
+    }
+}

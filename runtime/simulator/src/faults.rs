@@ -1,0 +1,79 @@
+//! What goes wrong in a run, as data: a scenario names it, the world does it.
+
+use punctual_core::{ClientId, Instant, ModelId};
+use serde::{Deserialize, Serialize};
+
+/// One fault.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Fault {
+    /// A client process terminates; it submits nothing from then on.
+    ClientGone {
+        /// Which client.
+        client: ClientId,
+        /// When.
+        at: Instant,
+    },
+    /// A client stands still: what it would have submitted meanwhile comes all at once at the end,
+    /// with the capture times that it should have had.
+    ClientStalled {
+        /// Which client.
+        client: ClientId,
+        /// When it stops.
+        from: Instant,
+        /// When it goes on.
+        until: Instant,
+    },
+    /// A client's payloads cannot be read.
+    PayloadUnreadable {
+        /// Which client.
+        client: ClientId,
+        /// From when on.
+        from: Instant,
+        /// Until when.
+        until: Instant,
+    },
+    /// A client's clock jumps; from then on the capture times that it claims are off.
+    ClockStep {
+        /// Which client.
+        client: ClientId,
+        /// When.
+        at: Instant,
+        /// By how many nanoseconds; positive: it claims later times. A claim of the future is
+        /// brought back to the present, as the ingress does.
+        by_ns: i64,
+    },
+    /// The device does an action, and never says so.
+    CompletionLost {
+        /// Which action, in the order in which they start, from 0.
+        nth: u64,
+    },
+    /// The device fails: actions that run or start meanwhile report an error.
+    DeviceFails {
+        /// From when on.
+        from: Instant,
+        /// Until when.
+        until: Instant,
+    },
+    /// A model's stages really take this many times what its profile says.
+    ProfileLies {
+        /// Which model.
+        model: ModelId,
+        /// How many times; above 0.
+        factor: f64,
+    },
+}
+
+impl Fault {
+    /// Whether it is on a client's side.
+    #[must_use]
+    pub const fn is_a_clients(&self) -> bool {
+        matches!(
+            self,
+            Self::ClientGone { .. }
+                | Self::ClientStalled { .. }
+                | Self::PayloadUnreadable { .. }
+                | Self::ClockStep { .. }
+        )
+    }
+}

@@ -1,0 +1,100 @@
+//! One run: a scenario under a policy, from the first submission to the last verdict.
+
+use punctual_core::{Actions, ConfigError, PolicyConfig, Scheduler};
+use punctual_device::virtual_time::VirtualDevice;
+use punctual_executor::{Events, drive};
+
+use crate::arrivals::Source;
+use crate::clients::Clients;
+use crate::ledger::Ledger;
+use crate::observer::Observer;
+use crate::outcome::{Effort, Ending, Outcome};
+use crate::samples::{Answers, Samples};
+use crate::scenario::Scenario;
+use crate::timing::Draws;
+use crate::world::VirtualWorld;
+
+/// What a run is told besides its scenario and policy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Everything that is left to chance follows from this.
+    pub seed: u64,
+    /// Whether the outcome lists each request (48 bytes each).
+    pub keep_requests: bool,
+}
+
+/// Runs `scenario`, with the submissions of `source`, under `policy`. A pure function of its
+/// arguments.
+///
+/// # Errors
+/// When the scheduler refuses the plan that the scenario makes for the policy.
+pub fn run<S: Source, O: Observer>(
+    scenario: &Scenario,
+    policy: &PolicyConfig,
+    source: S,
+    settings: Settings,
+    observer: &mut O,
+) -> Result<Outcome, ConfigError> {
+    let config = scenario.config(policy);
+    let mut scheduler = Scheduler::new(config.clone())?;
+    let samples = Samples::new(scenario);
+    let clients = Clients::new(
+        source,
+        &scenario.faults,
+        scenario.durations.preparation_least,
+        settings.seed,
+    );
+    let device = VirtualDevice::new(
+        config.models.clone(),
+        &config.partitions,
+        config.request_buffers,
+        Draws::new(scenario.durations.clone(), &scenario.faults, settings.seed),
+        Answers::new(samples.clone(), config.request_buffers),
+    )
+    .with_contention(scenario.board.contention_permille);
+    let ledger = Ledger::new(
+        samples,
+        config.tasks.len(),
+        settings.seed,
+        settings.keep_requests,
+    );
+    let mut world = VirtualWorld::new(
+        &config.tasks,
+        &config.models,
+        config.partitions.len(),
+        clients,
+        device,
+        ledger,
+        observer,
+    );
+    let mut actions = Actions::for_config(&config);
+    drive(
+        &mut scheduler,
+        &mut world,
+        &mut Events::with_capacity(1),
+        &mut actions,
+    );
+    Ok(world.outcome(scenario, &scheduler))
+}
+
+impl<S: Source, O: Observer> VirtualWorld<'_, S, O> {
+    fn outcome(mut self, scenario: &Scenario, scheduler: &Scheduler) -> Outcome {
+        self.end();
+        let ledger = self.ledger;
+        Outcome {
+            ending: self.ending.unwrap_or(Ending::Drained),
+            ended: self.now,
+            effort: Effort {
+                busy: self.device.busy() as f64,
+                units: u32::from(scenario.board.units),
+                stray_replies: ledger.stray,
+                stale_events: scheduler.stale_events(),
+                ..self.effort
+            },
+            total: ledger.total,
+            tasks: ledger.tasks,
+            served: ledger.served,
+            duration: scenario.length,
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The world of a run: virtual clock, clients and device around the production loop.
+
+use std::collections::VecDeque;
+
+use punctual_core::{
+    Action, ActionId, Arrival, Event, Finished, Infer, Instant, ModelConfig, Nanos, PartitionId,
+    TaskConfig,
+};
+use punctual_device::Device;
+use punctual_device::virtual_time::VirtualDevice;
+use punctual_executor::{Events, World};
+
+use crate::arrivals::{Source, Submission};
+use crate::clients::{Clients, Next};
+use crate::ledger::Ledger;
+use crate::observer::{Observer, Span};
+use crate::outcome::{Effort, Ending};
+use crate::samples::Answers;
+use crate::timing::Draws;
+
+/// With nothing but timers for so long, whatever is open will never be answered.
+const QUIET: Nanos = Nanos::from_millis(600_000);
+
+/// So many wake-ups in a row at one instant are an endless loop.
+const WAKE_UPS_MAX: u32 = 10_000;
+
+/// Everything outside the scheduler.
+pub struct VirtualWorld<'a, S, O> {
+    pub now: Instant,
+    pub clients: Clients<S>,
+    pub device: VirtualDevice<Draws, Answers>,
+    pub ledger: Ledger,
+    pub effort: Effort,
+    pub ending: Option<Ending>,
+    tasks: &'a [TaskConfig],
+    models: &'a [ModelConfig],
+    observer: &'a mut O,
+    /// Actions handed to the device.
+    orders: Vec<Order>,
+    /// Actions that the device refused, to be reported as failed.
+    refused: VecDeque<ActionId>,
+    /// When each partition's last action ended.
+    free_since: Vec<Instant>,
+    drain_sent: bool,
+    /// When something other than a timer happened last.
+    last_event: Instant,
+    wake_ups: u32,
+}
+
+/// An action handed to the device.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    action: ActionId,
+    partition: PartitionId,
+    /// The earliest start.
+    earliest: Instant,
+    budget: Nanos,
+    members: u8,
+}
+
+impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
+    /// A world at instant zero.
+    pub fn new(
+        tasks: &'a [TaskConfig],
+        models: &'a [ModelConfig],
+        partitions: usize,
+        clients: Clients<S>,
+        device: VirtualDevice<Draws, Answers>,
+        ledger: Ledger,
+        observer: &'a mut O,
+    ) -> Self {
+        Self {
+            now: Instant::ZERO,
+            clients,
+            device,
+            ledger,
+            effort: Effort::default(),
+            ending: None,
+            tasks,
+            models,
+            observer,
+            orders: Vec::new(),
+            refused: VecDeque::new(),
+            free_since: vec![Instant::ZERO; partitions],
+            drain_sent: false,
+            last_event: Instant::ZERO,
+            wake_ups: 0,
+        }
+    }
+
+    /// The next event not after `until`; time moves there. At equal times clients come before the
+    /// device.
+    fn next_event(&mut self, until: Instant) -> Option<Event> {
+        loop {
+            if let Some(action) = self.refused.pop_front() {
+                return Some(Event::Failed { action });
+            }
+            let client = self.clients.next();
+            let device = self.device.next_event();
+            let (at, whose) = match (client, device) {
+                (Some((at, next)), device) if device.is_none_or(|d| at <= d) => (at, Some(next)),
+                (_, Some(at)) => (at, None),
+                (_, None) => return None,
+            };
+            if at > until {
+                return None;
+            }
+            self.pass(at);
+            let event = match whose {
+                Some(next) => self.of_client(next),
+                None => self.device.poll(),
+            };
+            if let Some(event) = event {
+                return Some(event);
+            }
+        }
+    }
+
+    fn pass(&mut self, until: Instant) {
+        if until > self.now {
+            self.now = until;
+            self.wake_ups = 0;
+        }
+        self.device.advance_to(self.now);
+    }
+
+    fn of_client(&mut self, next: Next) -> Option<Event> {
+        match next {
+            Next::Gone => {
+                let client = self.clients.leave()?;
+                Some(Event::ClientGone { client })
+            }
+            Next::Prepared => self.clients.prepared(),
+            Next::Held => {
+                let submission = self.clients.released()?;
+                Some(self.arrival(&submission))
+            }
+            Next::Submitted => {
+                let submission = self.clients.submitted(self.now)?;
+                Some(self.arrival(&submission))
+            }
+        }
+    }
+
+    fn arrival(&mut self, submission: &Submission) -> Event {
+        Event::Arrived(Arrival {
+            task: submission.task,
+            ticket: self.ledger.enter(submission, self.now),
+            // What the ingress does with a claim of the future.
+            captured: submission.captured.min(self.now),
+            deadline: submission.deadline,
+        })
+    }
+
+    /// Nothing is going to happen before `until` (none: ever) but the scheduler's own timer.
+    fn idle(&mut self, until: Option<Instant>) -> Option<Event> {
+        if !self.drain_sent && self.clients.silent() && self.ledger.settled() {
+            self.drain_sent = true;
+            return Some(Event::Drain);
+        }
+        let nothing_ahead = self.clients.next().is_none() && self.device.next_event().is_none();
+        match until {
+            Some(until) if !nothing_ahead || until.since(self.last_event) < QUIET => {
+                self.pass(until);
+                self.wake_ups += 1;
+                if self.wake_ups > WAKE_UPS_MAX {
+                    self.ending = Some(Ending::Spinning);
+                }
+            }
+            _ => self.ending = Some(Ending::Silent),
+        }
+        None
+    }
+
+    /// Books the end of an action.
+    fn book(&mut self, event: &Event) {
+        let (action, finished) = match event {
+            Event::Finished(finished) => (finished.action, Some(finished)),
+            Event::NotRun { action } | Event::Preempted { action } | Event::Failed { action } => {
+                (*action, None)
+            }
+            Event::Loaded { .. } => {
+                self.effort.loads += 1;
+                return;
+            }
+            _ => return,
+        };
+        let Some(index) = self.orders.iter().position(|order| order.action == action) else {
+            return;
+        };
+        let order = self.orders.swap_remove(index);
+        if matches!(event, Event::NotRun { .. }) {
+            self.effort.not_run += 1;
+            return;
+        }
+        let free_since = &mut self.free_since[order.partition.index()];
+        let from = finished.map_or_else(|| order.earliest.max(*free_since), |f| f.started);
+        *free_since = self.now;
+        match finished {
+            Some(finished) => self.effort.finished(order, finished),
+            None if matches!(event, Event::Preempted { .. }) => self.effort.preempted += 1,
+            None => {}
+        }
+        if from < self.now {
+            self.observer.ran(&Span {
+                action,
+                partition: order.partition,
+                from,
+                to: self.now,
+                finished: finished.is_some(),
+            });
+        }
+    }
+
+    /// Whatever is open now is lost.
+    pub fn end(&mut self) {
+        self.ledger.lose_the_rest(self.now);
+        self.observer.end(self.now);
+    }
+
+    fn submit(&mut self, infer: &Infer) {
+        if self.device.submit(infer).is_err() {
+            // What the daemon makes of a refusal.
+            self.refused.push_back(infer.id);
+            return;
+        }
+        let stage = &self.models[infer.model.index()].stages[infer.stage.index()];
+        let time = stage.times.iter().find(|time| time.batch == infer.batch);
+        let time = time.expect("the device took it").on[infer.partition.index()];
+        self.orders.push(Order {
+            action: infer.id,
+            partition: infer.partition,
+            earliest: self.now.max(infer.window.earliest),
+            budget: time.budget,
+            members: infer.members.len() as u8,
+        });
+    }
+}
+
+impl Effort {
+    fn finished(&mut self, order: Order, finished: &Finished) {
+        let ratio = finished.measured.as_nanos() as f64 / order.budget.as_nanos().max(1) as f64;
+        self.actions += 1;
+        self.members += u64::from(order.members);
+        self.over_budget += u64::from(finished.measured > order.budget);
+        self.prediction_error += (ratio - 1.0).abs();
+        self.worst_prediction = self.worst_prediction.max(ratio);
+    }
+}
+
+impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// One event at a time, so that the clock shows its time when the scheduler learns of it.
+    fn wait(&mut self, until: Option<Instant>, events: &mut Events) {
+        let event = match self.next_event(until.unwrap_or(Instant::FAR_FUTURE)) {
+            Some(event) => {
+                self.last_event = self.now;
+                event
+            }
+            None => match self.idle(until) {
+                Some(event) => event,
+                None => return,
+            },
+        };
+        self.book(&event);
+        events.push(event);
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        self.observer.action(self.now, action);
+        match action {
+            Action::Prepare {
+                request,
+                task,
+                ticket,
+            } => {
+                if let Some(sample) = self.ledger.sample(*ticket) {
+                    self.device.oracle_mut().put(request.buffer, sample);
+                }
+                let profiled = self.tasks[task.index()].prepare;
+                self.clients
+                    .prepare(self.now, ticket.client, *request, profiled);
+            }
+            Action::Infer(infer) => self.submit(infer),
+            Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
+            Action::Load { id, model } => self.device.load(*id, *model),
+            Action::Unload { .. } => {}
+            Action::Reply(reply) => {
+                if let Some(tag) = self.ledger.close(self.now, reply) {
+                    self.clients.replied(self.now, tag, reply);
+                }
+            }
+        }
+    }
+
+    fn deciding(&mut self, event: &Event) {
+        self.observer.event(self.now, event);
+    }
+
+    fn decided(&mut self, _: &Event, _: Nanos) {
+        self.effort.steps += 1;
+    }
+
+    fn ended(&self) -> bool {
+        self.ending.is_some()
+    }
+}
