@@ -7,6 +7,8 @@
 
 mod flight;
 mod link;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 use std::collections::VecDeque;
@@ -262,9 +264,8 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         }
         for index in 0..self.flights.len() {
             let units = self.flights[index].units;
-            let sharing = self.flights.iter().filter(|other| {
-                other.begun(now) && !other.preempted && other.units.overlaps(units)
-            });
+            let begun = self.flights.iter().filter(|other| other.begun(now));
+            let sharing = begun.filter(|other| other.units.overlaps(units));
             let others = (sharing.count() as u64).saturating_sub(1);
             if self.flights[index].begun(now) {
                 let pace = FULL_PACE + others * self.contention;

@@ -1,0 +1,188 @@
+//! What the conformance suite does not ask of a device: shared units, transfers, lost completions.
+
+use punctual_core::{
+    ACCURACY_BINS, ActionId, Answer, BatchTime, Criticality, Event, Infer, Instant, ModelConfig,
+    ModelId, Nanos, PartitionConfig, PartitionId, RequestId, StageConfig, StageId, StageTime,
+    Units, Weights, Window,
+};
+
+use super::{Course, Ending, Timing, VirtualDevice};
+use crate::device::Device;
+
+/// Everything takes its budget; an action with an odd number ends as told.
+struct Exact(Ending);
+
+impl Timing for Exact {
+    fn course(&mut self, infer: &Infer, _: Instant, time: StageTime) -> Course {
+        let odd = infer.id.0 % 2 == 1;
+        Course {
+            took: time.budget,
+            ending: if odd { self.0 } else { Ending::Finished },
+        }
+    }
+
+    fn stopping(&mut self, partition: &PartitionConfig) -> Nanos {
+        partition.preemption_bound
+    }
+}
+
+type Tested = VirtualDevice<Exact, fn(RequestId, ModelId, StageId) -> Answer>;
+
+fn answer(_: RequestId, _: ModelId, _: StageId) -> Answer {
+    Answer::default()
+}
+
+/// Partitions of these units; every stage takes 100 ns, every transfer 1000.
+fn device(units: &[(u16, u16)], odd: Ending) -> Tested {
+    let budget = Nanos::new(100);
+    let time = StageTime {
+        budget,
+        max_seen: budget,
+    };
+    let model = ModelConfig {
+        weights: Some(Weights {
+            pages: 1,
+            load: Nanos::new(1_000),
+        }),
+        stages: vec![StageConfig {
+            times: vec![BatchTime {
+                batch: 1,
+                on: vec![time; units.len()],
+            }],
+            accuracy: [0; ACCURACY_BINS],
+            deeper: Vec::new(),
+            follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+        }],
+    };
+    let partition = |&(first, count): &(u16, u16)| PartitionConfig {
+        units: Units { first, count },
+        preemption_bound: Nanos::new(7),
+        share_max: 1000,
+    };
+    let partitions: Vec<_> = units.iter().map(partition).collect();
+    VirtualDevice::new(vec![model], &partitions, 4, Exact(odd), answer)
+}
+
+fn infer(id: u64, partition: u16, earliest: u64) -> Infer {
+    Infer {
+        id: ActionId(id),
+        partition: PartitionId(partition),
+        model: ModelId(0),
+        stage: StageId(0),
+        batch: 1,
+        members: [RequestId {
+            buffer: partition,
+            generation: 0,
+        }]
+        .into_iter()
+        .collect(),
+        window: Window {
+            earliest: Instant::from_nanos(earliest),
+            latest: Instant::FAR_FUTURE,
+        },
+        criticality: Criticality::BestEffort,
+    }
+}
+
+fn at(ns: u64) -> Instant {
+    Instant::from_nanos(ns)
+}
+
+/// When each action ended, in order, until nothing is left.
+fn ends(device: &mut Tested) -> Vec<(u64, u64)> {
+    let mut ends = Vec::new();
+    while let Some(next) = device.next_event() {
+        device.advance_to(next);
+        while let Some(event) = device.poll() {
+            let action = match event {
+                Event::Finished(finished) => finished.action,
+                Event::Preempted { action } | Event::Failed { action } => action,
+                Event::Loaded { action, .. } => action,
+                other => panic!("{other:?}"),
+            };
+            ends.push((action.0, device.now().as_nanos()));
+        }
+    }
+    ends
+}
+
+fn submit(device: &mut Tested, infer: &Infer) {
+    device.submit(infer).expect("it fits");
+}
+
+#[test]
+fn actions_on_the_same_units_share_them_and_lose_no_time() {
+    let mut device = device(&[(0, 2), (0, 2)], Ending::Finished);
+    submit(&mut device, &infer(2, 0, 0));
+    device.advance_to(at(40));
+    submit(&mut device, &infer(4, 1, 0));
+    // Alone until 40; then each at half its pace: 60 left takes until 160. The other has done 60
+    // by then, and its 40 take until 200: as long as one after the other.
+    assert_eq!(ends(&mut device), [(2, 160), (4, 200)]);
+    assert_eq!(device.busy(), 2 * 200);
+}
+
+#[test]
+fn actions_on_other_units_do_not_disturb_each_other() {
+    let mut device = device(&[(0, 2), (2, 1), (1, 2)], Ending::Finished);
+    submit(&mut device, &infer(2, 0, 0));
+    submit(&mut device, &infer(4, 1, 0));
+    device.advance_to(at(60));
+    assert_eq!(device.busy(), 3 * 60);
+    assert_eq!(ends(&mut device), [(2, 100), (4, 100)]);
+    // The third partition touches both.
+    submit(&mut device, &infer(6, 2, 0));
+    submit(&mut device, &infer(8, 1, 0));
+    assert_eq!(ends(&mut device), [(6, 300), (8, 300)]);
+    assert_eq!(device.busy(), 3 * 100 + 2 * 200);
+}
+
+#[test]
+fn less_contention_disturbs_less() {
+    let mut device = device(&[(0, 1), (0, 1)], Ending::Finished).with_contention(200);
+    submit(&mut device, &infer(2, 0, 0));
+    submit(&mut device, &infer(4, 1, 0));
+    assert_eq!(ends(&mut device), [(2, 120), (4, 120)]);
+}
+
+#[test]
+fn an_action_that_waits_for_its_window_disturbs_nobody() {
+    let mut device = device(&[(0, 1), (0, 1)], Ending::Finished);
+    submit(&mut device, &infer(2, 0, 0));
+    submit(&mut device, &infer(4, 1, 50));
+    // From 50 on they share: 50 left takes until 150, and the other then has 50 left.
+    assert_eq!(ends(&mut device), [(2, 150), (4, 200)]);
+}
+
+#[test]
+fn a_stopped_action_gives_its_units_back() {
+    let mut device = device(&[(0, 1), (0, 1)], Ending::Finished);
+    submit(&mut device, &infer(2, 0, 0));
+    submit(&mut device, &infer(4, 1, 0));
+    device.advance_to(at(20));
+    device.preempt(PartitionId(0), ActionId(2));
+    // Told at 20, gone at 27; the other has done 13 or 14 of its 100 by then.
+    let ends = ends(&mut device);
+    assert_eq!(ends[0], (2, 27));
+    assert!((113..=115).contains(&ends[1].1), "{ends:?}");
+}
+
+#[test]
+fn a_lost_completion_is_never_reported_and_the_partition_is_free_again() {
+    let mut device = device(&[(0, 1)], Ending::Lost);
+    submit(&mut device, &infer(1, 0, 0));
+    submit(&mut device, &infer(2, 0, 0));
+    assert_eq!(ends(&mut device), [(2, 200)]);
+    submit(&mut device, &infer(4, 0, 0));
+    submit(&mut device, &infer(6, 0, 0));
+    assert_eq!(ends(&mut device), [(4, 300), (6, 400)]);
+}
+
+#[test]
+fn transfers_go_one_after_the_other_beside_the_actions() {
+    let mut device = device(&[(0, 1)], Ending::Finished);
+    device.load(ActionId(10), ModelId(0));
+    device.load(ActionId(11), ModelId(0));
+    submit(&mut device, &infer(2, 0, 0));
+    assert_eq!(ends(&mut device), [(2, 100), (10, 1_000), (11, 2_000)]);
+}
