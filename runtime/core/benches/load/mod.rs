@@ -152,6 +152,7 @@ impl Load {
             random: 1,
             now: Instant::ZERO,
             in_flight: None,
+            replies: (0, 0),
         };
         for task in 0..tasks {
             let frames = if is_reserved(task) { 1 } else { QUEUE };
@@ -169,6 +170,12 @@ impl Load {
     /// Request buffers in use.
     pub fn open(&self) -> usize {
         self.scheduler.open()
+    }
+
+    /// Verdicts so far, and how many of them were on time.
+    #[allow(dead_code, reason = "not every user of this module asks")]
+    pub fn replies(&self) -> (u64, u64) {
+        self.outside.replies
     }
 
     /// The next step.
@@ -200,6 +207,7 @@ struct Outside {
     random: u64,
     now: Instant,
     in_flight: Option<ActionId>,
+    replies: (u64, u64),
 }
 
 impl Outside {
@@ -236,6 +244,10 @@ impl Outside {
     }
 
     fn carry_out(&mut self, action: &Action) {
+        if let Action::Reply(reply) = action {
+            self.replies.0 += 1;
+            self.replies.1 += u64::from(reply.verdict == Verdict::OnTime);
+        }
         match action {
             Action::Prepare { request, .. } => {
                 let prepared = Event::Prepared {
