@@ -3,6 +3,10 @@
 #[path = "../benches/load/mod.rs"]
 mod load;
 
+#[path = "../benches/emulated/mod.rs"]
+mod emulated;
+
+use emulated::{Emulated, Setting};
 use load::Load;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{SealedAllocator, allocator};
@@ -38,4 +42,31 @@ fn a_decision_neither_allocates_nor_frees() {
             "{tasks} tasks"
         );
     }
+}
+
+#[test]
+fn a_controller_of_thousands_of_models_neither_allocates_nor_frees() {
+    assert!(allocator::is_installed());
+    let mut emulated = Emulated::new(Setting {
+        models: 4_026,
+        workers: 2,
+        pages: 1_000,
+        rate: 2_000.0,
+    });
+    let counted = move || {
+        let before = allocator::counts();
+        for _ in 0..STEPS {
+            let event = emulated.next_event();
+            emulated.decide(&event);
+            emulated.carry_out();
+        }
+        (before, allocator::counts(), emulated)
+    };
+    allocator::seal();
+    let thread = spawn_realtime(ThreadSpec::new("scheduler", None, None), counted);
+    let (before, after, emulated) = thread.expect("starts").join().expect("no panic");
+    let (replies, on_time) = emulated.replies();
+    assert!(replies > on_time && on_time > 0, "served, and overloaded");
+    assert_eq!(after.realtime - before.realtime, 0);
+    assert_eq!(after.realtime_frees - before.realtime_frees, 0);
 }

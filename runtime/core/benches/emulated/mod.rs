@@ -160,8 +160,10 @@ impl Emulated {
             .iter()
             .map(|p| 1e9 * all / (p * setting.rate))
             .collect();
+        // The next request of each task, the preparation of each open one, an end an action.
+        let agenda = setting.models + usize::from(u16::MAX) + usize::from(setting.workers) + 1;
         let mut outside = Outside {
-            agenda: BinaryHeap::new(),
+            agenda: BinaryHeap::with_capacity(agenda),
             gaps,
             scheduled: 0,
             random: 1,
@@ -283,6 +285,10 @@ impl Outside {
     }
 
     fn schedule(&mut self, after: Nanos, event: Event) {
+        assert!(
+            self.agenda.len() < self.agenda.capacity(),
+            "the agenda is full"
+        );
         let at = Reverse((self.now + after, self.scheduled));
         self.scheduled += 1;
         self.agenda.push(Entry { at, event });
