@@ -10,6 +10,8 @@ use crate::ids::{ActionId, BATCH_MAX, ModelId, PartitionId, RequestId, StageId, 
 use crate::time::Instant;
 
 /// One order.
+// Orders live in a buffer that is allocated once; a box for the largest would be allocated each time.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Copy the ticket's payload in and write the prepared input to the request's buffer; answer

@@ -140,6 +140,9 @@ pub use ids::{
     ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, STAGES_MAX,
     StageId, TaskId, Ticket,
 };
-pub use policies::{ClockworkConfig, Partitioning, PolicyConfig, PunctualConfig, SeqConfig};
+pub use policies::{
+    BatchConfig, BranchynetConfig, ClipperConfig, ClockworkConfig, NexusConfig, NexusDrop,
+    Partitioning, PolicyConfig, PunctualConfig, SeqConfig, StreamsConfig,
+};
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

@@ -221,6 +221,9 @@ impl<O: Oracle> World for Cameras<'_, O> {
                     .push(Reverse(((self.now() + took).as_nanos(), prepared)));
             }
             Action::Infer(infer) => self.device.submit(infer).expect("it fits the plan"),
+            Action::Load { .. } | Action::Unload { .. } => {
+                unreachable!("the plan has no pages: all weights are resident")
+            }
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
             Action::Reply(reply) => {
                 let task = reply.task.index();

@@ -10,7 +10,8 @@ use thiserror::Error;
 pub struct DeviceSpec<'a> {
     /// The networks to load; borrowed during start only.
     pub models: &'a [ModelSpec<'a>],
-    /// The disjoint sets of compute units.
+    /// Sets of compute units. Two may share a core; whoever submits then never has both run at the
+    /// same time.
     pub partitions: &'a [PartitionSpec],
     /// How many request buffers to hold (`Config::request_buffers`).
     pub request_buffers: u16,
@@ -45,12 +46,12 @@ pub enum SpecError {
     /// A partition without cores.
     #[error("partition `{0}` has no cores: give it at least one")]
     NoCores(String),
-    /// Two partitions, or one twice, on the same core.
-    #[error("core {core} is used twice (by `{partition}` and before): partitions are disjoint")]
-    SharedCore {
+    /// A partition names a core twice.
+    #[error("partition `{partition}` names core {core} twice")]
+    CoreTwice {
         /// Which core.
         core: usize,
-        /// The later partition.
+        /// Which partition.
         partition: String,
     },
     /// Batch sizes are not rising from 1, or exceed [`BATCH_MAX`].
@@ -130,14 +131,14 @@ impl DeviceSpec<'_> {
                 });
             }
         }
-        let mut taken = std::collections::BTreeSet::new();
         for partition in self.partitions {
+            let mut taken = std::collections::BTreeSet::new();
             if partition.cores.is_empty() {
                 return Err(SpecError::NoCores(partition.name.clone()));
             }
             for &core in &partition.cores {
                 if !taken.insert(core) {
-                    return Err(SpecError::SharedCore {
+                    return Err(SpecError::CoreTwice {
                         core,
                         partition: partition.name.clone(),
                     });

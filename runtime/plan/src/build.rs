@@ -1,7 +1,7 @@
 //! From inputs to a plan: the order of the steps. Every step works on what the ones before could
 //! make sense of, so that one attempt finds all problems that can be found.
 
-use punctual_core::{Confidence, ModelId, PartitionId, Scheduler, StageId, TaskId};
+use punctual_core::{Confidence, ModelId, PartitionId, Partitioning, Scheduler, StageId, TaskId};
 
 use crate::arrival;
 use crate::cause::Cause;
@@ -33,7 +33,19 @@ impl Plan {
 fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let manifest = Manifest::read(&inputs.manifest_text, problems);
     let power_mode = board_and_power_mode(&manifest, inputs, problems);
-    let placement = Placement::new(&manifest, &available_cores(inputs), problems);
+    let mut placement = Placement::new(&manifest, &available_cores(inputs), problems);
+    let policy = &manifest.daemon.policy;
+    match policy.value.partitioning() {
+        Partitioning::Planned | Partitioning::Whole => {}
+        Partitioning::Ranges => placement.add_ranges(policy, problems),
+        Partitioning::PerTask => {
+            let policy = policy.value.name();
+            problems.add(
+                &manifest.daemon.policy.place,
+                Cause::PolicyShares { policy },
+            );
+        }
+    }
     let models = models::find(&manifest, inputs, &power_mode, problems);
     let tasks = tasks::resolve(&manifest, &models, &placement.partitions, problems);
     let shared = placement.shared().next().is_some();
@@ -44,17 +56,20 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let batches = settings::batches(&models, &tasks);
     let before = problems.count();
     let arrivals = arrival::bounds(&tasks, &models, &placement, &margins, problems);
-    let config = settings::config(
+    let mut config = settings::config(
         &tasks,
         &models,
         &placement,
         &arrivals,
         &margins,
-        inputs.host.realtime,
+        &policy.value,
         problems,
     );
+    if inputs.host.realtime {
+        settings::leave_share(&mut config);
+    }
     // With figures missing nothing can be said of promises.
-    let promises = if problems.count() == before {
+    let promises = if problems.count() == before && policy.value.promises() {
         promises::check(&tasks, &models, &placement, &arrivals, &config, problems)
     } else {
         Promises::default()

@@ -74,6 +74,18 @@ pub enum Cause {
         /// The list.
         allowed: Vec<String>,
     },
+    /// A policy's parameters make no sense.
+    #[error("the policy's parameters: {error}")]
+    PolicyParameters {
+        /// What is wrong with them.
+        error: String,
+    },
+    /// The device cannot do what the policy relies on.
+    #[error("policy {policy:?} runs several networks on the same cores at the same time")]
+    PolicyShares {
+        /// The policy.
+        policy: &'static str,
+    },
     /// Not usable as a name.
     #[error("{0:?} is not a name")]
     BadName(String),

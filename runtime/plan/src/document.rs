@@ -289,7 +289,7 @@ pub(crate) fn within_whole(
     number.value.clamp(*range.start(), *range.end())
 }
 
-fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Cause {
+pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Cause {
     Cause::WrongType {
         expected,
         found: found.type_str(),

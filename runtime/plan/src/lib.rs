@@ -21,6 +21,7 @@ mod models;
 mod needs;
 mod placement;
 mod plan;
+mod policy;
 mod problem;
 mod promises;
 mod read;

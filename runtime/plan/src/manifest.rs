@@ -6,7 +6,7 @@ use crate::document::{Section, parse, within_whole};
 use crate::keys::{checked_name, microseconds, milliseconds, name, number, span, whole, word};
 use crate::plan::{BATCH_SIZES, PixelFormat};
 use crate::problem::{At, Place, Problems};
-use punctual_core::{Criticality, Nanos};
+use punctual_core::{Criticality, Nanos, PolicyConfig};
 
 // Tables of the plan have fixed limits; the scheduler's bound on a step rests on them.
 pub(crate) const TASKS_MAX: usize = 64;
@@ -35,6 +35,7 @@ pub(crate) struct RawDaemon {
     pub(crate) memory_bytes: Option<At<u64>>,
     pub(crate) cores: Option<At<Vec<u64>>>,
     pub(crate) priority: At<u64>,
+    pub(crate) policy: At<PolicyConfig>,
 }
 
 pub(crate) struct RawModel {
@@ -168,6 +169,7 @@ impl RawDaemon {
             place: at.place,
         });
         let cores = section.optional("cores", problems);
+        let policy = section.or("policy", PolicyConfig::default(), problems);
         let priority = section.or("priority", 40, problems);
         let priority = At {
             value: within_whole(&priority, 1..=99, "", problems),
@@ -183,6 +185,7 @@ impl RawDaemon {
             memory_bytes,
             cores,
             priority,
+            policy,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use punctual_core::Partitioning;
 use serde::Serialize;
 
 use crate::manifest::Manifest;
@@ -85,6 +86,11 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 .as_ref()
                 .and_then(|raw| tasks::frame(raw, problems));
             frames.extend(frame.filter(|frame| !frames.contains(frame)));
+        }
+        if manifest.daemon.policy.value.partitioning() == Partitioning::Ranges {
+            let all = manifest.partitions.iter();
+            let all = all.filter_map(|p| units_of(manifest, Some(&p.name.value)));
+            units.extend(1..=all.fold(0, u8::saturating_add));
         }
         units.sort_unstable();
         units.dedup();

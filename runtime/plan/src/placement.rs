@@ -1,9 +1,9 @@
 //! Who runs on which core, and how urgently.
 
-use punctual_core::{Criticality, PartitionId};
+use punctual_core::{Criticality, PartitionId, PolicyConfig};
 
 use crate::cause::Cause;
-use crate::manifest::{Manifest, RawPartition};
+use crate::manifest::{Manifest, PARTITIONS_MAX, RawPartition};
 use crate::plan::{PartitionPlan, Role, ThreadPlan};
 use crate::problem::{At, Place, Problems};
 use crate::tasks::Task;
@@ -66,6 +66,39 @@ impl Placement {
         Self { system, partitions }
     }
 
+    /// Cores of partitions, as compute units: in the order of the partitions that name them.
+    pub(crate) fn units(&self) -> Vec<u16> {
+        let mut units = Vec::new();
+        for core in self.partitions.iter().flat_map(|p| &p.cores) {
+            if !units.contains(core) {
+                units.push(*core);
+            }
+        }
+        units
+    }
+
+    /// Adds every contiguous range of units that is not a partition yet, for policies that choose
+    /// among them while they run.
+    pub(crate) fn add_ranges(&mut self, policy: &At<PolicyConfig>, problems: &mut Problems<'_>) {
+        let units = self.units();
+        let (count, limit) = (units.len() * (units.len() + 1) / 2, PARTITIONS_MAX);
+        if count > limit {
+            let (what, count, limit) = ("partition", count as u64, limit as u64);
+            return problems.add(&policy.place, Cause::TooMany { what, count, limit });
+        }
+        for length in 1..=units.len() {
+            for cores in units.windows(length) {
+                if self.partitions.iter().all(|p| p.cores != cores) {
+                    self.partitions.push(Placed {
+                        name: range_name(cores),
+                        cores: cores.to_vec(),
+                        place: policy.place.clone(),
+                    });
+                }
+            }
+        }
+    }
+
     /// The core of ingress, scheduler and egress.
     pub(crate) fn first(&self) -> u16 {
         self.system.first().copied().unwrap_or_default()
@@ -98,6 +131,11 @@ impl Placement {
         used.dedup();
         used
     }
+}
+
+fn range_name(cores: &[u16]) -> String {
+    let names: Vec<String> = cores.iter().map(ToString::to_string).collect();
+    format!("cores-{}", names.join("-"))
 }
 
 fn named_cores(

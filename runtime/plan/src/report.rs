@@ -24,9 +24,10 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "board {}, power mode {}, {realtime} threads, socket {}",
+            "board {}, power mode {}, policy {}, {realtime} threads, socket {}",
             self.board,
             self.power_mode,
+            self.scheduler.policy.name(),
             self.socket.display()
         )?;
         let m = &self.margins;
@@ -36,16 +37,22 @@ impl fmt::Display for Plan {
             m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
         )?;
         writeln!(f, "\nThreads\n{}", self.thread_table())?;
-        writeln!(f, "Cores\n{}", self.core_table())?;
-        writeln!(f, "Partitions\n{}", self.partition_table())?;
+        let promises = self.scheduler.policy.promises();
+        if promises {
+            writeln!(f, "Cores\n{}", self.core_table())?;
+            writeln!(f, "Partitions\n{}", self.partition_table())?;
+        }
         writeln!(f, "Models\n{}", self.model_table())?;
         writeln!(f, "Tasks\n{}", self.task_table())?;
-        writeln!(
-            f,
-            "Promises: mandatory work C within D after capture (less the reply), input ready after \
-             at most J, every T;\nfull depth: C of all stages; slack: least over the task's checkpoints L\n{}",
-            self.promise_table()
-        )?;
+        if promises {
+            writeln!(
+                f,
+                "Promises: mandatory work C within D after capture (less the reply), input ready \
+                 after at most J, every T;\nfull depth: C of all stages; slack: least over the \
+                 task's checkpoints L\n{}",
+                self.promise_table()
+            )?;
+        }
         writeln!(f, "Memory\n{}", self.memory_table())?;
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;

@@ -33,6 +33,8 @@ impl Cause {
             Self::WrongType { .. } => "a value has its key's type",
             Self::OutOfRange { .. } => "a number lies in its key's range",
             Self::NotOneOf { .. } => "this key takes one word of a fixed list",
+            Self::PolicyParameters { .. } => "a policy takes its own parameters only",
+            Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
             Self::BadName(_) => "a name is 1 to 64 of a-z, 0-9, - and _, a letter first",
             Self::Duplicate { .. } => "names are unique among their kind",
             Self::NoneGiven(_) => "a plan has at least one model, one partition and one task",
@@ -83,6 +85,10 @@ impl Cause {
                 least, most, unit, ..
             } => format!("choose {least} to {most}{unit}"),
             Self::NotOneOf { value, allowed } => one_of(value, allowed),
+            Self::PolicyParameters { .. } => "see the parameters of the policy".into(),
+            Self::PolicyShares { .. } => {
+                "choose another policy; `punctual simulate` knows this one".into()
+            }
             Self::BadName(_) => "choose another name".into(),
             Self::Duplicate { what, .. } => format!("rename or remove one {what}"),
             Self::NoneGiven(what) => format!("add a [[{what}]] table"),

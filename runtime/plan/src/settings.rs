@@ -1,15 +1,15 @@
 //! The scheduler's own part of the plan: its tables, from what was resolved and measured.
 
 use punctual_core::{
-    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, PolicyConfig, StageId,
-    TaskConfig, Units, offline,
+    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning,
+    PolicyConfig, StageId, TaskConfig, Units, offline,
 };
 
 use crate::arrival::{self, Interference};
 use crate::budgets::{Budgets, Margins};
 use crate::load::SHARE_MAX;
 use crate::models::{self, Model};
-use crate::placement::{Placed, Placement};
+use crate::placement::Placement;
 use crate::plan::ArrivalBound;
 use crate::problem::Problems;
 use crate::tasks::Task;
@@ -21,7 +21,7 @@ pub(crate) fn config(
     placement: &Placement,
     arrivals: &[ArrivalBound],
     margins: &Margins,
-    realtime: bool,
+    policy: &PolicyConfig,
     problems: &mut Problems<'_>,
 ) -> Config {
     let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
@@ -37,17 +37,16 @@ pub(crate) fn config(
         .map(|(task, arrival)| task_config(task, *arrival))
         .collect();
     Config {
-        policy: PolicyConfig::default(),
+        policy: policy.clone(),
         pages: 0,
         request_buffers: request_buffers(tasks, &settings),
         tasks: settings,
-        models: model_configs(models, placement, tasks, &budgets, problems),
+        models: model_configs(models, placement, tasks, policy, &budgets, problems),
         partitions: partitions
             .map(|partition| PartitionConfig {
                 units: units(placement, partition),
                 preemption_bound: models::preemption_bound(models, tasks, partition, &budgets),
-                // Ordinary threads cannot keep a core from the kernel for too long.
-                share_max: if realtime { SHARE_MAX } else { 1000 },
+                share_max: 1000,
             })
             .collect(),
         dispatch_cost: margins.dispatch,
@@ -55,12 +54,20 @@ pub(crate) fn config(
     }
 }
 
-/// Cores count as compute units in the order of the partitions that they belong to.
 fn units(placement: &Placement, partition: usize) -> Units {
-    let cores = |partitions: &[Placed]| partitions.iter().map(|p| p.cores.len() as u16).sum();
+    let cores = &placement.partitions[partition].cores;
+    let first = placement.units().iter().position(|unit| *unit == cores[0]);
     Units {
-        first: cores(&placement.partitions[..partition]),
-        count: cores(&placement.partitions[partition..=partition]),
+        first: first.unwrap_or_default() as u16,
+        count: cores.len() as u16,
+    }
+}
+
+/// Real-time threads leave a share of their cores to the kernel, which would otherwise take it.
+/// (Ordinary threads cannot keep a core from it for too long.)
+pub(crate) fn leave_share(config: &mut Config) {
+    for partition in &mut config.partitions {
+        partition.share_max = SHARE_MAX;
     }
 }
 
@@ -78,10 +85,12 @@ fn model_configs(
     models: &[Model<'_>],
     placement: &Placement,
     tasks: &[Task],
+    policy: &PolicyConfig,
     budgets: &Budgets<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<ModelConfig> {
     let batches = batches(models, tasks);
+    let anywhere = policy.partitioning() == Partitioning::Ranges;
     models
         .iter()
         .enumerate()
@@ -89,7 +98,8 @@ fn model_configs(
             let runs_on = |partition| {
                 tasks
                     .iter()
-                    .any(|task| task.model == position && task.partition == partition)
+                    .filter(|task| task.model == position)
+                    .any(|task| anywhere || task.partition == partition)
             };
             let (batches, partitions) = (&batches[position], &placement.partitions);
             models::config(model, batches, partitions, runs_on, budgets, problems)

@@ -8,7 +8,7 @@ use crate::budgets::Margins;
 use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
 use crate::models::Model;
-use crate::placement::Placement;
+use crate::placement::{Placed, Placement};
 use crate::plan::Size;
 use crate::tasks::Task;
 
@@ -25,6 +25,15 @@ pub enum Warning {
     SharedCore {
         /// The core.
         core: u16,
+    },
+    /// Nothing is promised.
+    #[error(
+        "policy {policy:?} promises nothing: it is here for comparison; frames may be late even at \
+         the planned rates"
+    )]
+    NoPromises {
+        /// The policy.
+        policy: &'static str,
     },
     /// No real-time scheduling.
     #[error(
@@ -119,6 +128,10 @@ pub(crate) fn all(
     config: &Config,
 ) -> Vec<Warning> {
     let mut warnings = of_host(inputs, placement);
+    if !config.policy.promises() {
+        let policy = config.policy.name();
+        warnings.push(Warning::NoPromises { policy });
+    }
     warnings.extend(unused(manifest, models, placement, tasks));
     for (position, model) in models.iter().enumerate() {
         if !tasks.iter().any(|task| task.model == position) {
@@ -174,7 +187,13 @@ fn unused(
             warnings.push(Warning::Unused { what, name });
         }
     }
-    for partition in &placement.partitions {
+    let written = |p: &&Placed| {
+        manifest
+            .partitions
+            .iter()
+            .any(|raw| raw.name.value == p.name)
+    };
+    for partition in placement.partitions.iter().filter(written) {
         if !named(&partition.name, |task| {
             task.partition.as_ref().map(|at| &at.value)
         }) {

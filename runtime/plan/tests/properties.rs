@@ -159,7 +159,7 @@ fn holds(plan: &Plan, inputs: &PlanInputs) {
 
     // The scheduler takes it, and keeps its promises by its own test.
     for partition in 0..plan.partitions.len() as u8 {
-        let id = punctual_core::PartitionId(partition);
+        let id = punctual_core::PartitionId(u16::from(partition));
         assert_eq!(offline::test_partition(&plan.scheduler, id).outcome, Ok(()));
     }
     Scheduler::new(plan.scheduler.clone()).expect("a valid plan");

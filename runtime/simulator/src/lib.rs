@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod bound;
 mod clients;
 pub mod faults;
 mod ledger;

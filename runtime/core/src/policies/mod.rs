@@ -4,10 +4,18 @@
 //! its source describes it, so that they can be compared on the same plans, in simulation and on
 //! a board. They make no promises: their plans need not pass the offline test.
 
+mod batch;
+mod branchynet;
+mod clipper;
 mod clockwork;
 mod desk;
+mod lines;
+mod nexus;
 pub(crate) mod punctual;
 mod seq;
+mod streams;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -21,12 +29,23 @@ use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
 use crate::time::Instant;
 
+use batch::Batch;
+pub use batch::BatchConfig;
+use branchynet::Branchynet;
+pub use branchynet::BranchynetConfig;
+use clipper::Clipper;
+pub use clipper::ClipperConfig;
 use clockwork::Clockwork;
 pub use clockwork::ClockworkConfig;
 use desk::Baseline;
+use nexus::Nexus;
+pub use nexus::{NexusConfig, NexusDrop};
 use punctual::Punctual;
 pub use punctual::PunctualConfig;
+use seq::Seq;
 pub use seq::SeqConfig;
+use streams::Streams;
+pub use streams::StreamsConfig;
 
 /// Which policy decides, with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,8 +55,18 @@ pub enum PolicyConfig {
     Punctual(PunctualConfig),
     /// Batches and transfers chosen centrally by predicted times (Clockwork).
     Clockwork(ClockworkConfig),
-    /// One request at a time, in order of arrival (REEF's first baseline).
+    /// A dynamic batcher (Triton).
+    Batch(BatchConfig),
+    /// Early exit at a fixed threshold (BranchyNet).
+    Branchynet(BranchynetConfig),
+    /// Batch sizes found by trial, lazy drop (Clipper).
+    Clipper(ClipperConfig),
+    /// Sessions in turn, early drop (Nexus).
+    Nexus(NexusConfig),
+    /// One request at a time (REEF's first baseline).
     Seq(SeqConfig),
+    /// All tasks at the same time on the whole device (REEF's second baseline).
+    Streams(StreamsConfig),
 }
 
 impl Default for PolicyConfig {
@@ -66,7 +95,12 @@ impl PolicyConfig {
         alloc::vec![
             Self::Punctual(PunctualConfig::default()),
             Self::Clockwork(ClockworkConfig::default()),
+            Self::Batch(BatchConfig::default()),
+            Self::Branchynet(BranchynetConfig::default()),
+            Self::Clipper(ClipperConfig::default()),
+            Self::Nexus(NexusConfig::default()),
             Self::Seq(SeqConfig::default()),
+            Self::Streams(StreamsConfig::default()),
         ]
     }
 
@@ -82,7 +116,12 @@ impl PolicyConfig {
         match self {
             Self::Punctual(_) => "punctual",
             Self::Clockwork(_) => "clockwork",
+            Self::Batch(_) => "batch",
+            Self::Branchynet(_) => "branchynet",
+            Self::Clipper(_) => "clipper",
+            Self::Nexus(_) => "nexus",
             Self::Seq(_) => "seq",
+            Self::Streams(_) => "streams",
         }
     }
 
@@ -94,7 +133,14 @@ impl PolicyConfig {
             Self::Clockwork(_) => {
                 "only what will end in time, by the times of the last ten runs (Clockwork)"
             }
-            Self::Seq(_) => "one request at a time, in order of arrival (REEF's baseline)",
+            Self::Batch(_) => "a dynamic batcher without deadlines (Triton)",
+            Self::Branchynet(_) => {
+                "early exit at a fixed threshold, without deadlines (BranchyNet)"
+            }
+            Self::Clipper(_) => "batch sizes found by trial, lazy drop (Clipper)",
+            Self::Nexus(_) => "sessions in turn, planned batch sizes, early drop (Nexus)",
+            Self::Seq(_) => "one request at a time, real-time first (REEF's baseline)",
+            Self::Streams(_) => "all tasks at once, sharing the device (REEF's baseline)",
         }
     }
 
@@ -103,7 +149,13 @@ impl PolicyConfig {
     pub const fn partitioning(&self) -> Partitioning {
         match self {
             Self::Punctual(_) => Partitioning::Planned,
-            Self::Clockwork(_) | Self::Seq(_) => Partitioning::Whole,
+            Self::Batch(_)
+            | Self::Branchynet(_)
+            | Self::Clipper(_)
+            | Self::Clockwork(_)
+            | Self::Nexus(_)
+            | Self::Seq(_) => Partitioning::Whole,
+            Self::Streams(_) => Partitioning::PerTask,
         }
     }
 
@@ -125,7 +177,12 @@ impl PolicyConfig {
         match self {
             Self::Punctual(parameters) => Box::new(Punctual::from_plan(config, *parameters)),
             Self::Clockwork(_) => Box::new(Baseline::new(config, Clockwork::new(config))),
-            Self::Seq(_) => Box::new(Baseline::new(config, seq::Seq::new(config))),
+            Self::Batch(p) => Box::new(Baseline::new(config, Batch::new(config, p))),
+            Self::Branchynet(p) => Box::new(Baseline::new(config, Branchynet::new(config, p))),
+            Self::Clipper(p) => Box::new(Baseline::new(config, Clipper::new(config, p))),
+            Self::Nexus(p) => Box::new(Baseline::new(config, Nexus::new(config, p))),
+            Self::Seq(_) => Box::new(Baseline::new(config, Seq::new(config))),
+            Self::Streams(_) => Box::new(Baseline::new(config, Streams::new(config))),
         }
     }
 }

@@ -1,14 +1,17 @@
-//! `seq`: one request at a time, in order of arrival, each network to its end (REEF, section 7.1:
-//! the requests of real-time and best-effort clients in one queue).
+//! `seq`: one request at a time, each network to its end, nothing beside it and nothing stopped
+//! (the baseline SEQ of REEF, OSDI 2022, section 7.1). Real-time requests come before best-effort
+//! ones, but wait for a best-effort network that has begun.
+//!
+//! Left open by the source: the order among requests of one kind (here: of arrival), and what to
+//! do about deadlines (here: nothing; a late answer is given late).
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Members, Rules};
+use super::desk::{Desk, Rules};
+use super::lines::{Line, Lines};
 use crate::action::Rejection;
 use crate::actions::Actions;
-use crate::bounded::List;
-use crate::config::Config;
-use crate::ids::PartitionId;
+use crate::config::{Config, Criticality};
 use crate::time::Instant;
 
 /// Parameters of `seq`: none.
@@ -16,49 +19,40 @@ use crate::time::Instant;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SeqConfig {}
 
-/// The queue of each partition.
 #[derive(Debug)]
 pub(crate) struct Seq {
-    queues: alloc::boxed::Box<[List<u16>]>,
+    /// Two a partition: real-time requests, and best-effort ones.
+    lines: Lines,
 }
 
 impl Seq {
     pub(crate) fn new(config: &Config) -> Self {
-        let buffers = usize::from(config.request_buffers);
-        let queues = config.partitions.iter();
         Self {
-            queues: queues.map(|_| List::with_capacity(buffers)).collect(),
+            lines: Lines::by(config, |task| (task.partition, task.criticality)),
         }
-    }
-
-    fn queue(&mut self, desk: &Desk, buffer: u16) -> &mut List<u16> {
-        let task = desk.request(buffer).task;
-        &mut self.queues[desk.config.tasks[task.index()].partition.index()]
     }
 }
 
 impl Rules for Seq {
     fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.queue(desk, buffer).push(buffer);
+        self.lines.insert(desk, buffer);
         Ok(())
     }
 
     fn forget(&mut self, desk: &Desk, buffer: u16) {
-        let queue = self.queue(desk, buffer);
-        if let Some(at) = queue.iter().position(|&queued| queued == buffer) {
-            queue.remove(at);
-        }
+        self.lines.remove(desk, buffer);
     }
 
     fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        for index in 0..self.queues.len() {
-            let partition = PartitionId(index as u16);
-            if desk.is_free(partition) && !self.queues[index].is_empty() {
-                let head = self.queues[index].remove(0);
-                let members = Members::from_iter([head]);
-                desk.start(partition, members, true, Instant::FAR_FUTURE, actions);
-            }
-        }
+        self.lines
+            .serve(desk, true, actions, |lines, desk, partition| {
+                let real_time = |_: usize, line: &Line| {
+                    let task = &desk.config.tasks[desk.request(line.head()?).task.index()];
+                    (task.criticality == Criticality::RealTime).then_some(1)
+                };
+                let first = lines.oldest(desk, partition, real_time);
+                first.or_else(|| lines.oldest(desk, partition, |_, _| Some(1)))
+            });
     }
 
     fn next_timer(&self, _desk: &Desk) -> Option<Instant> {

@@ -130,6 +130,47 @@ fn a_member_that_is_still_written_to_or_named_twice_fails_the_action() {
     assert!(matches!(fine, Event::Finished(_)), "{fine:?}");
 }
 
+#[test]
+fn partitions_that_share_cores_take_turns_and_find_what_the_other_left() {
+    let bell = Arc::new(Doorbell::new());
+    let network = networks::residual(3);
+    let partition = |name: &str, cores: &[usize]| PartitionSpec {
+        name: name.to_owned(),
+        cores: cores.to_vec(),
+        priority: None,
+    };
+    let spec = DeviceSpec {
+        models: &[ModelSpec {
+            network: &network,
+            batches: &[1, 2],
+        }],
+        partitions: &[
+            partition("first", &[0]),
+            partition("second", &[1]),
+            partition("both", &[0, 1]),
+        ],
+        request_buffers: 3,
+    };
+    let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
+    let mut run = |id, stage, on| {
+        let mut infer = infer(id, stage, &[0, 1]);
+        infer.partition = PartitionId(on);
+        match answer_to(&mut device, &bell, &infer) {
+            Event::Finished(finished) => finished.members,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut id = 0;
+    let mut answers = Vec::<_, 8>::new();
+    for (first, second) in [(0, 0), (0, 2), (2, 1), (1, 2)] {
+        let shallow = run(id, 0, first);
+        let deep = run(id + 1, 1, second);
+        answers.push((shallow, deep)).expect("four");
+        id += 2;
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+}
+
 /// Rings as workers enter the planted operator.
 static ENTERED: Doorbell = Doorbell::new();
 /// Rings when they may leave it. They sleep until then: awake at real-time priority, they would keep

@@ -328,24 +328,36 @@ impl<R: Rules> Baseline<R> {
         self.rules.ended(&mut self.desk, job, Ended::Failed);
     }
 
-    /// A stage was not begun inside its window: its members are queued again, as if the job had
-    /// not been ordered.
+    /// A stage was not begun inside its window. A job at its first stage is as if it had not been
+    /// ordered: its members are queued again. A later one holds activations and goes on.
     fn not_run(&mut self, action: ActionId, actions: &mut Actions) {
-        let Some(job) = self.desk.take_job(action) else {
+        let Some(mut job) = self.desk.take_job(action) else {
             return;
         };
-        self.rules.ended(&mut self.desk, &job, Ended::NotRun);
-        let members: Members = job.members.clone();
-        for &buffer in &members {
-            let task = self.desk.request(buffer).task.index();
-            self.desk.counters[task].not_run += 1;
-            self.desk.requests.get_mut(buffer).state = State::Queued;
-            if self.desk.request(buffer).gone {
+        let begun = job.stage > StageId(0);
+        if !begun {
+            self.rules.ended(&mut self.desk, &job, Ended::NotRun);
+        }
+        for buffer in core::mem::take(&mut job.members) {
+            let desk = &mut self.desk;
+            let task = desk.request(buffer).task.index();
+            desk.counters[task].not_run += 1;
+            if desk.request(buffer).gone {
                 let verdict = Verdict::Failed(Failure::ClientGone);
-                self.desk.conclude(buffer, verdict, actions);
-            } else if let Err(reason) = self.rules.enqueue(&self.desk, buffer) {
-                self.desk.reject(buffer, reason, actions);
+                desk.conclude(buffer, verdict, actions);
+            } else if begun {
+                job.members.push(buffer).expect("no more than there were");
+            } else {
+                desk.requests.get_mut(buffer).state = State::Queued;
+                if let Err(reason) = self.rules.enqueue(desk, buffer) {
+                    desk.reject(buffer, reason, actions);
+                }
             }
+        }
+        if begun && job.members.is_empty() {
+            self.rules.ended(&mut self.desk, &job, Ended::Finished);
+        } else if begun {
+            self.desk.order(job, actions);
         }
     }
 }

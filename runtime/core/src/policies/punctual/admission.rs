@@ -32,6 +32,7 @@ impl Punctual {
         let deadline = arrival.deadline.map_or(own, |d| d.min(own));
         let due = self.tables.due(deadline);
         self.tasks[arrival.task.index()].counters.submitted += 1;
+        self.load.arrived(arrival.task);
         let holds_kept = match self.refusal(&arrival, due) {
             Err(reason) => return self.refuse(&arrival, deadline, reason, actions),
             Ok(holds_kept) => holds_kept,

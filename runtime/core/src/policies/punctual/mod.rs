@@ -7,6 +7,7 @@
 //! | how much time is to spare | `slack` |
 //! | what a free partition runs next | `dispatch` |
 //! | ... deeper stages, if they endanger nothing | `optional` |
+//! | ... and are worth their time at the present load | `price`, `load` |
 //! | ... promised work, in batches where that endangers nothing | `mandatory` |
 //! | ... best-effort work, in the gaps | `best_effort` |
 //! | whether an answer is good enough | `completion` |
@@ -18,11 +19,13 @@ mod admission;
 mod best_effort;
 mod completion;
 mod dispatch;
+mod load;
 mod mandatory;
 mod optional;
 mod overrun;
 mod parameters;
 mod partition;
+mod price;
 mod requests;
 mod share;
 mod slack;
@@ -43,8 +46,10 @@ use crate::event::{Arrival, Event};
 use crate::ids::{ActionId, ClientId, PartitionId, TaskId};
 use crate::policies::Policy;
 use crate::policies::punctual::ablation::Ablation;
+use crate::policies::punctual::load::{Load, load_of};
 pub use crate::policies::punctual::parameters::PunctualConfig;
 use crate::policies::punctual::partition::Partition;
+use crate::policies::punctual::price::Prices;
 use crate::policies::punctual::requests::{Requests, State};
 use crate::policies::punctual::share::Share;
 use crate::policies::punctual::slack::{Reservation, Scan};
@@ -58,6 +63,8 @@ use crate::time::{Instant, Nanos};
 pub(crate) struct Punctual {
     pub(crate) parameters: PunctualConfig,
     pub(crate) tables: Tables,
+    pub(crate) prices: Prices,
+    pub(crate) load: Load,
     pub(crate) tasks: Box<[TaskState]>,
     pub(crate) requests: Requests,
     pub(crate) partitions: Box<[Partition]>,
@@ -91,6 +98,9 @@ impl Policy for Punctual {
         self.now = self.now.max(now);
         for partition in &mut self.partitions {
             partition.touched |= partition.timer.is_some_and(|timer| timer <= self.now);
+        }
+        if self.load.turn(self.now) {
+            self.weigh();
         }
         match event {
             Event::Arrived(arrival) => self.arrived(arrival, actions),
@@ -176,12 +186,15 @@ impl Punctual {
                 scan: Scan::new(buffers, reserved),
                 speed: Speed::default(),
                 share: Share::new(plan.share_max),
+                load: 0,
                 timer: None,
                 virtual_time: 0,
             }
         };
         Self {
             parameters,
+            prices: Prices::new(config, &tables, parameters.price_margin),
+            load: Load::new(config.tasks.len()),
             tasks: alloc::vec![TaskState::default(); config.tasks.len()].into(),
             requests: Requests::new(config.request_buffers, kept),
             partitions: config
@@ -206,6 +219,19 @@ impl Punctual {
 
     pub(crate) fn note_stale(&mut self) {
         self.stale_events += 1;
+    }
+
+    /// Which load each partition has at present.
+    fn weigh(&mut self) {
+        for (index, partition) in self.partitions.iter_mut().enumerate() {
+            let here = self.tables.tasks.iter().enumerate();
+            let here = here.filter(|(_, table)| {
+                table.partition.index() == index && table.criticality == Criticality::RealTime
+            });
+            let work =
+                here.map(|(task, table)| table.work().saturating_mul(self.load.per_second(task)));
+            partition.load = load_of(work.fold(Nanos::ZERO, |sum, work| sum + work));
+        }
     }
 
     /// Scans a partition that is free from `free` on.

@@ -1,12 +1,11 @@
 //! Deeper stages of requests that already hold an answer: run where they are worth most, if
 //! they endanger no promise.
 
-use crate::ids::BATCH_MAX;
+use crate::ids::{BATCH_MAX, StageId};
 use crate::policies::punctual::Punctual;
 use crate::policies::punctual::dispatch::{Choice, ns, signed};
 use crate::policies::punctual::partition::{Kind, Parked};
 use crate::policies::punctual::requests::{Request, State};
-use crate::policies::punctual::tables::StageRow;
 use crate::time::Instant;
 
 /// A batch that may run, and what it is worth.
@@ -32,7 +31,6 @@ impl Punctual {
     /// The best optional batch that may start at `start`, after a scan for that time: it must end
     /// before each member's deadline and take no more than the least slack.
     pub(crate) fn optional(&self, index: usize, start: Instant) -> Option<Choice> {
-        let room = self.room(index);
         let mut best: Option<Candidate> = None;
         let promised = self.first_promised(index);
         // The list is sorted by row and cohort, so each group is a chunk.
@@ -42,7 +40,7 @@ impl Punctual {
         {
             let row = self.tables.row(group[0].row);
             for size in 0..self.sizes_of(row) {
-                let Some(candidate) = batch(group, row, size, start, room) else {
+                let Some(candidate) = self.batch_deeper(index, group, size, start) else {
                     continue;
                 };
                 if !self.parameters.mandatory_first && candidate.first_due > promised {
@@ -82,6 +80,8 @@ impl Punctual {
             cohort: request.cohort,
             due: request.due,
             buffer,
+            task: request.task,
+            confidence: answer.confidence,
             gain: gain * u64::from(table.weight),
             batch_max: table.batch_max,
             eager: table.eager,
@@ -90,53 +90,67 @@ impl Punctual {
         self.requests.get_mut(buffer).state = State::Parked;
         self.partitions[partition].insert_parked(entry);
     }
-}
 
-/// The members of a group that gain most, at one compiled batch size. `None` if it may not run,
-/// or if a smaller size would hold the same members.
-fn batch(
-    group: &[Parked],
-    row: &StageRow,
-    size: usize,
-    start: Instant,
-    room: i64,
-) -> Option<Candidate> {
-    let (places, cost) = (row.sizes[size], row.cost[size]);
-    if ns(cost) > room {
-        return None;
-    }
-    // By falling gain; the group is sorted by deadline, so equals stay in that order.
-    let mut members = heapless::Vec::<&Parked, BATCH_MAX>::new();
-    let eligible = group
-        .iter()
-        .filter(|p| start + cost <= p.due && p.batch_max >= places);
-    for parked in eligible {
-        if members.len() == usize::from(places) {
-            if members.last().is_some_and(|m| m.gain >= parked.gain) {
-                continue;
-            }
-            members.pop();
+    /// The members of a group that gain most, at one compiled batch size. `None` if it may not run,
+    /// or if a smaller size would hold the same members.
+    fn batch_deeper(
+        &self,
+        index: usize,
+        group: &[Parked],
+        size: usize,
+        start: Instant,
+    ) -> Option<Candidate> {
+        let row = self.tables.row(group[0].row);
+        let room = self.room(index);
+        let (places, cost) = (row.sizes[size], row.cost[size]);
+        if ns(cost) > room {
+            return None;
         }
-        let at = members.partition_point(|m| m.gain >= parked.gain);
-        let full = members.insert(at, parked);
-        assert!(full.is_ok(), "at most {places} members, a place was made");
+        // By falling gain; the group is sorted by deadline, so equals stay in that order.
+        let mut members = heapless::Vec::<&Parked, BATCH_MAX>::new();
+        let eligible = group.iter().filter(|p| {
+            start + cost <= p.due && p.batch_max >= places && self.is_worth_it(index, p)
+        });
+        for parked in eligible {
+            if members.len() == usize::from(places) {
+                if members.last().is_some_and(|m| m.gain >= parked.gain) {
+                    continue;
+                }
+                members.pop();
+            }
+            let at = members.partition_point(|m| m.gain >= parked.gain);
+            let full = members.insert(at, parked);
+            assert!(full.is_ok(), "at most {places} members, a place was made");
+        }
+        let smaller = if size == 0 { 0 } else { row.sizes[size - 1] };
+        if members.len() <= usize::from(smaller) {
+            return None;
+        }
+        let first_due = members.iter().map(|m| m.due).min()?;
+        let spare = room - ns(cost);
+        Some(Candidate {
+            worth: members.iter().map(|m| u128::from(m.gain)).sum(),
+            cost: u128::from(cost.as_nanos().max(1)),
+            first_due,
+            choice: Choice {
+                kind: Kind::Optional,
+                row: group[0].row,
+                size,
+                members: members.iter().map(|m| m.buffer).collect(),
+                spare: spare.min(signed(first_due, start + cost)),
+            },
+        })
     }
-    let smaller = if size == 0 { 0 } else { row.sizes[size - 1] };
-    if members.len() <= usize::from(smaller) {
-        return None;
+
+    /// Whether a deeper answer gains enough for its time at the present load. Below the least
+    /// threshold it always does.
+    pub(crate) fn is_worth_it(&self, index: usize, parked: &Parked) -> bool {
+        let exit = StageId(self.tables.row(parked.row).stage.0 - 1);
+        let load = self.partitions[index].load;
+        !self.parameters.price
+            || parked.confidence < self.tables.task(parked.task).threshold_min
+            || self
+                .prices
+                .goes_on(load, parked.task, exit, parked.confidence)
     }
-    let first_due = members.iter().map(|m| m.due).min()?;
-    let spare = room - ns(cost);
-    Some(Candidate {
-        worth: members.iter().map(|m| u128::from(m.gain)).sum(),
-        cost: u128::from(cost.as_nanos().max(1)),
-        first_due,
-        choice: Choice {
-            kind: Kind::Optional,
-            row: group[0].row,
-            size,
-            members: members.iter().map(|m| m.buffer).collect(),
-            spare: spare.min(signed(first_due, start + cost)),
-        },
-    })
 }

@@ -16,6 +16,11 @@ pub struct PunctualConfig {
     /// ones go where they gain most; off: the request with the earliest deadline runs as deep as
     /// it wants and may, then the next.
     pub mandatory_first: bool,
+    /// A deeper stage must gain enough for its time at the present load (the price of depth); off:
+    /// any stage may run that endangers nothing.
+    pub price: bool,
+    /// Thousandths of a partition that the price keeps free.
+    pub price_margin: u16,
 }
 
 impl Default for PunctualConfig {
@@ -24,6 +29,8 @@ impl Default for PunctualConfig {
             batching: true,
             rebatching: true,
             mandatory_first: true,
+            price: true,
+            price_margin: 50,
         }
     }
 }

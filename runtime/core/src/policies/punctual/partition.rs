@@ -1,7 +1,7 @@
 //! What one partition is doing and what waits for it.
 
 use crate::bounded::List;
-use crate::ids::{ActionId, BATCH_MAX, RequestId};
+use crate::ids::{ActionId, BATCH_MAX, Confidence, RequestId, TaskId};
 use crate::policies::punctual::share::{Share, Voluntary};
 use crate::policies::punctual::slack::Scan;
 use crate::policies::punctual::speed::Speed;
@@ -37,6 +37,9 @@ pub(crate) struct Parked {
     pub(crate) cohort: u64,
     pub(crate) due: Instant,
     pub(crate) buffer: u16,
+    pub(crate) task: TaskId,
+    /// Of the answer it holds.
+    pub(crate) confidence: Confidence,
     /// Weight times the gain of its next stage.
     pub(crate) gain: u64,
     pub(crate) batch_max: u8,
@@ -103,6 +106,8 @@ pub(crate) struct Partition {
     pub(crate) scan: Scan,
     pub(crate) speed: Speed,
     pub(crate) share: Share,
+    /// How much mandatory work is asked for, in steps of the price table.
+    pub(crate) load: usize,
     /// When something here is due, if no event comes before.
     pub(crate) timer: Option<Instant>,
     /// Service received by the best-effort task chosen last: where a task that wakes up starts.

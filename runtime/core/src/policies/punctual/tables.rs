@@ -73,6 +73,7 @@ pub(crate) struct TaskTable {
     pub(crate) mandatory_exit: StageId,
     pub(crate) stages: u8,
     pub(crate) threshold: Confidence,
+    pub(crate) threshold_min: Confidence,
     pub(crate) batch_max: u8,
     pub(crate) queue_max: u16,
     /// Buffers and queue places that only its conforming requests may take.
@@ -153,6 +154,7 @@ impl Tables {
                 mandatory_exit: task.mandatory_exit,
                 stages: config.models[task.model.index()].stages.len() as u8,
                 threshold: task.threshold,
+                threshold_min: task.threshold_min,
                 batch_max: task.batch_max,
                 queue_max: task.queue_max,
                 kept: validate::kept(task) as u16,
@@ -286,7 +288,7 @@ fn stage_row(id: ModelId, model: &ModelConfig, stage: usize, partition: usize) -
 /// `max over deeper e' of (E[accuracy at e'] - E[accuracy at e]) / time(e → e')`, times the time
 /// of the next stage; e is the exit before `stage`. The maximum over several stages matters:
 /// gains are not concave, a stage of little worth may lead to one of much.
-fn best_gain(model: &ModelConfig, stage: usize, partition: usize, bin: usize) -> u64 {
+pub(crate) fn best_gain(model: &ModelConfig, stage: usize, partition: usize, bin: usize) -> u64 {
     let budget = |s: usize| u128::from(model.stages[s].times[0].on[partition].budget.as_nanos());
     let exit = &model.stages[stage - 1];
     let mut time = 0;

@@ -14,7 +14,8 @@ impl Punctual {
     pub(crate) fn expire(&mut self, index: usize, actions: &mut Actions) {
         let mut at = 0;
         while let Some(parked) = self.partitions[index].parked.get(at).copied() {
-            if parked.eager || self.last_start_of_parked(&parked) <= self.now {
+            let in_vain = self.last_start_of_parked(&parked) <= self.now;
+            if parked.eager || in_vain || !self.is_worth_it(index, &parked) {
                 self.partitions[index].parked.remove(at);
                 self.answer(parked.buffer, actions);
             } else {

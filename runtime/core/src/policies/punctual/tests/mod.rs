@@ -10,9 +10,11 @@ mod guarantee;
 mod misbehaviour;
 mod overrun;
 mod plans;
-mod random;
+mod price;
 mod random_plans;
 mod slack;
 mod switches;
 mod worked_example;
 mod world;
+
+use crate::policies::tests::random;

@@ -1,0 +1,113 @@
+//! `batch`: Triton's dynamic batcher (NVIDIA Triton Inference Server, user guide, "Dynamic
+//! Batcher"). Requests of a model queue in order of arrival. When the device is free:
+//!
+//! 1. if a preferred size is waiting, the largest such batch is sent;
+//! 2. otherwise, if a queue delay is set and nobody has waited that long, more are waited for;
+//! 3. otherwise as many as there are, up to the largest batch, are sent.
+//!
+//! Left open by the source, or for several instances there: which model goes first on the one
+//! device that we have (here: whose first request came first). With a delay and no preferred size,
+//! the largest batch is the preferred one. Deadlines are not looked at: the server's default has
+//! no timeout, so late answers are given late. Networks run to the last exit.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::desk::{Desk, Rules};
+use super::lines::{Line, Lines};
+use crate::action::Rejection;
+use crate::actions::Actions;
+use crate::config::Config;
+use crate::time::{Instant, Nanos};
+
+/// Parameters of `batch`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct BatchConfig {
+    /// Batch sizes that are sent as soon as so many wait (`preferred_batch_size`); none: any
+    /// number is as good as any other.
+    pub preferred: Vec<u8>,
+    /// How long a request may be kept waiting for a batch to fill, in nanoseconds
+    /// (`max_queue_delay_microseconds`); 0: never.
+    pub max_queue_delay: Nanos,
+}
+
+#[derive(Debug)]
+pub(crate) struct Batch {
+    lines: Lines,
+    sizes: Sizes,
+}
+
+/// How many to send, and how long to wait for more.
+#[derive(Debug)]
+struct Sizes {
+    preferred: Box<[u8]>,
+    max_queue_delay: Nanos,
+    /// When the request in each buffer was queued.
+    since: Box<[Instant]>,
+}
+
+impl Batch {
+    pub(crate) fn new(config: &Config, parameters: &BatchConfig) -> Self {
+        Self {
+            lines: Lines::by_model(config),
+            sizes: Sizes {
+                preferred: parameters.preferred.clone().into(),
+                max_queue_delay: parameters.max_queue_delay,
+                since: alloc::vec![Instant::ZERO; usize::from(config.request_buffers)].into(),
+            },
+        }
+    }
+}
+
+impl Sizes {
+    /// How many of a line to send now; none: wait for more.
+    fn send(&self, desk: &Desk, line: &Line) -> Option<usize> {
+        let waiting = line.len().min(line.batch_max);
+        let preferred = self.preferred.iter().map(|&size| usize::from(size));
+        let largest = preferred.filter(|&size| 0 < size && size <= waiting).max();
+        if largest.is_some() {
+            return largest;
+        }
+        let full = waiting == line.batch_max;
+        (full || self.patience_ends(line)? <= desk.now).then_some(waiting)
+    }
+
+    /// When the first of a line has waited long enough.
+    fn patience_ends(&self, line: &Line) -> Option<Instant> {
+        Some(self.since[usize::from(line.head()?)] + self.max_queue_delay)
+    }
+}
+
+impl Rules for Batch {
+    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
+        self.sizes.since[usize::from(buffer)] = desk.now;
+        self.lines.insert(desk, buffer);
+        Ok(())
+    }
+
+    fn forget(&mut self, desk: &Desk, buffer: u16) {
+        self.lines.remove(desk, buffer);
+    }
+
+    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+        let sizes = &self.sizes;
+        self.lines
+            .serve(desk, true, actions, |lines, desk, partition| {
+                lines.oldest(desk, partition, |_, line| sizes.send(desk, line))
+            });
+    }
+
+    /// On a partition that is busy, waiting has no end.
+    fn next_timer(&self, desk: &Desk) -> Option<Instant> {
+        let waiting = self
+            .lines
+            .iter()
+            .filter(|line| desk.is_free(line.partition));
+        waiting
+            .filter_map(|line| self.sizes.patience_ends(line))
+            .min()
+    }
+}

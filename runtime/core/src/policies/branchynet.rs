@@ -1,0 +1,90 @@
+//! `branchynet`: early exit at a fixed confidence, without a look at deadlines (BranchyNet, ICPR
+//! 2016, as a server would run it, and as SEEB-GPU compares with it).
+//!
+//! Requests of a model queue in order of arrival; what waits runs as one batch, up to the largest.
+//! At each exit the members whose confidence reaches the threshold leave with that answer.
+//!
+//! Left open by the source, which classifies one image at a time: batches. `compact` says whether
+//! those who left make room: with it (the default, and what stages of separate batch sizes offer)
+//! the rest goes on in the smallest compiled batch that holds it; without it every stage costs the
+//! batch that was begun. Which model goes first: whose first request came first.
+
+use serde::{Deserialize, Serialize};
+
+use super::desk::{Desk, Job, Rules};
+use super::lines::Lines;
+use crate::action::Rejection;
+use crate::actions::Actions;
+use crate::config::Config;
+use crate::event::Answer;
+use crate::ids::{Confidence, StageId};
+use crate::time::Instant;
+
+/// Parameters of `branchynet`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct BranchynetConfig {
+    /// The confidence at which everybody leaves; none: each task's own threshold.
+    pub threshold: Option<Confidence>,
+    /// The largest batch; none: what the tasks allow.
+    pub batch: Option<u8>,
+    /// Whether a batch shrinks as members leave.
+    pub compact: bool,
+}
+
+impl Default for BranchynetConfig {
+    fn default() -> Self {
+        Self {
+            threshold: None,
+            batch: None,
+            compact: true,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Branchynet {
+    parameters: BranchynetConfig,
+    lines: Lines,
+}
+
+impl Branchynet {
+    pub(crate) fn new(config: &Config, parameters: &BranchynetConfig) -> Self {
+        Self {
+            parameters: parameters.clone(),
+            lines: Lines::by_model(config),
+        }
+    }
+}
+
+impl Rules for Branchynet {
+    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
+        self.lines.insert(desk, buffer);
+        Ok(())
+    }
+
+    fn forget(&mut self, desk: &Desk, buffer: u16) {
+        self.lines.remove(desk, buffer);
+    }
+
+    fn leaves(&self, desk: &Desk, _job: &Job, buffer: u16, exit: StageId, answer: Answer) -> bool {
+        let task = &desk.config.tasks[desk.request(buffer).task.index()];
+        let threshold = self.parameters.threshold.unwrap_or(task.threshold);
+        exit >= task.mandatory_exit && answer.confidence >= threshold
+    }
+
+    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+        let most = self.parameters.batch.map_or(usize::MAX, usize::from).max(1);
+        let compact = self.parameters.compact;
+        self.lines
+            .serve(desk, compact, actions, |lines, desk, partition| {
+                lines.oldest(desk, partition, |_, line| {
+                    Some(line.len().min(line.batch_max).min(most))
+                })
+            });
+    }
+
+    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,261 @@
+//! The price of depth: which answers are worth a deeper stage, at each load.
+//!
+//! A fluid plan, made once. At a load, requests flow from exit to exit as calibration says, and
+//! each stage takes its share of the partition for those that go on. The price is the smallest
+//! gain for the time at which the mandatory stages, the deeper ones that gain at least that, and
+//! a margin fit into the partition: the Lagrange multiplier of most expected accuracy under the
+//! partition's time (thresholds and batch sizes follow from one number). What is kept of it is
+//! one bit for each (load, task, exit, bin of confidence). A deadline never rests on it: a wrong
+//! price costs accuracy only.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::config::{ACCURACY_BINS, Config, Criticality, ModelConfig, TaskConfig};
+use crate::ids::{Confidence, StageId, TaskId};
+use crate::policies::punctual::load::{LOAD_STEPS_OF_WHOLE, LOADS};
+use crate::policies::punctual::tables::{Tables, best_gain};
+use crate::time::Nanos;
+
+/// The width of a bin of confidence.
+const BIN_WIDTH: u64 = (1 << 16) / ACCURACY_BINS as u64;
+/// Flows, shares and fractions are in 2^-32.
+const ONE: u64 = 1 << 32;
+/// Fractional bits of a price over those of a gain.
+const PRICE_BITS: u32 = 20;
+/// Bins that go on, one bit each.
+type Bins = u16;
+
+const _: () = assert!(ACCURACY_BINS <= Bins::BITS as usize);
+
+/// Who goes on, for one assignment of tasks to partitions.
+#[derive(Clone, Debug)]
+pub(crate) struct Prices {
+    /// By load, then by exit of each task in turn.
+    goes_on: Box<[Bins]>,
+    /// Where a task's exits begin.
+    firsts: Box<[u32]>,
+    /// Exits of all tasks.
+    exits: usize,
+}
+
+impl Prices {
+    /// For tasks assigned to partitions as the tables say, `margin` thousandths of each partition
+    /// being left free.
+    pub(crate) fn new(config: &Config, tables: &Tables, margin: u16) -> Self {
+        let mut firsts = Vec::with_capacity(config.tasks.len());
+        let mut exits = 0;
+        for task in &config.tasks {
+            firsts.push(exits as u32);
+            exits += config.models[task.model.index()].stages.len();
+        }
+        let mut prices = Self {
+            goes_on: alloc::vec![0; exits * LOADS].into(),
+            firsts: firsts.into(),
+            exits,
+        };
+        let capacity = ONE - ONE * u64::from(margin.min(1000)) / 1000;
+        for partition in 0..config.partitions.len() {
+            let here = |task: &usize| tables.tasks[*task].partition.index() == partition;
+            let tasks: Vec<usize> = (0..config.tasks.len()).filter(here).collect();
+            let mut streams: Vec<Stream<'_>> = tasks
+                .iter()
+                .filter_map(|&task| Stream::new(config, task, partition))
+                .collect();
+            let nominal: u128 = streams.iter().map(Stream::utilisation).sum();
+            for load in 0..LOADS {
+                // The mix of the plan, at a rate at which mandatory work alone is that load.
+                let wanted = u128::from(ONE * load as u64 / LOAD_STEPS_OF_WHOLE);
+                let scale = (wanted << 32) / nominal.max(1);
+                for stream in &mut streams {
+                    stream.scale = scale;
+                }
+                let price = price(&streams, u128::from(capacity));
+                for stream in &streams {
+                    prices.note(load, stream, price);
+                }
+            }
+        }
+        prices
+    }
+
+    fn note(&mut self, load: usize, stream: &Stream<'_>, price: u64) {
+        let at = load * self.exits + self.firsts[stream.task] as usize;
+        // Where nothing is known of confidence, no flow can be priced.
+        let price = if stream.is_known() { price } else { 1 };
+        for exit in stream.deepened() {
+            self.goes_on[at + exit] = stream.bins_worth(exit, price);
+        }
+    }
+
+    /// Whether an answer of this confidence at `exit`, which is not the last, is worth the next
+    /// stage at this load.
+    pub(crate) fn goes_on(
+        &self,
+        load: usize,
+        task: TaskId,
+        exit: StageId,
+        confidence: Confidence,
+    ) -> bool {
+        let at = load * self.exits + self.firsts[task.index()] as usize + exit.index();
+        let bin = u64::from(confidence.0) / BIN_WIDTH;
+        self.goes_on[at] >> bin & 1 == 1
+    }
+}
+
+/// The smallest price at which everything fits into `capacity`. At least 1: what gains nothing is
+/// not worth even free time, which may turn out to be another's.
+fn price(streams: &[Stream<'_>], capacity: u128) -> u64 {
+    let demand = |price| -> u128 { streams.iter().map(|s| s.demand(price)).sum() };
+    let mut rates: Vec<u64> = streams.iter().flat_map(Stream::rates).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    let refused = rates.partition_point(|&rate| demand(rate.max(1)) > capacity);
+    let last = refused.checked_sub(1).map(|last| rates[last]);
+    last.map_or(1, |rate| rate.saturating_add(1))
+}
+
+/// A task as the fluid plan sees it: its requests come evenly, at a load, in batches.
+struct Stream<'a> {
+    task: usize,
+    plan: &'a TaskConfig,
+    model: &'a ModelConfig,
+    partition: usize,
+    /// What the plan's rate is multiplied by, in 2^-32.
+    scale: u128,
+    dispatch_cost: Nanos,
+}
+
+impl<'a> Stream<'a> {
+    /// `None` for best-effort tasks: what is left over is theirs.
+    fn new(config: &'a Config, task: usize, partition: usize) -> Option<Self> {
+        let plan = &config.tasks[task];
+        (plan.criticality == Criticality::RealTime).then(|| Self {
+            task,
+            plan,
+            model: &config.models[plan.model.index()],
+            partition,
+            scale: 0,
+            dispatch_cost: config.dispatch_cost,
+        })
+    }
+
+    fn is_known(&self) -> bool {
+        let first = &self.model.stages[0].follows;
+        first.iter().flatten().any(|&share| share > 0)
+    }
+
+    /// The exits that answers may be deepened from.
+    fn deepened(&self) -> core::ops::Range<usize> {
+        self.plan.mandatory_exit.index()..self.model.stages.len() - 1
+    }
+
+    /// Requests that come within half of what a deadline leaves beside the mandatory work: they
+    /// can wait for each other.
+    fn together(&self) -> u64 {
+        let left = self.plan.deadline.unwrap_or(Nanos::ZERO);
+        let left = left.saturating_sub(self.plan.jitter + self.mandatory());
+        let left = left.as_nanos() / 2;
+        let coming = (u128::from(left) * self.scale / self.period()) >> 32;
+        1 + coming.min(u128::from(u8::MAX)) as u64
+    }
+
+    /// C: the mandatory work of a request alone.
+    fn mandatory(&self) -> Nanos {
+        let stages = &self.model.stages[..=self.plan.mandatory_exit.index()];
+        let alone = stages
+            .iter()
+            .map(|stage| stage.times[0].on[self.partition].budget);
+        alone.fold(Nanos::ZERO, |sum, budget| sum + budget + self.dispatch_cost)
+    }
+
+    /// C/T as the plan says, in 2^-32.
+    fn utilisation(&self) -> u128 {
+        (u128::from(self.mandatory().as_nanos()) << 32) / self.period()
+    }
+
+    fn period(&self) -> u128 {
+        u128::from(self.plan.period.as_nanos().max(1))
+    }
+
+    /// The time of a stage and the members that share it.
+    fn batch(&self, stage: usize) -> (u64, u64) {
+        let most = self.together().min(u64::from(self.plan.batch_max));
+        let times = &self.model.stages[stage].times;
+        let size = times
+            .iter()
+            .rev()
+            .find(|time| u64::from(time.batch) <= most);
+        let time = size.unwrap_or(&times[0]);
+        let cost = time.on[self.partition].budget + self.dispatch_cost;
+        (cost.as_nanos().max(1), u64::from(time.batch))
+    }
+
+    /// The part of the partition, in 2^-32, that a stage takes when `flow` of the requests run it.
+    fn share(&self, stage: usize, flow: u64) -> u128 {
+        let (cost, members) = self.batch(stage);
+        let busy = u128::from(cost) * u128::from(flow);
+        (busy / (self.period() * u128::from(members)) * self.scale) >> 32
+    }
+
+    /// What a stage gains for its time, for an answer in `bin` at the exit before.
+    fn rate(&self, stage: usize, bin: usize) -> u64 {
+        let (cost, members) = self.batch(stage);
+        let gain = u128::from(best_gain(self.model, stage, self.partition, bin));
+        let worth = gain * u128::from(self.plan.weight) * u128::from(members);
+        u64::try_from((worth << PRICE_BITS) / u128::from(cost)).unwrap_or(u64::MAX)
+    }
+
+    fn rates(&self) -> impl Iterator<Item = u64> + '_ {
+        self.deepened()
+            .flat_map(move |exit| (0..ACCURACY_BINS).map(move |bin| self.rate(exit + 1, bin)))
+    }
+
+    fn bins_worth(&self, exit: usize, price: u64) -> Bins {
+        (0..ACCURACY_BINS)
+            .filter(|&bin| self.rate(exit + 1, bin) >= price)
+            .fold(0, |bins, bin| bins | 1 << bin)
+    }
+
+    /// The part of the partition that the task takes when its answers are deepened at `price`.
+    fn demand(&self, price: u64) -> u128 {
+        let mut flow = [0; ACCURACY_BINS];
+        flow[0] = ONE;
+        let mut demand = 0;
+        for (stage, config) in self.model.stages.iter().enumerate() {
+            demand += self.share(stage, flow.iter().sum());
+            flow = followed(&flow, &config.follows);
+            if self.deepened().contains(&stage) {
+                let worth = self.bins_worth(stage, price);
+                for (bin, flow) in flow.iter_mut().enumerate() {
+                    *flow = *flow * self.unfinished(bin, worth >> bin & 1 == 1) / BIN_WIDTH;
+                }
+            }
+        }
+        demand
+    }
+
+    /// How much of a bin, in [`BIN_WIDTH`], goes on: what is below the least threshold, and up to
+    /// the greatest if it is worth it.
+    fn unfinished(&self, bin: usize, worth: bool) -> u64 {
+        let stops_at = if worth {
+            self.plan.threshold
+        } else {
+            self.plan.threshold_min
+        };
+        let start = bin as u64 * BIN_WIDTH;
+        u64::from(stops_at.0).saturating_sub(start).min(BIN_WIDTH)
+    }
+}
+
+/// Where a flow falls at the next exit.
+fn followed(
+    flow: &[u64; ACCURACY_BINS],
+    follows: &[[u16; ACCURACY_BINS]; ACCURACY_BINS],
+) -> [u64; ACCURACY_BINS] {
+    core::array::from_fn(|to| {
+        let arriving = flow.iter().zip(follows);
+        let arriving = arriving.map(|(from, row)| from * u64::from(row[to]) / u64::from(u16::MAX));
+        arriving.sum()
+    })
+}

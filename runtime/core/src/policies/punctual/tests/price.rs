@@ -1,0 +1,164 @@
+//! The price of depth: who goes deeper at which load.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::plans::{at, model_alone, ms, plan, task};
+use super::world::{Nature, World};
+use crate::policies::punctual::price::Prices;
+use crate::policies::punctual::tables::Tables;
+use crate::{
+    ACCURACY_BINS, Confidence, Config, Infer, Nanos, PolicyConfig, PunctualConfig, StageId,
+    StageTime, TaskConfig, TaskId,
+};
+
+/// In the first bin, where a deeper answer gains most here.
+const DOUBTFUL: Confidence = Confidence(1_000);
+/// In the last bin, where it gains a tenth of that.
+const FAIR: Confidence = Confidence(58_000);
+
+/// Two stages of 10 every 40: half of the first answers are doubtful, half fair.
+fn halves() -> Config {
+    let mut model = model_alone(&[ms(10), ms(10)]);
+    let mut split = [0; ACCURACY_BINS];
+    (split[0], split[ACCURACY_BINS - 1]) = (32_768, 32_767);
+    for stage in &mut model.stages {
+        stage.follows = [split; ACCURACY_BINS];
+    }
+    model.stages[0].accuracy = [30_000; ACCURACY_BINS];
+    model.stages[0].deeper = vec![[31_000; ACCURACY_BINS]];
+    model.stages[0].deeper[0][0] = 40_000;
+    let task = TaskConfig {
+        threshold: Confidence::ONE,
+        ..task(0, ms(40), ms(40))
+    };
+    plan(vec![task], vec![model], ms(1))
+}
+
+fn prices(config: &Config) -> Prices {
+    Prices::new(config, &Tables::new(config), 50)
+}
+
+/// The least load, in 32nds, at which answers of this confidence do not go on.
+fn stops_at(prices: &Prices, confidence: Confidence) -> Option<usize> {
+    let goes_on = |load: &usize| prices.goes_on(*load, TaskId(0), StageId(0), confidence);
+    let stops = (0..49).find(|load| !goes_on(load));
+    assert!(stops.is_none_or(|load| (load..49).all(|load| !goes_on(&load))));
+    stops
+}
+
+#[test]
+fn the_smallest_gain_for_the_time_gives_way_first() {
+    // Mandatory work of m leaves 0.95 - m. All go deeper while 2 m fits, the doubtful half while
+    // 1.5 m does: up to 15/32 = 0.469 and 20/32 = 0.625.
+    let prices = prices(&halves());
+    assert_eq!(stops_at(&prices, FAIR), Some(16));
+    assert_eq!(stops_at(&prices, DOUBTFUL), Some(21));
+}
+
+#[test]
+fn a_cheaper_batch_lowers_the_price() {
+    let mut config = halves();
+    for stage in &mut config.models[0].stages {
+        let mut pair = stage.times[0].clone();
+        pair.batch = 2;
+        pair.on[0].budget = ms(11);
+        stage.times.push(pair);
+    }
+    // At 1/2 a frame comes each 20, and may wait for 75: batches of two, of 5.5 each.
+    config.tasks[0].deadline = Some(ms(160));
+    let prices = prices(&config);
+    assert_eq!(stops_at(&prices, FAIR), Some(28));
+}
+
+#[test]
+fn a_weightier_task_goes_deeper_at_a_higher_load() {
+    let mut config = halves();
+    config.tasks.push(TaskConfig {
+        weight: 20,
+        ..config.tasks[0].clone()
+    });
+    let prices = prices(&config);
+    let fair = |task, load| prices.goes_on(load, TaskId(task), StageId(0), FAIR);
+    // Together they are the load that the one was: the weighty one's fair answers are worth more
+    // than the other's doubtful ones.
+    assert!(fair(1, 18) && !fair(0, 18));
+    let doubtful = |task, load| prices.goes_on(load, TaskId(task), StageId(0), DOUBTFUL);
+    assert!(!doubtful(0, 21) && fair(1, 20));
+}
+
+#[test]
+fn what_gains_nothing_is_not_worth_even_free_time() {
+    let mut config = halves();
+    config.models[0].stages[0].deeper[0][ACCURACY_BINS - 1] = 30_000;
+    assert_eq!(stops_at(&prices(&config), FAIR), Some(0));
+    assert_eq!(stops_at(&prices(&config), DOUBTFUL), Some(21));
+}
+
+#[test]
+fn where_nothing_is_known_of_confidence_every_gain_is_worth_it() {
+    let mut config = halves();
+    for stage in &mut config.models[0].stages {
+        stage.follows = [[0; ACCURACY_BINS]; ACCURACY_BINS];
+    }
+    assert_eq!(stops_at(&prices(&config), FAIR), None);
+}
+
+/// Exact times; every answer is fair.
+#[derive(Clone, Debug)]
+struct Fair;
+
+impl Nature for Fair {
+    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
+        time.budget
+    }
+    fn preparation(&mut self, _: TaskId) -> Nanos {
+        Nanos::ZERO
+    }
+    fn confidence(&mut self, _: &Infer) -> Confidence {
+        FAIR
+    }
+    fn stopping(&mut self, bound: Nanos) -> Nanos {
+        bound
+    }
+}
+
+/// Exits of a stream of frames of [`halves`] in order, one each 15 ms: a load of 2/3.
+fn exits(parameters: PunctualConfig, threshold_min: Confidence) -> Vec<u8> {
+    let mut config = halves();
+    config.policy = PolicyConfig::Punctual(parameters);
+    config.tasks[0].threshold_min = threshold_min;
+    config.tasks[0].deadline = Some(ms(60));
+    let mut world = World::new(config, Fair);
+    let frames: Vec<u64> = (0..200).map(|n| world.frame(0, at(15 * n))).collect();
+    world.run_until(at(10_000)).expect("no violation");
+    let exit = |&frame| world.reply(frame).expect("answered").1.answer;
+    let answers = frames.iter().filter_map(exit);
+    answers.map(|(exit, _)| exit.0).collect()
+}
+
+#[test]
+fn a_request_gets_the_answer_it_has_when_a_deeper_one_is_not_worth_the_price() {
+    let on = PunctualConfig::default();
+    let deep = |exits: Vec<u8>| exits.iter().skip(80).filter(|&&exit| exit == 1).count();
+    assert_eq!(deep(exits(on, Confidence(0))), 0);
+    // Below the least threshold there is no price.
+    assert!(deep(exits(on, Confidence(59_000))) > 20);
+    let off = PunctualConfig { price: false, ..on };
+    assert!(deep(exits(off, Confidence(0))) > 20);
+}
+
+#[test]
+fn the_price_falls_with_the_load() {
+    let mut config = halves();
+    config.tasks[0].deadline = Some(ms(60));
+    let mut world = World::new(config, Fair);
+    for n in 0..200 {
+        world.frame(0, at(15 * n));
+    }
+    world.run_until(at(3_900)).expect("no violation");
+    let later = world.frame(0, at(4_200));
+    world.run_until(at(5_000)).expect("no violation");
+    let (_, reply) = world.reply(later).expect("answered");
+    assert_eq!(reply.answer.expect("on time").0, StageId(1));
+}

@@ -1,0 +1,57 @@
+//! `streams`: every task has a stream of its own, and all streams run at the same time on the whole
+//! device, which shares itself out among them as it likes (the baseline GPUStreams of REEF, OSDI
+//! 2022, section 7.1; what a server does that gives each client a CUDA stream).
+//!
+//! One request at a time and no batches in a stream, in order of arrival. The plan gives each task
+//! a partition of all compute units; that they overlap is the point of it. Left open by the
+//! source: priorities between streams (here: none) and deadlines (here: ignored).
+
+use serde::{Deserialize, Serialize};
+
+use super::desk::{Desk, Rules};
+use super::lines::Lines;
+use crate::action::Rejection;
+use crate::actions::Actions;
+use crate::config::Config;
+use crate::time::Instant;
+
+/// Parameters of `streams`: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StreamsConfig {}
+
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// One a partition.
+    lines: Lines,
+}
+
+impl Streams {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            lines: Lines::by(config, |task| task.partition),
+        }
+    }
+}
+
+impl Rules for Streams {
+    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
+        self.lines.insert(desk, buffer);
+        Ok(())
+    }
+
+    fn forget(&mut self, desk: &Desk, buffer: u16) {
+        self.lines.remove(desk, buffer);
+    }
+
+    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+        self.lines
+            .serve(desk, true, actions, |lines, desk, partition| {
+                lines.oldest(desk, partition, |_, _| Some(1))
+            });
+    }
+
+    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,392 @@
+//! What every policy owes the world, whatever it decides: one verdict a submission, the device's
+//! rules, nothing lost, the same decisions for the same events. Each policy of
+//! [`PolicyConfig::all`] is tried on random small plans in calm and in foul weather, and so are
+//! the variants of [`variants`].
+
+mod books;
+mod plans;
+mod world;
+
+use std::vec::Vec;
+
+use books::Breach;
+use plans::random_plan;
+use world::{Weather, World};
+
+use super::random::Random;
+use crate::{
+    Action, ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, Event, Failure,
+    Finished, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig, RequestId, Scheduler, StageId,
+    Verdict,
+};
+
+/// Random plans that each policy is tried on, in each weather.
+const PLANS: u64 = 150;
+
+/// Parameters other than the defaults that lead to decisions of another kind.
+fn variants() -> Vec<PolicyConfig> {
+    let spread_out = BatchConfig {
+        preferred: std::vec![2, 4],
+        max_queue_delay: Nanos::from_millis(3),
+    };
+    let full_or_late = BatchConfig {
+        preferred: Vec::new(),
+        max_queue_delay: Nanos::from_millis(1),
+    };
+    let as_begun = BranchynetConfig {
+        compact: false,
+        ..BranchynetConfig::default()
+    };
+    let unsure = BranchynetConfig {
+        threshold: Some(Confidence(30_000)),
+        batch: Some(2),
+        compact: true,
+    };
+    let lazy = NexusConfig {
+        drop: NexusDrop::Lazy,
+        targets: std::vec![3, 0, 200],
+    };
+    std::vec![
+        PolicyConfig::Batch(spread_out),
+        PolicyConfig::Batch(full_or_late),
+        PolicyConfig::Branchynet(as_begun),
+        PolicyConfig::Branchynet(unsure),
+        PolicyConfig::Nexus(lazy),
+    ]
+}
+
+fn subjects() -> Vec<PolicyConfig> {
+    let mut subjects = PolicyConfig::all();
+    subjects.extend(variants());
+    subjects
+}
+
+/// A world with a few hundred milliseconds of frames, vanishing clients and stale names ahead.
+fn busy_world(policy: &PolicyConfig, weather: Weather, seed: u64) -> World {
+    let mut random = Random::seeded(seed);
+    let config = random_plan(policy, &mut random);
+    let tasks = config.tasks.len() as u64;
+    let mut world = World::new(&config, weather, random.clone());
+    world.books.depth = look_ahead(policy);
+    let mut at = Instant::ZERO;
+    for _ in 0..random.within(20, 80) {
+        // Bursts, and pauses.
+        at = match random.one_in(3) {
+            true => at + Nanos::from_micros(random.within(0, 15_000)),
+            false => at + Nanos::from_micros(random.within(0, 400)),
+        };
+        let task = random.within(0, tasks - 1) as u16;
+        match random.within(0, 40) {
+            0 if weather == Weather::Foul => vanish(&mut world, ClientId(task), at),
+            1 if weather == Weather::Foul => name_nothing(&mut world, at),
+            2 => world.schedule(at, Event::Tick),
+            _ => drop(world.frame(task, at)),
+        }
+    }
+    world
+}
+
+/// How many actions a partition may hold at once.
+fn look_ahead(policy: &PolicyConfig) -> usize {
+    match policy.name() {
+        "clockwork" | "punctual" => 2,
+        _ => 1,
+    }
+}
+
+fn vanish(world: &mut World, client: ClientId, at: Instant) {
+    world.schedule(at, Event::ClientGone { client });
+}
+
+/// Events that name what is not there.
+fn name_nothing(world: &mut World, at: Instant) {
+    let action = ActionId(u64::MAX);
+    let request = RequestId {
+        buffer: u16::MAX,
+        generation: 0,
+    };
+    let measured = Nanos::ZERO;
+    let finished = Finished {
+        action,
+        started: at,
+        measured,
+        members: heapless::Vec::new(),
+    };
+    for event in [
+        Event::Prepared {
+            request,
+            measured,
+            ok: true,
+        },
+        Event::Finished(finished),
+        Event::NotRun { action },
+        Event::Failed { action },
+        Event::Preempted { action },
+        Event::Loaded { action, measured },
+    ] {
+        world.schedule(at, event);
+    }
+}
+
+fn far() -> Instant {
+    Instant::from_nanos(u64::MAX / 4)
+}
+
+#[test]
+fn every_policy_keeps_the_rules_in_calm_and_in_foul_weather() {
+    for policy in subjects() {
+        for weather in [Weather::Calm, Weather::Foul] {
+            for seed in 0..PLANS {
+                let mut world = busy_world(&policy, weather, seed);
+                let half = Instant::from_nanos(100_000_000);
+                let run = world.run_until(half).and_then(|()| world.drain());
+                assert_eq!(run, Ok(()), "{policy:?}, {weather:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_policy_decides_the_same_for_the_same_events() {
+    for policy in subjects() {
+        for seed in 0..20 {
+            let log = || {
+                let mut world = busy_world(&policy, Weather::Foul, seed);
+                world.run_until(far()).expect("no breach");
+                world.log
+            };
+            assert_eq!(log(), log(), "{policy:?}, seed {seed}");
+        }
+    }
+}
+
+/// A calm world of one task whose deadline is far away.
+fn lone_task(policy: &PolicyConfig, seed: u64) -> World {
+    let config = lone_plan(policy, seed);
+    let mut world = World::new(&config, Weather::Calm, Random::seeded(seed));
+    world.books.depth = look_ahead(policy);
+    world
+}
+
+fn lone_plan(policy: &PolicyConfig, seed: u64) -> Config {
+    let mut config = random_plan(policy, &mut Random::seeded(seed));
+    config.tasks.truncate(1);
+    let task = &mut config.tasks[0];
+    task.criticality = crate::Criticality::RealTime;
+    task.deadline = Some(Nanos::from_millis(1_000));
+    task.eager = false;
+    task.queue_max = 4;
+    if policy.partitioning() == crate::Partitioning::PerTask {
+        config.partitions.truncate(1);
+        for time in config.models.iter_mut().flat_map(|m| &mut m.stages) {
+            time.times.iter_mut().for_each(|t| t.on.truncate(1));
+        }
+    }
+    config
+}
+
+#[test]
+fn a_lone_frame_with_time_to_spare_is_answered_on_time_at_the_last_exit() {
+    for policy in subjects() {
+        for seed in 0..20 {
+            let mut world = lone_task(&policy, seed);
+            let frame = world.frame(0, Instant::ZERO);
+            assert_eq!(world.run_until(far()), Ok(()), "{policy:?}, seed {seed}");
+            let reply = world.reply(frame).expect("a verdict");
+            assert_eq!(reply.verdict, Verdict::OnTime, "{policy:?}, seed {seed}");
+            let model = &world.config.models[world.config.tasks[0].model.index()];
+            let last = StageId(model.stages.len() as u8 - 1);
+            let (exit, _) = reply.answer.expect("an answer");
+            assert_eq!(exit, last, "{policy:?}, seed {seed}");
+        }
+    }
+}
+
+/// Runs until the first stage is ordered and returns its name.
+fn first_order(world: &mut World) -> ActionId {
+    let mut until = Instant::ZERO;
+    loop {
+        world.run_until(until).expect("no breach");
+        if let Some((_, infer)) = world.orders().next() {
+            return infer.id;
+        }
+        until = until + Nanos::from_micros(10);
+        assert!(until < far(), "nothing is ever ordered");
+    }
+}
+
+#[test]
+fn a_device_s_failure_fails_the_members_of_that_action_and_nothing_else() {
+    for policy in subjects() {
+        let mut world = lone_task(&policy, 1);
+        let failed = world.frame(0, Instant::ZERO);
+        let action = first_order(&mut world);
+        world.step(&Event::Failed { action }).expect("no breach");
+        let reply = world.reply(failed).expect("a verdict");
+        let expected = Verdict::Failed(Failure::Device);
+        assert_eq!(reply.verdict, expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn an_action_that_was_not_run_is_made_up_for() {
+    for policy in subjects() {
+        let mut world = lone_task(&policy, 2);
+        let frame = world.frame(0, Instant::ZERO);
+        let action = first_order(&mut world);
+        let now = world.now + Nanos::new(1);
+        world.forget_end_of(action);
+        world.schedule(now, Event::NotRun { action });
+        assert_eq!(world.run_until(far()), Ok(()), "{policy:?}");
+        let reply = world.reply(frame).expect("a verdict");
+        assert_eq!(reply.verdict, Verdict::OnTime, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_client_that_vanishes_gets_its_verdict_when_the_device_lets_go() {
+    for policy in subjects() {
+        let mut world = lone_task(&policy, 3);
+        let frame = world.frame(0, Instant::ZERO);
+        first_order(&mut world);
+        let client = ClientId(0);
+        world
+            .step(&Event::ClientGone { client })
+            .expect("no breach");
+        assert_eq!(world.reply(frame), None, "{policy:?}: its stage runs");
+        world.run_until(far()).expect("no breach");
+        let reply = world.reply(frame).expect("a verdict");
+        let expected = Verdict::Failed(Failure::ClientGone);
+        assert_eq!(reply.verdict, expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn draining_answers_what_was_taken_in_and_rejects_what_comes() {
+    for policy in subjects() {
+        let mut world = lone_task(&policy, 4);
+        let before = world.frame(0, Instant::ZERO);
+        first_order(&mut world);
+        let after = world.frame(0, world.now + Nanos::new(1));
+        assert_eq!(world.drain(), Ok(()), "{policy:?}");
+        let verdict = |frame| world.reply(frame).expect("a verdict").verdict;
+        assert_eq!(verdict(before), Verdict::OnTime, "{policy:?}");
+        let draining = Verdict::Rejected(crate::Rejection::Draining);
+        assert_eq!(verdict(after), draining, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_scheduler_is_drained_only_after_it_was_told_to() {
+    for policy in subjects() {
+        let scheduler = Scheduler::new(lone_plan(&policy, 5)).expect("the plan is valid");
+        assert!(!scheduler.drained(), "{policy:?}");
+    }
+}
+
+/// Faults of a policy that the books must find; without these tests they could be blank.
+mod books_find {
+    use super::*;
+
+    fn breach(tamper: fn(&mut Vec<Action>)) -> Breach {
+        let policy = PolicyConfig::by_name("seq").expect("it is there");
+        let mut world = lone_task(&policy, 6);
+        world.tamper = tamper;
+        for at in 0..4 {
+            world.frame(0, Instant::from_nanos(at));
+        }
+        let run = world.run_until(far()).and_then(|()| world.drain());
+        run.expect_err("a breach")
+    }
+
+    fn first_infer(actions: &mut [Action]) -> Option<&mut crate::Infer> {
+        actions.iter_mut().find_map(|action| match action {
+            Action::Infer(infer) => Some(infer),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn an_arrival_without_an_answer() {
+        assert_eq!(breach(Vec::clear), Breach::Arrival);
+    }
+
+    #[test]
+    fn a_verdict_that_never_comes() {
+        let tamper = |actions: &mut Vec<Action>| {
+            actions.retain(|a| !matches!(a, Action::Reply(r) if r.answer.is_some()));
+        };
+        assert_eq!(breach(tamper), Breach::Lost);
+    }
+
+    #[test]
+    fn two_verdicts() {
+        let tamper = |actions: &mut Vec<Action>| {
+            let reply = actions.iter().find(|a| matches!(a, Action::Reply(_)));
+            actions.extend(reply.cloned());
+        };
+        assert_eq!(breach(tamper), Breach::Reply);
+    }
+
+    #[test]
+    fn a_stage_ordered_twice() {
+        let tamper = |actions: &mut Vec<Action>| {
+            let infer = actions.iter().find(|a| matches!(a, Action::Infer(_)));
+            actions.extend(infer.cloned());
+        };
+        assert_eq!(breach(tamper), Breach::Partition);
+    }
+
+    #[test]
+    fn a_member_that_is_in_the_batch_twice() {
+        let tamper = |actions: &mut Vec<Action>| {
+            if let Some(infer) = first_infer(actions) {
+                infer.members.push(infer.members[0]).expect("room");
+                infer.batch = 2;
+            }
+        };
+        assert_eq!(breach(tamper), Breach::Member);
+    }
+
+    #[test]
+    fn a_batch_larger_than_its_members_need() {
+        let tamper = |actions: &mut Vec<Action>| {
+            if let Some(infer) = first_infer(actions) {
+                infer.batch = 8;
+            }
+        };
+        assert_eq!(breach(tamper), Breach::Batch);
+    }
+
+    #[test]
+    fn a_stage_out_of_turn() {
+        let tamper = |actions: &mut Vec<Action>| {
+            if let Some(infer) = first_infer(actions) {
+                infer.criticality = crate::Criticality::BestEffort;
+            }
+        };
+        assert_eq!(breach(tamper), Breach::Stage);
+    }
+
+    #[test]
+    fn a_window_that_ends_before_it_begins() {
+        let tamper = |actions: &mut Vec<Action>| {
+            if let Some(infer) = first_infer(actions) {
+                infer.window.latest = Instant::ZERO;
+            }
+        };
+        assert_eq!(breach(tamper), Breach::Window);
+    }
+
+    #[test]
+    fn an_answer_on_time_that_was_late() {
+        let tamper = |actions: &mut Vec<Action>| {
+            for action in actions {
+                if let Action::Reply(reply) = action {
+                    reply.verdict = Verdict::Late;
+                }
+            }
+        };
+        assert_eq!(breach(tamper), Breach::Verdict);
+    }
+}
