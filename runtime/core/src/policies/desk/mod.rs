@@ -58,7 +58,9 @@ pub(crate) trait Rules: fmt::Debug {
     /// A model's weights arrived (`Some`: how long it took) or did not.
     fn loaded(&mut self, _desk: &mut Desk, _action: ActionId, _measured: Option<Nanos>) {}
 
-    /// Called last in every step: refuse what is hopeless, start what is to be started.
+    /// Called last in a step (after arrivals and preparations: in the tick that follows once no
+    /// more of them come at that moment, so that requests that come together are seen together):
+    /// refuse what is hopeless, start what is to be started.
     fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions);
 
     /// When it wants to be asked again, if nothing happens before.
@@ -70,6 +72,8 @@ pub(crate) trait Rules: fmt::Debug {
 pub(crate) struct Baseline<R> {
     desk: Desk,
     rules: R,
+    /// Requests were queued since the last dispatch.
+    queued: bool,
 }
 
 /// Requests, jobs and counters.
@@ -237,6 +241,7 @@ impl<R: Rules> Baseline<R> {
         Self {
             desk: Desk::new(config),
             rules,
+            queued: false,
         }
     }
 
@@ -385,10 +390,18 @@ impl<R: Rules> Policy for Baseline<R> {
             Event::Tick => {}
             Event::Drain => self.desk.draining = true,
         }
+        if matches!(event, Event::Arrived(_) | Event::Prepared { .. }) {
+            self.queued |= matches!(event, Event::Prepared { .. });
+            return;
+        }
+        self.queued = false;
         self.rules.dispatch(&mut self.desk, actions);
     }
 
     fn next_timer(&self) -> Option<Instant> {
+        if self.queued {
+            return Some(self.desk.now);
+        }
         self.rules.next_timer(&self.desk)
     }
 

@@ -1,4 +1,11 @@
-//! Tests of all policies alike. What is particular to one stands in its own file.
+//! Tests of all policies alike, and a worked example of each that is small enough for it.
+//!
+//! `conformance` holds what every policy owes the world, `books` checks it, `world` is clients,
+//! intake and device in virtual time, `plans` draws plans.
 
+mod books;
 mod conformance;
+mod examples;
+mod plans;
 pub(crate) mod random;
+mod world;

@@ -163,6 +163,11 @@ impl Told {
     fn tell(&mut self, now: u64, event: &Event) {
         self.actions.clear();
         self.scheduler.step(at(now), event, &mut self.actions);
+        // As the loop does once nothing more has happened at that moment.
+        if self.scheduler.next_timer() == Some(at(now)) {
+            let tick = &Event::Tick;
+            self.scheduler.step(at(now), tick, &mut self.actions);
+        }
     }
 
     /// The batch that this step started.

@@ -7,7 +7,8 @@ use super::books::{Books, Breach};
 use crate::policies::tests::random::Random;
 use crate::{
     Action, ActionId, Actions, Answer, Arrival, BATCH_MAX, ClientId, Confidence, Config, Event,
-    Finished, Infer, Instant, Nanos, PartitionId, Reply, RequestId, Scheduler, TaskId, Ticket,
+    Finished, Infer, Instant, Nanos, PartitionId, Reply, RequestId, Scheduler, StageId, TaskId,
+    Ticket,
 };
 
 /// Steps after which a run that should have ended is taken for one that never will.
@@ -33,6 +34,8 @@ pub struct World {
     pub log: Vec<(Instant, Action)>,
     /// A fault planted into the decisions of a step before anybody sees them.
     pub tamper: fn(&mut Vec<Action>),
+    /// What an exit says in calm weather, by sequence number of the submission.
+    pub confidence: fn(u64, StageId) -> Confidence,
     weather: Weather,
     random: Random,
     actions: Actions,
@@ -57,6 +60,7 @@ impl World {
             now: Instant::ZERO,
             log: Vec::new(),
             tamper: |_| {},
+            confidence: |_, _| Confidence(0),
             weather,
             random,
             agenda: BTreeMap::new(),
@@ -233,9 +237,9 @@ impl World {
     fn answers(&mut self, infer: &Infer, started: Instant, measured: Nanos) -> Finished {
         let mut members = heapless::Vec::<Answer, BATCH_MAX>::new();
         let none_at_all = self.foul(40);
-        for _ in infer.members.iter().filter(|_| !none_at_all) {
+        for id in infer.members.iter().filter(|_| !none_at_all) {
             let confidence = match self.weather {
-                Weather::Calm => Confidence(0),
+                Weather::Calm => (self.confidence)(self.sequence(*id), infer.stage),
                 Weather::Foul => Confidence(self.random.next() as u16),
             };
             let full = members.push(Answer {
@@ -267,12 +271,24 @@ impl World {
         }
     }
 
-    /// The verdict on a submission.
-    pub fn reply(&self, sequence: u64) -> Option<Reply> {
-        self.log.iter().find_map(|(_, action)| match action {
-            Action::Reply(r) if r.ticket.sequence == sequence => Some(*r),
+    /// The verdict on a submission, and when it was given.
+    pub fn reply(&self, sequence: u64) -> Option<(Instant, Reply)> {
+        self.log.iter().find_map(|(at, action)| match action {
+            Action::Reply(r) if r.ticket.sequence == sequence => Some((*at, *r)),
             _ => None,
         })
+    }
+
+    /// The submission that a request came from.
+    pub fn sequence(&self, id: RequestId) -> u64 {
+        let came_from = |(_, action): &(Instant, Action)| match action {
+            Action::Prepare {
+                request, ticket, ..
+            } => (*request == id).then_some(ticket.sequence),
+            _ => None,
+        };
+        let found = self.log.iter().rev().find_map(came_from);
+        found.expect("a request was prepared")
     }
 
     /// The stages ordered so far, with the times of the orders.

@@ -3,17 +3,12 @@
 //! [`PolicyConfig::all`] is tried on random small plans in calm and in foul weather, and so are
 //! the variants of [`variants`].
 
-mod books;
-mod plans;
-mod world;
-
 use std::vec::Vec;
 
-use books::Breach;
-use plans::random_plan;
-use world::{Weather, World};
-
+use super::books::Breach;
+use super::plans::random_plan;
 use super::random::Random;
+use super::world::{Weather, World};
 use crate::{
     Action, ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, Event, Failure,
     Finished, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig, RequestId, Scheduler, StageId,
@@ -192,7 +187,7 @@ fn a_lone_frame_with_time_to_spare_is_answered_on_time_at_the_last_exit() {
             let mut world = lone_task(&policy, seed);
             let frame = world.frame(0, Instant::ZERO);
             assert_eq!(world.run_until(far()), Ok(()), "{policy:?}, seed {seed}");
-            let reply = world.reply(frame).expect("a verdict");
+            let (_, reply) = world.reply(frame).expect("a verdict");
             assert_eq!(reply.verdict, Verdict::OnTime, "{policy:?}, seed {seed}");
             let model = &world.config.models[world.config.tasks[0].model.index()];
             let last = StageId(model.stages.len() as u8 - 1);
@@ -222,7 +217,7 @@ fn a_device_s_failure_fails_the_members_of_that_action_and_nothing_else() {
         let failed = world.frame(0, Instant::ZERO);
         let action = first_order(&mut world);
         world.step(&Event::Failed { action }).expect("no breach");
-        let reply = world.reply(failed).expect("a verdict");
+        let (_, reply) = world.reply(failed).expect("a verdict");
         let expected = Verdict::Failed(Failure::Device);
         assert_eq!(reply.verdict, expected, "{policy:?}");
     }
@@ -238,7 +233,7 @@ fn an_action_that_was_not_run_is_made_up_for() {
         world.forget_end_of(action);
         world.schedule(now, Event::NotRun { action });
         assert_eq!(world.run_until(far()), Ok(()), "{policy:?}");
-        let reply = world.reply(frame).expect("a verdict");
+        let (_, reply) = world.reply(frame).expect("a verdict");
         assert_eq!(reply.verdict, Verdict::OnTime, "{policy:?}");
     }
 }
@@ -255,7 +250,7 @@ fn a_client_that_vanishes_gets_its_verdict_when_the_device_lets_go() {
             .expect("no breach");
         assert_eq!(world.reply(frame), None, "{policy:?}: its stage runs");
         world.run_until(far()).expect("no breach");
-        let reply = world.reply(frame).expect("a verdict");
+        let (_, reply) = world.reply(frame).expect("a verdict");
         let expected = Verdict::Failed(Failure::ClientGone);
         assert_eq!(reply.verdict, expected, "{policy:?}");
     }
@@ -269,7 +264,7 @@ fn draining_answers_what_was_taken_in_and_rejects_what_comes() {
         first_order(&mut world);
         let after = world.frame(0, world.now + Nanos::new(1));
         assert_eq!(world.drain(), Ok(()), "{policy:?}");
-        let verdict = |frame| world.reply(frame).expect("a verdict").verdict;
+        let verdict = |frame| world.reply(frame).expect("a verdict").1.verdict;
         assert_eq!(verdict(before), Verdict::OnTime, "{policy:?}");
         let draining = Verdict::Rejected(crate::Rejection::Draining);
         assert_eq!(verdict(after), draining, "{policy:?}");
