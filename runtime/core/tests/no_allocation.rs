@@ -1,4 +1,4 @@
-//! `step` allocates and frees nothing, with all queues full.
+//! `step` allocates and frees nothing, with all queues full, whichever policy decides.
 
 #[path = "../benches/load/mod.rs"]
 mod load;
@@ -8,6 +8,7 @@ mod emulated;
 
 use emulated::{Emulated, Setting};
 use load::Load;
+use punctual_core::PolicyConfig;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{SealedAllocator, allocator};
 
@@ -16,31 +17,37 @@ static ALLOCATOR: SealedAllocator = SealedAllocator;
 
 const STEPS: u64 = 20_000;
 
+/// Runs a load on a thread whose allocations are counted; the requests open at the end.
+fn run(mut load: Load, what: &str) -> usize {
+    // The allocator counts real-time threads apart, so the test's own do not disturb.
+    let counted = move || {
+        let before = allocator::counts();
+        for _ in 0..STEPS {
+            let due = load.next_step();
+            load.decide(&due);
+            load.carry_out();
+        }
+        (before, allocator::counts(), load)
+    };
+    let thread = spawn_realtime(ThreadSpec::new("scheduler", None, None), counted);
+    let (before, after, load) = thread.expect("starts").join().expect("no panic");
+    assert_eq!(after.realtime - before.realtime, 0, "{what}");
+    assert_eq!(after.realtime_frees - before.realtime_frees, 0, "{what}");
+    load.open()
+}
+
 #[test]
 fn a_decision_neither_allocates_nor_frees() {
     assert!(allocator::is_installed());
+    allocator::seal();
     for tasks in [4, 16, 64] {
-        let mut load = Load::new(tasks);
-        // The allocator counts real-time threads apart, so the test's own do not disturb.
-        let counted = move || {
-            let before = allocator::counts();
-            for _ in 0..STEPS {
-                let due = load.next_step();
-                load.decide(&due);
-                load.carry_out();
-            }
-            (before, allocator::counts(), load)
-        };
-        allocator::seal();
-        let thread = spawn_realtime(ThreadSpec::new("scheduler", None, None), counted);
-        let (before, after, load) = thread.expect("starts").join().expect("no panic");
-        assert!(load.open() > 2 * tasks, "the queues are full");
-        assert_eq!(after.realtime - before.realtime, 0, "{tasks} tasks");
-        assert_eq!(
-            after.realtime_frees - before.realtime_frees,
-            0,
-            "{tasks} tasks"
-        );
+        let open = run(Load::new(tasks), &format!("{tasks} tasks"));
+        assert!(open > 2 * tasks, "the queues are full");
+    }
+    for policy in PolicyConfig::all() {
+        let name = policy.name();
+        let open = run(Load::of(16, policy), name);
+        assert!(open > 16, "{name}: the queues are full");
     }
 }
 

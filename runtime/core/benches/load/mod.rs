@@ -1,4 +1,4 @@
-//! A load that keeps the queues full: one partition in virtual time; reserved tasks whose frames
+//! A load that keeps the queues full: one device in virtual time; reserved tasks whose frames
 //! all come at once, each period; and clients of all other tasks that submit a frame as soon as
 //! one is answered. For the benchmark of `step` and the test that it allocates nothing, so nothing
 //! is allocated here either once it runs.
@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 use punctual_core::{
     ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
     Config, Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime,
-    TaskConfig, TaskId, Ticket, Units, Verdict,
+    PartitionConfig, PartitionId, Partitioning, PolicyConfig, Scheduler, StageConfig, StageId,
+    StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
 
 /// Places in each task's queue.
@@ -24,24 +24,51 @@ const STOPPING: Nanos = Nanos::from_micros(100);
 
 /// Half of the tasks, two of each four, are reserved and fill 60% of the partition, a quarter is real-time without a
 /// reservation, a quarter best-effort.
-fn config(tasks: usize) -> Config {
+fn config(tasks: usize, policy: PolicyConfig) -> Config {
     let reserved = tasks.div_ceil(2) as u64;
     // Two mandatory stages at most: reserved * 2 * STAGE / period = 0.6.
     let period = STAGE.saturating_mul(reserved * 2 * 10 / 6);
+    let partitions = partitions(policy.partitioning(), tasks as u16);
+    let assigned = match policy.partitioning() {
+        Partitioning::PerTask => |task: usize| task as u16,
+        _ => |_| 0,
+    };
+    // A policy that pages weights holds three models of four.
+    let paged = policy.pages_weights();
     Config {
-        policy: PolicyConfig::default(),
-        pages: 0,
-        tasks: (0..tasks).map(|index| task(index, period)).collect(),
-        models: vec![model(); MODELS],
-        partitions: vec![PartitionConfig {
-            units: Units { first: 0, count: 1 },
-            preemption_bound: Nanos::from_micros(200),
-            share_max: 1000,
-        }],
+        policy,
+        pages: if paged { MODELS as u32 - 1 } else { 0 },
+        tasks: (0..tasks)
+            .map(|index| TaskConfig {
+                partition: PartitionId(assigned(index)),
+                ..task(index, period)
+            })
+            .collect(),
+        models: vec![model(partitions.len(), paged); MODELS],
+        partitions,
         request_buffers: tasks as u16 * QUEUE,
         dispatch_cost: Nanos::from_micros(20),
         egress_bound: Nanos::from_micros(200),
     }
+}
+
+/// One for all tasks, all ranges of four units (the first of them all four), or one a task.
+fn partitions(kind: Partitioning, tasks: u16) -> Vec<PartitionConfig> {
+    let whole = Units { first: 0, count: 4 };
+    let units = match kind {
+        Partitioning::Planned | Partitioning::Whole => vec![whole],
+        Partitioning::PerTask => vec![whole; usize::from(tasks)],
+        Partitioning::Ranges => {
+            let from = |count| (0..=4 - count).map(move |first| Units { first, count });
+            (1..=4).rev().flat_map(from).collect()
+        }
+    };
+    let partition = |units| PartitionConfig {
+        units,
+        preemption_bound: Nanos::from_micros(200),
+        share_max: 1000,
+    };
+    units.into_iter().map(partition).collect()
 }
 
 fn is_reserved(task: usize) -> bool {
@@ -78,7 +105,7 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
 }
 
 /// Three stages at batch sizes 1, 2, 4 and 8.
-fn model() -> ModelConfig {
+fn model(partitions: usize, paged: bool) -> ModelConfig {
     let accuracy = |exit: u16| [40_000 + 5_000 * exit; ACCURACY_BINS];
     let stage = |exit: u16| StageConfig {
         times: [1, 2, 4, 8]
@@ -86,10 +113,13 @@ fn model() -> ModelConfig {
                 let budget = Nanos::new(STAGE.as_nanos() * (u64::from(batch) * 3 + 2) / 5);
                 BatchTime {
                     batch,
-                    on: vec![StageTime {
-                        budget,
-                        max_seen: budget.saturating_mul(2),
-                    }],
+                    on: vec![
+                        StageTime {
+                            budget,
+                            max_seen: budget.saturating_mul(2),
+                        };
+                        partitions
+                    ],
                 }
             })
             .to_vec(),
@@ -99,7 +129,10 @@ fn model() -> ModelConfig {
     };
     ModelConfig {
         stages: (0..3).map(stage).collect(),
-        weights: None,
+        weights: paged.then_some(Weights {
+            pages: 1,
+            load: STAGE,
+        }),
     }
 }
 
@@ -141,17 +174,25 @@ pub struct Load {
 
 impl Load {
     pub fn new(tasks: usize) -> Self {
-        let config = config(tasks);
+        Self::of(tasks, PolicyConfig::default())
+    }
+
+    /// The same load for another policy.
+    pub fn of(tasks: usize, policy: PolicyConfig) -> Self {
+        let config = config(tasks, policy);
+        let partitions = config.partitions.len();
         let mut outside = Outside {
             // Each place of a queue has its frame or its preparation on the agenda; then there
-            // is the end of the action in flight, and its stop.
-            agenda: BinaryHeap::with_capacity(tasks * usize::from(QUEUE) * 2 + 4),
+            // are the ends of the actions in flight, and their stops, and a transfer a model.
+            agenda: BinaryHeap::with_capacity(
+                tasks * usize::from(QUEUE) * 2 + 4 * partitions + MODELS,
+            ),
             period: config.tasks[0].period,
             times: config.models[0].stages[0].times.clone(),
             scheduled: 0,
             random: 1,
             now: Instant::ZERO,
-            in_flight: None,
+            in_flight: Vec::with_capacity(partitions),
             replies: (0, 0),
         };
         for task in 0..tasks {
@@ -206,15 +247,15 @@ struct Outside {
     scheduled: u64,
     random: u64,
     now: Instant,
-    in_flight: Option<ActionId>,
+    in_flight: Vec<ActionId>,
     replies: (u64, u64),
 }
 
 impl Outside {
     fn next_step(&mut self, timer: Option<Instant>) -> Due {
         loop {
-            let next = self.agenda.peek().expect("clients never stop").at.0.0;
-            if let Some(timer) = timer.filter(|timer| *timer < next) {
+            let next = self.agenda.peek().map(|entry| entry.at.0.0);
+            if let Some(timer) = timer.filter(|timer| next.is_none_or(|next| *timer < next)) {
                 self.now = self.now.max(timer);
                 let event = Event::Tick;
                 return Due {
@@ -222,7 +263,7 @@ impl Outside {
                     event,
                 };
             }
-            let Entry { at, event } = self.agenda.pop().expect("just seen");
+            let Entry { at, event } = self.agenda.pop().expect("clients never stop");
             self.now = self.now.max(at.0.0);
             let ended = match &event {
                 Event::Finished(finished) => Some(finished.action),
@@ -230,12 +271,10 @@ impl Outside {
                 _ => None,
             };
             // An action ends once: at its own end, or at its stop.
-            if ended.is_some() && ended != self.in_flight {
+            if ended.is_some_and(|id| !self.in_flight.contains(&id)) {
                 continue;
             }
-            if ended.is_some() {
-                self.in_flight = None;
-            }
+            self.in_flight.retain(|id| Some(*id) != ended);
             return Due {
                 now: self.now,
                 event,
@@ -258,7 +297,14 @@ impl Outside {
                 self.schedule(PREPARATION, prepared);
             }
             Action::Infer(infer) => self.infer(infer),
-            Action::Load { .. } | Action::Unload { .. } => unreachable!("all weights are resident"),
+            Action::Load { id, .. } => {
+                let loaded = Event::Loaded {
+                    action: *id,
+                    measured: STAGE,
+                };
+                self.schedule(STAGE, loaded);
+            }
+            Action::Unload { .. } => {}
             Action::Preempt { action, .. } => {
                 let action = *action;
                 self.schedule(STOPPING, Event::Preempted { action });
@@ -292,7 +338,7 @@ impl Outside {
             members: members.collect(),
             started: self.now,
         };
-        self.in_flight = Some(infer.id);
+        self.in_flight.push(infer.id);
         self.schedule(measured, Event::Finished(finished));
     }
 
