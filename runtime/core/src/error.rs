@@ -1,5 +1,6 @@
 //! Why a configuration is refused.
 
+use crate::config::Units;
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline::Infeasible;
 use crate::time::Nanos;
@@ -172,6 +173,25 @@ pub enum ConfigError {
         buffers: u16,
         /// What is needed.
         needed: u64,
+    },
+    /// A parameter of the policy breaks a rule.
+    #[error("policy {policy}: {rule}")]
+    Policy {
+        /// The policy's name.
+        policy: &'static str,
+        /// The parameter, and what it must be.
+        rule: &'static str,
+    },
+    /// The policy picks ranges of compute units, and the plan lacks one.
+    #[error(
+        "policy {policy} needs a partition for each contiguous range of compute units; there is \
+         none of {} units from unit {} on", units.count, units.first
+    )]
+    MissingRange {
+        /// The policy's name.
+        policy: &'static str,
+        /// The range.
+        units: Units,
     },
     /// A partition cannot keep what would be promised.
     #[error("partition {}: {reason}", partition.0)]

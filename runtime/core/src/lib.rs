@@ -141,8 +141,9 @@ pub use ids::{
     StageId, TaskId, Ticket,
 };
 pub use policies::{
-    BatchConfig, BranchynetConfig, ClipperConfig, ClockworkConfig, NexusConfig, NexusDrop,
-    Partitioning, PolicyConfig, PunctualConfig, SeqConfig, StreamsConfig,
+    BatchConfig, BranchynetConfig, ClipperConfig, ClockworkConfig, DeeprtConfig, EdgeservingConfig,
+    GsliceConfig, LatencyModel, NexusConfig, NexusDrop, Partitioning, PolicyConfig, PunctualConfig,
+    SeebConfig, SeqConfig, StreamsConfig, fit,
 };
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

@@ -27,6 +27,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
         check_task(TaskId(index as u16), task, config)?;
     }
     check_buffers(config)?;
+    config.policy.check(config)?;
     if !config.policy.promises() {
         return Ok(());
     }

@@ -8,14 +8,21 @@ mod batch;
 mod branchynet;
 mod clipper;
 mod clockwork;
+mod deeprt;
 mod desk;
+mod edgeserving;
+mod gslice;
 mod lines;
 mod nexus;
 pub(crate) mod punctual;
+mod ranges;
+mod seeb;
 mod seq;
 mod streams;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod timeline;
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -25,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::actions::Actions;
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::error::ConfigError;
 use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
 use crate::time::Instant;
@@ -37,11 +45,16 @@ use clipper::Clipper;
 pub use clipper::ClipperConfig;
 use clockwork::Clockwork;
 pub use clockwork::ClockworkConfig;
+pub use deeprt::DeeprtConfig;
 use desk::Baseline;
+pub use edgeserving::EdgeservingConfig;
+pub use gslice::GsliceConfig;
 use nexus::Nexus;
 pub use nexus::{NexusConfig, NexusDrop};
 use punctual::Punctual;
 pub use punctual::PunctualConfig;
+use ranges::Ranges;
+pub use seeb::{LatencyModel, SeebConfig, fit};
 use seq::Seq;
 pub use seq::SeqConfig;
 use streams::Streams;
@@ -67,6 +80,14 @@ pub enum PolicyConfig {
     Seq(SeqConfig),
     /// All tasks at the same time on the whole device (REEF's second baseline).
     Streams(StreamsConfig),
+    /// Ranges of TPCs, batch sizes and confidence thresholds by a fitted latency model (SEEB-GPU).
+    Seeb(SeebConfig),
+    /// Windows of frames, released as jobs, earliest deadline first (DeepRT).
+    Deeprt(DeeprtConfig),
+    /// A share of the device and a batch size a model, adapted each epoch (GSLICE).
+    Gslice(GsliceConfig),
+    /// The model, exit and batch that endanger the fewest deadlines (EdgeServing).
+    Edgeserving(EdgeservingConfig),
 }
 
 impl Default for PolicyConfig {
@@ -101,6 +122,10 @@ impl PolicyConfig {
             Self::Nexus(NexusConfig::default()),
             Self::Seq(SeqConfig::default()),
             Self::Streams(StreamsConfig::default()),
+            Self::Seeb(SeebConfig::default()),
+            Self::Deeprt(DeeprtConfig::default()),
+            Self::Gslice(GsliceConfig::default()),
+            Self::Edgeserving(EdgeservingConfig::default()),
         ]
     }
 
@@ -122,6 +147,10 @@ impl PolicyConfig {
             Self::Nexus(_) => "nexus",
             Self::Seq(_) => "seq",
             Self::Streams(_) => "streams",
+            Self::Seeb(_) => "seeb",
+            Self::Deeprt(_) => "deeprt",
+            Self::Gslice(_) => "gslice",
+            Self::Edgeserving(_) => "edgeserving",
         }
     }
 
@@ -141,6 +170,10 @@ impl PolicyConfig {
             Self::Nexus(_) => "sessions in turn, planned batch sizes, early drop (Nexus)",
             Self::Seq(_) => "one request at a time, real-time first (REEF's baseline)",
             Self::Streams(_) => "all tasks at once, sharing the device (REEF's baseline)",
+            Self::Seeb(_) => "TPC ranges, batch and threshold by a fitted latency model (SEEB-GPU)",
+            Self::Deeprt(_) => "windows of frames as jobs, earliest deadline first (DeepRT)",
+            Self::Gslice(_) => "a share of the device a model, adapted each epoch (GSLICE)",
+            Self::Edgeserving(_) => "the model, exit and batch that endanger least (EdgeServing)",
         }
     }
 
@@ -153,9 +186,15 @@ impl PolicyConfig {
             | Self::Branchynet(_)
             | Self::Clipper(_)
             | Self::Clockwork(_)
+            | Self::Deeprt(_)
+            | Self::Edgeserving(_)
             | Self::Nexus(_)
             | Self::Seq(_) => Partitioning::Whole,
             Self::Streams(_) => Partitioning::PerTask,
+            Self::Seeb(SeebConfig {
+                tpc_masks: false, ..
+            }) => Partitioning::PerTask,
+            Self::Seeb(_) | Self::Gslice(_) => Partitioning::Ranges,
         }
     }
 
@@ -172,6 +211,26 @@ impl PolicyConfig {
         matches!(self, Self::Clockwork(_))
     }
 
+    /// Checks the parameters, and that the plan has the partitions that it expects.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub(crate) fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        if self.partitioning() == Partitioning::Ranges
+            && let Some(units) = Ranges::new(config).missing()
+        {
+            let policy = self.name();
+            return Err(ConfigError::MissingRange { policy, units });
+        }
+        let broken = match self {
+            Self::Seeb(rules) => rules.broken_rule(),
+            Self::Gslice(rules) => rules.broken_rule(),
+            _ => None,
+        };
+        let policy = self.name();
+        broken.map_or(Ok(()), |rule| Err(ConfigError::Policy { policy, rule }))
+    }
+
     /// Makes the policy for a plan that has been checked.
     pub(crate) fn build(&self, config: &Config) -> Box<dyn Policy + Send> {
         match self {
@@ -183,6 +242,12 @@ impl PolicyConfig {
             Self::Nexus(p) => Box::new(Baseline::new(config, Nexus::new(config, p))),
             Self::Seq(_) => Box::new(Baseline::new(config, Seq::new(config))),
             Self::Streams(_) => Box::new(Baseline::new(config, Streams::new(config))),
+            Self::Seeb(p) => Box::new(Baseline::new(config, seeb::Seeb::new(config, p))),
+            Self::Deeprt(p) => Box::new(Baseline::new(config, deeprt::Deeprt::new(config, p))),
+            Self::Gslice(p) => Box::new(Baseline::new(config, gslice::Gslice::new(config, p))),
+            Self::Edgeserving(_) => {
+                Box::new(Baseline::new(config, edgeserving::Edgeserving::new(config)))
+            }
         }
     }
 }

@@ -421,3 +421,17 @@ impl<R: Rules> Policy for Baseline<R> {
         self.desk.stale_events
     }
 }
+
+/// The largest batch that requests for a model may join, whatever their tasks: compiled for every
+/// stage, and allowed by every task that asks it.
+pub(crate) fn largest_batch(config: &Config, model: ModelId) -> usize {
+    let stages = &config.models[model.index()].stages;
+    let tasks = config.tasks.iter().filter(|task| task.model == model);
+    let largest = tasks.flat_map(|task| {
+        stages.iter().filter_map(|stage| {
+            let sizes = stage.times.iter().map(|time| time.batch);
+            sizes.filter(|&size| size <= task.batch_max).max()
+        })
+    });
+    usize::from(largest.min().unwrap_or(1))
+}

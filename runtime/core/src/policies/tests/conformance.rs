@@ -10,9 +10,9 @@ use super::plans::random_plan;
 use super::random::Random;
 use super::world::{Weather, World};
 use crate::{
-    Action, ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, Event, Failure,
-    Finished, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig, RequestId, Scheduler, StageId,
-    Verdict,
+    Action, ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, DeeprtConfig,
+    Event, Failure, Finished, GsliceConfig, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig,
+    RequestId, Scheduler, SeebConfig, StageId, Verdict,
 };
 
 /// Random plans that each policy is tried on, in each weather.
@@ -41,7 +41,30 @@ fn variants() -> Vec<PolicyConfig> {
         drop: NexusDrop::Lazy,
         targets: std::vec![3, 0, 200],
     };
+    let streams = SeebConfig {
+        tpc_masks: false,
+        fixed_batch: Some(2),
+        interval: Nanos::from_millis(2),
+        ..SeebConfig::default()
+    };
+    let restless = SeebConfig {
+        interval: Nanos::from_millis(1),
+        fixed_threshold: Some(Confidence(40_000)),
+        ..SeebConfig::default()
+    };
+    let everyone = DeeprtConfig {
+        admission: false,
+        ..DeeprtConfig::default()
+    };
+    let nervous = GsliceConfig {
+        epoch: Nanos::from_millis(3),
+        ..GsliceConfig::default()
+    };
     std::vec![
+        PolicyConfig::Seeb(streams),
+        PolicyConfig::Seeb(restless),
+        PolicyConfig::Deeprt(everyone),
+        PolicyConfig::Gslice(nervous),
         PolicyConfig::Batch(spread_out),
         PolicyConfig::Batch(full_or_late),
         PolicyConfig::Branchynet(as_begun),
