@@ -16,7 +16,7 @@
 //! - *Windows* end at multiples of W of the clock; a frame belongs to the one that it was captured
 //!   in.
 //! - *The simulated EDF* starts with all categories' windows in phase and runs for
-//!   [`JOBS_SIMULATED`] jobs. (Such a test is not sustainable: shorter jobs can cause misses.)
+//!   `JOBS_SIMULATED` jobs. (Such a test is not sustainable: shorter jobs can cause misses.)
 //! - *A job larger than the largest compiled batch* runs as several batches with one deadline.
 //! - *Adaptation*: after an overrun DeepRT shrinks a category's input until the excess is repaid.
 //!   Our networks have one input shape, so the category's jobs stop one exit early instead (but
@@ -57,7 +57,7 @@ impl Default for DeeprtConfig {
 }
 
 /// How far the simulated EDF of the admission test looks.
-pub const JOBS_SIMULATED: usize = 10_000;
+const JOBS_SIMULATED: usize = 10_000;
 
 /// The one worker.
 const WORKER: PartitionId = PartitionId(0);

@@ -110,11 +110,6 @@ impl Desk {
         self.requests.get(buffer)
     }
 
-    /// The job of a partition, if it has one.
-    pub(crate) fn job(&self, partition: PartitionId) -> Option<&Job> {
-        self.jobs.of(partition)
-    }
-
     /// Whether nothing runs on a partition.
     pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
         self.jobs.of(partition).is_none()
@@ -132,13 +127,6 @@ impl Desk {
         let holds = times.iter().find(|t| usize::from(t.batch) >= members);
         let time = holds.or(times.last()).expect("a stage has times");
         time.on[partition.index()].budget + self.config.dispatch_cost
-    }
-
-    /// Profiled time of a whole network, L(b), for `members` that all go to the last exit.
-    pub(crate) fn time(&self, model: ModelId, members: usize, partition: PartitionId) -> Nanos {
-        (0..self.config.models[model.index()].stages.len()).fold(Nanos::ZERO, |sum, stage| {
-            sum + self.stage_time(model, StageId(stage as u8), members, partition)
-        })
     }
 
     /// The compiled batch sizes of a task's model that its configuration allows, rising.
