@@ -9,9 +9,11 @@ pub mod arrivals;
 pub mod bound;
 mod clients;
 pub mod faults;
+pub mod layout;
 mod ledger;
 pub mod observer;
 pub mod outcome;
+pub mod profiles;
 pub mod random;
 pub mod run;
 mod samples;
@@ -20,4 +22,5 @@ pub mod summary;
 #[cfg(test)]
 mod tests;
 pub mod timing;
+pub mod workloads;
 mod world;

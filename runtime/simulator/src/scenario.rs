@@ -2,12 +2,16 @@
 //! of policies but how a plan for each is made from it ([`Scenario::config`]).
 
 use punctual_core::{
-    BatchTime, Config, ModelConfig, Nanos, PartitionConfig, PartitionId, Partitioning,
-    PolicyConfig, StageConfig, StageTime, TaskConfig, Units, Weights,
+    BATCH_MAX, BatchTime, Confidence, Config, Criticality, ModelConfig, ModelId, Nanos,
+    PartitionConfig, PartitionId, Partitioning, PolicyConfig, StageConfig, StageId, StageTime,
+    TaskConfig, Units, Weights,
 };
 use punctual_model::Calibration;
 
+use crate::arrivals::{Arrivals, Pattern, PatternError};
 use crate::faults::Fault;
+use crate::layout;
+use crate::random::Random;
 use crate::timing::Durations;
 
 /// A network, as measured.
@@ -50,6 +54,10 @@ pub struct Task {
     pub name: String,
     /// What the scheduler knows of it. `partition` is set by [`Scenario::config`].
     pub config: TaskConfig,
+    /// How its requests come in.
+    pub pattern: Pattern,
+    /// How many clients take turns in sending them.
+    pub clients: u16,
 }
 
 /// The device.
@@ -93,9 +101,40 @@ pub struct Scenario {
     pub durations: Durations,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+    /// Requests wait for the end of the window that they fall into, and count from there; none:
+    /// they come when they come.
+    pub window: Option<Nanos>,
 }
 
 impl Scenario {
+    /// The requests of a run: the rates times `load`, the draws from `random`.
+    ///
+    /// # Errors
+    /// The first task's pattern that cannot be played.
+    pub fn arrivals(&self, load: f64, random: &Random) -> Result<Arrivals, PatternError> {
+        let tasks: Vec<(&Pattern, u16)> = self
+            .tasks
+            .iter()
+            .map(|task| (&task.pattern, task.clients))
+            .collect();
+        Arrivals::new(&tasks, load, self.length, self.window, random)
+    }
+
+    /// With the partitions that [`layout::choose`] finds.
+    #[must_use]
+    pub fn planned(mut self) -> Self {
+        self.planned = layout::choose(&self);
+        self
+    }
+
+    /// The time of all stages of `model` up to `exit` for a batch on so many units, by profile.
+    #[must_use]
+    pub fn time(&self, model: ModelId, exit: StageId, batch: u8, units: u16) -> Nanos {
+        let stages = &self.models[model.index()].stages[..=exit.index()];
+        let budgets = stages.iter().map(|stage| stage.time(batch, units).budget);
+        budgets.fold(Nanos::ZERO, |sum, budget| sum + budget)
+    }
+
     /// The plan for a policy.
     #[must_use]
     pub fn config(&self, policy: &PolicyConfig) -> Config {
@@ -163,7 +202,82 @@ impl Scenario {
     }
 }
 
+impl Task {
+    /// A real-time task without a reservation, for the first exit at least and as deep as it takes
+    /// to be 95% sure. It has no preparation and no jitter: its input is taken to be there, as in
+    /// the papers' measurements.
+    #[must_use]
+    pub fn real_time(name: &str, model: ModelId, deadline: Nanos, pattern: Pattern) -> Self {
+        let period = match pattern.rate_hz() {
+            Some(rate_hz) => Nanos::new((1e9 / rate_hz).clamp(1.0, 1e12) as u64),
+            None => deadline,
+        };
+        let config = TaskConfig {
+            model,
+            partition: PartitionId(0),
+            criticality: Criticality::RealTime,
+            deadline: Some(deadline),
+            period,
+            jitter: Nanos::ZERO,
+            prepare: Nanos::ZERO,
+            mandatory_exit: StageId(0),
+            threshold: Confidence((0.95 * f64::from(u16::MAX)) as u16),
+            threshold_min: Confidence(0),
+            batch_max: BATCH_MAX as u8,
+            queue_max: 64,
+            reserved: false,
+            eager: false,
+            weight: 1,
+        };
+        Self {
+            name: name.into(),
+            config,
+            pattern,
+            clients: 1,
+        }
+    }
+
+    /// A best-effort task without a deadline, to full depth.
+    #[must_use]
+    pub fn best_effort(name: &str, model: ModelId, pattern: Pattern) -> Self {
+        let mut task = Self::real_time(name, model, Nanos::from_millis(1_000), pattern);
+        task.config.criticality = Criticality::BestEffort;
+        task.config.deadline = None;
+        task
+    }
+
+    /// With capacity reserved for one request a `period`.
+    #[must_use]
+    pub fn reserved(mut self, period: Nanos) -> Self {
+        self.config.period = period;
+        self.config.reserved = true;
+        self
+    }
+
+    /// With the answer of `exit` as the shallowest that counts.
+    #[must_use]
+    pub fn mandatory(mut self, exit: StageId) -> Self {
+        self.config.mandatory_exit = exit;
+        self
+    }
+}
+
 impl Model {
+    /// The accuracy of each exit over all records.
+    #[must_use]
+    pub fn accuracies(&self) -> Vec<f64> {
+        let records = &self.calibration.samples;
+        let right = |exit: usize| {
+            let right = records
+                .iter()
+                .filter(move |record| record.exits[exit].correct);
+            right.count()
+        };
+        (0..self.stages.len())
+            .map(|exit| right(exit) as f64 / records.len().max(1) as f64)
+            .collect()
+    }
+
     /// The model as the scheduler sees it, on partitions of these sizes.
     fn config(&self, ranges: &[Units]) -> ModelConfig {
         let exits = self.calibration.exit_accuracies(self.stages.len());

@@ -9,7 +9,7 @@ use punctual_core::{
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
-use crate::arrivals::{Source, Submission};
+use crate::arrivals::{Pattern, Source, Submission};
 use crate::faults::Fault;
 use crate::observer::{Observer, Span};
 use crate::outcome::Outcome;
@@ -95,6 +95,12 @@ fn task(name: &str, criticality: Criticality, period: u64) -> Task {
             eager: false,
             weight: 1,
         },
+        pattern: Pattern::Periodic {
+            rate_hz: 1_000.0 / period as f64,
+            phase: Nanos::ZERO,
+            jitter: Nanos::ZERO,
+        },
+        clients: 1,
     }
 }
 
@@ -122,6 +128,7 @@ fn scenario() -> Scenario {
         length: ms(10_000),
         durations: Durations::default(),
         faults: Vec::new(),
+        window: None,
     }
 }
 
