@@ -12,6 +12,8 @@ pub mod faults;
 pub mod layout;
 mod ledger;
 pub mod observer;
+pub mod audit;
+pub mod bound;
 pub mod outcome;
 pub mod profiles;
 pub mod random;

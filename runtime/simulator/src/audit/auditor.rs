@@ -1,0 +1,223 @@
+//! The auditor's way through the record: events, and what each step made of them.
+
+use punctual_core::{
+    Action, ActionId, Config, Event, Instant, Nanos, Partitioning, RequestId, TaskConfig, TaskId,
+};
+
+use super::books::{Books, Key, Place, key};
+use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
+use super::floor::Floor;
+use super::violation::{Findings, Violation};
+use super::weights::Memory;
+
+/// What the step under way is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A submission arrived; it has to be decided upon.
+    Arrived(Key),
+    /// A request's input is there, and readable.
+    Prepared(Key),
+    /// A request's input could not be read.
+    Unreadable(Key),
+    /// A device reported an action as failed.
+    Failed(ActionId),
+    /// Anything else.
+    Other,
+}
+
+/// The books of one run. See the page of [`super`] for what is checked.
+#[derive(Clone, Debug)]
+pub struct Auditor {
+    pub(super) config: Config,
+    /// The default policy, which alone makes promises.
+    pub(super) punctual: bool,
+    pub(super) now: Instant,
+    pub(super) subject: Subject,
+    pub(super) books: Books,
+    pub(super) floor: Floor,
+    pub(super) memory: Memory,
+    pub(super) claims: Claims,
+    pub(super) findings: Findings,
+    /// Members of the action that failed in this step.
+    pub(super) failed: Vec<RequestId>,
+    pub(super) draining: bool,
+    /// Buffers that only conforming requests may take, by task.
+    pub(super) kept: Vec<usize>,
+    /// H of the bound on verdicts.
+    pub(super) patience: Nanos,
+    /// Time that the device's faults have taken so far.
+    pub(super) stolen: Nanos,
+}
+
+impl Auditor {
+    /// Opens the books of a run under `config`.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let punctual = config.policy.promises();
+        let shared = config.policy.partitioning() == Partitioning::PerTask;
+        Self {
+            punctual,
+            now: Instant::ZERO,
+            subject: Subject::Other,
+            books: Books::new(config.request_buffers, config.tasks.len()),
+            floor: Floor::new(config, shared, 1),
+            memory: Memory::new(config),
+            claims: Claims::new(config, punctual),
+            findings: Findings::default(),
+            failed: Vec::new(),
+            draining: false,
+            kept: config
+                .tasks
+                .iter()
+                .map(|t| if punctual { kept(t) } else { 0 })
+                .collect(),
+            patience: everything_once(config),
+            stolen: Nanos::ZERO,
+            config: config.clone(),
+        }
+    }
+
+    /// Books an event, when the scheduler learns of it. Its actions follow.
+    pub fn event(&mut self, now: Instant, event: &Event) {
+        self.close_step();
+        self.pass_time(now);
+        self.subject = Subject::Other;
+        self.failed.clear();
+        match event {
+            Event::Arrived(arrival) => self.arrived(arrival),
+            Event::Prepared { request, ok, .. } => self.prepared(*request, *ok),
+            Event::Finished(finished) => self.finished(finished),
+            Event::NotRun { action } => self.did_not_end(*action, Some(Broken::NotStarted)),
+            Event::Preempted { action } => self.did_not_end(*action, None),
+            Event::Failed { action } => {
+                if !self.memory.loaded(*action, false) {
+                    self.subject = Subject::Failed(*action);
+                    self.did_not_end(*action, Some(Broken::DeviceFailed));
+                }
+            }
+            Event::Loaded { action, .. } => {
+                self.memory.loaded(*action, true);
+            }
+            Event::ClientGone { client } => {
+                let of_client = |k: &&Key| k.0 == client.0;
+                let keys: Vec<Key> = self.books.open.keys().filter(of_client).copied().collect();
+                for key in keys {
+                    if let Some(submission) = self.books.open.get_mut(&key) {
+                        submission.gone = true;
+                    }
+                }
+            }
+            Event::Tick => {}
+            Event::Drain => self.draining = true,
+        }
+    }
+
+    /// Books an order of the step under way.
+    pub fn action(&mut self, now: Instant, action: &Action) {
+        if now > self.now {
+            // A timer's step: nothing else makes the scheduler act.
+            self.event(now, &Event::Tick);
+        }
+        let outcome = match action {
+            Action::Prepare {
+                request,
+                task,
+                ticket,
+            } => self.ordered_preparation(*request, *task, key(*ticket)),
+            Action::Infer(infer) => self.ordered(infer),
+            Action::Preempt { partition, action } => {
+                if self.floor.tell(self.now, *partition, *action) {
+                    Ok(())
+                } else {
+                    Err(Violation::WrongPreemption { action: *action })
+                }
+            }
+            Action::Load { id, model } => self.memory.load(*id, *model),
+            Action::Unload { model } => {
+                let flights = self.floor.flights.values();
+                let in_use = flights.into_iter().any(|f| f.infer.model == *model);
+                self.memory.unload(*model, in_use)
+            }
+            Action::Reply(reply) => self.verdict(reply),
+        };
+        if let Err(violation) = outcome {
+            self.found(violation);
+        }
+    }
+
+    /// Closes the books at the end of the run: nothing may be open.
+    pub fn finish(&mut self, now: Instant) {
+        self.close_step();
+        self.pass_time(now);
+        let open: Vec<Key> = self.books.open.keys().copied().collect();
+        for key in open {
+            let Some(submission) = self.books.close(key) else {
+                continue;
+            };
+            self.found(Violation::Lost {
+                task: submission.task,
+                sequence: key.2,
+                arrived: submission.arrived,
+            });
+        }
+    }
+
+    /// What was found so far.
+    #[must_use]
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    /// The spans in which nothing was claimed because an assumption was broken; the first thousand.
+    #[must_use]
+    pub fn gaps(&self) -> &[Gap] {
+        &self.claims.gaps
+    }
+
+    pub(super) fn found(&mut self, violation: Violation) {
+        self.findings.add(self.now, violation);
+    }
+
+    pub(super) fn task(&self, task: TaskId) -> &TaskConfig {
+        &self.config.tasks[task.index()]
+    }
+
+    /// What has to be true once a step's actions are all known.
+    fn close_step(&mut self) {
+        match std::mem::replace(&mut self.subject, Subject::Other) {
+            Subject::Arrived(key) => {
+                let open = self.books.open.get(&key);
+                if let Some(undecided) = open.filter(|s| s.place == Place::Arriving) {
+                    let task = undecided.task;
+                    let sequence = key.2;
+                    self.books.close(key);
+                    self.found(Violation::Undecided { task, sequence });
+                }
+            }
+            Subject::Prepared(key) => {
+                if let Some(submission) = self.books.open.get_mut(&key) {
+                    let task = &self.config.tasks[submission.task.index()];
+                    if is_real_time(task) && submission.answer.is_none() {
+                        submission.mandatory = true;
+                        submission.promised_in = self.claims.epoch(task.partition);
+                        self.claims.mandatory(task.partition, true);
+                    }
+                }
+            }
+            Subject::Unreadable(_) | Subject::Failed(_) | Subject::Other => {}
+        }
+        self.claims.settle(self.now);
+    }
+}
+
+/// Buffers and queue places that only a task's conforming requests may take.
+fn kept(task: &TaskConfig) -> usize {
+    let Some(deadline) = task.deadline.filter(|_| task.reserved) else {
+        return 0;
+    };
+    let span = (deadline + task.jitter).as_nanos();
+    let periods = span.div_ceil(task.period.as_nanos().max(1));
+    usize::try_from(periods)
+        .unwrap_or(usize::MAX)
+        .saturating_add(1)
+}

@@ -1,0 +1,75 @@
+//! The auditor: holds a scheduler to its contract from the record alone.
+//!
+//! It sees the plan, every event at the time at which the scheduler learns of it, and every action
+//! at the time at which it is ordered; it keeps books of its own and shares no code with the
+//! scheduler's decisions. It runs beside a simulation (one pass, memory bounded by what is open).
+//!
+//! | invariant | what is checked | where |
+//! |---|---|---|
+//! | 1 verdicts | each submission is decided upon in its own step and gets exactly one verdict, none is left at the end, none comes after the *bound on verdicts* | `auditor`, `passage`, `verdicts` |
+//! | 2 windows | windows lie in the future; what ran was started inside | `floor` |
+//! | 3 resources | no unit is held by two actions (but under `streams`) or ran two at a time; buffers have one user and a new name each time, nobody is refused for want of room while there is some; tickets come back as they went in; pages are not overcommitted, weights are there when used | `floor`, `books`, `weights` |
+//! | 4 promises | `punctual` only: see *Claims* | `claims`, `schedulability` |
+//! | 5 best-effort | `punctual` only: accepted mandatory work does not wait for best-effort work longer than P plus one dispatch, in sum; what the device takes beyond P is the device's | `passage` |
+//! | well-formed | stages in order, members ready and together rightly, batches compiled, verdicts and answers as the times and the reports say | `orders`, `verdicts` |
+//!
+//! # Bound on verdicts
+//!
+//! A request with a deadline has its verdict at the latest at `max(deadline, prepared) + H`, H
+//! being the time that everything that can be inside takes once, at the longest times of the
+//! profile (every buffer the longest network, on the slowest partition, with a load of its weights)
+//! plus two of the longest deadlines, plus the time that the device's faults have taken meanwhile.
+//! A request without a deadline has it at the latest after a drain.
+//!
+//! # Claims
+//!
+//! A domain is a partition (all partitions, if tasks may move between them). While it is
+//! schedulable by the auditor's own reading of the definition and the assumptions hold:
+//!
+//! - an accepted real-time request is answered on time, at its mandatory exit or deeper;
+//! - a reserved task whose frames were all captured at least a period apart, and prepared in order
+//!   and within the jitter, is never refused.
+//!
+//! Assumptions, all visible in the record: a real-time stage is measured within its budget and
+//! reported by the end of its window plus its budget; a stopped action is gone within P; no
+//! real-time action fails or is not started. When one breaks, the promises made until then are
+//! void, and the first claim holds again from the next moment at which no accepted mandatory work
+//! is left over and nothing runs but best-effort work that can be stopped (the start of the
+//! induction: nothing pending, everything reserved still to come). The second is not made again, as the task may be in debt and the scale raised.
+//! [`Auditor::gaps`] says what broke when, and when the claim held again.
+//!
+//! # A lost completion
+//!
+//! A device may never report an action. By [`LOST_FACTOR`] times the longest time of the profile
+//! plus [`LOST_FLOOR`], counted from the end of its window (from its order, if it has none or is best-effort), it is
+//! taken for lost: from then on its members may get `Failed(Device)`. What it may still touch stays
+//! locked until it is reported after all: its units, and its members' buffers.
+//!
+//! Each kind of finding has a canary in `tests/canaries.rs`: a planted fault that must be found.
+
+mod auditor;
+mod books;
+mod claims;
+mod floor;
+mod orders;
+mod passage;
+mod reports;
+mod schedulability;
+mod verdicts;
+mod violation;
+mod weights;
+
+#[cfg(test)]
+mod tests;
+
+pub use auditor::Auditor;
+pub use claims::{Broken, Gap};
+pub use violation::{Finding, Findings, Invariant, Violation};
+
+use punctual_core::Nanos;
+
+/// How many times the longest time that the profile knows an action may take before it is taken
+/// for lost.
+pub const LOST_FACTOR: u64 = 16;
+/// What it is given on top.
+pub const LOST_FLOOR: Nanos = Nanos::from_millis(100);

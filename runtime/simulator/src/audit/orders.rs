@@ -1,0 +1,139 @@
+//! Preparations and stages as they are ordered.
+
+use punctual_core::{BatchTime, Criticality, Infer, RequestId, TaskId};
+
+use super::auditor::{Auditor, Subject};
+use super::books::{Key, Place, Refusal};
+use super::violation::Violation;
+
+impl Auditor {
+    /// A request buffer is given, and the intake is to fill it.
+    pub(super) fn ordered_preparation(
+        &mut self,
+        request: RequestId,
+        task: TaskId,
+        key: Key,
+    ) -> Result<(), Violation> {
+        let asked = self.subject == Subject::Arrived(key);
+        let waits = self.books.open.get(&key);
+        if !asked || waits.is_none_or(|s| s.task != task || s.place != Place::Arriving) {
+            return Err(Violation::UnaskedPreparation { task });
+        }
+        let inside = self.books.inside[task.index()];
+        let queue_max = self.task(task).queue_max;
+        let mut in_flight = self.floor.flights.values();
+        let touched = in_flight.any(|f| f.infer.members.iter().any(|m| m.buffer == request.buffer));
+        match self.books.give(key, request) {
+            Err(Refusal::StaleName) => return Err(Violation::StaleName { task, request }),
+            Err(Refusal::InUse) => return Err(Violation::BufferInUse { task, request }),
+            Ok(()) if touched => return Err(Violation::BufferInUse { task, request }),
+            Ok(()) => {}
+        }
+        if inside >= usize::from(queue_max) {
+            return Err(Violation::QueueBound {
+                task,
+                open: inside + 1,
+                queue_max,
+            });
+        }
+        Ok(())
+    }
+
+    /// A stage is to run.
+    pub(super) fn ordered(&mut self, infer: &Infer) -> Result<(), Violation> {
+        let new = self.floor.is_new(infer.id);
+        let action = infer.id;
+        let Some(time) = self.time_of(infer).filter(|_| new) else {
+            return Err(Violation::UnknownPlace { action });
+        };
+        let on = time.on[infer.partition.index()];
+        let sized = self.check_batch(infer);
+        let members = self.check_members(infer);
+        for id in &infer.members {
+            if let Some((_, submission)) = self.books.find(*id)
+                && submission.place == Place::Waiting
+            {
+                submission.place = Place::Running(action);
+            }
+        }
+        if infer.criticality == Criticality::RealTime {
+            self.claims.flight(infer.partition, true);
+        }
+        let placed = self
+            .floor
+            .take_off(self.now, infer, (on.budget, on.max_seen));
+        let weights = if self.memory.is_present(infer.model) {
+            Ok(())
+        } else {
+            Err(Violation::WrongWeights { model: infer.model })
+        };
+        for violation in [members, placed, weights]
+            .into_iter()
+            .filter_map(Result::err)
+        {
+            self.found(violation);
+        }
+        sized
+    }
+
+    /// The profile's entry for what is to run; none if there is none.
+    fn time_of(&self, infer: &Infer) -> Option<BatchTime> {
+        let model = self.config.models.get(infer.model.index())?;
+        let stage = model.stages.get(infer.stage.index())?;
+        let time = stage.times.iter().find(|t| t.batch == infer.batch)?;
+        (infer.partition.index() < time.on.len()).then(|| time.clone())
+    }
+
+    fn check_batch(&self, infer: &Infer) -> Result<(), Violation> {
+        let stage = &self.config.models[infer.model.index()].stages[infer.stage.index()];
+        let members = infer.members.len();
+        let mut sizes = stage.times.iter().map(|t| t.batch);
+        let smallest = sizes.find(|&b| usize::from(b) >= members);
+        let fits = members > 0 && members <= usize::from(infer.batch);
+        // Others may run a batch on with places that became empty (BranchyNet does).
+        if !fits || self.punctual && smallest != Some(infer.batch) {
+            return Err(Violation::WrongBatch {
+                action: infer.id,
+                batch: infer.batch,
+                members,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_members(&mut self, infer: &Infer) -> Result<(), Violation> {
+        let action = infer.id;
+        let mut seen: Vec<RequestId> = Vec::with_capacity(infer.members.len());
+        for &member in &infer.members {
+            let Some((_, submission)) = self.books.find(member) else {
+                return Err(Violation::MemberNotReady { action, member });
+            };
+            let ready = submission.place == Place::Waiting && !submission.gone;
+            if !ready || seen.contains(&member) {
+                return Err(Violation::MemberNotReady { action, member });
+            }
+            seen.push(member);
+            let (id, next_stage) = (submission.task, submission.next_stage);
+            let task = self.task(id);
+            let stopped = infer.criticality == Criticality::BestEffort;
+            let criticality = if self.punctual {
+                task.criticality == infer.criticality
+            } else {
+                // Others may treat best-effort work like any other, but never the other way.
+                task.criticality == Criticality::BestEffort || !stopped
+            };
+            let placed = !self.punctual || self.claims.may_run_on(id, infer.partition);
+            if task.model != infer.model || next_stage != infer.stage.0 || !criticality || !placed {
+                return Err(Violation::WrongMember { action, member });
+            }
+            if infer.batch > task.batch_max {
+                return Err(Violation::WrongBatch {
+                    action,
+                    batch: infer.batch,
+                    members: infer.members.len(),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! What the world reports: arrivals, prepared inputs, ends of actions.
+
+use punctual_core::{ActionId, Arrival, Finished, Instant, Nanos, RequestId};
+
+use super::auditor::{Auditor, Subject};
+use super::books::{Place, Submission, key};
+use super::claims::Broken;
+use super::floor::Flight;
+
+impl Auditor {
+    pub(super) fn arrived(&mut self, arrival: &Arrival) {
+        let captured = arrival.captured.min(self.now);
+        let task = &self.config.tasks[arrival.task.index()];
+        let own = task.deadline.map_or(Instant::FAR_FUTURE, |d| captured + d);
+        let deadline = arrival.deadline.map_or(own, |d| d.min(own));
+        let times = (self.now, captured);
+        let in_contract = self
+            .claims
+            .arrived(arrival.task, task, times, deadline < own);
+        let key = key(arrival.ticket);
+        self.books.open.insert(
+            key,
+            Submission {
+                task: arrival.task,
+                arrived: self.now,
+                captured,
+                deadline,
+                request: None,
+                place: Place::Arriving,
+                gone: false,
+                next_stage: 0,
+                answer: None,
+                in_contract,
+                promised_in: None,
+                mandatory: false,
+                behind_best_effort: Nanos::ZERO,
+                limit: None,
+            },
+        );
+        self.subject = Subject::Arrived(key);
+    }
+
+    pub(super) fn prepared(&mut self, request: RequestId, ok: bool) {
+        let Some((key, submission)) = self.books.find(request) else {
+            return;
+        };
+        if submission.place != Place::Preparing {
+            return;
+        }
+        submission.place = if ok {
+            Place::Waiting
+        } else {
+            Place::Unreadable
+        };
+        self.subject = if ok {
+            Subject::Prepared(key)
+        } else {
+            Subject::Unreadable(key)
+        };
+        let times = (self.now, submission.captured);
+        let task = &self.config.tasks[submission.task.index()];
+        submission.in_contract &= self.claims.prepared(submission.task, task, times);
+        if submission.deadline != Instant::FAR_FUTURE {
+            // Faults add to the bound from here on; those of before must not.
+            let limit = submission.deadline.max(self.now) + self.patience - self.stolen;
+            self.books.bound(key, limit);
+        }
+    }
+
+    pub(super) fn finished(&mut self, finished: &Finished) {
+        let Some(flight) = self.land(finished.action) else {
+            return;
+        };
+        if let Err(violation) = self.floor.ran(&flight, finished) {
+            self.found(violation);
+        }
+        let real_time = !flight.is_best_effort();
+        if real_time && finished.measured > flight.budget {
+            let partition = flight.infer.partition;
+            self.claims.broke(partition, self.now, Broken::Overrun);
+        }
+        let excess = self.now.since(flight.infer.window.latest + flight.longest);
+        self.stolen += excess;
+        if finished.members.len() != flight.infer.members.len() {
+            // Nobody can say whose answers these are.
+            self.failed.extend(flight.infer.members.iter().copied());
+            self.claims
+                .broke(flight.infer.partition, self.now, Broken::DeviceFailed);
+            return;
+        }
+        for (id, answer) in flight.infer.members.iter().zip(&finished.members) {
+            let Some((_, submission)) = self.books.find(*id) else {
+                continue;
+            };
+            submission.answer = Some((flight.infer.stage, *answer));
+            submission.next_stage = flight.infer.stage.0 + 1;
+            let task = &self.config.tasks[submission.task.index()];
+            if submission.mandatory && submission.next_stage > task.mandatory_exit.0 {
+                submission.mandatory = false;
+                self.claims.mandatory(task.partition, false);
+            }
+        }
+    }
+
+    /// An action is over without an answer.
+    pub(super) fn did_not_end(&mut self, action: ActionId, broken: Option<Broken>) {
+        let Some(flight) = self.land(action) else {
+            return;
+        };
+        if broken.is_some() {
+            self.stolen += self.now.since(flight.ordered);
+        }
+        if broken == Some(Broken::DeviceFailed) {
+            self.failed.extend(flight.infer.members.iter().copied());
+        }
+        if let Some(cause) = broken.filter(|_| !flight.is_best_effort()) {
+            self.claims.broke(flight.infer.partition, self.now, cause);
+        }
+    }
+
+    /// Takes an action off the books; its members wait again.
+    fn land(&mut self, action: ActionId) -> Option<Flight> {
+        let flight = self.floor.flights.remove(&action.0)?;
+        if flight.overran || !flight.is_best_effort() {
+            self.claims.flight(flight.infer.partition, false);
+        }
+        for id in &flight.infer.members {
+            if let Some((_, submission)) = self.books.find(*id)
+                && submission.place == Place::Running(action)
+            {
+                submission.place = Place::Waiting;
+            }
+        }
+        Some(flight)
+    }
+}

@@ -1,0 +1,6 @@
+//! The auditor on small runs of the production loop, clean ones and ones with a planted fault.
+
+mod bench;
+mod canaries;
+mod claims;
+mod schedulability;

@@ -1,0 +1,186 @@
+//! Whether a verdict fits what happened, and whether it breaks a promise.
+
+use punctual_core::{Failure, PartitionId, Rejection, Reply, Verdict};
+
+use super::auditor::{Auditor, Subject};
+use super::books::{Key, Place, Submission, key};
+use super::claims::is_real_time;
+use super::violation::Violation;
+
+impl Auditor {
+    /// Closes the submission that `reply` is about.
+    pub(super) fn verdict(&mut self, reply: &Reply) -> Result<(), Violation> {
+        let key = key(reply.ticket);
+        let open = self.books.open.get(&key);
+        if open.is_none_or(|s| s.task != reply.task || s.request != reply.request) {
+            return Err(Violation::VerdictWithoutSubmission {
+                task: reply.task,
+                sequence: reply.ticket.sequence,
+            });
+        }
+        let room = self.check_room(reply);
+        let Some(submission) = self.books.close(key) else {
+            return Ok(());
+        };
+        let partition = self.task(submission.task).partition;
+        if submission.mandatory {
+            self.claims.mandatory(partition, false);
+        }
+        self.check_buffer(reply, &submission)
+            .and(check_answer(
+                reply,
+                &submission,
+                self.task(submission.task).mandatory_exit.0,
+            ))
+            .and(self.check_fit(key, reply, &submission))
+            .and(room)
+            .and(self.check_promise(reply, &submission, partition))
+    }
+
+    /// Nobody may be writing to a buffer whose request is over.
+    fn check_buffer(&self, reply: &Reply, submission: &Submission) -> Result<(), Violation> {
+        let Some(request) = submission.request else {
+            return Ok(());
+        };
+        let untouched = match submission.place {
+            Place::Arriving | Place::Waiting | Place::Unreadable => true,
+            Place::Preparing => false,
+            Place::Running(action) => {
+                let flight = self.floor.flights.get(&action.0);
+                let lost = flight.is_none_or(|f| f.lost_from() <= self.now);
+                lost && matches!(reply.verdict, Verdict::Failed(_))
+            }
+        };
+        if untouched {
+            return Ok(());
+        }
+        Err(Violation::BufferTouched {
+            task: submission.task,
+            request,
+        })
+    }
+
+    /// Who is refused for want of room must find none.
+    fn check_room(&self, reply: &Reply) -> Result<(), Violation> {
+        if reply.verdict != Verdict::Rejected(Rejection::QueueFull) {
+            return Ok(());
+        }
+        let task = reply.task.index();
+        let open = self.books.inside[task];
+        let flights = self.floor.flights.values();
+        let locked = flights.filter(|f| f.lost_from() <= self.now);
+        let held = self.books.held + locked.map(|f| f.infer.members.len()).sum::<usize>();
+        let kept: usize = self.kept.iter().sum();
+        let place = open + self.kept[task] < usize::from(self.config.tasks[task].queue_max);
+        let buffer = held + kept < usize::from(self.config.request_buffers);
+        if place && buffer {
+            return Err(Violation::RoomDenied {
+                task: reply.task,
+                open,
+                held,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_fit(&self, key: Key, reply: &Reply, submission: &Submission) -> Result<(), Violation> {
+        let in_time = self.now + self.config.egress_bound <= submission.deadline;
+        let real_time = is_real_time(self.task(submission.task));
+        let arriving = self.subject == Subject::Arrived(key);
+        let preparing = self.subject == Subject::Prepared(key);
+        let fits = match reply.verdict {
+            Verdict::OnTime => in_time && !submission.gone,
+            Verdict::Late => !in_time && !submission.gone,
+            Verdict::Rejected(Rejection::Draining) => self.draining && arriving,
+            Verdict::Rejected(Rejection::QueueFull) => arriving,
+            Verdict::Rejected(_) => {
+                let at_the_door = arriving || preparing || !real_time;
+                (at_the_door || !self.punctual) && !submission.gone
+            }
+            Verdict::Failed(Failure::ClientGone) => submission.gone,
+            Verdict::Failed(Failure::Payload) => self.subject == Subject::Unreadable(key),
+            Verdict::Failed(Failure::Device) => self.device_failed(submission),
+            Verdict::Failed(Failure::Shed) => real_time && !arriving,
+        };
+        if fits && reply.deadline == submission.deadline {
+            return Ok(());
+        }
+        Err(Violation::WrongVerdict {
+            task: submission.task,
+            sequence: key.2,
+            verdict: reply.verdict,
+            at: self.now,
+            deadline: submission.deadline,
+        })
+    }
+
+    /// Its action failed in this step, or an action that keeps it from running is lost.
+    fn device_failed(&self, submission: &Submission) -> bool {
+        let failed = submission
+            .request
+            .is_some_and(|id| self.failed.contains(&id));
+        failed
+            || self.floor.flights.values().any(|flight| {
+                let here = flight.infer.partition;
+                let meets = |place: PartitionId| self.floor.overlap(place, here);
+                let kept = !self.punctual || self.claims.places(submission.task).any(meets);
+                flight.lost_from() <= self.now && kept
+            })
+    }
+
+    /// Invariant 4.
+    fn check_promise(
+        &mut self,
+        reply: &Reply,
+        submission: &Submission,
+        partition: PartitionId,
+    ) -> Result<(), Violation> {
+        let excused = submission.gone || !self.punctual || reply.verdict == Verdict::OnTime;
+        if excused {
+            return Ok(());
+        }
+        let promised = submission.promised_in;
+        if let Some(request) = submission.request
+            && promised.is_some()
+            && promised == self.claims.epoch(partition)
+        {
+            return Err(Violation::PromiseBroken {
+                task: submission.task,
+                request,
+                deadline: submission.deadline,
+                verdict: reply.verdict,
+                at: self.now,
+            });
+        }
+        let refused = matches!(
+            reply.verdict,
+            Verdict::Rejected(Rejection::LateOnArrival | Rejection::NoSlack | Rejection::QueueFull)
+        );
+        if refused && submission.in_contract && self.claims.is_unbroken(partition) {
+            return Err(Violation::ReservationDenied {
+                task: submission.task,
+                sequence: reply.ticket.sequence,
+                verdict: reply.verdict,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An answer is the deepest one reached, and deep enough to count; a refusal has none.
+fn check_answer(reply: &Reply, submission: &Submission, mandatory: u8) -> Result<(), Violation> {
+    let answered = matches!(reply.verdict, Verdict::OnTime | Verdict::Late);
+    let right = if answered {
+        reply.answer == submission.answer
+            && reply.answer.is_some_and(|(exit, _)| exit.0 >= mandatory)
+    } else {
+        reply.answer.is_none()
+    };
+    if right {
+        return Ok(());
+    }
+    Err(Violation::WrongAnswer {
+        task: submission.task,
+        sequence: reply.ticket.sequence,
+    })
+}

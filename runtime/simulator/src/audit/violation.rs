@@ -1,0 +1,355 @@
+//! What the auditor can find.
+
+use punctual_core::{ActionId, Instant, ModelId, Nanos, PartitionId, RequestId, TaskId, Verdict};
+
+/// A breach of one of the invariants, with what it takes to find it in the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A submission has no verdict at the end of the run.
+    #[error("task {}: the submission {sequence} of {arrived:?} never got a verdict", task.0)]
+    Lost {
+        /// Of which task.
+        task: TaskId,
+        /// The client's number of it.
+        sequence: u64,
+        /// When it arrived.
+        arrived: Instant,
+    },
+    /// An arrival was neither refused nor given to the intake in its own step.
+    #[error("task {}: nothing was decided about the arrival {sequence}", task.0)]
+    Undecided {
+        /// Of which task.
+        task: TaskId,
+        /// The client's number of it.
+        sequence: u64,
+    },
+    /// A verdict for a submission that has one already, or was never made, or under another name.
+    #[error("task {}: a verdict for the submission {sequence}, which is not open so", task.0)]
+    VerdictWithoutSubmission {
+        /// The task that the verdict names.
+        task: TaskId,
+        /// The number that it names.
+        sequence: u64,
+    },
+    /// A request has waited beyond the bound on verdicts.
+    #[error("task {}: {request:?} still has no verdict, {overdue} after the bound", task.0)]
+    Overdue {
+        /// Of which task.
+        task: TaskId,
+        /// Which request.
+        request: RequestId,
+        /// How long after the bound.
+        overdue: Nanos,
+    },
+    /// A window that ends before it begins, or begins in the past.
+    #[error("{action:?}: ordered at {at:?} for the window {earliest:?} to {latest:?}")]
+    WrongWindow {
+        /// Which action.
+        action: ActionId,
+        /// When it was ordered.
+        at: Instant,
+        /// The window's begin.
+        earliest: Instant,
+        /// The window's end.
+        latest: Instant,
+    },
+    /// An action ran although it was not started inside its window.
+    #[error("{action:?}: started at {started:?}, outside {earliest:?} to {latest:?}")]
+    StartedOutsideWindow {
+        /// Which action.
+        action: ActionId,
+        /// When it started.
+        started: Instant,
+        /// The window's begin.
+        earliest: Instant,
+        /// The window's end.
+        latest: Instant,
+    },
+    /// An action ordered on units that another action holds.
+    #[error("{action:?} on partition {}: its units are held by {holder:?}", partition.0)]
+    UnitsHeld {
+        /// Which action.
+        action: ActionId,
+        /// Where.
+        partition: PartitionId,
+        /// Who holds them.
+        holder: ActionId,
+    },
+    /// Two actions ran on one unit at the same time.
+    #[error("{action:?}: started at {started:?} on units that were busy until {busy_until:?}")]
+    RanTogether {
+        /// The later one.
+        action: ActionId,
+        /// When it started.
+        started: Instant,
+        /// When the earlier one ended.
+        busy_until: Instant,
+    },
+    /// An action on a partition, model or stage that the plan does not have, or a used name.
+    #[error(
+        "{action:?} names a partition, model, stage or batch that there is not, or is no new name"
+    )]
+    UnknownPlace {
+        /// Which action.
+        action: ActionId,
+    },
+    /// A buffer that does not exist, is held, or may still be written to by an action.
+    #[error("task {}: got {request:?}, whose buffer is not free", task.0)]
+    BufferInUse {
+        /// Who got it.
+        task: TaskId,
+        /// Which.
+        request: RequestId,
+    },
+    /// A name that was used before.
+    #[error("task {}: got {request:?}, a name that was used before", task.0)]
+    StaleName {
+        /// Who got it.
+        task: TaskId,
+        /// Which.
+        request: RequestId,
+    },
+    /// A verdict while the intake or a device may touch the request's buffer.
+    #[error("task {}: {request:?} got its verdict while its buffer was in use", task.0)]
+    BufferTouched {
+        /// Of which task.
+        task: TaskId,
+        /// Which request.
+        request: RequestId,
+    },
+    /// More requests of a task inside than its queue allows.
+    #[error("task {}: {open} requests inside, the queue allows {queue_max}", task.0)]
+    QueueBound {
+        /// Which task.
+        task: TaskId,
+        /// How many are inside.
+        open: usize,
+        /// How many may be.
+        queue_max: u16,
+    },
+    /// Refused for want of room, though there is room: somewhere a buffer leaked.
+    #[error(
+        "task {}: refused for want of room with {open} of its requests inside and {held} buffers \
+         held", task.0
+    )]
+    RoomDenied {
+        /// Which task.
+        task: TaskId,
+        /// How many of its requests are inside.
+        open: usize,
+        /// Buffers held by all tasks.
+        held: usize,
+    },
+    /// Weights loaded beyond the pages there are.
+    #[error("model {}: loading it takes {taken} pages, there are {pages}", model.0)]
+    PagesExceeded {
+        /// Which model.
+        model: ModelId,
+        /// Pages taken with it.
+        taken: u64,
+        /// Pages there are.
+        pages: u64,
+    },
+    /// An action on weights that are not there, or a load of weights that are, or the eviction of
+    /// weights in use.
+    #[error("model {}: its weights are not in the state that the action needs", model.0)]
+    WrongWeights {
+        /// Which model.
+        model: ModelId,
+    },
+    /// A request whose deadline was promised did not make it, though every assumption held.
+    #[error(
+        "task {}: {request:?} was promised for {deadline:?} and got {verdict:?} at {at:?}", task.0
+    )]
+    PromiseBroken {
+        /// Of which task.
+        task: TaskId,
+        /// Which request.
+        request: RequestId,
+        /// What was promised.
+        deadline: Instant,
+        /// What it got.
+        verdict: Verdict,
+        /// When.
+        at: Instant,
+    },
+    /// A reserved task that kept to its contract was refused, though every assumption held.
+    #[error("task {}: the submission {sequence} kept to its contract and got {verdict:?}", task.0)]
+    ReservationDenied {
+        /// Which task.
+        task: TaskId,
+        /// The client's number of it.
+        sequence: u64,
+        /// What it got.
+        verdict: Verdict,
+    },
+    /// Best-effort work stood in the way of promised work for longer than it may.
+    #[error("task {}: {request:?} waited {waited} for best-effort work, at most {bound}", task.0)]
+    BestEffortInTheWay {
+        /// Of which task.
+        task: TaskId,
+        /// Who waited.
+        request: RequestId,
+        /// How long, the device's own fault left out.
+        waited: Nanos,
+        /// The device's preemption bound and one dispatch.
+        bound: Nanos,
+    },
+    /// A preparation that no arrival of this step asked for.
+    #[error("task {}: a preparation that no arrival asked for", task.0)]
+    UnaskedPreparation {
+        /// Which task.
+        task: TaskId,
+    },
+    /// A member that is not there, not prepared, in another action, or named twice.
+    #[error("{action:?}: its member {member:?} is not ready")]
+    MemberNotReady {
+        /// Which action.
+        action: ActionId,
+        /// Which member.
+        member: RequestId,
+    },
+    /// A member at another stage, of another model or another criticality, or elsewhere.
+    #[error("{action:?}: its member {member:?} does not belong into it")]
+    WrongMember {
+        /// Which action.
+        action: ActionId,
+        /// Which member.
+        member: RequestId,
+    },
+    /// A batch that does not hold its members, is larger than they need or than a task allows.
+    #[error("{action:?}: a batch of {batch} for {members} members")]
+    WrongBatch {
+        /// Which action.
+        action: ActionId,
+        /// The size ordered.
+        batch: u8,
+        /// Members it has.
+        members: usize,
+    },
+    /// Told to stop: an action that is not in flight, not best-effort, or was told before.
+    #[error("{action:?} was told to stop, but does not run, or has been told, or is real-time")]
+    WrongPreemption {
+        /// Which action.
+        action: ActionId,
+    },
+    /// A verdict that does not fit what happened.
+    #[error("task {}: the submission {sequence} got {verdict:?} at {at:?}, due {deadline:?}", task.0)]
+    WrongVerdict {
+        /// Of which task.
+        task: TaskId,
+        /// The client's number of it.
+        sequence: u64,
+        /// What it got.
+        verdict: Verdict,
+        /// When.
+        at: Instant,
+        /// Its deadline.
+        deadline: Instant,
+    },
+    /// An answer that is missing, is not the deepest one reached, or comes from too shallow an exit.
+    #[error("task {}: the submission {sequence} got an answer that is not its own", task.0)]
+    WrongAnswer {
+        /// Of which task.
+        task: TaskId,
+        /// The client's number of it.
+        sequence: u64,
+    },
+}
+
+/// The five invariants of the scheduler's contract, and the order of the record that they rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invariant {
+    /// 1: no request is lost; each gets exactly one verdict in bounded time.
+    Verdicts,
+    /// 2: an action starts inside its window or is reported.
+    Windows,
+    /// 3: partitions never overlap; pages, slots and request buffers are conserved.
+    Resources,
+    /// 4: what was promised is kept.
+    Promises,
+    /// 5: best-effort work yields within the device's bound.
+    BestEffort,
+    /// Orders and verdicts make sense at all.
+    WellFormed,
+}
+
+impl Violation {
+    /// Which invariant is broken.
+    #[must_use]
+    pub const fn invariant(&self) -> Invariant {
+        match self {
+            Self::Lost { .. }
+            | Self::Undecided { .. }
+            | Self::VerdictWithoutSubmission { .. }
+            | Self::Overdue { .. } => Invariant::Verdicts,
+            Self::WrongWindow { .. } | Self::StartedOutsideWindow { .. } => Invariant::Windows,
+            Self::UnitsHeld { .. }
+            | Self::RanTogether { .. }
+            | Self::BufferInUse { .. }
+            | Self::StaleName { .. }
+            | Self::BufferTouched { .. }
+            | Self::QueueBound { .. }
+            | Self::RoomDenied { .. }
+            | Self::PagesExceeded { .. }
+            | Self::WrongWeights { .. } => Invariant::Resources,
+            Self::PromiseBroken { .. } | Self::ReservationDenied { .. } => Invariant::Promises,
+            Self::BestEffortInTheWay { .. } => Invariant::BestEffort,
+            Self::UnknownPlace { .. }
+            | Self::UnaskedPreparation { .. }
+            | Self::MemberNotReady { .. }
+            | Self::WrongMember { .. }
+            | Self::WrongBatch { .. }
+            | Self::WrongPreemption { .. }
+            | Self::WrongVerdict { .. }
+            | Self::WrongAnswer { .. } => Invariant::WellFormed,
+        }
+    }
+}
+
+/// A violation, and when it was noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at {} ns: {violation}", at.as_nanos())]
+pub struct Finding {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub violation: Violation,
+}
+
+/// What was found, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    list: Vec<Finding>,
+    total: u64,
+}
+
+/// Findings kept in full; one fault can lead to millions.
+const KEPT: usize = 100;
+
+impl Findings {
+    pub(super) fn add(&mut self, at: Instant, violation: Violation) {
+        self.total += 1;
+        if self.list.len() < KEPT {
+            self.list.push(Finding { at, violation });
+        }
+    }
+
+    /// The first hundred.
+    #[must_use]
+    pub fn list(&self) -> &[Finding] {
+        &self.list
+    }
+
+    /// How many there are, with those that were not kept.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The first one, if any.
+    #[must_use]
+    pub fn first(&self) -> Option<&Finding> {
+        self.list.first()
+    }
+}
