@@ -26,15 +26,17 @@ impl Auditor {
         if submission.mandatory {
             self.claims.mandatory(partition, false);
         }
-        self.check_buffer(reply, &submission)
-            .and(check_answer(
-                reply,
-                &submission,
-                self.task(submission.task).mandatory_exit.0,
-            ))
-            .and(self.check_fit(key, reply, &submission))
-            .and(room)
-            .and(self.check_promise(reply, &submission, partition))
+        let mandatory_exit = self.task(submission.task).mandatory_exit.0;
+        let others = [
+            self.check_buffer(reply, &submission),
+            check_answer(reply, &submission, mandatory_exit),
+            self.check_fit(key, reply, &submission),
+            room,
+        ];
+        for violation in others.into_iter().filter_map(Result::err) {
+            self.found(violation);
+        }
+        self.check_promise(reply, &submission, partition)
     }
 
     /// Nobody may be writing to a buffer whose request is over.
