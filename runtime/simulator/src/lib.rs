@@ -6,14 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod audit;
 pub mod bound;
 mod clients;
 pub mod faults;
 pub mod layout;
 mod ledger;
 pub mod observer;
-pub mod audit;
-pub mod bound;
 pub mod outcome;
 pub mod profiles;
 pub mod random;

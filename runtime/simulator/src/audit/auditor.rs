@@ -9,6 +9,7 @@ use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
 use super::floor::Floor;
 use super::violation::{Findings, Violation};
 use super::weights::Memory;
+use crate::observer::Observer;
 
 /// What the step under way is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +208,20 @@ impl Auditor {
             Subject::Unreadable(_) | Subject::Failed(_) | Subject::Other => {}
         }
         self.claims.settle(self.now);
+    }
+}
+
+impl Observer for Auditor {
+    fn event(&mut self, now: Instant, event: &Event) {
+        Self::event(self, now, event);
+    }
+
+    fn action(&mut self, now: Instant, action: &Action) {
+        Self::action(self, now, action);
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.finish(now);
     }
 }
 
