@@ -1,0 +1,14 @@
+//! What people see of runs: tables, rows for machines, one page with pictures.
+
+mod gantt;
+mod page;
+mod palette;
+mod plots;
+mod row;
+mod terminal;
+
+pub use gantt::{BARS_MAX, Bar, Recorder};
+pub use page::{Chart, Page, page};
+pub use plots::{accuracy_against_misses, latency_cdf, misses_against_load, what_became};
+pub use row::{Group, Row, groups, span};
+pub use terminal::{Table, comparison, percent};

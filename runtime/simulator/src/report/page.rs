@@ -1,0 +1,222 @@
+//! One page of HTML with everything in it: no other file, no network.
+
+use serde::Serialize;
+
+use super::gantt::Bar;
+use super::palette::{colour, css, dashed, exit_colour};
+use super::plots::{self, Cdf, REST};
+use super::row::{Row, groups, span};
+use super::terminal::percent;
+use crate::summary::Summary;
+
+/// What a page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The heading.
+    pub title: String,
+    /// What the workload is and where its figures come from.
+    pub about: String,
+    /// The command that makes the page.
+    pub command: String,
+    /// Every run.
+    pub rows: Vec<Row>,
+    /// By load: for each policy its latencies and what became of its requests, in the order of the
+    /// policies, all seeds together.
+    pub loads: Vec<AtLoad>,
+    /// Charts of what ran.
+    pub charts: Vec<Chart>,
+}
+
+/// All policies at one load.
+#[derive(Clone, Debug)]
+pub struct AtLoad {
+    /// The load.
+    pub load: f64,
+    /// Latencies, a curve a policy.
+    pub latencies: Vec<Cdf>,
+    /// By policy: what became of the requests.
+    pub became: Vec<(String, Summary)>,
+}
+
+/// What ran where and when.
+#[derive(Clone, Debug, Serialize)]
+pub struct Chart {
+    /// Of which run.
+    #[serde(skip)]
+    pub title: String,
+    /// Names of the partitions.
+    pub rows: Vec<String>,
+    /// Names of the tasks.
+    pub tasks: Vec<String>,
+    /// What ran.
+    pub bars: Vec<Bar>,
+}
+
+/// The page as text.
+#[must_use]
+pub fn page(page: &Page) -> String {
+    let mut body = String::new();
+    body.push_str(&format!(
+        "<h1>{}</h1>\n<p>{}</p>\n<p class=soft>Simulated in virtual time; the same runs again: \
+         <code>{}</code>. A request is <em>missed</em> if it was late, rejected, failed or lost. \
+         Latency counts from the intended submission.</p>\n",
+        escape(&page.title),
+        escape(&page.about),
+        escape(&page.command)
+    ));
+    body.push_str(&policy_key(&page.rows));
+    body.push_str("<div class=plots>\n");
+    figure(&mut body, "Misses against load", &plots::misses_against_load(&page.rows));
+    figure(
+        &mut body,
+        "Accuracy against misses (left and up is better)",
+        &plots::accuracy_against_misses(&page.rows),
+    );
+    for at in &page.loads {
+        let title = format!("Latencies at load {}", at.load);
+        figure(&mut body, &title, &plots::latency_cdf(&at.latencies));
+    }
+    for at in &page.loads {
+        let title = format!("What became of the requests at load {}", at.load);
+        figure(&mut body, &title, &plots::what_became(&at.became));
+    }
+    body.push_str("</div>\n");
+    body.push_str(&outcome_key(page));
+    body.push_str("<h2>Figures</h2>\n");
+    body.push_str(&table(&page.rows));
+    if !page.charts.is_empty() {
+        body.push_str(
+            "<h2>What ran where</h2>\n<p class=soft>A bar is a stage on a partition. Wheel or \
+             <kbd>+</kbd> <kbd>-</kbd>: zoom; drag or arrow keys: move; double click or \
+             <kbd>0</kbd>: all.</p>\n",
+        );
+        for chart in &page.charts {
+            body.push_str(&gantt(chart));
+        }
+    }
+    format!(
+        "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n<meta name=viewport \
+         content=\"width=device-width\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
+         <body>\n{body}<script>\n{}</script>\n</body>\n</html>\n",
+        escape(&page.title),
+        include_str!("page.css"),
+        include_str!("gantt.js")
+    )
+}
+
+fn figure(body: &mut String, caption: &str, svg: &str) {
+    body.push_str(&format!(
+        "<figure><figcaption>{}</figcaption>\n{svg}</figure>\n",
+        escape(caption)
+    ));
+}
+
+fn policy_key(rows: &[Row]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.policy.as_str()) {
+            names.push(&row.policy);
+        }
+    }
+    let items = names.iter().enumerate().map(|(position, name)| {
+        let style = if dashed(position) { "dashed" } else { "solid" };
+        let colour = css(colour(position));
+        format!(
+            "<li><i style=\"border-color:{colour};border-top-style:{style}\"></i>{}</li>",
+            escape(name)
+        )
+    });
+    format!("<ul class=key>{}</ul>\n", items.collect::<String>())
+}
+
+fn outcome_key(page: &Page) -> String {
+    let bars = page.loads.iter().flat_map(|at| &at.became);
+    let exits = bars.map(|(_, summary)| summary.exits.len()).max().unwrap_or(0);
+    let exits = (0..exits).map(|exit| (format!("exit {exit}"), exit_colour(exit, exits)));
+    let rest = REST.iter().map(|(name, colour)| ((*name).to_owned(), *colour));
+    let items = exits.chain(rest).map(|(name, colour)| {
+        let colour = css(colour);
+        format!("<li><i class=box style=\"background:{colour}\"></i>{name}</li>")
+    });
+    format!("<ul class=key>{}</ul>\n", items.collect::<String>())
+}
+
+fn table(rows: &[Row]) -> String {
+    let headings = [
+        "policy", "load", "seeds", "requests", "missed", "late", "rejected", "failed", "lost",
+        "accuracy", "of all", "full depth", "bound", "p50", "p99", "p99.9", "max", "goodput/s",
+        "efficacy",
+    ];
+    let mut text = String::from("<div class=wide><table>\n<tr>");
+    for heading in headings {
+        text.push_str(&format!("<th>{heading}</th>"));
+    }
+    text.push_str("</tr>\n");
+    for group in groups(rows) {
+        let share = |count: fn(&Row) -> u64| {
+            percent(group.mean(|row| count(row) as f64 / row.submitted.max(1) as f64))
+        };
+        let cells = [
+            escape(group.policy),
+            format!("{}", group.load),
+            group.rows.len().to_string(),
+            format!("{:.0}", group.mean(|row| row.submitted as f64)),
+            share(|row| row.missed),
+            share(|row| row.late),
+            share(|row| row.rejected),
+            share(|row| row.failed),
+            share(|row| row.lost),
+            percent(group.mean(|row| row.accuracy)),
+            percent(group.mean(|row| row.accuracy_all)),
+            percent(group.mean(|row| row.accuracy_full_depth)),
+            group.bound().map_or_else(|| "-".into(), percent),
+            span(group.mean(|row| row.latency_us.p50)),
+            span(group.mean(|row| row.latency_us.p99)),
+            span(group.mean(|row| row.latency_us.p999)),
+            span(group.mean(|row| row.latency_us.max)),
+            format!("{:.1}", group.mean(|row| row.goodput_per_s)),
+            format!("{:.0}", group.mean(|row| row.gpu_efficacy)),
+        ];
+        let cells = cells.map(|cell| format!("<td>{cell}</td>"));
+        text.push_str(&format!("<tr>{}</tr>\n", cells.concat()));
+    }
+    text.push_str("</table></div>\n");
+    text
+}
+
+fn gantt(chart: &Chart) -> String {
+    if chart.bars.is_empty() {
+        return format!("<h3>{}</h3>\n<p>Nothing ran.</p>\n", escape(&chart.title));
+    }
+    #[derive(Serialize)]
+    struct Data<'c> {
+        #[serde(flatten)]
+        chart: &'c Chart,
+        colours: Vec<String>,
+    }
+    let colours: Vec<String> = (0..chart.tasks.len()).map(|task| css(colour(task))).collect();
+    let key = chart.tasks.iter().zip(&colours).map(|(name, colour)| {
+        format!(
+            "<li><i class=box style=\"background:{colour}\"></i>{}</li>",
+            escape(name)
+        )
+    });
+    let key: String = key.collect();
+    let data = Data { chart, colours };
+    // Inside a script element only `</` could end it.
+    let data = serde_json::to_string(&data).expect("plain data");
+    let data = data.replace("</", "<\\/");
+    format!(
+        "<h3>{}</h3>\n<ul class=key>{key}</ul>\n<div class=gantt tabindex=0>\
+         <script type=\"application/json\">{data}</script></div>\n",
+        escape(&chart.title)
+    )
+}
+
+/// Text inside HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
