@@ -124,6 +124,27 @@ impl Tally {
         }
     }
 
+    /// Counts what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.submitted += other.submitted;
+        self.on_time += other.on_time;
+        self.late += other.late;
+        self.rejected.add(&other.rejected);
+        self.failed.add(&other.failed);
+        self.lost += other.lost;
+        let exits = self.exits.len().max(other.exits.len());
+        self.exits.resize(exits, 0);
+        for (exit, count) in self.exits.iter_mut().zip(&other.exits) {
+            *exit += count;
+        }
+        self.correct += other.correct;
+        self.correct_on_time += other.correct_on_time;
+        self.correct_at_full_depth += other.correct_at_full_depth;
+        self.until_rejected += other.until_rejected;
+        let added = self.latencies.add(&other.latencies);
+        added.expect("a histogram that grows holds any other");
+    }
+
     fn answered(&mut self, served: &Served) {
         self.correct += u64::from(served.correct);
         self.latencies
@@ -150,6 +171,13 @@ impl Tally {
 }
 
 impl Rejected {
+    fn add(&mut self, other: &Self) {
+        self.late_on_arrival += other.late_on_arrival;
+        self.no_slack += other.no_slack;
+        self.queue_full += other.queue_full;
+        self.draining += other.draining;
+    }
+
     fn of(&mut self, reason: Rejection) -> &mut u64 {
         match reason {
             Rejection::LateOnArrival => &mut self.late_on_arrival,
@@ -161,6 +189,13 @@ impl Rejected {
 }
 
 impl Failed {
+    fn add(&mut self, other: &Self) {
+        self.device += other.device;
+        self.payload += other.payload;
+        self.client_gone += other.client_gone;
+        self.shed += other.shed;
+    }
+
     fn of(&mut self, reason: Failure) -> &mut u64 {
         match reason {
             Failure::Device => &mut self.device,

@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const NS = "http://www.w3.org/2000/svg";
-  const ROW = 26, LEFT = 120, BOTTOM = 24, WIDTH = 1300;
+  const LEFT = 60, BOTTOM = 24, WIDTH = 1300;
   const element = (name, attributes, parent) => {
     const made = document.createElementNS(NS, name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -22,7 +22,8 @@
     const data = JSON.parse(holder.querySelector("script").textContent);
     const first = Math.min(...data.bars.map((bar) => bar.from));
     const last = Math.max(...data.bars.map((bar) => bar.to));
-    const height = data.rows.length * ROW + BOTTOM;
+    const row = Math.min(40, Math.max(6, 240 / data.units));
+    const height = data.units * row + BOTTOM;
     const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" }, holder);
     let from = first, to = Math.min(last, first + (last - first) * 0.25 + 1);
 
@@ -39,21 +40,22 @@
       for (const bar of data.bars) {
         if (bar.to < from || bar.from > to) continue;
         const left = Math.max(x(bar.from), LEFT), width = Math.max(x(bar.to) - left, 0.5);
-        const top = bar.row * ROW + 3;
-        const box = element("rect", { x: left, y: top, width, height: ROW - 6, rx: 2,
-          fill: data.colours[bar.task], opacity: bar.finished ? 1 : 0.35 }, svg);
+        const top = bar.first * row + 1, tall = bar.count * row - 2;
+        const box = element("rect", { x: left, y: top, width, height: tall, rx: 2,
+          fill: data.colours[bar.task], opacity: bar.finished ? 0.9 : 0.35 }, svg);
         const what = `${data.tasks[bar.task]}, stage ${bar.stage}, batch of ${bar.members}`;
         element("title", {}, box).textContent =
           `${what}${bar.finished ? "" : ", stopped"}: ${bar.from.toFixed(1)} to ${bar.to.toFixed(1)} us` +
           ` (${(bar.to - bar.from).toFixed(1)} us)`;
-        if (width > 34) {
-          element("text", { class: "inside", x: left + 4, y: top + 14 }, svg).textContent =
+        if (width > 34 && tall > 11) {
+          element("text", { class: "inside", x: left + 4, y: top + tall / 2 + 4 }, svg).textContent =
             `${bar.stage}${bar.members > 1 ? ` x${bar.members}` : ""}`;
         }
       }
-      data.rows.forEach((name, row) => {
-        element("text", { x: 4, y: row * ROW + 17 }, svg).textContent = name;
-      });
+      const every = Math.ceil(12 / row);
+      for (let unit = 0; unit < data.units; unit += every) {
+        element("text", { x: 4, y: unit * row + 11 }, svg).textContent = `unit ${unit}`;
+      }
     };
     const show = (start, span) => {
       span = Math.min(Math.max(span, 10), last - first);

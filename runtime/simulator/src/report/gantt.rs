@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Action, ActionId, Config, Instant, StageId, TaskId};
+use punctual_core::{Action, Config, Instant, StageId, TaskId, Units};
 use serde::Serialize;
 
 use crate::observer::{Observer, Span};
@@ -10,15 +10,17 @@ use crate::observer::{Observer, Span};
 /// Most bars of a chart: what a browser draws at once without delay.
 pub const BARS_MAX: usize = 6_000;
 
-/// A stage on a partition.
+/// A stage on compute units.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bar {
     /// Start, in microseconds.
     pub from: f64,
     /// End, in microseconds.
     pub to: f64,
-    /// The partition's row.
-    pub row: u16,
+    /// The first of its compute units.
+    pub first: u16,
+    /// How many.
+    pub count: u16,
     /// The first member's task.
     pub task: u16,
     /// The stage.
@@ -33,9 +35,11 @@ pub struct Bar {
 #[derive(Debug)]
 pub struct Recorder {
     from: Instant,
+    /// Of each partition.
+    units: Vec<Units>,
     /// The task of the request in each buffer.
     tasks: Vec<TaskId>,
-    ordered: BTreeMap<ActionId, (TaskId, StageId, u8)>,
+    ordered: BTreeMap<u64, (TaskId, StageId, u8)>,
     bars: Vec<Bar>,
 }
 
@@ -45,6 +49,7 @@ impl Recorder {
     pub fn new(config: &Config, from: Instant) -> Self {
         Self {
             from,
+            units: config.partitions.iter().map(|p| p.units).collect(),
             tasks: vec![TaskId(0); usize::from(config.request_buffers)],
             ordered: BTreeMap::new(),
             bars: Vec::new(),
@@ -71,24 +76,27 @@ impl Observer for Recorder {
                 let task = first.and_then(|id| self.tasks.get(usize::from(id.buffer)));
                 let task = task.copied().unwrap_or_default();
                 let members = infer.members.len() as u8;
-                self.ordered.insert(infer.id, (task, infer.stage, members));
+                self.ordered
+                    .insert(infer.id.0, (task, infer.stage, members));
             }
             _ => {}
         }
     }
 
     fn ran(&mut self, span: &Span) {
-        let Some((task, stage, members)) = self.ordered.remove(&span.action) else {
+        let Some((task, stage, members)) = self.ordered.remove(&span.action.0) else {
             return;
         };
         if span.from < self.from || self.bars.len() >= BARS_MAX {
             return;
         }
+        let units = self.units[span.partition.index()];
         let microseconds = |at: Instant| at.as_nanos() as f64 / 1e3;
         self.bars.push(Bar {
             from: microseconds(span.from),
             to: microseconds(span.to),
-            row: span.partition.0,
+            first: units.first,
+            count: units.count,
             task: task.0,
             stage: stage.0,
             members,

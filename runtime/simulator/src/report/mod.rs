@@ -1,6 +1,7 @@
 //! What people see of runs: tables, rows for machines, one page with pictures.
 
 mod gantt;
+mod merged;
 mod page;
 mod palette;
 mod plots;
@@ -8,7 +9,8 @@ mod row;
 mod terminal;
 
 pub use gantt::{BARS_MAX, Bar, Recorder};
-pub use page::{Chart, Page, page};
+pub use merged::{Merged, merged};
+pub use page::{AtLoad, Chart, Page, chart, page};
 pub use plots::{accuracy_against_misses, latency_cdf, misses_against_load, what_became};
 pub use row::{Group, Row, groups, span};
 pub use terminal::{Table, comparison, percent};

@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use super::gantt::Bar;
+use super::merged::Merged;
 use super::palette::{colour, css, dashed, exit_colour};
-use super::plots::{self, Cdf, REST};
+use super::plots::{self, REST};
 use super::row::{Row, groups, span};
 use super::terminal::percent;
-use crate::summary::Summary;
+use crate::scenario::Scenario;
 
 /// What a page shows.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +21,7 @@ pub struct Page {
     pub command: String,
     /// Every run.
     pub rows: Vec<Row>,
-    /// By load: for each policy its latencies and what became of its requests, in the order of the
-    /// policies, all seeds together.
+    /// All policies at each load, in the order in which they occur in `rows`.
     pub loads: Vec<AtLoad>,
     /// Charts of what ran.
     pub charts: Vec<Chart>,
@@ -32,10 +32,8 @@ pub struct Page {
 pub struct AtLoad {
     /// The load.
     pub load: f64,
-    /// Latencies, a curve a policy.
-    pub latencies: Vec<Cdf>,
-    /// By policy: what became of the requests.
-    pub became: Vec<(String, Summary)>,
+    /// One a policy, all seeds together.
+    pub policies: Vec<Merged>,
 }
 
 /// What ran where and when.
@@ -44,12 +42,27 @@ pub struct Chart {
     /// Of which run.
     #[serde(skip)]
     pub title: String,
-    /// Names of the partitions.
-    pub rows: Vec<String>,
+    /// Compute units of the device.
+    pub units: u16,
     /// Names of the tasks.
     pub tasks: Vec<String>,
     /// What ran.
     pub bars: Vec<Bar>,
+}
+
+/// The chart of a run.
+#[must_use]
+pub fn chart(title: String, scenario: &Scenario, bars: &[Bar]) -> Chart {
+    Chart {
+        title,
+        units: scenario.board.units,
+        tasks: scenario
+            .tasks
+            .iter()
+            .map(|task| task.name.clone())
+            .collect(),
+        bars: bars.to_vec(),
+    }
 }
 
 /// The page as text.
@@ -66,7 +79,11 @@ pub fn page(page: &Page) -> String {
     ));
     body.push_str(&policy_key(&page.rows));
     body.push_str("<div class=plots>\n");
-    figure(&mut body, "Misses against load", &plots::misses_against_load(&page.rows));
+    figure(
+        &mut body,
+        "Misses against load",
+        &plots::misses_against_load(&page.rows),
+    );
     figure(
         &mut body,
         "Accuracy against misses (left and up is better)",
@@ -74,11 +91,11 @@ pub fn page(page: &Page) -> String {
     );
     for at in &page.loads {
         let title = format!("Latencies at load {}", at.load);
-        figure(&mut body, &title, &plots::latency_cdf(&at.latencies));
+        figure(&mut body, &title, &plots::latency_cdf(&at.policies));
     }
     for at in &page.loads {
         let title = format!("What became of the requests at load {}", at.load);
-        figure(&mut body, &title, &plots::what_became(&at.became));
+        figure(&mut body, &title, &plots::what_became(&at.policies));
     }
     body.push_str("</div>\n");
     body.push_str(&outcome_key(page));
@@ -86,7 +103,7 @@ pub fn page(page: &Page) -> String {
     body.push_str(&table(&page.rows));
     if !page.charts.is_empty() {
         body.push_str(
-            "<h2>What ran where</h2>\n<p class=soft>A bar is a stage on a partition. Wheel or \
+            "<h2>What ran where</h2>\n<p class=soft>A bar is a stage on its compute units (from top to bottom). Wheel or \
              <kbd>+</kbd> <kbd>-</kbd>: zoom; drag or arrow keys: move; double click or \
              <kbd>0</kbd>: all.</p>\n",
         );
@@ -130,10 +147,12 @@ fn policy_key(rows: &[Row]) -> String {
 }
 
 fn outcome_key(page: &Page) -> String {
-    let bars = page.loads.iter().flat_map(|at| &at.became);
-    let exits = bars.map(|(_, summary)| summary.exits.len()).max().unwrap_or(0);
+    let merged = page.loads.iter().flat_map(|at| &at.policies);
+    let exits = merged.map(|m| m.summary.exits.len()).max().unwrap_or(0);
     let exits = (0..exits).map(|exit| (format!("exit {exit}"), exit_colour(exit, exits)));
-    let rest = REST.iter().map(|(name, colour)| ((*name).to_owned(), *colour));
+    let rest = REST
+        .iter()
+        .map(|(name, colour)| ((*name).to_owned(), *colour));
     let items = exits.chain(rest).map(|(name, colour)| {
         let colour = css(colour);
         format!("<li><i class=box style=\"background:{colour}\"></i>{name}</li>")
@@ -143,8 +162,24 @@ fn outcome_key(page: &Page) -> String {
 
 fn table(rows: &[Row]) -> String {
     let headings = [
-        "policy", "load", "seeds", "requests", "missed", "late", "rejected", "failed", "lost",
-        "accuracy", "of all", "full depth", "bound", "p50", "p99", "p99.9", "max", "goodput/s",
+        "policy",
+        "load",
+        "seeds",
+        "requests",
+        "missed",
+        "late",
+        "rejected",
+        "failed",
+        "lost",
+        "accuracy",
+        "of all",
+        "full depth",
+        "bound",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "goodput/s",
         "efficacy",
     ];
     let mut text = String::from("<div class=wide><table>\n<tr>");
@@ -194,7 +229,9 @@ fn gantt(chart: &Chart) -> String {
         chart: &'c Chart,
         colours: Vec<String>,
     }
-    let colours: Vec<String> = (0..chart.tasks.len()).map(|task| css(colour(task))).collect();
+    let colours: Vec<String> = (0..chart.tasks.len())
+        .map(|task| css(colour(task)))
+        .collect();
     let key = chart.tasks.iter().zip(&colours).map(|(name, colour)| {
         format!(
             "<li><i class=box style=\"background:{colour}\"></i>{}</li>",

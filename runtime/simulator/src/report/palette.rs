@@ -38,7 +38,11 @@ pub(super) const fn dashed(position: usize) -> bool {
 #[must_use]
 pub(super) fn exit_colour(exit: usize, exits: usize) -> RGBColor {
     let last = EXITS.len() - 1;
-    let at = if exits <= 1 { last } else { exit * last / (exits - 1) };
+    let at = if exits <= 1 {
+        last
+    } else {
+        exit * last / (exits - 1)
+    };
     EXITS[at.min(last)]
 }
 

@@ -3,6 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::merged::Merged;
 use super::palette::{colour, dashed, exit_colour};
 use super::row::{Row, groups};
 use crate::summary::Summary;
@@ -128,16 +129,17 @@ pub fn accuracy_against_misses(rows: &[Row]) -> String {
     })
 }
 
-/// A policy's latencies: rising, with the share of all requests that had their answer by then.
-pub type Cdf = Vec<(f64, f64)>;
-
-/// Share of requests answered within a latency; a line a policy. `curves` are in the order of the
-/// policies, latencies in microseconds.
+/// Share of requests answered within a latency; a line a policy.
 #[must_use]
-pub fn latency_cdf(curves: &[Cdf]) -> String {
-    let latencies = curves.iter().flatten().map(|(us, _)| us / 1e3);
+pub fn latency_cdf(policies: &[Merged]) -> String {
+    let latencies = policies.iter().flat_map(|merged| &merged.latencies);
+    let latencies = latencies.map(|(us, _)| us / 1e3);
     let most = latencies.clone().fold(0.01, f64::max) * 1.2;
-    let least = latencies.filter(|ms| *ms > 0.0).fold(most, f64::min).max(1e-3) / 1.2;
+    let least = latencies
+        .filter(|ms| *ms > 0.0)
+        .fold(most, f64::min)
+        .max(1e-3)
+        / 1.2;
     draw(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(12)
@@ -153,8 +155,9 @@ pub fn latency_cdf(curves: &[Cdf]) -> String {
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for (position, curve) in curves.iter().enumerate() {
-            let points: Vec<(f64, f64)> = curve
+        for (position, merged) in policies.iter().enumerate() {
+            let points: Vec<(f64, f64)> = merged
+                .latencies
                 .iter()
                 .map(|(us, share)| ((us / 1e3).max(least), share * 100.0))
                 .collect();
@@ -166,11 +169,15 @@ pub fn latency_cdf(curves: &[Cdf]) -> String {
 
 /// What became of a policy's requests: answers by exit, then the rest.
 #[must_use]
-pub fn what_became(bars: &[(String, Summary)]) -> String {
-    let exits = bars.iter().map(|(_, s)| s.exits.len()).max().unwrap_or(0);
-    let height = 70 + 30 * bars.len() as u32;
+pub fn what_became(policies: &[Merged]) -> String {
+    let exits = policies
+        .iter()
+        .map(|m| m.summary.exits.len())
+        .max()
+        .unwrap_or(0);
+    let height = 70 + 30 * policies.len() as u32;
     draw((SIZE.0, height), |area| {
-        let count = bars.len().max(1) as f64;
+        let count = policies.len().max(1) as f64;
         let mut chart = ChartBuilder::on(area)
             .margin(12)
             .x_label_area_size(42)
@@ -185,7 +192,13 @@ pub fn what_became(bars: &[(String, Summary)]) -> String {
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for (index, (name, summary)) in bars.iter().enumerate() {
+        for (
+            index,
+            Merged {
+                policy, summary, ..
+            },
+        ) in policies.iter().enumerate()
+        {
             let (top, bottom) = (count - index as f64 - 0.15, count - index as f64 - 0.85);
             let all = summary.submitted.max(1) as f64;
             let mut left = 0.0;
@@ -196,13 +209,12 @@ pub fn what_became(bars: &[(String, Summary)]) -> String {
                 left = right;
             }
             let (x, y) = chart.backend_coord(&(0.0, (top + bottom) / 2.0));
-            let style = TextStyle::from(FONT.into_font()).pos(
-                plotters::style::text_anchor::Pos::new(
+            let style =
+                TextStyle::from(FONT.into_font()).pos(plotters::style::text_anchor::Pos::new(
                     plotters::style::text_anchor::HPos::Right,
                     plotters::style::text_anchor::VPos::Center,
-                ),
-            );
-            area.draw(&Text::new(name.clone(), (x - 8, y), style))?;
+                ));
+            area.draw(&Text::new(policy.clone(), (x - 8, y), style))?;
         }
         Ok(())
     })
@@ -230,6 +242,9 @@ fn parts(summary: &Summary, exits: usize) -> Vec<(u64, RGBColor)> {
         summary.failed.sum(),
         summary.lost,
     ];
-    let rest = rest.into_iter().zip(REST).map(|(count, (_, colour))| (count, colour));
+    let rest = rest
+        .into_iter()
+        .zip(REST)
+        .map(|(count, (_, colour))| (count, colour));
     by_exit.chain(rest).collect()
 }

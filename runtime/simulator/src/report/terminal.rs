@@ -61,13 +61,8 @@ impl Table {
         for (index, row) in self.rows.iter().enumerate() {
             text.push_str(&format!("| {} |\n", row.join(" | ")));
             if index == 0 {
-                let rule = (0..row.len()).map(|column| {
-                    if column < self.words {
-                        "---"
-                    } else {
-                        "---:"
-                    }
-                });
+                let rule =
+                    (0..row.len()).map(|column| if column < self.words { "---" } else { "---:" });
                 text.push_str(&format!("| {} |\n", rule.collect::<Vec<_>>().join(" | ")));
             }
         }
@@ -80,8 +75,23 @@ impl Table {
 pub fn comparison(rows: &[Row]) -> Table {
     let mut table = Table::new(
         &[
-            "policy", "load", "requests", "missed", "late", "rejected", "failed", "lost",
-            "accuracy", "of all", "bound", "p50", "p99", "p99.9", "max", "goodput/s", "efficacy",
+            "policy",
+            "load",
+            "requests",
+            "missed",
+            "late",
+            "rejected",
+            "failed",
+            "lost",
+            "accuracy",
+            "of all",
+            "bound",
+            "p50",
+            "p99",
+            "p99.9",
+            "max",
+            "goodput/s",
+            "efficacy",
         ],
         1,
     );
