@@ -1,0 +1,161 @@
+//! How many requests a second of wall time are simulated: `cargo bench -p punctual-simulator`.
+//!
+//! Each line is the best of three runs: the machine's own disturbances only add. `--test` (what
+//! `cargo test --benches` says) runs a thousandth of it.
+
+use std::hint::black_box;
+
+use punctual_core::{
+    ClientId, Confidence, Criticality, Instant, ModelId, Nanos, PartitionId, PolicyConfig, Reply,
+    StageId, StageTime, TaskConfig, TaskId, Units,
+};
+use punctual_model::Calibration;
+use punctual_platform::clock;
+use punctual_simulator::arrivals::{Source, Submission};
+use punctual_simulator::run::{Settings, run};
+use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage, Task};
+use punctual_simulator::timing::Durations;
+
+const REQUESTS: u64 = 2_000_000;
+
+fn main() {
+    let short = std::env::args().any(|argument| argument == "--test");
+    let requests = if short { REQUESTS / 1_000 } else { REQUESTS };
+    println!("| plan | policy | requests/s | steps/s | ns a request |");
+    println!("| --- | --- | --- | --- | --- |");
+    for (plan, stages, tasks) in [
+        ("1 task of 1 stage", 1, 1),
+        ("4 tasks of 1 stage", 1, 4),
+        ("4 tasks of 3 stages", 3, 4),
+    ] {
+        for policy in ["seq", "punctual"] {
+            let policy = PolicyConfig::by_name(policy).expect("a policy");
+            let best = (0..3)
+                .map(|_| measure(&scenario(stages, tasks, requests), &policy))
+                .min_by_key(|(took_ns, ..)| *took_ns);
+            let (took_ns, served, steps) = best.expect("three runs");
+            let a_second = |count: u64| count as f64 * 1e9 / took_ns as f64;
+            println!(
+                "| {plan} | {} | {:.0} | {:.0} | {:.0} |",
+                policy.name(),
+                a_second(served),
+                a_second(steps),
+                took_ns as f64 / served as f64
+            );
+        }
+    }
+}
+
+/// Wall time, requests and steps of a run.
+fn measure(scenario: &Scenario, policy: &PolicyConfig) -> (u64, u64, u64) {
+    let settings = Settings {
+        seed: 1,
+        keep_requests: false,
+    };
+    let ticks = Ticks {
+        next: Instant::ZERO,
+        until: Instant::ZERO + scenario.length,
+        tasks: scenario.tasks.len() as u16,
+        made: 0,
+    };
+    let start = clock::now_ns();
+    let outcome = run(scenario, policy, ticks, settings, &mut ()).expect("a valid plan");
+    let took_ns = clock::now_ns() - start;
+    let outcome = black_box(outcome);
+    assert_eq!(outcome.total.missed(), 0, "the device keeps up");
+    (took_ns, outcome.total.submitted, outcome.effort.steps)
+}
+
+/// One request every 100 us, by the tasks in turn.
+struct Ticks {
+    next: Instant,
+    until: Instant,
+    tasks: u16,
+    made: u64,
+}
+
+const EVERY: Nanos = Nanos::from_micros(100);
+
+impl Source for Ticks {
+    fn peek(&self) -> Option<Instant> {
+        Some(self.next).filter(|next| *next < self.until)
+    }
+
+    fn take(&mut self) -> Option<Submission> {
+        let at = self.peek()?;
+        let task = (self.made % u64::from(self.tasks)) as u16;
+        self.made += 1;
+        self.next = at + EVERY;
+        Some(Submission {
+            task: TaskId(task),
+            client: ClientId(task),
+            intended: at,
+            submitted: at,
+            captured: at,
+            deadline: None,
+            tag: 0,
+        })
+    }
+
+    fn replied(&mut self, _: Instant, _: u64, _: &Reply) {}
+}
+
+/// Stages that take 60 us together.
+fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
+    let budget = Nanos::new(60_000 / stages);
+    let stage = Stage {
+        times: vec![Measured {
+            batch: 1,
+            units: 1,
+            time: StageTime {
+                budget,
+                max_seen: budget,
+            },
+        }],
+    };
+    let task = |index: u64| Task {
+        name: format!("task {index}"),
+        config: TaskConfig {
+            model: ModelId(0),
+            partition: PartitionId(0),
+            criticality: Criticality::RealTime,
+            deadline: Some(Nanos::from_millis(1)),
+            period: EVERY.saturating_mul(tasks),
+            jitter: Nanos::from_micros(1),
+            prepare: Nanos::ZERO,
+            mandatory_exit: StageId(stages as u8 - 1),
+            threshold: Confidence::ONE,
+            threshold_min: Confidence(0),
+            batch_max: 1,
+            queue_max: 64,
+            reserved: true,
+            eager: false,
+            weight: 1,
+        },
+    };
+    Scenario {
+        name: "speed".to_owned(),
+        about: "made up".to_owned(),
+        models: vec![Model {
+            name: "model".to_owned(),
+            source: "made up".to_owned(),
+            stages: vec![stage; stages as usize],
+            calibration: Calibration::default(),
+            weights: None,
+        }],
+        tasks: (0..tasks).map(task).collect(),
+        board: Board {
+            units: 1,
+            preemption_bound: Nanos::ZERO,
+            dispatch_cost: Nanos::from_micros(1),
+            egress_bound: Nanos::from_micros(1),
+            request_buffers: 64,
+            pages: 0,
+            contention_permille: 1000,
+        },
+        planned: vec![(Units { first: 0, count: 1 }, (0..tasks as usize).collect())],
+        length: EVERY.saturating_mul(requests),
+        durations: Durations::default(),
+        faults: Vec::new(),
+    }
+}
