@@ -52,6 +52,12 @@ impl Events {
         self.capacity - self.list.len()
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// The events, oldest first.
     pub fn iter(&self) -> std::slice::Iter<'_, Event> {
         self.list.iter()

@@ -6,13 +6,13 @@
 use std::hint::black_box;
 
 use punctual_core::{
-    ClientId, Confidence, Criticality, Instant, ModelId, Nanos, PartitionId, PolicyConfig, Reply,
-    StageId, StageTime, TaskConfig, TaskId, Units,
+    Confidence, Criticality, ModelId, Nanos, PartitionId, PolicyConfig, StageId, StageTime,
+    TaskConfig, Units,
 };
 use punctual_model::Calibration;
 use punctual_platform::clock;
-use punctual_simulator::arrivals::{Source, Submission};
-use punctual_simulator::run::{Settings, run};
+use punctual_simulator::arrivals::Pattern;
+use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage, Task};
 use punctual_simulator::timing::Durations;
 
@@ -52,53 +52,16 @@ fn measure(scenario: &Scenario, policy: &PolicyConfig) -> (u64, u64, u64) {
         seed: 1,
         keep_requests: false,
     };
-    let ticks = Ticks {
-        next: Instant::ZERO,
-        until: Instant::ZERO + scenario.length,
-        tasks: scenario.tasks.len() as u16,
-        made: 0,
-    };
     let start = clock::now_ns();
-    let outcome = run(scenario, policy, ticks, settings, &mut ()).expect("a valid plan");
+    let outcome = simulate(scenario, policy, 1.0, settings, &mut ()).expect("a valid plan");
     let took_ns = clock::now_ns() - start;
     let outcome = black_box(outcome);
     assert_eq!(outcome.total.missed(), 0, "the device keeps up");
     (took_ns, outcome.total.submitted, outcome.effort.steps)
 }
 
-/// One request every 100 us, by the tasks in turn.
-struct Ticks {
-    next: Instant,
-    until: Instant,
-    tasks: u16,
-    made: u64,
-}
-
+/// Between two requests, of whichever task.
 const EVERY: Nanos = Nanos::from_micros(100);
-
-impl Source for Ticks {
-    fn peek(&self) -> Option<Instant> {
-        Some(self.next).filter(|next| *next < self.until)
-    }
-
-    fn take(&mut self) -> Option<Submission> {
-        let at = self.peek()?;
-        let task = (self.made % u64::from(self.tasks)) as u16;
-        self.made += 1;
-        self.next = at + EVERY;
-        Some(Submission {
-            task: TaskId(task),
-            client: ClientId(task),
-            intended: at,
-            submitted: at,
-            captured: at,
-            deadline: None,
-            tag: 0,
-        })
-    }
-
-    fn replied(&mut self, _: Instant, _: u64, _: &Reply) {}
-}
 
 /// Stages that take 60 us together.
 fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
@@ -132,6 +95,12 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
             eager: false,
             weight: 1,
         },
+        pattern: Pattern::Periodic {
+            rate_hz: 1e9 / EVERY.saturating_mul(tasks).as_nanos() as f64,
+            phase: EVERY.saturating_mul(index),
+            jitter: Nanos::ZERO,
+        },
+        clients: 1,
     };
     Scenario {
         name: "speed".to_owned(),
@@ -157,5 +126,6 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
         length: EVERY.saturating_mul(requests),
         durations: Durations::default(),
         faults: Vec::new(),
+        window: None,
     }
 }

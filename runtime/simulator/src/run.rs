@@ -3,12 +3,14 @@
 use punctual_core::{Actions, ConfigError, PolicyConfig, Scheduler};
 use punctual_device::virtual_time::VirtualDevice;
 use punctual_executor::{Events, drive};
+use thiserror::Error;
 
-use crate::arrivals::Source;
+use crate::arrivals::{PatternError, Source};
 use crate::clients::Clients;
 use crate::ledger::Ledger;
 use crate::observer::Observer;
 use crate::outcome::{Effort, Ending, Outcome};
+use crate::random::Random;
 use crate::samples::{Answers, Samples};
 use crate::scenario::Scenario;
 use crate::timing::Draws;
@@ -21,6 +23,51 @@ pub struct Settings {
     pub seed: u64,
     /// Whether the outcome lists each request (48 bytes each).
     pub keep_requests: bool,
+}
+
+/// How many events of one instant the scheduler learns of before it is asked for its timer again:
+/// more than a frame from each camera of any of our workloads.
+const EVENTS: usize = 256;
+
+/// Why a run could not be made.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum RunError {
+    /// The scheduler refuses the plan that the scenario makes for the policy.
+    #[error("policy `{policy}` cannot run this workload: {reason}")]
+    Plan {
+        /// The policy's name.
+        policy: &'static str,
+        /// What it says.
+        reason: ConfigError,
+    },
+    /// The scenario's arrivals cannot be played at this load.
+    #[error("at a load of {load}: {reason}")]
+    Arrivals {
+        /// The load.
+        load: f64,
+        /// What is wrong.
+        reason: PatternError,
+    },
+}
+
+/// Runs `scenario` with its rates times `load` under `policy`. A pure function of its arguments.
+///
+/// # Errors
+/// When the plan or the arrivals cannot be made.
+pub fn simulate<O: Observer>(
+    scenario: &Scenario,
+    policy: &PolicyConfig,
+    load: f64,
+    settings: Settings,
+    observer: &mut O,
+) -> Result<Outcome, RunError> {
+    let arrivals = scenario
+        .arrivals(load, &Random::new(settings.seed))
+        .map_err(|reason| RunError::Arrivals { load, reason })?;
+    run(scenario, policy, arrivals, settings, observer).map_err(|reason| RunError::Plan {
+        policy: policy.name(),
+        reason,
+    })
 }
 
 /// Runs `scenario`, with the submissions of `source`, under `policy`. A pure function of its
@@ -71,7 +118,7 @@ pub fn run<S: Source, O: Observer>(
     drive(
         &mut scheduler,
         &mut world,
-        &mut Events::with_capacity(1),
+        &mut Events::with_capacity(EVENTS),
         &mut actions,
     );
     Ok(world.outcome(scenario, &scheduler))

@@ -15,6 +15,10 @@ pub struct Durations {
     pub quantiles: Vec<Quantile>,
     /// What happens beyond some quantile instead.
     pub tail: Option<Tail>,
+    /// What is added whatever a stage's budget: points of the quantile function of it, as above.
+    pub noise: Vec<Offset>,
+    /// The same for transfers of weights.
+    pub transfer_noise: Vec<Offset>,
     /// Rare stages that run much longer.
     pub overruns: Option<Overruns>,
     /// Times when everything is slower: heat, or a step of the memory clock.
@@ -37,6 +41,16 @@ pub struct Quantile {
     pub share: f64,
     /// Multiple of the budget, above 0.
     pub factor: f64,
+}
+
+/// A share of all stages takes at most so much longer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offset {
+    /// Share of stages, 0 to 1.
+    pub share: f64,
+    /// Nanoseconds; negative: shorter.
+    pub ns: f64,
 }
 
 /// A bounded Pareto tail.
@@ -81,6 +95,8 @@ impl Default for Durations {
         Self {
             quantiles: Vec::new(),
             tail: None,
+            noise: Vec::new(),
+            transfer_noise: Vec::new(),
             overruns: None,
             slow: Vec::new(),
             failures: 0.0,
@@ -105,25 +121,26 @@ impl Durations {
     }
 
     fn between_points(&self, share: f64) -> f64 {
-        let above = self.quantiles.partition_point(|q| q.share < share);
-        match (
-            above.checked_sub(1).map(|i| self.quantiles[i]),
-            self.quantiles.get(above),
-        ) {
-            (None, None) => 1.0,
-            (Some(only), None) => only.factor,
-            (None, Some(only)) => only.factor,
-            (Some(low), Some(high)) => {
-                let part = (share - low.share) / (high.share - low.share);
-                low.factor + part * (high.factor - low.factor)
-            }
-        }
+        between(&self.quantiles, share, |q| (q.share, q.factor)).unwrap_or(1.0)
     }
 
     /// The multiple by which slow phases stretch what starts at `at`.
     #[must_use]
     pub fn slowness(&self, at: Instant) -> f64 {
         self.slow.iter().map(|phase| phase.slowness(at)).product()
+    }
+}
+
+/// The value at `share` on the straight lines between points, as which `point` gives each of
+/// `points`; none without points.
+fn between<T>(points: &[T], share: f64, point: impl Fn(&T) -> (f64, f64)) -> Option<f64> {
+    let above = points.partition_point(|p| point(p).0 < share);
+    let low = above.checked_sub(1).map(|index| point(&points[index]));
+    match (low, points.get(above).map(point)) {
+        (Some((from, low)), Some((to, high))) => {
+            Some(low + (share - from) / (to - from) * (high - low))
+        }
+        (end, None) | (None, end) => end.map(|(_, value)| value),
     }
 }
 
@@ -198,6 +215,14 @@ impl Draws {
         budget.as_nanos() as f64 * factor * durations.slowness(started)
     }
 
+    /// A draw of what is added; nothing is drawn without points.
+    fn noise(random: &mut Random, points: &[Offset]) -> f64 {
+        if points.is_empty() {
+            return 0.0;
+        }
+        between(points, random.unit(), |p| (p.share, p.ns)).unwrap_or(0.0)
+    }
+
     fn ending(&mut self) -> Ending {
         let nth = self.started;
         self.started += 1;
@@ -221,7 +246,9 @@ impl Timing for Draws {
     fn course(&mut self, infer: &Infer, started: Instant, time: StageTime) -> Course {
         let lie = self.lies.iter().find(|(model, _)| *model == infer.model);
         let lie = lie.map_or(1.0, |(_, factor)| *factor);
-        let took = at_least_one(self.stretched(time.budget, started) * lie);
+        let stretched = self.stretched(time.budget, started) * lie;
+        let noise = Self::noise(&mut self.random, &self.durations.noise);
+        let took = at_least_one(stretched + noise);
         let ending = self.ending();
         let hit = |(from, until): &&(Instant, Instant)| started < *until && started + took > *from;
         match self.outages.iter().find(hit) {
@@ -245,7 +272,9 @@ impl Timing for Draws {
     }
 
     fn transfer(&mut self, _: ModelId, started: Instant, load: Nanos) -> Nanos {
-        at_least_one(self.stretched(load, started))
+        let stretched = self.stretched(load, started);
+        let noise = Self::noise(&mut self.random, &self.durations.transfer_noise);
+        at_least_one(stretched + noise)
     }
 }
 
@@ -293,6 +322,22 @@ mod tests {
         let p999 = quantile(0.999);
         assert!((p999 - 10f64.powf(1.0 / 1.5)).abs() < 0.5, "{p999}");
         assert!(*times.last().expect("many") <= 8.0);
+    }
+
+    #[test]
+    fn noise_is_added_in_nanoseconds_whatever_the_budget() {
+        let noise = [(0.01, -55_000.0), (0.5, 0.0), (0.99, 144_000.0)];
+        let points = noise.map(|(share, ns)| Offset { share, ns });
+        let mut random = Random::new(3);
+        let mut draws: Vec<f64> = (0..100_000)
+            .map(|_| Draws::noise(&mut random, &points))
+            .collect();
+        draws.sort_by(f64::total_cmp);
+        for (share, expected) in [(0.005, -55_000.0), (0.5, 0.0), (0.745, 72_000.0)] {
+            let found = draws[(share * draws.len() as f64) as usize];
+            assert!((found - expected).abs() < 1_500.0, "{share}: {found}");
+        }
+        assert_eq!(Draws::noise(&mut random, &[]), 0.0);
     }
 
     #[test]

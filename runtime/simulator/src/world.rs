@@ -253,20 +253,23 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
         self.now
     }
 
-    /// One event at a time, so that the clock shows its time when the scheduler learns of it.
+    /// All events of one instant, so that the clock shows their time when the scheduler learns of
+    /// them, and a policy can see together what comes together.
     fn wait(&mut self, until: Option<Instant>, events: &mut Events) {
-        let event = match self.next_event(until.unwrap_or(Instant::FAR_FUTURE)) {
-            Some(event) => {
-                self.last_event = self.now;
-                event
-            }
-            None => match self.idle(until) {
-                Some(event) => event,
-                None => return,
-            },
-        };
-        self.book(&event);
-        events.push(event);
+        let mut limit = until.unwrap_or(Instant::FAR_FUTURE);
+        while events.room() > 0
+            && let Some(event) = self.next_event(limit)
+        {
+            limit = self.now;
+            self.last_event = self.now;
+            self.book(&event);
+            events.push(event);
+        }
+        if events.is_empty()
+            && let Some(event) = self.idle(until)
+        {
+            events.push(event);
+        }
     }
 
     fn carry_out(&mut self, action: &Action) {
