@@ -21,6 +21,12 @@ pub struct Config {
     /// The parts of the device that actions run on. Two that share a compute unit never run at the
     /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)).
     pub partitions: Vec<PartitionConfig>,
+    /// Other ways to assign the tasks to partitions; the policy `punctual` changes between them and
+    /// the tasks' own as demand does. In each, the partitions of two tasks are the same or have no
+    /// compute unit in common.
+    pub layouts: Vec<Layout>,
+    /// Bound on what a change between layouts takes once its partitions are idle (R).
+    pub switch_cost: Nanos,
     /// How many request buffers the device has.
     pub request_buffers: u16,
     /// How many pages of weights the device holds at once; 0: all weights are resident for good.
@@ -29,6 +35,31 @@ pub struct Config {
     pub dispatch_cost: Nanos,
     /// Bound on the way from a finished stage to the client, taken off every deadline (epsilon).
     pub egress_bound: Nanos,
+}
+
+/// An assignment of tasks to partitions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// Where each task's stages run, one entry a task.
+    pub partitions: Vec<PartitionId>,
+}
+
+impl Config {
+    /// This plan with its tasks where a layout puts them: 0 where they are, 1 the first of
+    /// [`Self::layouts`], and so on.
+    ///
+    /// # Panics
+    /// If there is no such layout, or it does not name a partition for each task.
+    #[must_use]
+    pub fn in_layout(&self, layout: usize) -> Self {
+        let mut config = self.clone();
+        if let Some(layout) = layout.checked_sub(1) {
+            for (index, task) in config.tasks.iter_mut().enumerate() {
+                task.partition = self.layouts[layout].partitions[index];
+            }
+        }
+        config
+    }
 }
 
 /// A configured stream of requests.

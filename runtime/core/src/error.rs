@@ -193,9 +193,37 @@ pub enum ConfigError {
         /// The range.
         units: Units,
     },
+    /// A layout must name one of the partitions for each task.
+    #[error(
+        "layout {layout}: it must name one of the {partitions} partitions for each of the {tasks} \
+         tasks"
+    )]
+    Layout {
+        /// Which one; 0 is the tasks' own partitions, 1 the first other.
+        layout: usize,
+        /// How many tasks there are.
+        tasks: usize,
+        /// How many partitions there are.
+        partitions: usize,
+    },
+    /// Two partitions of a layout share a compute unit.
+    #[error(
+        "layout {layout}: partitions {} and {} have compute units in common; in a layout that \
+         promises anything, each unit belongs to one", a.0, b.0
+    )]
+    Overlap {
+        /// Which layout.
+        layout: usize,
+        /// One.
+        a: PartitionId,
+        /// The other.
+        b: PartitionId,
+    },
     /// A partition cannot keep what would be promised.
-    #[error("partition {}: {reason}", partition.0)]
+    #[error("layout {layout}, partition {}: {reason}", partition.0)]
     Infeasible {
+        /// In which layout; 0 is the tasks' own partitions.
+        layout: usize,
         /// The partition.
         partition: PartitionId,
         /// What the offline test says.

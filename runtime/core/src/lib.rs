@@ -130,8 +130,8 @@ mod validate;
 pub use action::{Action, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;
 pub use config::{
-    ACCURACY_BINS, BatchTime, Config, Criticality, ModelConfig, PartitionConfig, StageConfig,
-    StageTime, TaskConfig, Units, Weights,
+    ACCURACY_BINS, BatchTime, Config, Criticality, Layout, ModelConfig, PartitionConfig,
+    StageConfig, StageTime, TaskConfig, Units, Weights,
 };
 pub use counters::Counters;
 pub use error::{ConfigError, SPAN_MAX};

@@ -1,5 +1,7 @@
 //! The relations that the scheduler's safety rests on, checked before anything runs.
 
+use alloc::vec::Vec;
+
 use crate::config::{Config, Criticality, ModelConfig, SHARE_WHOLE, TaskConfig};
 use crate::error::{ConfigError, SPAN_MAX};
 use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
@@ -28,14 +30,52 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     }
     check_buffers(config)?;
     config.policy.check(config)?;
+    check_layouts(config)?;
     if !config.policy.promises() {
         return Ok(());
     }
+    for layout in 0..=config.layouts.len() {
+        check_layout(&config.in_layout(layout), layout)?;
+    }
+    Ok(())
+}
+
+/// In a layout no two partitions share a compute unit, and each passes the offline test.
+fn check_layout(config: &Config, layout: usize) -> Result<(), ConfigError> {
+    let used: Vec<PartitionId> = config.tasks.iter().map(|task| task.partition).collect();
+    for (position, &a) in used.iter().enumerate() {
+        for &b in used[..position].iter().filter(|&&b| b != a) {
+            let units = |at: PartitionId| config.partitions[at.index()].units;
+            if units(a).overlaps(units(b)) {
+                return Err(ConfigError::Overlap { layout, a, b });
+            }
+        }
+    }
     for index in 0..config.partitions.len() {
         let partition = PartitionId(index as u16);
-        offline::test_partition(config, partition)
-            .outcome
-            .map_err(|reason| ConfigError::Infeasible { partition, reason })?;
+        let outcome = offline::test_partition(config, partition).outcome;
+        outcome.map_err(|reason| ConfigError::Infeasible {
+            layout,
+            partition,
+            reason,
+        })?;
+    }
+    Ok(())
+}
+
+/// Each layout names a partition for each task.
+fn check_layouts(config: &Config) -> Result<(), ConfigError> {
+    plan_span("the cost of a change between layouts", config.switch_cost)?;
+    for (index, layout) in config.layouts.iter().enumerate() {
+        let partitions = config.partitions.len();
+        let exist = layout.partitions.iter().all(|p| p.index() < partitions);
+        if !exist || layout.partitions.len() != config.tasks.len() {
+            return Err(ConfigError::Layout {
+                layout: index + 1,
+                tasks: config.tasks.len(),
+                partitions,
+            });
+        }
     }
     Ok(())
 }

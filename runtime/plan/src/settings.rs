@@ -39,6 +39,8 @@ pub(crate) fn config(
     Config {
         policy: policy.clone(),
         pages: 0,
+        layouts: Vec::new(),
+        switch_cost: punctual_core::Nanos::ZERO,
         request_buffers: request_buffers(tasks, &settings),
         tasks: settings,
         models: model_configs(models, placement, tasks, policy, &budgets, problems),

@@ -196,6 +196,8 @@ impl Scenario {
                 .collect(),
             request_buffers: self.board.request_buffers,
             pages: self.board.pages,
+            layouts: Vec::new(),
+            switch_cost: Nanos::ZERO,
             dispatch_cost: self.board.dispatch_cost,
             egress_bound: self.board.egress_bound,
         }

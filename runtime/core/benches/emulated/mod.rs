@@ -52,6 +52,8 @@ impl Setting {
             policy: PolicyConfig::by_name("clockwork").expect("there is such a policy"),
             tasks: (0..self.models).map(task).collect(),
             models: (0..self.models).map(|index| self.model(index)).collect(),
+            layouts: Vec::new(),
+            switch_cost: Nanos::ZERO,
             partitions: (0..self.workers).map(partition).collect(),
             request_buffers: u16::MAX,
             pages: self.pages,

@@ -37,6 +37,8 @@ fn config(tasks: usize, policy: PolicyConfig) -> Config {
     let paged = policy.pages_weights();
     Config {
         policy,
+        layouts: Vec::new(),
+        switch_cost: Nanos::ZERO,
         pages: if paged { MODELS as u32 - 1 } else { 0 },
         tasks: (0..tasks)
             .map(|index| TaskConfig {

@@ -89,6 +89,8 @@ pub fn plan(
         policy,
         tasks,
         models: networks.iter().map(|n| n.model(ranges)).collect(),
+        layouts: Vec::new(),
+        switch_cost: Nanos::ZERO,
         partitions: ranges.iter().map(partition).collect(),
         request_buffers: 64,
         pages: 0,

@@ -192,7 +192,7 @@ impl Punctual {
     /// or reserved. Earlier deadlines are not affected: EDF serves them first.
     fn fits(&mut self, index: usize, request: &Request) -> bool {
         let work = self.tables.task(request.task).work();
-        let free = self.partitions[index].free_from(self.now);
+        let free = self.free_from(index);
         self.scan(index, free, Some((request.due, work)));
         self.partitions[index].scan.least_from(request.due) >= 0
     }

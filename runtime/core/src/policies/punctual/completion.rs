@@ -16,7 +16,7 @@ impl Punctual {
         };
         if finished.members.len() != running.members.len() {
             // The device does not say whose answers these are; a wrong one would be worse.
-            return self.fail(index, &running, actions);
+            return self.fail(&running, actions);
         }
         if running.kind == Kind::BestEffort {
             let took = self.now.since(running.ordered);
@@ -25,45 +25,49 @@ impl Punctual {
             self.settle(index, &running, finished);
         }
         for (id, answer) in running.members.iter().zip(&finished.members) {
-            self.advance(index, id.buffer, *answer, actions);
+            self.advance(id.buffer, *answer, actions);
         }
     }
 
     /// A device did not start an action inside its window: as if it had not been ordered.
     pub(crate) fn not_run(&mut self, action: ActionId, actions: &mut Actions) {
-        let Some((index, running)) = self.take_running(action) else {
+        let Some((_, running)) = self.take_running(action) else {
             return;
         };
         for id in &running.members {
             let task = self.requests.get(id.buffer).task;
             self.tasks[task.index()].counters.not_run += 1;
-            self.put_back(index, id.buffer, actions);
+            self.put_back(id.buffer, actions);
         }
     }
 
     /// A device stopped a best-effort action. The stage's inputs are still there, and so is the
     /// answer of the stage before.
     pub(crate) fn preempted(&mut self, action: ActionId, actions: &mut Actions) {
-        let Some((index, running)) = self.take_running(action) else {
+        let Some((_, running)) = self.take_running(action) else {
             return;
         };
         self.charge(&running.members, self.now.since(running.ordered));
         for id in &running.members {
             let task = self.requests.get(id.buffer).task;
             self.tasks[task.index()].counters.preempted += 1;
-            self.put_back(index, id.buffer, actions);
+            self.put_back(id.buffer, actions);
         }
     }
 
     /// A device reports an error.
     pub(crate) fn failed(&mut self, action: ActionId, actions: &mut Actions) {
-        if let Some((index, running)) = self.take_running(action) {
-            self.fail(index, &running, actions);
+        if let Some((_, running)) = self.take_running(action) {
+            self.fail(&running, actions);
         }
     }
 
     fn take_running(&mut self, action: ActionId) -> Option<(usize, Running)> {
         let index = self.partition_running(action)?;
+        for other in 0..self.partitions[index].overlapping.len() {
+            let other = usize::from(self.partitions[index].overlapping[other]);
+            self.partitions[other].touched = true;
+        }
         let partition = &mut self.partitions[index];
         partition.touched = true;
         let running = partition.running.take()?;
@@ -73,8 +77,9 @@ impl Punctual {
         Some((index, running))
     }
 
-    fn fail(&mut self, index: usize, running: &Running, actions: &mut Actions) {
+    fn fail(&mut self, running: &Running, actions: &mut Actions) {
         for id in &running.members {
+            let index = self.partition_of(id.buffer);
             self.partitions[index].remove_pending(id.buffer);
             let failure = if self.requests.get(id.buffer).gone {
                 Failure::ClientGone
@@ -85,7 +90,8 @@ impl Punctual {
         }
     }
 
-    fn put_back(&mut self, index: usize, buffer: u16, actions: &mut Actions) {
+    fn put_back(&mut self, buffer: u16, actions: &mut Actions) {
+        let index = self.partition_of(buffer);
         if self.requests.get(buffer).gone {
             self.partitions[index].remove_pending(buffer);
             return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
@@ -93,8 +99,14 @@ impl Punctual {
         self.requeue(index, buffer);
     }
 
+    /// Where a request's promise is kept: not where it ran, if the layout changed meanwhile.
+    fn partition_of(&self, buffer: u16) -> usize {
+        let task = self.requests.get(buffer).task;
+        self.tables.task(task).partition.index()
+    }
+
     /// One member's stage is done.
-    fn advance(&mut self, index: usize, buffer: u16, answer: Answer, actions: &mut Actions) {
+    fn advance(&mut self, buffer: u16, answer: Answer, actions: &mut Actions) {
         let request = self.requests.get_mut(buffer);
         debug_assert_eq!(request.state, State::Running);
         let exit = request.stage;
@@ -102,6 +114,7 @@ impl Punctual {
         request.stage = exit.next();
         let request = *request;
         let table = self.tables.task(request.task);
+        let index = table.partition.index();
         let counts = exit.0 >= table.mandatory_exit.0;
         if counts || request.gone {
             self.partitions[index].remove_pending(buffer);

@@ -34,6 +34,7 @@ impl Punctual {
     /// Starts something on a free partition, or tells best-effort work to make room.
     pub(crate) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
         match &self.partitions[index].running {
+            None if !self.may_start(index) => {}
             None => {
                 if let Some(choice) = self.choose(index, actions) {
                     self.start(index, &choice, actions);
@@ -87,9 +88,26 @@ impl Punctual {
         if partition.parked.is_empty() || partition.share_is_spent(Voluntary::Depth, self.now) {
             return false;
         }
-        let free = partition.free_from(self.now);
+        let free = self.free_from(index);
         self.scan(index, free, None);
         self.optional(index, free).is_some()
+    }
+
+    /// Whether nothing that shares its compute units runs, and it is open.
+    fn may_start(&self, index: usize) -> bool {
+        let partition = &self.partitions[index];
+        let others = partition.overlapping.iter();
+        let mut others = others.map(|&other| &self.partitions[usize::from(other)]);
+        partition.opens <= self.now && others.all(|other| other.running.is_none())
+    }
+
+    /// f: upper bound on when a partition is free, if nothing more is started.
+    pub(crate) fn free_from(&self, index: usize) -> Instant {
+        let partition = &self.partitions[index];
+        let others = partition.overlapping.iter();
+        let others = others.map(|&other| self.partitions[usize::from(other)].busy_until(self.now));
+        let own = partition.busy_until(self.now).max(partition.opens);
+        others.fold(own, Instant::max)
     }
 
     /// The time that optional work may take from everybody else (S), after the last scan.
@@ -100,7 +118,7 @@ impl Punctual {
         self.partitions[index].scan.least()
     }
 
-    fn preempt(&mut self, index: usize, actions: &mut Actions) {
+    pub(crate) fn preempt(&mut self, index: usize, actions: &mut Actions) {
         let partition = &mut self.partitions[index];
         let until = self.now + partition.preemption;
         let running = partition.running.as_mut().expect("best-effort work runs");

@@ -10,6 +10,7 @@
 //! | ... and are worth their time at the present load | `price`, `load` |
 //! | ... promised work, in batches where that endangers nothing | `mandatory` |
 //! | ... best-effort work, in the gaps | `best_effort` |
+//! | which layout of partitions is used | `layouts` |
 //! | whether an answer is good enough | `completion` |
 //! | work that runs too long; whom to drop then | `overrun`, `speed` |
 //! | what falls due without an event | `timers` |
@@ -18,7 +19,9 @@ mod ablation;
 mod admission;
 mod best_effort;
 mod completion;
+mod construction;
 mod dispatch;
+mod layouts;
 mod load;
 mod mandatory;
 mod optional;
@@ -40,7 +43,9 @@ use alloc::boxed::Box;
 use crate::action::{Action, Failure, Rejection, Reply, Verdict};
 use crate::actions::Actions;
 use crate::bounded::List;
-use crate::config::{Config, Criticality};
+#[cfg(test)]
+use crate::config::Config;
+use crate::config::Criticality;
 use crate::counters::Counters;
 use crate::event::{Arrival, Event};
 use crate::ids::{ActionId, ClientId, PartitionId, TaskId};
@@ -48,12 +53,10 @@ use crate::policies::Policy;
 use crate::policies::punctual::ablation::Ablation;
 use crate::policies::punctual::load::{Load, load_of};
 pub use crate::policies::punctual::parameters::PunctualConfig;
-use crate::policies::punctual::partition::Partition;
+use crate::policies::punctual::partition::{Partition, Pending};
 use crate::policies::punctual::price::Prices;
 use crate::policies::punctual::requests::{Requests, State};
-use crate::policies::punctual::share::Share;
-use crate::policies::punctual::slack::{Reservation, Scan};
-use crate::policies::punctual::speed::Speed;
+use crate::policies::punctual::slack::Reservation;
 use crate::policies::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
 
@@ -63,7 +66,8 @@ use crate::time::{Instant, Nanos};
 pub(crate) struct Punctual {
     pub(crate) parameters: PunctualConfig,
     pub(crate) tables: Tables,
-    pub(crate) prices: Prices,
+    /// By layout.
+    pub(crate) prices: Box<[Prices]>,
     pub(crate) load: Load,
     pub(crate) tasks: Box<[TaskState]>,
     pub(crate) requests: Requests,
@@ -71,6 +75,11 @@ pub(crate) struct Punctual {
     /// The time of this step.
     pub(crate) now: Instant,
     pub(crate) actions_ordered: u64,
+    pub(crate) wanted_layout: usize,
+    /// When the wanted layout is chosen anew.
+    pub(crate) thinks_again: Instant,
+    /// Scratch of a change between layouts: promises on their way.
+    pub(crate) moving: List<Pending>,
     draining: bool,
     stale_events: u64,
     #[cfg(test)]
@@ -115,6 +124,7 @@ impl Policy for Punctual {
             Event::Tick => {}
             Event::Drain => self.draining = true,
         }
+        self.consider_layouts(actions);
         for index in 0..self.partitions.len() {
             if self.partitions[index].touched {
                 self.partitions[index].touched = false;
@@ -163,56 +173,6 @@ impl Punctual {
         Ok(Self::from_plan(&config, parameters))
     }
 
-    /// Makes all tables and queues for a plan that has been checked.
-    pub(crate) fn from_plan(config: &Config, parameters: PunctualConfig) -> Self {
-        let tables = Tables::new(config);
-        let kept = tables.tasks.iter().map(|t| usize::from(t.kept)).sum();
-        let buffers = usize::from(config.request_buffers);
-        let partition = |(index, plan): (usize, &crate::PartitionConfig)| {
-            let here = PartitionId(index as u16);
-            let reserved = config
-                .tasks
-                .iter()
-                .filter(|t| t.partition == here && t.reserved)
-                .count();
-            Partition {
-                preemption: plan.preemption_bound + config.dispatch_cost,
-                running: None,
-                // All open requests may be at one partition.
-                pending: List::with_capacity(buffers),
-                parked: List::with_capacity(buffers),
-                waiting: List::with_capacity(buffers),
-                touched: false,
-                scan: Scan::new(buffers, reserved),
-                speed: Speed::default(),
-                share: Share::new(plan.share_max),
-                load: 0,
-                timer: None,
-                virtual_time: 0,
-            }
-        };
-        Self {
-            parameters,
-            prices: Prices::new(config, &tables, parameters.price_margin),
-            load: Load::new(config.tasks.len()),
-            tasks: alloc::vec![TaskState::default(); config.tasks.len()].into(),
-            requests: Requests::new(config.request_buffers, kept),
-            partitions: config
-                .partitions
-                .iter()
-                .enumerate()
-                .map(partition)
-                .collect(),
-            now: Instant::ZERO,
-            actions_ordered: 0,
-            draining: false,
-            stale_events: 0,
-            tables,
-            #[cfg(test)]
-            ablation: None,
-        }
-    }
-
     pub(crate) const fn draining(&self) -> bool {
         self.draining
     }
@@ -222,9 +182,9 @@ impl Punctual {
     }
 
     /// Which load each partition has at present.
-    fn weigh(&mut self) {
+    pub(crate) fn weigh(&mut self) {
         for (index, partition) in self.partitions.iter_mut().enumerate() {
-            let here = self.tables.tasks.iter().enumerate();
+            let here = self.tables.tasks().iter().enumerate();
             let here = here.filter(|(_, table)| {
                 table.partition.index() == index && table.criticality == Criticality::RealTime
             });
@@ -243,7 +203,7 @@ impl Punctual {
     ) {
         let pending_only = candidate.is_some() && self.ablated(Ablation::PendingOnlyAdmission);
         let partition = &mut self.partitions[index];
-        let reserved = self.tables.tasks.iter().zip(&self.tasks);
+        let reserved = self.tables.tasks().iter().zip(&self.tasks);
         let reserved = reserved
             .filter(|(table, _)| {
                 !pending_only && table.guaranteed && table.partition.index() == index

@@ -149,8 +149,6 @@ impl Punctual {
         let load = self.partitions[index].load;
         !self.parameters.price
             || parked.confidence < self.tables.task(parked.task).threshold_min
-            || self
-                .prices
-                .goes_on(load, parked.task, exit, parked.confidence)
+            || self.prices[self.tables.layout()].goes_on(load, parked.task, exit, parked.confidence)
     }
 }

@@ -48,6 +48,11 @@ impl Punctual {
             }
         }
         self.shed(index, actions);
+        // Those that wait for the same compute units under a new layout.
+        for other in 0..self.partitions[index].overlapping.len() {
+            let other = usize::from(self.partitions[index].overlapping[other]);
+            self.shed(other, actions);
+        }
     }
 
     /// Books what a finished real-time action took: its tasks pay for an overrun, and the
@@ -92,7 +97,7 @@ impl Punctual {
     /// `next += overrun / U`: the task gets no reserved request until its own share of the
     /// partition has paid for the overrun (the idea of a constant-bandwidth server).
     fn put_in_debt(&mut self, task: usize, overrun: Nanos) {
-        let table = &self.tables.tasks[task];
+        let table = &self.tables.tasks()[task];
         if !table.guaranteed {
             return;
         }
@@ -130,7 +135,7 @@ impl Punctual {
             entry.late = false;
         }
         let mut dropped = false;
-        let free = self.partitions[index].free_from(self.now);
+        let free = self.free_from(index);
         // Each turn drops or marks one request.
         while let Some(at) = self.first_late(index, free) {
             let worth_of_late = self.worth(&self.partitions[index].pending[at]);

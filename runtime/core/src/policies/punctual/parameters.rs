@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::Nanos;
+
 /// Parameters of the default policy. Its guarantee holds with every setting of the switches: they
 /// only choose among what endangers no promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +23,8 @@ pub struct PunctualConfig {
     pub price: bool,
     /// Thousandths of a partition that the price keeps free.
     pub price_margin: u16,
+    /// How often the layout is chosen anew by what is asked.
+    pub replan_interval: Nanos,
 }
 
 impl Default for PunctualConfig {
@@ -31,6 +35,7 @@ impl Default for PunctualConfig {
             mandatory_first: true,
             price: true,
             price_margin: 50,
+            replan_interval: Nanos::from_millis(100),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What one partition is doing and what waits for it.
 
+use alloc::boxed::Box;
+
 use crate::bounded::List;
 use crate::ids::{ActionId, BATCH_MAX, Confidence, RequestId, TaskId};
 use crate::policies::punctual::share::{Share, Voluntary};
@@ -108,6 +110,12 @@ pub(crate) struct Partition {
     pub(crate) share: Share,
     /// How much mandatory work is asked for, in steps of the price table.
     pub(crate) load: usize,
+    /// Nothing starts before: the layout is being changed.
+    pub(crate) opens: Instant,
+    /// Scratch of a change between layouts: its tasks change.
+    pub(crate) changes: bool,
+    /// Partitions that share compute units with it, in other layouts.
+    pub(crate) overlapping: Box<[u16]>,
     /// When something here is due, if no event comes before.
     pub(crate) timer: Option<Instant>,
     /// Service received by the best-effort task chosen last: where a task that wakes up starts.
@@ -168,8 +176,16 @@ impl Partition {
         self.share.is_spent(work, now, running.map(|r| r.ordered))
     }
 
-    /// f: upper bound on when the partition is free, if nothing more is started.
-    pub(crate) fn free_from(&self, now: Instant) -> Instant {
+    /// Its tasks change: who waited here waits elsewhere, and nothing starts before `opens`.
+    pub(crate) fn close_until(&mut self, opens: Instant) {
+        self.opens = opens;
+        self.touched = true;
+        self.parked.clear();
+        self.waiting.clear();
+    }
+
+    /// Upper bound on when what runs here has ended, if nothing more is started.
+    pub(crate) fn busy_until(&self, now: Instant) -> Instant {
         match &self.running {
             None => now,
             Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop => now + self.preemption,

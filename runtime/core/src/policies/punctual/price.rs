@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use crate::config::{ACCURACY_BINS, Config, Criticality, ModelConfig, TaskConfig};
 use crate::ids::{Confidence, StageId, TaskId};
 use crate::policies::punctual::load::{LOAD_STEPS_OF_WHOLE, LOADS};
-use crate::policies::punctual::tables::{Tables, best_gain};
+use crate::policies::punctual::tables::{TaskTable, best_gain};
 use crate::time::Nanos;
 
 /// The width of a bin of confidence.
@@ -40,9 +40,9 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
-    /// For tasks assigned to partitions as the tables say, `margin` thousandths of each partition
+    /// For one layout, `margin` thousandths of each partition
     /// being left free.
-    pub(crate) fn new(config: &Config, tables: &Tables, margin: u16) -> Self {
+    pub(crate) fn new(config: &Config, placed: &[TaskTable], margin: u16) -> Self {
         let mut firsts = Vec::with_capacity(config.tasks.len());
         let mut exits = 0;
         for task in &config.tasks {
@@ -56,7 +56,7 @@ impl Prices {
         };
         let capacity = ONE - ONE * u64::from(margin.min(1000)) / 1000;
         for partition in 0..config.partitions.len() {
-            let here = |task: &usize| tables.tasks[*task].partition.index() == partition;
+            let here = |task: &usize| placed[*task].partition.index() == partition;
             let tasks: Vec<usize> = (0..config.tasks.len()).filter(here).collect();
             let mut streams: Vec<Stream<'_>> = tasks
                 .iter()

@@ -44,6 +44,12 @@ impl Share {
         }
     }
 
+    /// Takes over what another partition's excess is above its own.
+    pub(crate) fn at_least(&mut self, other: &Self) {
+        self.excess = self.excess.max(other.excess);
+        self.since = self.since.max(other.since);
+    }
+
     /// Real-time work ran.
     pub(crate) fn ran(&mut self, from: Instant, to: Instant) {
         self.excess = self.after(from, to);

@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::config::{ACCURACY_BINS, Config, Criticality, ModelConfig};
+use crate::config::{ACCURACY_BINS, Config, Criticality, ModelConfig, TaskConfig};
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
 use crate::time::{Instant, Nanos};
@@ -116,12 +116,17 @@ impl TaskTable {
 /// All tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
-    pub(crate) tasks: Box<[TaskTable]>,
+    /// By layout, the first being the tasks' own; then by task.
+    layouts: Box<[Box<[TaskTable]>]>,
+    /// The present one.
+    layout: usize,
     pub(crate) rows: Box<[StageRow]>,
     /// Rows of one partition.
     rows_each: usize,
     pub(crate) dispatch_cost: Nanos,
     pub(crate) egress_bound: Nanos,
+    /// R.
+    pub(crate) switch_cost: Nanos,
 }
 
 impl Tables {
@@ -141,7 +146,7 @@ impl Tables {
                 }
             }
         }
-        let tasks = config.tasks.iter().map(|task| {
+        let task_table = |task: &TaskConfig| {
             let first = task.partition.index() * rows_each + firsts[task.model.index()];
             TaskTable {
                 partition: task.partition,
@@ -166,24 +171,61 @@ impl Tables {
                 left: [Nanos::ZERO; STAGES_MAX + 1],
                 slope: 0,
             }
-        });
+        };
+        let layouts: Vec<Config> = (0..=config.layouts.len())
+            .map(|layout| config.in_layout(layout))
+            .collect();
         let mut tables = Self {
-            tasks: tasks.collect(),
+            layouts: layouts
+                .iter()
+                .map(|config| config.tasks.iter().map(task_table).collect())
+                .collect(),
+            layout: 0,
             rows: rows.into(),
             rows_each,
             dispatch_cost: config.dispatch_cost,
             egress_bound: config.egress_bound,
+            switch_cost: config.switch_cost,
         };
         for index in 0..config.partitions.len() {
             let partition = PartitionId(index as u16);
-            tables.choose_guaranteed_sets(config, partition);
+            for (layout, config) in layouts.iter().enumerate() {
+                tables.choose_guaranteed_sets(config, layout, partition);
+            }
             tables.set_level(partition, 0);
         }
         tables
     }
 
     pub(crate) fn task(&self, task: TaskId) -> &TaskTable {
-        &self.tasks[task.index()]
+        &self.tasks()[task.index()]
+    }
+
+    /// The tasks under the present layout.
+    pub(crate) fn tasks(&self) -> &[TaskTable] {
+        &self.layouts[self.layout]
+    }
+
+    pub(crate) fn tasks_in(&self, layout: usize) -> &[TaskTable] {
+        &self.layouts[layout]
+    }
+
+    pub(crate) fn layouts(&self) -> usize {
+        self.layouts.len()
+    }
+
+    pub(crate) const fn layout(&self) -> usize {
+        self.layout
+    }
+
+    pub(crate) fn set_layout(&mut self, layout: usize) {
+        self.layout = layout;
+    }
+
+    /// The rows of a task's stages.
+    pub(crate) fn rows_of(&self, table: &TaskTable) -> &[StageRow] {
+        let first = table.row(StageId(0)).index();
+        &self.rows[first..first + usize::from(table.stages)]
     }
 
     pub(crate) fn row(&self, row: Row) -> &StageRow {
@@ -206,7 +248,8 @@ impl Tables {
                 *cost = scaled(budget, level) + self.dispatch_cost;
             }
         }
-        for task in self.tasks.iter_mut().filter(|t| t.partition == partition) {
+        let tasks = self.layouts.iter_mut().flatten();
+        for task in tasks.filter(|t| t.partition == partition) {
             let mut left = Nanos::ZERO;
             task.left = [Nanos::ZERO; STAGES_MAX + 1];
             for stage in (0..=task.mandatory_exit.index()).rev() {
@@ -222,7 +265,7 @@ impl Tables {
 
     /// The nested sets G(0) ⊇ G(1) ⊇ ...: at each level the tasks of the level before, less as
     /// many as the offline test demands, least weight first, then the largest share.
-    fn choose_guaranteed_sets(&mut self, config: &Config, partition: PartitionId) {
+    fn choose_guaranteed_sets(&mut self, config: &Config, layout: usize, partition: PartitionId) {
         let mut demands = offline::demands(config, partition);
         let preemption = offline::preemption(config, partition);
         for level in 0..SCALES.len() {
@@ -248,7 +291,7 @@ impl Tables {
                 dropped.reserved = false;
             }
             for demand in demands.iter().filter(|d| d.reserved) {
-                self.tasks[demand.task.index()].guaranteed_levels |= 1 << level;
+                self.layouts[layout][demand.task.index()].guaranteed_levels |= 1 << level;
             }
         }
     }

@@ -58,7 +58,13 @@ impl Punctual {
         let rested = (partition.running.is_none() && !partition.parked.is_empty())
             .then(|| partition.share.recovers_at(Voluntary::Depth))
             .filter(|at| *at > self.now);
-        parked.chain(waiting).chain(overrun).chain(rested).min()
+        let opens = Some(partition.opens).filter(|at| *at > self.now);
+        parked
+            .chain(waiting)
+            .chain(overrun)
+            .chain(rested)
+            .chain(opens)
+            .min()
     }
 
     /// d - C of the next stage.

@@ -58,6 +58,8 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
         weight: 1,
     };
     Config {
+        layouts: Vec::new(),
+        switch_cost: Nanos::ZERO,
         policy: PolicyConfig::Clockwork(ClockworkConfig::default()),
         tasks: (0..models.len()).map(task).collect(),
         models,

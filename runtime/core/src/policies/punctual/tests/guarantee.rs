@@ -2,6 +2,7 @@
 //! misses, whatever extras, optional work, batches and best-effort work do, as long as the world
 //! keeps its bounds. And the test would notice if the policy were weaker: three ablations miss.
 
+use std::collections::BTreeSet;
 use std::vec::Vec;
 
 use super::checker::Violation;
@@ -11,14 +12,14 @@ use super::world::{Nature, World};
 use crate::policies::punctual::Punctual;
 use crate::policies::punctual::ablation::Ablation;
 use crate::{
-    Confidence, Infer, Instant, Nanos, PolicyConfig, PunctualConfig, StageTime, TaskConfig, TaskId,
-    Window,
+    Action, Confidence, Config, Infer, Instant, Nanos, PolicyConfig, PunctualConfig, StageTime,
+    TaskConfig, TaskId, Window,
 };
 
 /// Frames of a task that kept to their period, at most.
 const RELEASES: u64 = 40;
 /// Plans drawn; about half pass the offline test. The environment may ask for more.
-fn plans() -> u64 {
+pub fn plans() -> u64 {
     let asked = std::env::var("PUNCTUAL_PLANS").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(300)
 }
@@ -28,6 +29,8 @@ fn plans() -> u64 {
 struct WithinBounds {
     random: Random,
     jitter: Vec<Nanos>,
+    /// Layouts that it asks for, in no order.
+    layouts: u64,
 }
 
 impl Nature for WithinBounds {
@@ -48,6 +51,10 @@ impl Nature for WithinBounds {
     }
     fn stopping(&mut self, bound: Nanos) -> Nanos {
         Nanos::new(self.random.within(bound.as_nanos() / 2, bound.as_nanos()))
+    }
+    fn layout(&mut self) -> Option<usize> {
+        let asks = self.layouts > 1 && self.random.one_in(8);
+        asks.then(|| self.random.within(0, self.layouts - 1) as usize)
     }
     fn start(&mut self, window: Window) -> Instant {
         // A best-effort action without a deadline may start arbitrarily late.
@@ -125,13 +132,32 @@ fn random_parameters(seed: u64) -> PunctualConfig {
         mandatory_first: random.one_in(2),
         price: random.one_in(2),
         price_margin: random.within(0, 500) as u16,
+        ..PunctualConfig::default()
     }
 }
 
-/// Promised requests and misses of one plan; `None` if the plan does not pass.
-fn run(seed: u64, ablation: Option<Ablation>) -> Option<Result<(u64, u64), Violation>> {
+/// What became of one plan.
+pub struct Course {
+    pub promised: u64,
+    pub misses: u64,
+    /// Partitions beyond the first that each model ran on.
+    pub moved: usize,
+}
+
+/// One plan from its seed; `None` if the plan does not pass.
+fn run(seed: u64, ablation: Option<Ablation>) -> Option<Result<Course, Violation>> {
     let mut random = Random::seeded(seed);
-    let mut config = random_plan(&mut random);
+    let config = random_plan(&mut random);
+    run_plan(seed, config, random, ablation)
+}
+
+/// The same for a given plan.
+pub fn run_plan(
+    seed: u64,
+    mut config: Config,
+    mut random: Random,
+    ablation: Option<Ablation>,
+) -> Option<Result<Course, Violation>> {
     if ablation.is_none() {
         config.policy = PolicyConfig::Punctual(random_parameters(seed));
     }
@@ -139,6 +165,7 @@ fn run(seed: u64, ablation: Option<Ablation>) -> Option<Result<(u64, u64), Viola
     let nature = WithinBounds {
         random: random.clone(),
         jitter: config.tasks.iter().map(|t| t.jitter).collect(),
+        layouts: config.layouts.len() as u64 + 1,
     };
     let mut world = World::new(config, nature);
     world.scheduler.ablation = ablation;
@@ -153,7 +180,22 @@ fn run(seed: u64, ablation: Option<Ablation>) -> Option<Result<(u64, u64), Viola
             assert_eq!(refused, 0, "seed {seed}: task {task} kept to its period");
         }
     }
-    Some(outcome.map(|()| (world.checker.promised, world.checker.misses)))
+    Some(outcome.map(|()| Course {
+        promised: world.checker.promised,
+        misses: world.checker.misses,
+        moved: moved(&world),
+    }))
+}
+
+fn moved(world: &World<WithinBounds>) -> usize {
+    let mut seen = BTreeSet::new();
+    for (_, action) in &world.log {
+        if let Action::Infer(infer) = action {
+            seen.insert((infer.model, infer.partition));
+        }
+    }
+    let models: BTreeSet<_> = seen.iter().map(|(model, _)| *model).collect();
+    seen.len() - models.len()
 }
 
 #[test]
@@ -164,10 +206,10 @@ fn no_accepted_request_misses_in_random_plans_that_pass_the_offline_test() {
         let Some(outcome) = run(seed, None) else {
             continue;
         };
-        let (accepted, misses) = outcome.unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
-        assert_eq!(misses, 0, "seed {seed}");
+        let course = outcome.unwrap_or_else(|v| panic!("seed {seed}: {v:?}"));
+        assert_eq!(course.misses, 0, "seed {seed}");
         passed += 1;
-        promised += accepted;
+        promised += course.promised;
     }
     std::println!("{passed} plans, {promised} promised requests, 0 misses");
     assert!(
@@ -180,7 +222,7 @@ fn no_accepted_request_misses_in_random_plans_that_pass_the_offline_test() {
 fn assert_plans_miss(ablation: Ablation) {
     let outcomes = (0..plans()).filter_map(|seed| run(seed, Some(ablation)));
     let outcomes = outcomes.map(|o| o.expect("an ablation breaks promises, not invariants"));
-    let plans = outcomes.filter(|(_, misses)| *misses > 0).count();
+    let plans = outcomes.filter(|course| course.misses > 0).count();
     std::println!("{ablation:?}: {plans} plans with misses");
     assert!(plans > 0, "{ablation:?} makes no misses");
 }

@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::plans::{best_effort, model, plan, task};
 use super::random::Random;
-use crate::{Config, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig, Units};
+use crate::{Config, Layout, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig, Units};
 
 /// Times are small multiples of this, so that ties and tight fits are common.
 pub const UNIT: u64 = 1_000;
@@ -51,6 +51,58 @@ pub fn random_plan(random: &mut Random) -> Config {
         partitions: (0..u16::from(partitions)).map(partition).collect(),
         dispatch_cost: units(random.within(0, 1)),
         egress_bound: units(random.within(0, 2)),
+        ..whole
+    }
+}
+
+/// A plan with three layouts: all tasks on the whole device, and two ways to split them between
+/// its halves, where stages take up to twice as long.
+pub fn random_layouts(random: &mut Random) -> Config {
+    let models = random.within(1, 3);
+    let models: Vec<_> = (0..models)
+        .map(|_| {
+            let stages = random.within(1, 3);
+            let stages: Vec<_> = (0..stages).map(|_| random_sizes(random)).collect();
+            let mut model = model(&stages, 3);
+            for time in model.stages.iter_mut().flat_map(|s| &mut s.times) {
+                for on in &mut time.on[1..] {
+                    let halves = random.within(2, 4);
+                    on.budget = Nanos::new(on.budget.as_nanos() * halves / 2);
+                    on.max_seen = on.budget;
+                }
+            }
+            model
+        })
+        .collect();
+    let mut tasks: Vec<TaskConfig> = (0..random.within(2, 4))
+        .map(|_| {
+            let task = random_task(random, &models, true);
+            TaskConfig {
+                period: task.period + task.period,
+                ..task
+            }
+        })
+        .collect();
+    tasks.push(random_task(random, &models, false));
+    if random.one_in(2) {
+        tasks.push(best_effort(random.within(0, models.len() as u64 - 1) as u16));
+    }
+    let mut split = || Layout {
+        partitions: (0..tasks.len())
+            .map(|_| PartitionId(random.within(1, 2) as u16))
+            .collect(),
+    };
+    let layouts = [split(), split()].to_vec();
+    let whole = plan(tasks, models, units(random.within(0, 4)));
+    let partition = |first, count| PartitionConfig {
+        units: Units { first, count },
+        ..whole.partitions[0].clone()
+    };
+    Config {
+        partitions: [partition(0, 2), partition(0, 1), partition(1, 1)].to_vec(),
+        layouts,
+        switch_cost: units(random.within(0, 3)),
+        dispatch_cost: units(random.within(0, 1)),
         ..whole
     }
 }

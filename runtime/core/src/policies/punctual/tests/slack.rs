@@ -13,7 +13,7 @@ use crate::{Instant, Nanos, TaskId};
 
 /// Work of conforming requests, not yet released at the scheduler's time, that may be due by `y`.
 fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
-    let tasks = scheduler.tables.tasks.iter().zip(&scheduler.tasks);
+    let tasks = scheduler.tables.tasks().iter().zip(&scheduler.tasks);
     tasks
         .filter(|(table, _)| table.guaranteed && table.partition.index() == index)
         .map(|(table, state)| {
@@ -109,7 +109,7 @@ proptest! {
         let mut scheduler = world.scheduler.clone();
         scheduler.now = world.now;
         for index in 0..partitions {
-            let free = scheduler.partitions[index].free_from(scheduler.now);
+            let free = scheduler.free_from(index);
             scheduler.scan(index, free, None);
             let scan = scheduler.partitions[index].scan.clone();
             for point in scan.points() {
@@ -152,7 +152,7 @@ fn scan_is_exact_before_its_lines_begin() {
     let now = scheduler.now;
     scheduler.scan(0, now, None);
     let scan = scheduler.partitions[0].scan.clone();
-    let tables = scheduler.tables.tasks.iter();
+    let tables = scheduler.tables.tasks().iter();
     // The fewest exact steps are 4.
     let exact_until = tables
         .filter(|t| t.guaranteed && t.partition.index() == 0)

@@ -29,6 +29,10 @@ pub trait Nature {
     fn ending(&mut self) -> Ending {
         Ending::Finished
     }
+    /// The layout to ask for before the next step, if any.
+    fn layout(&mut self) -> Option<usize> {
+        None
+    }
     /// Whether the payload can be read.
     fn payload_ok(&mut self, _: TaskId) -> bool {
         true
@@ -183,6 +187,9 @@ impl<N: Nature> World<N> {
     /// One step, checked and carried out.
     pub fn step(&mut self, event: &Event) -> Result<(), Violation> {
         self.actions.clear();
+        if let Some(layout) = self.nature.layout() {
+            self.scheduler.want_layout(layout);
+        }
         self.scheduler.step(self.now, event, &mut self.actions);
         let mut actions: Vec<Action> = self.actions.iter().cloned().collect();
         (self.tamper)(&mut actions);

@@ -90,6 +90,8 @@ fn world(policy: PolicyConfig, models: &[&[Sizes]], mut tasks: Vec<TaskConfig>) 
             .iter()
             .map(|stages| model(stages, partitions))
             .collect(),
+        layouts: Vec::new(),
+        switch_cost: Nanos::ZERO,
         partitions: std::vec![whole; partitions],
         request_buffers: 64,
         pages: 0,

@@ -9,8 +9,8 @@ use std::vec::Vec;
 pub use violation::Violation;
 
 use crate::{
-    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, Rejection, Reply,
-    RequestId, StageId, TaskId, Ticket, Verdict,
+    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, PartitionId, Rejection,
+    Reply, RequestId, StageId, TaskId, Ticket, Verdict,
 };
 
 #[derive(Clone, Debug)]
@@ -244,7 +244,12 @@ impl Checker {
 
     fn book_infer(&mut self, now: Instant, infer: &Infer) -> Result<(), Violation> {
         let partition = infer.partition.index();
-        if self.in_flight.get(partition).is_none_or(Option::is_some) {
+        let units = |index: usize| self.config.partitions[index].units;
+        let busy = self.in_flight.iter().enumerate();
+        let mut busy = busy.filter(|(_, action)| action.is_some());
+        if partition >= self.in_flight.len()
+            || busy.any(|(index, _)| units(index).overlaps(units(partition)))
+        {
             return Err(Violation::PartitionBusy);
         }
         let window = infer.window;
@@ -261,6 +266,7 @@ impl Checker {
             return Err(Violation::WrongBatch);
         }
         let tasks = self.config.tasks.clone();
+        let places = self.places();
         for id in &infer.members {
             let Some(open) = self.holder(id.buffer) else {
                 return Err(Violation::MemberNotReady);
@@ -270,7 +276,7 @@ impl Checker {
             }
             let task = &tasks[open.task.index()];
             if task.model != infer.model
-                || task.partition != infer.partition
+                || !places[open.task.index()].contains(&infer.partition)
                 || task.criticality != infer.criticality
                 || open.next_stage != infer.stage.0
             {
@@ -365,6 +371,10 @@ impl Checker {
     /// Promised work neither waits for an idle partition nor behind best-effort work that was not
     /// told to stop.
     fn check_priorities(&self) -> Result<(), Violation> {
+        if !self.config.layouts.is_empty() {
+            // While the layout changes, promised work waits; that it is in time is checked.
+            return Ok(());
+        }
         for open in self.open.values() {
             let task = &self.config.tasks[open.task.index()];
             let promised = self.real_time(open.task)
@@ -383,6 +393,15 @@ impl Checker {
             }
         }
         Ok(())
+    }
+
+    /// The partitions that each task may run on, in one layout or another.
+    fn places(&self) -> Vec<Vec<PartitionId>> {
+        let of = |(index, task): (usize, &crate::TaskConfig)| {
+            let others = self.config.layouts.iter().map(|l| l.partitions[index]);
+            others.chain([task.partition]).collect()
+        };
+        self.config.tasks.iter().enumerate().map(of).collect()
     }
 
     /// Submissions that have no verdict yet.

@@ -1,0 +1,83 @@
+//! Making all tables and queues from a plan.
+
+use crate::bounded::List;
+use crate::config::{Config, PartitionConfig};
+use crate::policies::punctual::load::Load;
+use crate::policies::punctual::parameters::PunctualConfig;
+use crate::policies::punctual::partition::Partition;
+use crate::policies::punctual::price::Prices;
+use crate::policies::punctual::requests::Requests;
+use crate::policies::punctual::share::Share;
+use crate::policies::punctual::slack::Scan;
+use crate::policies::punctual::speed::Speed;
+use crate::policies::punctual::tables::Tables;
+use crate::policies::punctual::{Punctual, TaskState};
+use crate::time::Instant;
+
+impl Punctual {
+    /// For a plan that has been checked.
+    pub(crate) fn from_plan(config: &Config, parameters: PunctualConfig) -> Self {
+        let tables = Tables::new(config);
+        let kept = tables.tasks().iter().map(|t| usize::from(t.kept)).sum();
+        let layouts = 0..tables.layouts();
+        let prices = layouts
+            .map(|layout| Prices::new(config, tables.tasks_in(layout), parameters.price_margin));
+        Self {
+            parameters,
+            prices: prices.collect(),
+            load: Load::new(config.tasks.len()),
+            tasks: alloc::vec![TaskState::default(); config.tasks.len()].into(),
+            requests: Requests::new(config.request_buffers, kept),
+            partitions: (0..config.partitions.len())
+                .map(|index| partition(config, &tables, index))
+                .collect(),
+            now: Instant::ZERO,
+            actions_ordered: 0,
+            wanted_layout: 0,
+            thinks_again: Instant::ZERO,
+            moving: List::with_capacity(usize::from(config.request_buffers)),
+            draining: false,
+            stale_events: 0,
+            tables,
+            #[cfg(test)]
+            ablation: None,
+        }
+    }
+}
+
+fn partition(config: &Config, tables: &Tables, index: usize) -> Partition {
+    let plan = &config.partitions[index];
+    // All open requests may be at one partition.
+    let buffers = usize::from(config.request_buffers);
+    let reserved_in = |layout| {
+        let tasks = tables.tasks_in(layout).iter().zip(&config.tasks);
+        let here = tasks.filter(|(table, task)| table.partition.index() == index && task.reserved);
+        here.count()
+    };
+    let reserved = (0..tables.layouts()).map(reserved_in).max();
+    Partition {
+        preemption: plan.preemption_bound + config.dispatch_cost,
+        running: None,
+        pending: List::with_capacity(buffers),
+        parked: List::with_capacity(buffers),
+        waiting: List::with_capacity(buffers),
+        touched: false,
+        scan: Scan::new(buffers, reserved.unwrap_or(0)),
+        speed: Speed::default(),
+        share: Share::new(plan.share_max),
+        load: 0,
+        opens: Instant::ZERO,
+        changes: false,
+        overlapping: overlapping(&config.partitions, index),
+        timer: None,
+        virtual_time: 0,
+    }
+}
+
+/// The other partitions that share a compute unit with this one.
+fn overlapping(partitions: &[PartitionConfig], index: usize) -> alloc::boxed::Box<[u16]> {
+    let own = partitions[index].units;
+    let others = partitions.iter().enumerate();
+    let others = others.filter(|(other, plan)| *other != index && plan.units.overlaps(own));
+    others.map(|(other, _)| other as u16).collect()
+}

@@ -1,0 +1,159 @@
+//! Changing between layouts endangers no promise, and what is wanted is what demand needs.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::guarantee::{plans, run_plan};
+use super::plans::{at, model, ms, plan, task};
+use super::random_plans::random_layouts;
+use super::world::{Exact, World};
+use crate::policies::punctual::Punctual;
+use crate::policies::punctual::ablation::Ablation;
+use crate::policies::tests::random::Random;
+use crate::{Action, Config, ConfigError, Layout, PartitionConfig, PartitionId, Units, Verdict};
+
+fn courses(ablation: Option<Ablation>) -> Vec<super::guarantee::Course> {
+    let course = |seed| {
+        let mut random = Random::seeded(seed);
+        let config = random_layouts(&mut random);
+        let course = run_plan(seed, config, random, ablation)?;
+        Some(course.unwrap_or_else(|v| panic!("seed {seed}: {v:?}")))
+    };
+    (0..plans()).filter_map(course).collect()
+}
+
+#[test]
+fn no_promised_request_misses_whenever_the_layout_changes() {
+    let courses = courses(None);
+    let promised: u64 = courses.iter().map(|c| c.promised).sum();
+    let moved = courses.iter().filter(|c| c.moved > 0).count();
+    std::println!(
+        "{} plans, {moved} with changes, {promised} promised requests, 0 misses",
+        courses.len()
+    );
+    assert!(courses.iter().all(|c| c.misses == 0));
+    assert!(moved * 2 > courses.len() && courses.len() as u64 * 10 > plans());
+}
+
+#[test]
+fn a_change_because_both_layouts_are_schedulable_makes_misses() {
+    let courses = courses(Some(Ablation::UncheckedChange));
+    let plans = courses.iter().filter(|c| c.misses > 0).count();
+    std::println!(
+        "UncheckedChange: {plans} of {} plans with misses",
+        courses.len()
+    );
+    assert!(plans > 0);
+}
+
+/// The whole device, where a stage takes 4, or its halves, where it takes 6; two tasks. At first
+/// both are on the whole.
+fn two_layouts() -> Config {
+    let mut model = model(&[vec![(1, ms(4))]], 3);
+    for half in &mut model.stages[0].times[0].on[1..] {
+        half.budget = ms(6);
+        half.max_seen = ms(6);
+    }
+    let tasks = vec![task(0, ms(20), ms(20)), task(0, ms(20), ms(20))];
+    let config = plan(tasks, vec![model], ms(1));
+    let partition = |first, count| PartitionConfig {
+        units: Units { first, count },
+        ..config.partitions[0].clone()
+    };
+    Config {
+        partitions: vec![partition(0, 2), partition(0, 1), partition(1, 1)],
+        layouts: vec![Layout {
+            partitions: vec![PartitionId(1), PartitionId(2)],
+        }],
+        switch_cost: ms(2),
+        ..config
+    }
+}
+
+/// Where and when each action started, in ms.
+fn starts(world: &World<Exact>) -> Vec<(u16, u64)> {
+    let infers = world.log.iter().filter_map(|(at, action)| match action {
+        Action::Infer(infer) => Some((infer.partition.0, at.as_nanos() / 1_000_000)),
+        _ => None,
+    });
+    infers.collect()
+}
+
+#[test]
+fn after_a_change_nothing_starts_before_all_has_ended_and_the_change_is_paid_for() {
+    let mut world = World::new(two_layouts(), Exact);
+    world.frame(0, at(0));
+    world.frame(1, at(0));
+    world.run_until(at(0)).expect("no violation");
+    world.scheduler.want_layout(1);
+    world.frame(0, at(30));
+    world.run_until(at(3)).expect("no violation");
+    // The next boundary is the end of the first stage, at 4: both halves open at 6.
+    world.run_until(at(60)).expect("no violation");
+    assert_eq!(starts(&world), [(0, 0), (2, 6), (1, 30)]);
+}
+
+#[test]
+fn a_change_that_what_is_promised_does_not_fit_into_is_put_off() {
+    // Beyond the reservation, with a deadline of 9: on the whole it ends at 8. On its half it
+    // would not before 4 + 2 + 6.
+    let mut world = World::new(two_layouts(), Exact);
+    world.frame(1, at(0));
+    let hasty = world.frame_captured(0, at(0), at(0), Some(at(9)));
+    world.run_until(at(0)).expect("no violation");
+    world.scheduler.want_layout(1);
+    world.run_until(at(40)).expect("no violation");
+    let (when, reply) = world.reply(hasty).expect("answered");
+    assert!(when <= at(8) && reply.verdict == Verdict::OnTime);
+    assert_eq!(world.scheduler.tables.layout(), 1);
+    assert_eq!(starts(&world), [(0, 0), (0, 4)]);
+}
+
+#[test]
+fn the_layout_follows_demand_within_a_tenth_of_a_second_and_stays() {
+    let mut config = two_layouts();
+    // On the whole, both take as long as on a half: to split them doubles what can be asked.
+    for on in &mut config.models[0].stages[0].times[0].on {
+        on.budget = ms(6);
+        on.max_seen = ms(6);
+    }
+    let mut world = World::new(config, Exact);
+    for n in 0..50 {
+        world.frame(0, at(20 * n));
+        world.frame(1, at(20 * n));
+    }
+    world.run_until(at(2_000)).expect("no violation");
+    let starts = starts(&world);
+    let first = starts.iter().position(|(partition, _)| *partition != 0);
+    let first = first.expect("the layout changed");
+    assert!(starts[first].1 <= 120, "{:?}", starts[first]);
+    assert!(starts[first..].iter().all(|(partition, _)| *partition != 0));
+}
+
+#[test]
+fn a_layout_of_overlapping_partitions_or_of_too_few_tasks_is_refused() {
+    let mut config = two_layouts();
+    config.layouts[0].partitions = vec![PartitionId(0), PartitionId(1)];
+    let error = Punctual::new(config.clone()).expect_err("they share unit 0");
+    assert!(
+        matches!(error, ConfigError::Overlap { layout: 1, .. }),
+        "{error}"
+    );
+    config.layouts[0].partitions.pop();
+    let error = Punctual::new(config).expect_err("one is missing");
+    assert!(
+        matches!(error, ConfigError::Layout { layout: 1, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_layout_that_cannot_keep_its_promises_is_refused() {
+    let mut config = two_layouts();
+    for half in &mut config.models[0].stages[0].times[0].on[1..] {
+        half.budget = ms(21);
+    }
+    let error = Punctual::new(config).expect_err("21 in 20");
+    let refused = matches!(error, ConfigError::Infeasible { layout: 1, .. });
+    assert!(refused, "{error}");
+}
