@@ -115,6 +115,7 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
         tasks: (0..tasks).map(task).collect(),
         board: Board {
             units: 1,
+            workers: 1,
             preemption_bound: Nanos::ZERO,
             dispatch_cost: Nanos::from_micros(1),
             egress_bound: Nanos::from_micros(1),

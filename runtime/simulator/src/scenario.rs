@@ -65,6 +65,9 @@ pub struct Task {
 pub struct Board {
     /// Compute units (TPCs, or cores).
     pub units: u16,
+    /// How many such devices there are, 1 if not said otherwise. Policies that take the whole
+    /// device get one partition each; those that divide it divide the first.
+    pub workers: u16,
     /// Bound on stopping best-effort work.
     pub preemption_bound: Nanos,
     /// Cost of a decision and its hand-over.
@@ -155,7 +158,15 @@ impl Scenario {
                     of_task.collect(),
                 )
             }
-            Partitioning::Whole => (vec![whole], vec![0; self.tasks.len()]),
+            Partitioning::Whole => {
+                let workers = usize::from(self.board.workers.max(1));
+                let device = |worker| Units {
+                    first: worker as u16 * self.board.units,
+                    count: self.board.units,
+                };
+                let of_task = (0..self.tasks.len()).map(|task| task % workers);
+                ((0..workers).map(device).collect(), of_task.collect())
+            }
             Partitioning::Ranges => {
                 // The whole is the last one; tasks start there.
                 let ranges: Vec<Units> = (1..=self.board.units)

@@ -117,6 +117,7 @@ fn scenario() -> Scenario {
         ],
         board: Board {
             units: 1,
+            workers: 1,
             preemption_bound: Nanos::from_micros(100),
             dispatch_cost: Nanos::from_micros(10),
             egress_bound: Nanos::from_micros(10),

@@ -63,6 +63,7 @@ fn robot(length: Nanos) -> Scenario {
         tasks,
         board: Board {
             units: 2,
+            workers: 1,
             preemption_bound: signs::PREEMPTION,
             dispatch_cost: Nanos::from_micros(50),
             egress_bound: Nanos::from_micros(100),

@@ -145,6 +145,7 @@ fn scenario(patterns: [Pattern; 4], length: Nanos) -> Scenario {
         tasks: Vec::new(),
         board: Board {
             units: seeb::TPCS,
+            workers: 1,
             preemption_bound: Nanos::from_micros(100),
             dispatch_cost: Nanos::from_micros(20),
             egress_bound: Nanos::from_micros(20),
