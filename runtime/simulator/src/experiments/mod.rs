@@ -1,6 +1,8 @@
 //! Experiments: what the scheduler must reach, each run by one command and written down in
 //! `docs/results`. `punctual simulate --experiment NAME` prints an experiment's tables.
 
+mod nexus_drop;
+
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
@@ -17,7 +19,7 @@ pub struct Experiment {
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    Vec::new()
+    vec![nexus_drop::EXPERIMENT]
 }
 
 /// The experiment of that name.
