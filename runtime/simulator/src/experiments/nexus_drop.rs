@@ -68,6 +68,7 @@ fn scenario(alpha_ms: f64, arrivals: Arrivals, length: Nanos) -> Scenario {
         tasks: vec![task],
         board: Board {
             units: 1,
+            workers: 1,
             preemption_bound: Nanos::ZERO,
             dispatch_cost: Nanos::ZERO,
             egress_bound: Nanos::ZERO,
