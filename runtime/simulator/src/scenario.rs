@@ -4,7 +4,7 @@
 use punctual_core::{
     BATCH_MAX, BatchTime, Confidence, Config, Criticality, ModelConfig, ModelId, Nanos,
     PartitionConfig, PartitionId, Partitioning, PolicyConfig, StageConfig, StageId, StageTime,
-    TaskConfig, Units, Weights,
+    TaskConfig, Units, Weights, offline,
 };
 use punctual_model::Calibration;
 
@@ -109,7 +109,62 @@ pub struct Scenario {
     pub window: Option<Nanos>,
 }
 
+impl Board {
+    /// A device of so many units that hold all weights, stop best-effort work within 100 us, and
+    /// are told what to do within 20 us.
+    #[must_use]
+    pub const fn of(units: u16) -> Self {
+        Self {
+            units,
+            workers: 1,
+            preemption_bound: Nanos::from_micros(100),
+            dispatch_cost: Nanos::from_micros(20),
+            egress_bound: Nanos::from_micros(20),
+            request_buffers: 256,
+            pages: 0,
+            contention_permille: 1000,
+        }
+    }
+}
+
 impl Scenario {
+    /// Tasks on a board, whose stages take what their profiles say. Without a name, and with all
+    /// tasks on the whole device: see [`planned`](Self::planned).
+    #[must_use]
+    pub fn new(models: Vec<Model>, tasks: Vec<Task>, board: Board, length: Nanos) -> Self {
+        let whole = Units {
+            first: 0,
+            count: board.units,
+        };
+        Self {
+            name: String::new(),
+            about: String::new(),
+            planned: vec![(whole, (0..tasks.len()).collect())],
+            models,
+            tasks,
+            board,
+            length,
+            durations: Durations::default(),
+            faults: Vec::new(),
+            window: None,
+        }
+    }
+
+    /// Keeps the reservations only if all of them can be kept: otherwise every request is admitted
+    /// by what is left when it arrives.
+    #[must_use]
+    pub fn reserved_if_possible(mut self) -> Self {
+        let config = self.config(&PolicyConfig::default());
+        let possible = (0..config.partitions.len()).all(|partition| {
+            let partition = PartitionId(partition as u16);
+            offline::test_partition(&config, partition).outcome.is_ok()
+        });
+        for task in &mut self.tasks {
+            task.config.reserved &= possible;
+        }
+        self
+    }
+
     /// The requests of a run: the rates times `load`, the draws from `random`.
     ///
     /// # Errors

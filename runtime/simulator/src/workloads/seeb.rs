@@ -19,7 +19,6 @@ use super::Workload;
 use crate::arrivals::{Bursts, Pattern};
 use crate::profiles::seeb;
 use crate::scenario::{Board, Scenario, Task};
-use crate::timing::Durations;
 
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
@@ -138,27 +137,8 @@ fn deadline(scenario: &Scenario, model: ModelId, images: u8) -> Nanos {
 }
 
 fn scenario(patterns: [Pattern; 4], length: Nanos) -> Scenario {
-    let mut scenario = Scenario {
-        name: String::new(),
-        about: String::new(),
-        models: seeb::models(),
-        tasks: Vec::new(),
-        board: Board {
-            units: seeb::TPCS,
-            workers: 1,
-            preemption_bound: Nanos::from_micros(100),
-            dispatch_cost: Nanos::from_micros(20),
-            egress_bound: Nanos::from_micros(20),
-            request_buffers: 256,
-            pages: 0,
-            contention_permille: 1000,
-        },
-        planned: Vec::new(),
-        length,
-        durations: Durations::default(),
-        faults: Vec::new(),
-        window: None,
-    };
+    let board = Board::of(seeb::TPCS);
+    let mut scenario = Scenario::new(seeb::models(), Vec::new(), board, length);
     for (index, pattern) in patterns.into_iter().enumerate() {
         let model = ModelId(index as u16);
         let name = scenario.models[index].name.clone();
