@@ -99,10 +99,13 @@ impl Punctual {
         self.requeue(index, buffer);
     }
 
-    /// Where a request's promise is kept: not where it ran, if the layout changed meanwhile.
-    fn partition_of(&self, buffer: u16) -> usize {
+    /// Where a request's promise is kept, which is to be looked at: not where it ran, if the layout
+    /// changed meanwhile.
+    fn partition_of(&mut self, buffer: u16) -> usize {
         let task = self.requests.get(buffer).task;
-        self.tables.task(task).partition.index()
+        let index = self.tables.task(task).partition.index();
+        self.partitions[index].touched = true;
+        index
     }
 
     /// One member's stage is done.
@@ -113,8 +116,8 @@ impl Punctual {
         request.answer = Some((exit, answer));
         request.stage = exit.next();
         let request = *request;
+        let index = self.partition_of(buffer);
         let table = self.tables.task(request.task);
-        let index = table.partition.index();
         let counts = exit.0 >= table.mandatory_exit.0;
         if counts || request.gone {
             self.partitions[index].remove_pending(buffer);

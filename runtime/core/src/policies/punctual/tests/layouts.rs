@@ -110,6 +110,25 @@ fn a_change_that_what_is_promised_does_not_fit_into_is_put_off() {
 }
 
 #[test]
+fn an_answer_is_given_at_its_stages_end_though_its_task_has_moved_meanwhile() {
+    let mut config = two_layouts();
+    config.models = vec![model(&[vec![(1, ms(6))], vec![(1, ms(30))]], 3)];
+    for (task, partition) in config.tasks.iter_mut().zip([1, 2]) {
+        task.partition = PartitionId(partition);
+    }
+    config.layouts[0].partitions = vec![PartitionId(2), PartitionId(1)];
+    let mut world = World::new(config, Exact);
+    let frame = world.frame(0, at(0));
+    world.run_until(at(0)).expect("no violation");
+    world.scheduler.want_layout(1);
+    world.frame(1, at(3));
+    world.run_until(at(40)).expect("no violation");
+    assert_eq!(world.scheduler.tables.layout(), 1);
+    // The second stage would not end in time.
+    assert_eq!(world.reply(frame).expect("answered").0, at(6));
+}
+
+#[test]
 fn the_layout_follows_demand_within_a_tenth_of_a_second_and_stays() {
     let mut config = two_layouts();
     // On the whole, both take as long as on a half: to split them doubles what can be asked.
