@@ -19,6 +19,7 @@ mod manifest;
 mod memory;
 mod models;
 mod needs;
+pub mod packing;
 mod placement;
 mod plan;
 mod policy;
