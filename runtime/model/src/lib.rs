@@ -6,6 +6,7 @@ mod liveness;
 pub mod memory;
 mod network;
 mod package;
+mod prefix;
 mod profile;
 pub mod reference;
 mod shape;
@@ -21,6 +22,7 @@ pub use network::{
     Tensor, TensorId, WeightRange,
 };
 pub use package::{Package, PackageError, PackageHash};
+pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use validate::{

@@ -4,4 +4,5 @@
 mod fixture;
 mod memory;
 mod package;
+mod prefix;
 mod validate;

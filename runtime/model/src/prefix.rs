@@ -1,0 +1,117 @@
+//! What networks have in common: the stages that they begin with.
+//!
+//! Networks that were specialised by training only their last layers again compute the same at the
+//! beginning, and what computes the same can share a batch and its weights in memory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::{Network, Operator, OperatorKind, TensorId, WeightRange};
+
+/// Names all that a stage computes from an image: two stages with the same hash give the same
+/// results for the same image, and take the same time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PrefixHash([u8; 32]);
+
+impl fmt::Display for PrefixHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for PrefixHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrefixHash({self})")
+    }
+}
+
+/// A stage among the stages of many networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagePrefix {
+    /// Of the stage and all before it.
+    pub hash: PrefixHash,
+    /// Bytes of its own weights.
+    pub weight_bytes: u64,
+}
+
+impl Network {
+    /// Each stage's hash and size. The hash covers the input's normalisation, and the operators of
+    /// the stage and of all before it with shapes and weights. It does not cover names, nor where
+    /// in the network a tensor or a weight stands.
+    ///
+    /// # Panics
+    /// If the network is not valid.
+    #[must_use]
+    pub fn stage_prefixes(&self) -> Vec<StagePrefix> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&encoded(&self.input));
+        let mut names = Names::default();
+        let mut prefixes = Vec::with_capacity(self.stages.len());
+        for stage in &self.stages {
+            let mut weight_bytes = 0;
+            for operator in &stage.operators {
+                let (renamed, ranges) = names.rename(operator);
+                hasher.update(&encoded(&renamed));
+                hasher.update(&encoded(&self.tensors[operator.output.0 as usize]));
+                for range in ranges.into_iter().flatten() {
+                    let weights = &self.weights[range.start as usize..][..range.len as usize];
+                    for weight in weights {
+                        hasher.update(&weight.to_le_bytes());
+                    }
+                    weight_bytes += size_of_val(weights) as u64;
+                }
+            }
+            hasher.update(&encoded(&names.of(stage.logits)));
+            prefixes.push(StagePrefix {
+                hash: PrefixHash(*hasher.finalize().as_bytes()),
+                weight_bytes,
+            });
+        }
+        prefixes
+    }
+}
+
+/// Tensors by the order in which they first appear.
+#[derive(Default)]
+struct Names(BTreeMap<TensorId, u32>);
+
+impl Names {
+    fn of(&mut self, tensor: TensorId) -> TensorId {
+        let next = self.0.len() as u32;
+        TensorId(*self.0.entry(tensor).or_insert(next))
+    }
+
+    /// The operator without what is only a name, and the ranges of its weights.
+    fn rename(&mut self, operator: &Operator) -> (Operator, [Option<WeightRange>; 2]) {
+        let mut renamed = operator.clone();
+        renamed.name.clear();
+        renamed.input = self.of(operator.input);
+        let mut ranges = [None; 2];
+        match &mut renamed.kind {
+            OperatorKind::Conv2d {
+                weights,
+                bias,
+                residual,
+                ..
+            } => {
+                ranges = [Some(*weights), Some(*bias)];
+                (weights.start, bias.start) = (0, 0);
+                *residual = residual.map(|tensor| self.of(tensor));
+            }
+            OperatorKind::Linear { weights, bias, .. } => {
+                ranges = [Some(*weights), Some(*bias)];
+                (weights.start, bias.start) = (0, 0);
+            }
+            OperatorKind::Add { other, .. } => *other = self.of(*other),
+            OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool => {}
+        }
+        renamed.output = self.of(operator.output);
+        (renamed, ranges)
+    }
+}
+
+fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_allocvec(value).expect("plain data with known lengths always encodes")
+}
