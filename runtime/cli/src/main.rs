@@ -10,7 +10,7 @@ mod termination;
 
 use clap::{Parser, Subcommand};
 
-use commands::{camera, check, compile, profile};
+use commands::{camera, check, compile, plan, profile};
 use termination::Termination;
 
 /// Counts what the daemon's real-time threads must not do.
@@ -40,6 +40,8 @@ enum Command {
     Compile(compile::Options),
     /// Measure a package on this machine.
     Profile(profile::Options),
+    /// Pack sessions and queries onto a fleet of boards.
+    Plan(plan::Options),
 }
 
 const AFTER_HELP: &str = "\
@@ -72,5 +74,6 @@ fn main() -> std::process::ExitCode {
         Command::Check(options) => check::run(&options).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
         Command::Profile(options) => Termination::of("profile", profile::run(&options)).into(),
+        Command::Plan(options) => plan::run(&options).into(),
     }
 }

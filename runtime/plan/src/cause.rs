@@ -1,8 +1,7 @@
 //! The rules of a plan: each way to break one, with the offending value, the limit, and what to
 //! do about it.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use punctual_core::offline::Infeasible;
 use punctual_core::{ConfigError, Nanos};
@@ -407,4 +406,7 @@ pub enum Cause {
         /// What it says.
         error: ConfigError,
     },
+    /// A rule of fleets.
+    #[error(transparent)]
+    Fleet(crate::fleet::FleetCause),
 }

@@ -11,6 +11,7 @@ mod budgets;
 mod build;
 mod cause;
 mod document;
+pub mod fleet;
 mod footprint;
 mod inputs;
 mod keys;

@@ -127,7 +127,7 @@ impl Manifest {
     }
 }
 
-fn collect<'d, 't, T>(
+pub(crate) fn collect<'d, 't, T>(
     sections: Vec<Section<'d, 't>>,
     limit: usize,
     problems: &mut Problems<'_>,
@@ -326,7 +326,7 @@ const CRITICALITIES: [(&str, Criticality); 2] = [
 const FORMATS: [(&str, PixelFormat); 2] =
     [("rgb8", PixelFormat::Rgb8), ("nv12", PixelFormat::Nv12)];
 
-fn unique<'n>(
+pub(crate) fn unique<'n>(
     what: &'static str,
     names: impl Iterator<Item = &'n At<String>>,
     problems: &mut Problems<'_>,

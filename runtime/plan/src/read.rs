@@ -90,7 +90,7 @@ fn beside(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput> {
         .collect()
 }
 
-fn read_profile(path: PathBuf) -> ProfileInput {
+pub(crate) fn read_profile(path: PathBuf) -> ProfileInput {
     ProfileInput {
         profile: Profile::read(&path).map_err(Arc::new),
         path,
@@ -112,7 +112,7 @@ fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
 }
 
 /// A text file, no larger than anybody writes.
-fn read_text(path: &Path) -> Result<String, ErrorKind> {
+pub(crate) fn read_text(path: &Path) -> Result<String, ErrorKind> {
     let file = File::open(path).map_err(|error| error.kind())?;
     let mut text = String::new();
     // One byte more, so that too large a file is noticed and not cut.

@@ -27,7 +27,7 @@ impl Cause {
     pub const fn rule(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "the file is TOML 1.1",
-            Self::Unreadable { .. } => "the manifest and every file that it names can be read",
+            Self::Unreadable { .. } => "the file and every file that it names can be read",
             Self::UnknownKey { .. } => "a key that means nothing is refused: it may be misspelt",
             Self::MissingKey { .. } => "this key has no default",
             Self::WrongType { .. } => "a value has its key's type",
@@ -37,9 +37,9 @@ impl Cause {
             Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
             Self::BadName(_) => "a name is 1 to 64 of a-z, 0-9, - and _, a letter first",
             Self::Duplicate { .. } => "names are unique among their kind",
-            Self::NoneGiven(_) => "a plan has at least one model, one partition and one task",
+            Self::NoneGiven(_) => "at least one of these is needed",
             Self::TooMany { .. } => "all tables have fixed limits",
-            Self::Unresolved { .. } => "a name refers to something that the manifest defines",
+            Self::Unresolved { .. } => "a name refers to something that the file defines",
             Self::SocketPathTooLong { .. } => "the kernel limits a socket's path",
             Self::ExactlyOne { .. } => "exactly one of the two keys is given",
             Self::RealTimeNeeds(_) => "a real-time task is promised a rate and a deadline",
@@ -69,6 +69,7 @@ impl Cause {
             Self::QueueTooShort { .. } => "a queue holds ceil((D + J) / T) + 1 promised frames",
             Self::MemoryExceeded { .. } => "all memory is taken at start, and the board has it",
             Self::SchedulerRefuses { .. } => "the scheduler checks what its own safety rests on",
+            Self::Fleet(cause) => cause.rule(),
         }
     }
 
@@ -134,6 +135,7 @@ impl Cause {
                 format!("take less, most of all {largest}, or raise `daemon.memory_mb`")
             }
             Self::SchedulerRefuses { .. } => REPORT.into(),
+            Self::Fleet(cause) => cause.remedy(),
         }
     }
 }

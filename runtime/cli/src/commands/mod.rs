@@ -4,4 +4,5 @@ pub mod camera;
 pub mod check;
 pub mod compile;
 pub mod daemon;
+pub mod plan;
 pub mod profile;

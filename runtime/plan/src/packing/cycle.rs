@@ -74,6 +74,30 @@ impl Cycle {
     }
 }
 
+impl Session {
+    /// How many partitions of a kind it keeps busy if it shares none: whole ones, and a part of one
+    /// more. `None` if it cannot be on time there.
+    #[must_use]
+    pub fn busy_alone(&self, kind: usize) -> Option<f64> {
+        let on = On {
+            sessions: std::slice::from_ref(self),
+            kind,
+        };
+        let (batch, time) = on.times(0)?.most_efficient(self.half())?;
+        let (whole, rate) = self.rate.divide(Rate::of(batch, time));
+        if rate == Rate::ZERO {
+            return Some(whole as f64);
+        }
+        let rest = on.alone(Load { session: 0, rate })?;
+        Some(whole as f64 + rest.occupancy())
+    }
+
+    /// What two batches in a row may take, each.
+    pub(super) fn half(&self) -> Nanos {
+        Nanos::new(self.deadline.as_nanos() / 2)
+    }
+}
+
 /// Sessions, on one kind of partition.
 #[derive(Clone, Copy)]
 pub(super) struct On<'s> {

@@ -54,6 +54,13 @@ impl Rate {
         Nanos::new(span.map_or(u64::MAX, |span| u64::try_from(span).unwrap_or(u64::MAX)))
     }
 
+    /// How many times `other` it is, and what then remains; all of it remains of none.
+    #[must_use]
+    pub fn divide(self, other: Self) -> (u64, Self) {
+        let times = self.0.checked_div(other.0).unwrap_or(0);
+        (times, Self(self.0 - times * other.0))
+    }
+
     /// The part of `count` that is `self`'s share of `total`, rounded up.
     ///
     /// # Panics

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use punctual_core::Nanos;
-
 use super::cycle::{Cycle, Load, On, Session};
 use super::rate::Rate;
 
@@ -50,6 +48,10 @@ pub struct Node {
 pub struct Packing {
     /// By position of the bin.
     pub nodes: Vec<Node>,
+    /// How many of them serve one session only, which fills them.
+    pub whole: usize,
+    /// What then remained of each session, to be placed with others.
+    pub residual: Vec<Load>,
     /// What no partition could serve that was still free.
     pub unplaced: Vec<Load>,
 }
@@ -71,10 +73,16 @@ pub fn pack(sessions: &[Session], shelf: &Shelf, merging: Merging) -> Packing {
         resident: vec![BTreeSet::new(); shelf.memory.len()],
     };
     let residual = packer.saturate();
-    let unplaced = packer.place_all(residual);
+    let whole = packer.nodes.len();
+    let unplaced = packer.place_all(residual.clone());
     let mut nodes = packer.nodes;
     nodes.sort_by_key(|node| node.bin);
-    Packing { nodes, unplaced }
+    Packing {
+        nodes,
+        whole,
+        residual,
+        unplaced,
+    }
 }
 
 struct Packer<'s> {
@@ -121,7 +129,7 @@ impl Packer<'_> {
     fn first_to_fill(&self, session: usize) -> Option<(usize, Cycle)> {
         self.free.iter().find_map(|&bin| {
             let on = self.on(bin);
-            let half = Nanos::new(self.sessions[session].deadline.as_nanos() / 2);
+            let half = self.sessions[session].half();
             let (batch, time) = on.times(session)?.most_efficient(half)?;
             let rate = Rate::of(batch, time);
             if rate == Rate::ZERO {

@@ -1,0 +1,76 @@
+//! `punctual plan`: sessions and queries packed onto the boards of a fleet.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use punctual_plan::PlanErrors;
+use punctual_plan::fleet::{FleetInputs, FleetPlan};
+use punctual_platform::files::write_whole;
+
+use crate::termination::Termination;
+
+/// What to plan, and how to say it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual plan examples/fleet.toml
+  punctual plan fleet.toml --svg fleet.svg
+  punctual plan fleet.toml --json | jq '.nodes[].occupancy'
+
+Packs sessions (a model, a rate, a deadline) and queries (several models, one deadline) onto the
+partitions of a fleet of boards, with the planner of Nexus: deadlines of queries are divided so
+that they take the fewest boards, models that begin with the same stages share batches, and sessions
+share duty cycles. The file is described in docs/planning.md.
+
+TERMINATION CODES: 0 everything has a place; 1 the fleet is too small; 3 the file is invalid; 4 a file
+is missing, unreadable or cannot be written.")]
+pub struct Options {
+    /// The fleet (TOML).
+    fleet: PathBuf,
+    /// Print the plan, or the problems, as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write a picture of the duty cycles.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Prints the plan or the problems.
+pub fn run(options: &Options) -> Termination {
+    let plan = match FleetInputs::read(&options.fleet).and_then(|inputs| FleetPlan::build(&inputs))
+    {
+        Ok(plan) => plan,
+        Err(errors) => return refuse(&errors, options.json),
+    };
+    if let Some(path) = &options.svg
+        && let Err(error) = write_whole(path, plan.to_svg().as_bytes())
+    {
+        eprintln!("punctual plan: cannot write {}: {error}", path.display());
+        return Termination::File;
+    }
+    let text = if options.json {
+        plan.to_json()
+    } else {
+        plan.to_string()
+    };
+    // A reader that went away is no reason to fail.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    if plan.unplaced.is_empty() {
+        Termination::Done
+    } else {
+        Termination::BadResult
+    }
+}
+
+fn refuse(errors: &PlanErrors, json: bool) -> Termination {
+    if json {
+        print!("{}", errors.to_json());
+    } else {
+        eprintln!("{errors}");
+    }
+    if errors.is_about_files_only() {
+        Termination::File
+    } else {
+        Termination::BadInput
+    }
+}

@@ -1,0 +1,107 @@
+//! What can be wrong with a fleet file beyond what can be wrong with any file.
+
+use punctual_core::Nanos;
+use thiserror::Error;
+
+use crate::memory::Bytes;
+use crate::packing::TimesError;
+
+/// What is wrong.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum FleetCause {
+    /// Batch sizes and times that do not belong together.
+    #[error("{batches} batch sizes and {times} times")]
+    NotOneTimeEach {
+        /// How many sizes.
+        batches: usize,
+        /// How many times.
+        times: usize,
+    },
+    /// Not a batching profile.
+    #[error("not a batching profile: {0}")]
+    Times(TimesError),
+    /// A model that runs nowhere.
+    #[error("model {model:?} has no times for any partition of any board")]
+    RunsNowhere {
+        /// The model.
+        model: String,
+    },
+    /// A deadline that no partition can keep.
+    #[error(
+        "two batches of one take {needed} on the fastest partition, and the deadline is {deadline}"
+    )]
+    Unreachable {
+        /// Twice L(1).
+        needed: Nanos,
+        /// The deadline.
+        deadline: Nanos,
+    },
+    /// A query whose stages do not fit into its deadline.
+    #[error(
+        "no division of the deadline of {deadline} leaves each stage the time of two batches of one"
+    )]
+    QueryUnreachable {
+        /// The deadline.
+        deadline: Nanos,
+    },
+    /// Stages that depend on each other in another way.
+    #[error("the stages of query {query:?} are no fork-join graph")]
+    NotForkJoin {
+        /// The query.
+        query: String,
+    },
+    /// Weights that no board holds.
+    #[error("model {model:?} has weights of {}, and the largest board holds {}", Bytes(*bytes), Bytes(*most))]
+    TooLarge {
+        /// The model.
+        model: String,
+        /// Its weights.
+        bytes: u64,
+        /// Of the largest board.
+        most: u64,
+    },
+}
+
+impl FleetCause {
+    /// The rule that is broken, as a sentence about what is right.
+    #[must_use]
+    pub const fn rule(&self) -> &'static str {
+        match self {
+            Self::NotOneTimeEach { .. } => "each batch size has one time",
+            Self::Times(_) => "batch sizes rise, and every batch takes time",
+            Self::RunsNowhere { .. } => "a model is measured on at least one partition size",
+            Self::Unreachable { .. } => {
+                "a request that just missed a batch waits for it and then for its own"
+            }
+            Self::QueryUnreachable { .. } => {
+                "on every way through a query the stages' deadlines sum up to its own"
+            }
+            Self::NotForkJoin { .. } => "a query is a chain, a tree, or forks and joins that nest",
+            Self::TooLarge { .. } => "a board holds all weights of a model",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NotOneTimeEach { .. } => "write as many times as sizes".into(),
+            Self::Times(_) => "correct the sizes or the times".into(),
+            Self::RunsNowhere { .. } => {
+                "add times for a partition's units or fewer, or measure with `punctual profile`"
+                    .into()
+            }
+            Self::Unreachable { needed, .. } => {
+                format!("allow at least {needed}, choose a shallower `exit`, or a larger partition")
+            }
+            Self::QueryUnreachable { .. } => {
+                "allow more time, choose shallower exits, or larger partitions".into()
+            }
+            Self::NotForkJoin { .. } => {
+                "remove shortcuts, or split it into queries of their own".into()
+            }
+            Self::TooLarge { bytes, .. } => format!("give a board {} or more", Bytes(*bytes)),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Sessions and queries on a fleet of boards: from a TOML file to who runs what in which cycle.
+//!
+//! [`FleetPlan::build`] is a pure function of [`FleetInputs`]; [`FleetInputs::read`] gathers them from
+//! files. In order: deadlines of queries are split (`queries`), sessions of the same model and
+//! deadline become one, those that begin with the same stages are batched together (`groups`), and all
+//! are packed ([`packing`](crate::packing)).
+
+mod cause;
+mod file;
+mod groups;
+mod inputs;
+mod models;
+mod picture;
+mod plan;
+mod queries;
+mod read;
+mod report;
+
+pub use cause::FleetCause;
+pub use inputs::FleetInputs;
+pub use plan::{
+    BoardUse, Budget, Excess, FleetPlan, Member, NodePlan, QueryPlan, RunPlan, SessionPlan,
+};

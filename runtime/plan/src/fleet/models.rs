@@ -1,0 +1,251 @@
+//! Models: each stage's weights and its times on each kind of partition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use punctual_core::Nanos;
+use punctual_model::{Package, Profile};
+
+use crate::cause::Cause;
+use crate::packing::BatchTimes;
+use crate::problem::Problems;
+
+use super::cause::FleetCause;
+use super::file::{File, RawModel, RawStage};
+use super::inputs::FleetInputs;
+
+/// Partitions of one size on one kind of board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// Position of the `[[board]]`.
+    pub(super) board: usize,
+    /// Its compute units.
+    pub(super) units: u16,
+}
+
+pub(super) struct Stage {
+    /// Its weights, after those of the stages before it: position in [`Models::blocks`].
+    pub(super) block: usize,
+    /// On each kind of partition, if it was measured there.
+    pub(super) times: Vec<Option<BatchTimes>>,
+}
+
+#[derive(Default)]
+pub(super) struct Models {
+    pub(super) kinds: Vec<Kind>,
+    /// By the names in the file; those without a problem.
+    pub(super) stages: BTreeMap<String, Vec<Stage>>,
+    /// Bytes of each block of weights. Equal stages behind equal stages are one block.
+    pub(super) blocks: Vec<u64>,
+}
+
+impl Models {
+    /// L(b) of some of a model's stages on a kind of partition, one after the other.
+    pub(super) fn times(&self, stages: &[Stage], kind: usize) -> Option<BatchTimes> {
+        let mut each = stages.iter().map(|stage| stage.times[kind].as_ref());
+        let first = each.next()??.clone();
+        each.try_fold(first, |sum, next| sum.followed_by(next?))
+    }
+}
+
+/// The kinds of partitions, in the order of the file.
+pub(super) fn kinds(file: &File) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for (board, raw) in file.boards.iter().enumerate() {
+        for &units in &raw.partitions {
+            let kind = Kind { board, units };
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+    }
+    kinds
+}
+
+/// All models that have what they need.
+pub(super) fn resolve(file: &File, inputs: &FleetInputs, problems: &mut Problems<'_>) -> Models {
+    let mut resolver = Resolver {
+        file,
+        inputs,
+        blocks: BTreeMap::new(),
+        found: Models {
+            kinds: kinds(file),
+            ..Models::default()
+        },
+    };
+    for input in &inputs.profiles {
+        if let Err(error) = &input.profile {
+            let (path, error) = (input.path.clone(), Arc::clone(error));
+            problems.add(&Default::default(), Cause::ProfileInvalid { path, error });
+        }
+    }
+    for raw in &file.models {
+        let stages = match &raw.package {
+            Some(_) => resolver.measured(raw, problems),
+            None => resolver.written(raw, problems),
+        };
+        if let Some(stages) = stages {
+            resolver.keep(raw, stages, problems);
+        }
+    }
+    resolver.found
+}
+
+struct Resolver<'f> {
+    file: &'f File,
+    inputs: &'f FleetInputs,
+    /// Position of each block of weights by what names it.
+    blocks: BTreeMap<String, usize>,
+    found: Models,
+}
+
+impl Resolver<'_> {
+    /// Notes a model that could run nowhere; keeps all others.
+    fn keep(&mut self, raw: &RawModel, stages: Vec<Stage>, problems: &mut Problems<'_>) {
+        let mut kinds = 0..self.found.kinds.len();
+        let model = raw.name.value.clone();
+        if !kinds.any(|kind| self.found.times(&stages, kind).is_some()) {
+            let cause = FleetCause::RunsNowhere { model };
+            problems.add(&raw.name.place, Cause::Fleet(cause));
+            return;
+        }
+        let bytes = stages
+            .iter()
+            .map(|stage| self.found.blocks[stage.block])
+            .sum();
+        let most = self
+            .file
+            .boards
+            .iter()
+            .map(|board| board.memory_bytes)
+            .max();
+        if let Some(most) = most.filter(|most| bytes > *most) {
+            let cause = FleetCause::TooLarge { model, bytes, most };
+            problems.add(&raw.name.place, Cause::Fleet(cause));
+            return;
+        }
+        self.found.stages.insert(model, stages);
+    }
+
+    fn block(&mut self, name: String, bytes: u64) -> usize {
+        let blocks = &mut self.found.blocks;
+        *self.blocks.entry(name).or_insert_with(|| {
+            blocks.push(bytes);
+            blocks.len() - 1
+        })
+    }
+
+    /// A model whose times stand in the file.
+    fn written(&mut self, raw: &RawModel, problems: &mut Problems<'_>) -> Option<Vec<Stage>> {
+        let mut stages = Vec::new();
+        // A block is named by all stages up to it: only equal beginnings are shared.
+        let mut path = String::new();
+        for (position, stage) in raw.stages.iter().enumerate() {
+            self.check_boards(stage, problems);
+            let own = || format!("{}[{position}]", raw.name.value);
+            let weights = stage
+                .weights
+                .clone()
+                .map_or_else(own, |name| format!("={name}"));
+            path = format!("{path}/{weights}");
+            stages.push(Stage {
+                block: self.block(path.clone(), stage.memory_bytes),
+                times: self
+                    .found
+                    .kinds
+                    .iter()
+                    .map(|kind| self.written_times(stage, *kind))
+                    .collect(),
+            });
+        }
+        (!stages.is_empty()).then_some(stages)
+    }
+
+    fn check_boards(&self, stage: &RawStage, problems: &mut Problems<'_>) {
+        for board in stage.times.iter().filter_map(|times| times.board.as_ref()) {
+            let known: Vec<String> = self
+                .file
+                .boards
+                .iter()
+                .map(|raw| raw.name.value.clone())
+                .collect();
+            if !known.contains(&board.value) {
+                let cause = Cause::Unresolved {
+                    what: "board",
+                    name: board.value.clone(),
+                    known,
+                };
+                problems.add(&board.place, cause);
+            }
+        }
+    }
+
+    /// The times for the most units that the partition has; of these, those for its very board.
+    fn written_times(&self, stage: &RawStage, kind: Kind) -> Option<BatchTimes> {
+        let board = &self.file.boards[kind.board].name.value;
+        let here = stage.times.iter().filter(|times| {
+            let of_board = times.board.as_ref().is_none_or(|name| name.value == *board);
+            of_board && times.units <= kind.units
+        });
+        let nearest = here.max_by_key(|times| (times.units, times.board.is_some()))?;
+        Some(nearest.times.clone())
+    }
+
+    /// A model with a package and profiles of it.
+    fn measured(&mut self, raw: &RawModel, problems: &mut Problems<'_>) -> Option<Vec<Stage>> {
+        let path = raw.package.as_ref()?;
+        let Some(input) = self.inputs.packages.iter().find(|p| p.path == path.value) else {
+            let missing = path.value.clone();
+            problems.add(&path.place, Cause::PackageMissing { path: missing });
+            return None;
+        };
+        let package: &Package = match &input.package {
+            Ok(package) => package,
+            Err(error) => {
+                let error = Arc::clone(error);
+                problems.add(&path.place, Cause::PackageInvalid { error });
+                return None;
+            }
+        };
+        let hash = package.hash().to_string();
+        let readable = self
+            .inputs
+            .profiles
+            .iter()
+            .filter_map(|input| input.profile.as_ref().ok());
+        let profiles: Vec<&Profile> = readable.filter(|p| p.key.package == hash).collect();
+        if profiles.is_empty() {
+            let (model, package) = (raw.name.value.clone(), hash);
+            problems.add(&raw.name.place, Cause::ProfileMissing { model, package });
+            return None;
+        }
+        let prefixes = package.network().stage_prefixes().into_iter().enumerate();
+        let stages = prefixes.map(|(position, prefix)| Stage {
+            block: self.block(prefix.hash.to_string(), prefix.weight_bytes),
+            times: self
+                .found
+                .kinds
+                .iter()
+                .map(|kind| self.measured_times(&profiles, position as u8, *kind))
+                .collect(),
+        });
+        Some(stages.collect())
+    }
+
+    fn measured_times(&self, profiles: &[&Profile], stage: u8, kind: Kind) -> Option<BatchTimes> {
+        let board = &self.file.boards[kind.board].name.value;
+        let profile = profiles
+            .iter()
+            .find(|profile| profile.key.board == *board)?;
+        let units = u8::try_from(kind.units).unwrap_or(u8::MAX);
+        let of_stage = profile.stages.iter().filter(|entry| entry.stage == stage);
+        let mut sizes: Vec<u8> = of_stage.map(|entry| entry.batch).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let points = sizes.into_iter().filter_map(|size| {
+            let p99 = profile.stage(stage, size, units)?.p99_ns as f64;
+            Some((u32::from(size), Nanos::new((p99 * self.file.margin) as u64)))
+        });
+        BatchTimes::new(points.collect()).ok()
+    }
+}

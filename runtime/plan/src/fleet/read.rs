@@ -1,0 +1,75 @@
+//! Reading the files that a fleet's plan is made from. Nothing is decided here.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use punctual_model::Package;
+
+use crate::cause::Cause;
+use crate::inputs::PackageInput;
+use crate::problem::{Place, PlanErrors, Problems};
+use crate::read::{read_profile, read_text};
+
+use super::file::{File, RawModel};
+use super::inputs::FleetInputs;
+
+impl FleetInputs {
+    /// Reads a fleet file, the packages that it names, and their profiles: those that it names, or if
+    /// it names none, the one beside each package (`signs.punctual`: `signs.profile.json`).
+    ///
+    /// # Errors
+    /// When the fleet file cannot be read. A package or profile that cannot be is noted in its
+    /// place, so that [`FleetPlan::build`](super::FleetPlan::build) reports it together with all else.
+    pub fn read(path: &Path) -> Result<Self, PlanErrors> {
+        let text = read_text(path).map_err(|kind| {
+            let mut problems = Problems::new(path, "");
+            problems.add(&Place::default(), Cause::Unreadable { kind });
+            problems.into_errors()
+        })?;
+        let file = File::read(&text, &mut Problems::new(path, &text));
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let mut inputs = Self {
+            path: path.to_owned(),
+            ..Self::default()
+        };
+        for model in &file.models {
+            inputs.add(model, directory);
+        }
+        inputs.text = text;
+        Ok(inputs)
+    }
+
+    fn add(&mut self, model: &RawModel, directory: &Path) {
+        let Some(package) = &model.package else {
+            return;
+        };
+        if self
+            .packages
+            .iter()
+            .all(|known| known.path != package.value)
+        {
+            self.packages.push(PackageInput {
+                path: package.value.clone(),
+                package: Package::read(&directory.join(&package.value)).map_err(Arc::new),
+            });
+        }
+        let beside = directory
+            .join(&package.value)
+            .with_extension("profile.json");
+        let profiles: Vec<PathBuf> = if model.profiles.is_empty() {
+            // That it is not there is for the plan to say.
+            beside.exists().then_some(beside).into_iter().collect()
+        } else {
+            model
+                .profiles
+                .iter()
+                .map(|profile| directory.join(profile))
+                .collect()
+        };
+        for profile in profiles {
+            if self.profiles.iter().all(|known| known.path != profile) {
+                self.profiles.push(read_profile(profile));
+            }
+        }
+    }
+}
