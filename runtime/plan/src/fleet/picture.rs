@@ -12,9 +12,10 @@ const LEFT: f64 = 190.0;
 const TOP: f64 = 46.0;
 const WIDTH: f64 = 760.0;
 const RIGHT: f64 = 70.0;
-/// Okabe and Ito's palette without black: told apart also by the colour-blind.
-const COLOURS: [&str; 7] = [
-    "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
+/// Tol's light palette without its grey: told apart also by the colour-blind, and black text on it
+/// can be read.
+const COLOURS: [&str; 8] = [
+    "#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00",
 ];
 
 impl FleetPlan {

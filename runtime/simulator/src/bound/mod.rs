@@ -28,10 +28,13 @@ mod demand;
 mod hull;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use punctual_core::{Instant, Nanos};
 
 use demand::Demand;
+
+pub use trace::{Knowledge, of_run};
 
 /// A request as a clairvoyant sees it.
 #[derive(Clone, Debug, PartialEq)]

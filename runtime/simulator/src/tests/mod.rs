@@ -1,5 +1,6 @@
 //! Runs of a small scenario: two cameras, one network of two exits, one best-effort task.
 
+mod bound;
 mod faults;
 mod runs;
 
