@@ -61,7 +61,7 @@ impl Cause {
             Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => MEASURED,
             Self::StageNotProfiled { .. } => "all stages are measured at all batch sizes in use",
             Self::PrepareNotProfiled { .. } => "every task's frame format is measured",
-            Self::NoSuchExit { .. } => "the mandatory exit is one of the network's",
+            Self::NoSuchExit { .. } => "an exit is one of the network's",
             Self::ArrivalTooSlow { .. } => "a frame's input is ready before its deadline (J < D)",
             Self::DeadlineUnreachable { .. } => "a frame alone on the machine is on time",
             Self::NotForBestEffort(_) => "only real-time tasks are promised anything",

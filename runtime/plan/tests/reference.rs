@@ -101,6 +101,10 @@ fn the_examples_plan_on_four_cores_without_a_warning() {
     for entry in fs::read_dir(repository().join("examples")).expect("the examples") {
         let path = entry.expect("an entry").path();
         let text = fs::read_to_string(&path).expect("an example");
+        // The others are of other commands.
+        if !text.contains("[daemon]") {
+            continue;
+        }
         let needs = Needs::of_manifest(&text, &path).unwrap_or_else(|errors| panic!("{errors}"));
         for model in &needs.models {
             let package = repository().join("examples").join(&model.package);

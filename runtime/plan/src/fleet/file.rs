@@ -42,6 +42,8 @@ pub(super) struct RawModel {
     pub(super) package: Option<At<String>>,
     pub(super) profiles: Vec<String>,
     pub(super) stages: Vec<RawStage>,
+    /// Whether all of it could be read: otherwise what follows from it says nothing.
+    pub(super) sound: bool,
 }
 
 /// A stage whose times stand in the file.
@@ -222,6 +224,7 @@ fn checked_units(units: u64, place: &Place, problems: &mut Problems<'_>) -> u16 
 
 impl RawModel {
     fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let before = problems.count();
         let s = &mut section;
         let name = name(s, problems);
         let package = s.optional::<String>("package", problems);
@@ -244,6 +247,7 @@ impl RawModel {
             package,
             profiles,
             stages,
+            sound: problems.count() == before,
         })
     }
 }

@@ -79,12 +79,15 @@ pub(super) fn resolve(file: &File, inputs: &FleetInputs, problems: &mut Problems
             problems.add(&Default::default(), Cause::ProfileInvalid { path, error });
         }
     }
-    for raw in &file.models {
+    for raw in file.models.iter().filter(|raw| raw.sound) {
+        let before = problems.count();
         let stages = match &raw.package {
             Some(_) => resolver.measured(raw, problems),
             None => resolver.written(raw, problems),
         };
-        if let Some(stages) = stages {
+        if let Some(stages) = stages
+            && problems.count() == before
+        {
             resolver.keep(raw, stages, problems);
         }
     }
