@@ -121,6 +121,7 @@ mod counters;
 mod error;
 mod event;
 mod ids;
+mod lost;
 pub mod offline;
 mod policies;
 mod scheduler;

@@ -7,6 +7,7 @@ use crate::action::{Action, Infer, Window};
 use crate::actions::Actions;
 use crate::config::Criticality;
 use crate::ids::{ActionId, BATCH_MAX, ModelId, PartitionId, RequestId, StageId};
+use crate::lost::lost_from;
 use crate::time::{Instant, Nanos};
 
 /// Buffers of the requests in a batch.
@@ -31,6 +32,10 @@ pub(crate) struct Job {
     /// Device time of its stages so far.
     pub(crate) measured: Nanos,
     action: ActionId,
+    /// From when on its action is taken for lost.
+    pub(super) lost_from: Instant,
+    /// It was taken for lost: its members have their verdicts.
+    pub(super) lost: bool,
 }
 
 /// How a job came to its end.
@@ -47,18 +52,47 @@ pub(crate) enum Ended {
 /// The jobs, by partition.
 #[derive(Debug)]
 pub(super) struct Jobs {
-    running: Box<[Option<Job>]>,
+    pub(super) running: Box<[Option<Job>]>,
+    pub(super) in_flight: usize,
+    pub(super) lost: usize,
+    /// Not after the first moment at which an action in flight is to be taken for lost.
+    pub(super) next_loss: Instant,
 }
 
 impl Jobs {
     pub(super) fn new(partitions: usize) -> Self {
         Self {
             running: alloc::vec![None; partitions].into(),
+            in_flight: 0,
+            lost: 0,
+            next_loss: Instant::FAR_FUTURE,
         }
     }
 
     pub(super) fn of(&self, partition: PartitionId) -> Option<&Job> {
         self.running[partition.index()].as_ref()
+    }
+
+    fn put(&mut self, index: usize, job: Job) {
+        self.in_flight += 1;
+        self.next_loss = self.next_loss.min(job.lost_from);
+        self.running[index] = Some(job);
+    }
+
+    fn take(&mut self, index: usize) -> Option<Job> {
+        let job = self.running[index].take()?;
+        self.in_flight -= 1;
+        self.lost -= usize::from(job.lost);
+        if self.in_flight == 0 {
+            self.next_loss = Instant::FAR_FUTURE;
+        }
+        Some(job)
+    }
+
+    /// Whether an action was taken for lost.
+    pub(super) fn is_lost(&self, action: ActionId) -> bool {
+        let of = |job: &Job| job.lost && job.action == action;
+        self.lost > 0 && self.running.iter().flatten().any(of)
     }
 
     pub(super) fn find(&self, action: ActionId) -> Option<usize> {
@@ -97,6 +131,8 @@ impl Desk {
             started: self.now,
             measured: Nanos::ZERO,
             action: ActionId(0),
+            lost_from: Instant::FAR_FUTURE,
+            lost: false,
         };
         self.order(job, actions);
     }
@@ -112,33 +148,35 @@ impl Desk {
             job.size
         };
         let times = &self.config.models[job.model.index()].stages[job.stage.index()].times;
-        let batch = times.iter().map(|time| time.batch);
-        let batch = batch.into_iter().find(|&batch| usize::from(batch) >= held);
+        let holds = times.iter().find(|time| usize::from(time.batch) >= held);
+        let time = holds.expect("members fit the largest compiled batch");
+        let (batch, time) = (time.batch, time.on[job.partition.index()]);
         let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
         for &buffer in &job.members {
             let full = members.push(self.requests.id(buffer));
             full.expect("a job has no more members than an action");
         }
-        let first = job.stage == StageId(0);
+        let latest = if job.stage == StageId(0) {
+            job.latest
+        } else {
+            Instant::FAR_FUTURE
+        };
+        job.lost_from = lost_from(self.now, latest, time);
         actions.push(Action::Infer(Infer {
             id,
             partition: job.partition,
             model: job.model,
             stage: job.stage,
-            batch: batch.expect("members fit the largest compiled batch"),
+            batch,
             members,
             window: Window {
                 earliest: self.now,
-                latest: if first {
-                    job.latest
-                } else {
-                    Instant::FAR_FUTURE
-                },
+                latest,
             },
             criticality: Criticality::RealTime,
         }));
         let index = job.partition.index();
-        self.jobs.running[index] = Some(job);
+        self.jobs.put(index, job);
     }
 
     /// The job whose stage an event is about; it runs no longer.
@@ -147,7 +185,11 @@ impl Desk {
             self.stale_events += 1;
             return None;
         };
-        self.jobs.running[index].take()
+        let job = self.jobs.take(index)?;
+        for &buffer in job.members.iter().filter(|_| job.lost) {
+            self.requests.unlock(buffer);
+        }
+        Some(job)
     }
 
     /// How many stages a model has.

@@ -6,6 +6,7 @@
 //! policy says when a member leaves (most: at the last exit).
 
 mod jobs;
+mod loss;
 mod requests;
 
 use core::fmt;
@@ -17,7 +18,8 @@ use crate::actions::Actions;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::event::{Answer, Arrival, Event};
-use crate::ids::{ActionId, ClientId, ModelId, PartitionId, StageId, TaskId};
+use crate::ids::{ActionId, ClientId, ModelId, PartitionId, RequestId, StageId, TaskId};
+use crate::lost::reported;
 use crate::policies::Policy;
 use crate::time::{Instant, Nanos};
 
@@ -160,8 +162,16 @@ impl Desk {
     }
 
     fn conclude(&mut self, buffer: u16, verdict: Verdict, actions: &mut Actions) {
-        let id = self.requests.id(buffer);
         let request = self.requests.release(buffer);
+        self.reply(buffer, &request, verdict, actions);
+    }
+
+    /// Says what became of a request that was in `buffer`.
+    fn reply(&mut self, buffer: u16, request: &Request, verdict: Verdict, actions: &mut Actions) {
+        let id = RequestId {
+            buffer,
+            generation: request.generation,
+        };
         let answered = matches!(verdict, Verdict::OnTime | Verdict::Late);
         let answer = request.answer.filter(|_| answered);
         let counters = &mut self.counters[request.task.index()];
@@ -178,7 +188,17 @@ impl Desk {
         }));
     }
 
+    /// Why a request gets no answer from an action that failed.
+    fn failure(&self, buffer: u16) -> Failure {
+        if self.request(buffer).gone {
+            Failure::ClientGone
+        } else {
+            Failure::Device
+        }
+    }
+
     fn arrived(&mut self, arrival: &Arrival, actions: &mut Actions) {
+        let locked = self.is_locked(arrival.task);
         let task = &self.config.tasks[arrival.task.index()];
         let captured = arrival.captured.min(self.now);
         let own = task.deadline.map_or(Instant::FAR_FUTURE, |d| captured + d);
@@ -191,10 +211,11 @@ impl Desk {
         let counters = &mut self.counters[arrival.task.index()];
         counters.submitted += 1;
         let full = counters.open >= u64::from(task.queue_max) || !self.requests.has_free();
-        let reason = match (self.draining, full) {
-            (true, _) => Rejection::Draining,
-            (false, true) => Rejection::QueueFull,
-            (false, false) => {
+        let reason = match (self.draining, locked, full) {
+            (true, _, _) => Rejection::Draining,
+            (false, true, _) => Rejection::NoSlack,
+            (false, false, true) => Rejection::QueueFull,
+            (false, false, false) => {
                 counters.open += 1;
                 let request = self.requests.take(Request {
                     task: arrival.task,
@@ -233,7 +254,7 @@ impl<R: Rules> Baseline<R> {
         }
     }
 
-    fn prepared(&mut self, id: crate::RequestId, ok: bool, actions: &mut Actions) {
+    fn prepared(&mut self, id: RequestId, ok: bool, actions: &mut Actions) {
         let desk = &mut self.desk;
         let Some(request) = desk.requests.find(id) else {
             desk.stale_events += 1;
@@ -244,9 +265,13 @@ impl<R: Rules> Baseline<R> {
             return;
         }
         request.state = State::Queued;
-        let failure = match (request.gone, ok) {
+        let (task, gone) = (request.task, request.gone);
+        let failure = match (gone, ok) {
             (true, _) => Failure::ClientGone,
             (false, false) => Failure::Payload,
+            (false, true) if desk.is_locked(task) => {
+                return desk.reject(id.buffer, Rejection::NoSlack, actions);
+            }
             (false, true) => {
                 if let Err(reason) = self.rules.enqueue(desk, id.buffer) {
                     desk.reject(id.buffer, reason, actions);
@@ -260,7 +285,8 @@ impl<R: Rules> Baseline<R> {
     fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
         for buffer in 0..self.desk.requests.buffers() {
             let request = self.desk.requests.get_mut(buffer);
-            if request.state == State::Free || request.ticket.client != client {
+            let over = matches!(request.state, State::Free | State::Locked);
+            if over || request.ticket.client != client {
                 continue;
             }
             if request.state == State::Queued {
@@ -308,13 +334,32 @@ impl<R: Rules> Baseline<R> {
         self.desk.order(job, actions);
     }
 
+    fn learn(&mut self, event: &Event, actions: &mut Actions) {
+        match event {
+            Event::Arrived(arrival) => self.desk.arrived(arrival, actions),
+            Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
+            Event::Finished(finished) => self.finished(finished, actions),
+            Event::NotRun { action } => self.not_run(*action, actions),
+            Event::Loaded { action, measured } => {
+                self.rules.loaded(&mut self.desk, *action, Some(*measured));
+            }
+            Event::Failed { action } if self.desk.jobs.find(*action).is_none() => {
+                self.rules.loaded(&mut self.desk, *action, None);
+            }
+            Event::Failed { action } | Event::Preempted { action } => {
+                if let Some(job) = self.desk.take_job(*action) {
+                    self.failed(&job, actions);
+                }
+            }
+            Event::ClientGone { client } => self.client_gone(*client, actions),
+            Event::Tick => {}
+            Event::Drain => self.desk.draining = true,
+        }
+    }
+
     fn failed(&mut self, job: &Job, actions: &mut Actions) {
         for &buffer in &job.members {
-            let failure = if self.desk.request(buffer).gone {
-                Failure::ClientGone
-            } else {
-                Failure::Device
-            };
+            let failure = self.desk.failure(buffer);
             self.desk
                 .conclude(buffer, Verdict::Failed(failure), actions);
         }
@@ -358,26 +403,11 @@ impl<R: Rules> Baseline<R> {
 impl<R: Rules> Policy for Baseline<R> {
     fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
         self.desk.now = self.desk.now.max(now);
-        match event {
-            Event::Arrived(arrival) => self.desk.arrived(arrival, actions),
-            Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
-            Event::Finished(finished) => self.finished(finished, actions),
-            Event::NotRun { action } => self.not_run(*action, actions),
-            Event::Loaded { action, measured } => {
-                self.rules.loaded(&mut self.desk, *action, Some(*measured));
-            }
-            Event::Failed { action } if self.desk.jobs.find(*action).is_none() => {
-                self.rules.loaded(&mut self.desk, *action, None);
-            }
-            Event::Failed { action } | Event::Preempted { action } => {
-                if let Some(job) = self.desk.take_job(*action) {
-                    self.failed(&job, actions);
-                }
-            }
-            Event::ClientGone { client } => self.client_gone(*client, actions),
-            Event::Tick => {}
-            Event::Drain => self.desk.draining = true,
+        match reported(event).filter(|action| self.desk.jobs.is_lost(*action)) {
+            Some(action) => self.found(action),
+            None => self.learn(event, actions),
         }
+        self.give_up(actions);
         if matches!(event, Event::Arrived(_) | Event::Prepared { .. }) {
             self.queued |= matches!(event, Event::Prepared { .. });
             return;
@@ -390,7 +420,8 @@ impl<R: Rules> Policy for Baseline<R> {
         if self.queued {
             return Some(self.desk.now);
         }
-        self.rules.next_timer(&self.desk)
+        let rules = self.rules.next_timer(&self.desk);
+        rules.into_iter().chain(self.desk.next_loss()).min()
     }
 
     fn drained(&self) -> bool {

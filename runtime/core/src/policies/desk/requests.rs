@@ -18,6 +18,8 @@ pub(crate) enum State {
     Queued,
     /// A member of a job.
     Running,
+    /// It has its verdict, but a lost action may still write to its buffer.
+    Locked,
 }
 
 /// One request. Meaningless while `state` is `Free`.
@@ -64,6 +66,7 @@ impl Request {
 pub(super) struct Requests {
     slots: Box<[Request]>,
     free: List<u16>,
+    locked: usize,
     arrivals: u64,
 }
 
@@ -76,6 +79,7 @@ impl Requests {
         Self {
             slots: alloc::vec![Request::FREE; usize::from(buffers)].into(),
             free,
+            locked: 0,
             arrivals: 0,
         }
     }
@@ -85,7 +89,7 @@ impl Requests {
     }
 
     pub(super) fn open(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.locked
     }
 
     pub(super) fn buffers(&self) -> u16 {
@@ -114,6 +118,23 @@ impl Requests {
         slot.state = State::Free;
         self.free.push(buffer);
         request
+    }
+
+    /// Ends a request whose buffer nobody may have yet.
+    pub(super) fn lock(&mut self, buffer: u16) -> Request {
+        let slot = &mut self.slots[usize::from(buffer)];
+        let request = *slot;
+        slot.state = State::Locked;
+        self.locked += 1;
+        request
+    }
+
+    /// A locked buffer is nobody's again.
+    pub(super) fn unlock(&mut self, buffer: u16) {
+        let slot = &mut self.slots[usize::from(buffer)];
+        debug_assert_eq!(slot.state, State::Locked);
+        self.locked -= 1;
+        self.release(buffer);
     }
 
     pub(super) fn find(&mut self, id: RequestId) -> Option<&mut Request> {

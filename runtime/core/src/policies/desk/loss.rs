@@ -1,0 +1,84 @@
+//! Actions that the device does not report ([`crate::lost`]).
+
+use super::jobs::Job;
+use super::{Baseline, Desk, Ended, Rules, State};
+use crate::action::{Failure, Verdict};
+use crate::actions::Actions;
+use crate::ids::{ActionId, PartitionId, TaskId};
+use crate::policies::Partitioning;
+use crate::time::Instant;
+
+impl<R: Rules> Baseline<R> {
+    /// Those who wait for a lost action wait in vain.
+    pub(super) fn give_up(&mut self, actions: &mut Actions) {
+        if !self.desk.take_for_lost(actions) {
+            return;
+        }
+        for buffer in 0..self.desk.requests.buffers() {
+            let request = *self.desk.request(buffer);
+            if request.state == State::Queued && self.desk.is_locked(request.task) {
+                self.rules.forget(&self.desk, buffer);
+                let verdict = Verdict::Failed(Failure::Device);
+                self.desk.conclude(buffer, verdict, actions);
+            }
+        }
+    }
+
+    /// A lost action was reported after all: what it locked is free.
+    pub(super) fn found(&mut self, action: ActionId) {
+        if let Some(job) = self.desk.take_job(action) {
+            self.rules.ended(&mut self.desk, &job, Ended::Failed);
+        }
+    }
+}
+
+impl Desk {
+    /// Takes actions for lost that should have been reported long ago: their members fail, and
+    /// their partitions and buffers stay locked.
+    fn take_for_lost(&mut self, actions: &mut Actions) -> bool {
+        if self.now < self.jobs.next_loss {
+            return false;
+        }
+        let mut any = false;
+        self.jobs.next_loss = Instant::FAR_FUTURE;
+        for index in 0..self.jobs.running.len() {
+            let job = self.jobs.running[index].as_mut().filter(|job| !job.lost);
+            let Some(job) = job else {
+                continue;
+            };
+            if self.now < job.lost_from {
+                self.jobs.next_loss = self.jobs.next_loss.min(job.lost_from);
+                continue;
+            }
+            job.lost = true;
+            self.jobs.lost += 1;
+            any = true;
+            for buffer in job.members.clone() {
+                let failure = self.failure(buffer);
+                let request = self.requests.lock(buffer);
+                self.reply(buffer, &request, Verdict::Failed(failure), actions);
+            }
+        }
+        any
+    }
+
+    /// When an action is to be taken for lost, or some time before.
+    pub(super) fn next_loss(&self) -> Option<Instant> {
+        let next = self.jobs.next_loss;
+        (self.jobs.in_flight > 0 && next != Instant::FAR_FUTURE).then_some(next)
+    }
+
+    /// Whether a task has to wait for a lost action. A baseline knows no way around a part of the
+    /// device that is locked: also tasks that other partitions could serve wait, if they may use
+    /// its units.
+    pub(super) fn is_locked(&self, task: TaskId) -> bool {
+        if self.jobs.lost == 0 {
+            return false;
+        }
+        let own = self.config.tasks[task.index()].partition;
+        let units = |partition: PartitionId| self.config.partitions[partition.index()].units;
+        let shared = self.config.policy.partitioning() == Partitioning::PerTask;
+        let mut jobs = self.jobs.running.iter().flatten().filter(|job| job.lost);
+        jobs.any(|job| job.partition == own || !shared && units(job.partition).overlaps(units(own)))
+    }
+}
