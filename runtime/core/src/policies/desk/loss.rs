@@ -1,6 +1,5 @@
 //! Actions that the device does not report ([`crate::lost`]).
 
-use super::jobs::Job;
 use super::{Baseline, Desk, Ended, Rules, State};
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;

@@ -6,6 +6,7 @@
 mod books;
 mod conformance;
 mod examples;
+mod lost;
 mod plans;
 pub(crate) mod random;
 mod world;
