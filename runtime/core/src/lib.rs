@@ -90,6 +90,12 @@
 //! more would otherwise be late for certain (`overrun`). If stages are slow for long, σ rises, and with
 //! it the set of guaranteed tasks shrinks to one that passed the offline test at that σ (`speed`).
 //!
+//! ## A lost completion
+//!
+//! A device may never report an action. By 16 times the longest time of its profile and 100 ms more
+//! it is taken for lost, whatever the policy: its members get `Failed(Device)`, and what it may
+//! still be writing to stays locked until it is reported after all (`lost`).
+//!
 //! ## How it is tested
 //!
 //! In `src/policies/punctual/tests`: the worked example of the policy, decision by decision; every course of events

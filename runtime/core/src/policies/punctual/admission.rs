@@ -71,6 +71,9 @@ impl Punctual {
         if self.draining() {
             return Err(Rejection::Draining);
         }
+        if self.waits_in_vain(arrival.task) {
+            return Err(Rejection::NoSlack);
+        }
         let table = self.tables.task(arrival.task);
         let (work, index) = (table.work(), table.partition.index());
         if self.now + table.prepare + work > due {
@@ -104,7 +107,9 @@ impl Punctual {
     /// Whether a request of `task` beyond the buffers kept for it finds none.
     fn is_full(&self, task: TaskId) -> bool {
         let (table, state) = (self.tables.task(task), &self.tasks[task.index()]);
-        let others = state.counters.open - u64::from(state.kept_held);
+        // A locked buffer is held by nobody who is open.
+        let held = u64::from(state.kept_held);
+        let others = state.counters.open.saturating_sub(held);
         others >= u64::from(table.queue_max - table.kept) || !self.requests.has_spare()
     }
 
@@ -149,6 +154,9 @@ impl Punctual {
         }
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touched = true;
+        if self.waits_in_vain(request.task) {
+            return self.conclude(buffer, Verdict::Rejected(Rejection::NoSlack), actions);
+        }
         if !self.is_real_time(request.task) {
             return self.enqueue_best_effort(&request, buffer);
         }

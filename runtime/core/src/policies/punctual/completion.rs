@@ -71,6 +71,10 @@ impl Punctual {
         let partition = &mut self.partitions[index];
         partition.touched = true;
         let running = partition.running.take()?;
+        if running.lost {
+            self.unlock(&running);
+            return None;
+        }
         if running.kind != Kind::BestEffort {
             partition.share.ran(running.ordered, self.now);
         }

@@ -2,8 +2,9 @@
 
 use crate::action::{Action, Infer, Window};
 use crate::actions::Actions;
-use crate::config::Criticality;
+use crate::config::{Criticality, StageTime};
 use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
+use crate::lost::lost_from;
 use crate::policies::punctual::Punctual;
 use crate::policies::punctual::ablation::Ablation;
 use crate::policies::punctual::partition::{Kind, Running};
@@ -40,7 +41,7 @@ impl Punctual {
                     self.start(index, &choice, actions);
                 }
             }
-            Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop => {
+            Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop && !r.lost => {
                 if self.real_time_needs(index) {
                     self.preempt(index, actions);
                 }
@@ -150,6 +151,20 @@ impl Punctual {
             let full = members.push(self.requests.id(buffer));
             full.expect("a choice has no more members than an action");
         }
+        let window = Window {
+            earliest: self.now,
+            latest: self.now + delta + lateness,
+        };
+        let end = match choice.kind {
+            // It may start whenever the device gets to it.
+            Kind::BestEffort => Instant::FAR_FUTURE,
+            Kind::Mandatory | Kind::Optional => window.latest,
+        };
+        let time = StageTime {
+            budget: row.budget[choice.size],
+            max_seen: row.max_seen[choice.size],
+        };
+        let lost_from = lost_from(self.now, end, time);
         let infer = Infer {
             id,
             partition: PartitionId(index as u16),
@@ -157,10 +172,7 @@ impl Punctual {
             stage: row.stage,
             batch: row.sizes[choice.size],
             members: members.clone(),
-            window: Window {
-                earliest: self.now,
-                latest: self.now + delta + lateness,
-            },
+            window,
             criticality: match choice.kind {
                 Kind::BestEffort => Criticality::BestEffort,
                 Kind::Mandatory | Kind::Optional => Criticality::RealTime,
@@ -177,6 +189,8 @@ impl Punctual {
             until,
             told_to_stop: false,
             overran: false,
+            lost_from,
+            lost: false,
         });
         for &buffer in &choice.members {
             self.mark_running(index, buffer, id);
@@ -205,7 +219,7 @@ impl Punctual {
             }
             State::Parked => partition.remove_parked(buffer),
             State::Waiting => partition.remove_waiting(buffer),
-            State::Free | State::Preparing | State::Running => {
+            State::Free | State::Preparing | State::Running | State::Locked => {
                 unreachable!("a member waits in a list of its partition")
             }
         }

@@ -83,6 +83,10 @@ impl Punctual {
         let Some(level) = self.common_level() else {
             return;
         };
+        // A lost action is never over: there is no f'.
+        if (0..self.partitions.len()).any(|index| self.is_locked(index)) {
+            return;
+        }
         for index in 0..self.partitions.len() {
             if self.partitions[index].changes && !self.is_used(self.tables.layout(), index) {
                 self.tables.set_level(PartitionId(index as u16), level);

@@ -23,6 +23,7 @@ mod construction;
 mod dispatch;
 mod layouts;
 mod load;
+mod loss;
 mod mandatory;
 mod optional;
 mod overrun;
@@ -48,14 +49,14 @@ use crate::config::Config;
 use crate::config::Criticality;
 use crate::counters::Counters;
 use crate::event::{Arrival, Event};
-use crate::ids::{ActionId, ClientId, PartitionId, TaskId};
+use crate::ids::{ActionId, ClientId, PartitionId, RequestId, TaskId};
 use crate::policies::Policy;
 use crate::policies::punctual::ablation::Ablation;
 use crate::policies::punctual::load::{Load, load_of};
 pub use crate::policies::punctual::parameters::PunctualConfig;
 use crate::policies::punctual::partition::{Partition, Pending};
 use crate::policies::punctual::price::Prices;
-use crate::policies::punctual::requests::{Requests, State};
+use crate::policies::punctual::requests::{Request, Requests, State};
 use crate::policies::punctual::slack::Reservation;
 use crate::policies::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
@@ -128,6 +129,7 @@ impl Policy for Punctual {
         for index in 0..self.partitions.len() {
             if self.partitions[index].touched {
                 self.partitions[index].touched = false;
+                self.give_up(index, actions);
                 self.watch_overrun(index, actions);
                 self.dispatch(index, actions);
                 self.expire(index, actions);
@@ -219,12 +221,20 @@ impl Punctual {
 
     /// Gives a request its verdict and its buffer back. The caller has taken it off the lists.
     pub(crate) fn conclude(&mut self, buffer: u16, verdict: Verdict, actions: &mut Actions) {
-        let id = self.requests.id(buffer);
         let request = self.requests.release(buffer);
+        self.tasks[request.task.index()].kept_held -= u16::from(request.holds_kept);
+        self.reply(buffer, &request, verdict, actions);
+    }
+
+    /// Says what became of a request that was in `buffer`.
+    fn reply(&mut self, buffer: u16, request: &Request, verdict: Verdict, actions: &mut Actions) {
+        let id = RequestId {
+            buffer,
+            generation: request.generation,
+        };
         let answered = matches!(verdict, Verdict::OnTime | Verdict::Late);
         let answer = request.answer.filter(|_| answered);
         let task = &mut self.tasks[request.task.index()];
-        task.kept_held -= u16::from(request.holds_kept);
         task.counters.open -= 1;
         task.counters.count(verdict, answer.map(|(exit, _)| exit));
         actions.push(Action::Reply(Reply {
@@ -287,7 +297,8 @@ impl Punctual {
     fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
         for buffer in 0..self.requests.buffers() {
             let request = self.requests.get_mut(buffer);
-            if request.state == State::Free || request.ticket.client != client {
+            let over = matches!(request.state, State::Free | State::Locked);
+            if over || request.ticket.client != client {
                 continue;
             }
             let (state, task) = (request.state, request.task);
@@ -295,7 +306,7 @@ impl Punctual {
             let partition = &mut self.partitions[index];
             partition.touched = true;
             match state {
-                State::Free => {}
+                State::Free | State::Locked => {}
                 State::Preparing | State::Running => {
                     self.requests.get_mut(buffer).gone = true;
                     continue;

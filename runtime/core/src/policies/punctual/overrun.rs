@@ -27,7 +27,8 @@ impl Punctual {
             return;
         };
         let best_effort = running.kind == Kind::BestEffort;
-        if self.now <= running.until || best_effort && !running.told_to_stop {
+        let unwatched = running.lost || best_effort && !running.told_to_stop;
+        if unwatched || self.now <= running.until {
             return;
         }
         let delta = self.tables.dispatch_cost;

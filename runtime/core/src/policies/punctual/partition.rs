@@ -89,6 +89,10 @@ pub(crate) struct Running {
     /// Best-effort only: `Preempt` was sent.
     pub(crate) told_to_stop: bool,
     pub(crate) overran: bool,
+    /// From when on it is taken for lost.
+    pub(crate) lost_from: Instant,
+    /// It was taken for lost: its members have their verdicts, and it holds the partition.
+    pub(crate) lost: bool,
 }
 
 /// One partition.
@@ -188,6 +192,7 @@ impl Partition {
     pub(crate) fn busy_until(&self, now: Instant) -> Instant {
         match &self.running {
             None => now,
+            Some(r) if r.lost => Instant::FAR_FUTURE,
             Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop => now + self.preemption,
             Some(r) => r.until.max(now),
         }

@@ -22,6 +22,8 @@ pub(crate) enum State {
     Waiting,
     /// A member of the running action.
     Running,
+    /// It has its verdict, but a lost action may still write to its buffer.
+    Locked,
 }
 
 /// One request. Meaningless while `state` is `Free`.
@@ -82,6 +84,7 @@ pub(crate) struct Requests {
     free: List<u16>,
     /// Buffers kept for conforming requests and not held by one, over all tasks.
     kept_unused: usize,
+    locked: usize,
     arrivals: u64,
 }
 
@@ -95,12 +98,13 @@ impl Requests {
             slots: alloc::vec![FREE; usize::from(buffers)].into(),
             free,
             kept_unused: kept,
+            locked: 0,
             arrivals: 0,
         }
     }
 
     pub(crate) fn open(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.locked
     }
 
     /// Whether a request that has no kept buffer to take may have one of the others.
@@ -140,6 +144,21 @@ impl Requests {
         self.free.push(buffer);
         debug_assert!(self.free.len() >= self.kept_unused);
         request
+    }
+
+    /// Ends a request whose buffer nobody may have yet.
+    pub(crate) fn lock(&mut self, buffer: u16) -> Request {
+        let slot = &mut self.slots[usize::from(buffer)];
+        slot.state = State::Locked;
+        self.locked += 1;
+        *slot
+    }
+
+    /// A locked buffer is nobody's again.
+    pub(crate) fn unlock(&mut self, buffer: u16) -> Request {
+        debug_assert_eq!(self.get(buffer).state, State::Locked);
+        self.locked -= 1;
+        self.release(buffer)
     }
 
     /// The request, if this is not a stale name.

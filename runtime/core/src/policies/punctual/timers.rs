@@ -50,7 +50,7 @@ impl Punctual {
         let overrun = partition
             .running
             .as_ref()
-            .filter(|r| r.kind != Kind::BestEffort || r.told_to_stop)
+            .filter(|r| !r.lost && (r.kind != Kind::BestEffort || r.told_to_stop))
             .map(|r| r.until + self.tables.dispatch_cost.max(Nanos::new(1)));
         // Deeper stages that wait for nothing but the partition's share.
         // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
@@ -59,9 +59,12 @@ impl Punctual {
             .then(|| partition.share.recovers_at(Voluntary::Depth))
             .filter(|at| *at > self.now);
         let opens = Some(partition.opens).filter(|at| *at > self.now);
+        let running = partition.running.as_ref();
+        let lost = running.filter(|r| !r.lost).map(|r| r.lost_from);
         parked
             .chain(waiting)
             .chain(overrun)
+            .chain(lost)
             .chain(rested)
             .chain(opens)
             .min()
@@ -86,7 +89,7 @@ impl Punctual {
         waiting.due - table.work_from(request.stage)
     }
 
-    fn holds_answer_that_counts(&self, buffer: u16) -> bool {
+    pub(crate) fn holds_answer_that_counts(&self, buffer: u16) -> bool {
         let request = self.requests.get(buffer);
         let mandatory = self.tables.task(request.task).mandatory_exit;
         request

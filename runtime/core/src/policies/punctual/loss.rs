@@ -1,0 +1,80 @@
+//! Actions that the device does not report ([`crate::lost`]).
+
+use super::Punctual;
+use super::partition::Running;
+use super::requests::State;
+use crate::action::{Failure, Verdict};
+use crate::actions::Actions;
+use crate::ids::TaskId;
+
+impl Punctual {
+    /// Takes a partition's action for lost, if it should have been reported long ago.
+    pub(crate) fn give_up(&mut self, index: usize, actions: &mut Actions) {
+        let running = self.partitions[index].running.as_mut();
+        let Some(running) = running.filter(|r| !r.lost && r.lost_from <= self.now) else {
+            return;
+        };
+        running.lost = true;
+        for id in &running.members.clone() {
+            let request = *self.requests.get(id.buffer);
+            let failure = if request.gone {
+                Failure::ClientGone
+            } else {
+                Failure::Device
+            };
+            let here = self.tables.task(request.task).partition.index();
+            self.partitions[here].remove_pending(id.buffer);
+            let request = self.requests.lock(id.buffer);
+            self.reply(id.buffer, &request, Verdict::Failed(failure), actions);
+        }
+        for buffer in 0..self.requests.buffers() {
+            self.end_wait_in_vain(buffer, actions);
+        }
+    }
+
+    /// Ends a request that waits for a locked partition: with the answer it has, if that counts.
+    fn end_wait_in_vain(&mut self, buffer: u16, actions: &mut Actions) {
+        let (state, task) = {
+            let request = self.requests.get(buffer);
+            (request.state, request.task)
+        };
+        let waits = matches!(state, State::Pending | State::Parked | State::Waiting);
+        if !waits || !self.waits_in_vain(task) {
+            return;
+        }
+        let partition = &mut self.partitions[self.tables.task(task).partition.index()];
+        match state {
+            State::Pending => partition.remove_pending(buffer),
+            State::Parked => partition.remove_parked(buffer),
+            _ => partition.remove_waiting(buffer),
+        }
+        if self.holds_answer_that_counts(buffer) {
+            self.answer(buffer, actions);
+        } else {
+            self.conclude(buffer, Verdict::Failed(Failure::Device), actions);
+        }
+    }
+
+    /// Whether a lost action keeps a task's requests from running.
+    pub(crate) fn waits_in_vain(&self, task: TaskId) -> bool {
+        self.is_locked(self.tables.task(task).partition.index())
+    }
+
+    /// Whether a lost action holds a partition, or compute units of it.
+    pub(crate) fn is_locked(&self, index: usize) -> bool {
+        let lost = |index: usize| {
+            let running = self.partitions[index].running.as_ref();
+            running.is_some_and(|running| running.lost)
+        };
+        let mut others = self.partitions[index].overlapping.iter();
+        lost(index) || others.any(|&other| lost(usize::from(other)))
+    }
+
+    /// A lost action was reported after all: its members' buffers are free.
+    pub(crate) fn unlock(&mut self, running: &Running) {
+        for id in &running.members {
+            let request = self.requests.unlock(id.buffer);
+            self.tasks[request.task.index()].kept_held -= u16::from(request.holds_kept);
+        }
+    }
+}
