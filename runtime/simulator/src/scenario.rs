@@ -104,9 +104,6 @@ pub struct Scenario {
     pub durations: Durations,
     /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// Requests wait for the end of the window that they fall into, and count from there; none:
-    /// they come when they come.
-    pub window: Option<Nanos>,
 }
 
 impl Board {
@@ -146,7 +143,6 @@ impl Scenario {
             length,
             durations: Durations::default(),
             faults: Vec::new(),
-            window: None,
         }
     }
 
@@ -175,7 +171,7 @@ impl Scenario {
             .iter()
             .map(|task| (&task.pattern, task.clients))
             .collect();
-        Arrivals::new(&tasks, load, self.length, self.window, random)
+        Arrivals::new(&tasks, load, self.length, random)
     }
 
     /// With the partitions that [`layout::choose`] finds.

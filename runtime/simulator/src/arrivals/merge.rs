@@ -24,7 +24,6 @@ pub struct Arrivals {
     /// When each stream's next submission is due. Entries that its stream has overtaken are
     /// dropped when they come to the top.
     order: BinaryHeap<Reverse<(u64, u16)>>,
-    window: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -43,9 +42,7 @@ enum Kind {
 
 impl Arrivals {
     /// The streams of all tasks, the i-th pattern (and its number of clients) being task i's, for
-    /// `span` from [`Instant`] 0. `load` multiplies the rates. With `window`, every request waits
-    /// for the end of its collection window, and is meant for that time: SEEB-GPU lets all methods
-    /// collect requests for 100 ms (section 5.5).
+    /// `span` from [`Instant`] 0. `load` multiplies the rates.
     ///
     /// # Errors
     /// The first pattern that cannot be played.
@@ -53,7 +50,6 @@ impl Arrivals {
         tasks: &[(&Pattern, u16)],
         load: f64,
         span: Nanos,
-        window: Option<Nanos>,
         random: &Random,
     ) -> Result<Self, PatternError> {
         let end = span.as_nanos();
@@ -61,7 +57,6 @@ impl Arrivals {
             streams: Vec::with_capacity(tasks.len()),
             waiting: vec![Vec::new(); tasks.len()],
             order: BinaryHeap::with_capacity(tasks.len() + 1),
-            window: window.filter(|window| *window > Nanos::ZERO),
         };
         let mut first_client = 0u16;
         for (index, (pattern, clients)) in tasks.iter().enumerate() {
@@ -112,19 +107,7 @@ impl Arrivals {
     }
 
     fn due(&self, task: u16) -> Option<Due> {
-        let due = self.streams[usize::from(task)].due()?;
-        Some(match self.window {
-            None => due,
-            Some(window) => {
-                let window = window.as_nanos();
-                let deadline = due.deadline;
-                let released = Due::at(due.submitted.div_ceil(window) * window);
-                Due {
-                    deadline,
-                    ..released
-                }
-            }
-        })
+        self.streams[usize::from(task)].due()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Open-loop streams: what comes does not depend on the answers.
 
+use std::collections::VecDeque;
+
 use punctual_core::Nanos;
 
 use super::distribution::log_normal;
@@ -23,6 +25,43 @@ impl Due {
             submitted: at,
             deadline: None,
         }
+    }
+}
+
+/// Groups the requests of a stream by window.
+#[derive(Debug)]
+struct Collected {
+    window: u64,
+    deadlines: Vec<Nanos>,
+    stream: Box<Open>,
+    /// The first request after those of this window.
+    ahead: Option<Due>,
+    /// What is left of this window.
+    group: VecDeque<Due>,
+}
+
+impl Collected {
+    fn next(&mut self) -> Option<Due> {
+        if self.group.is_empty() {
+            let first = self.ahead.take().or_else(|| self.stream.next())?;
+            let released = first.submitted.div_ceil(self.window) * self.window;
+            self.group.push_back(first);
+            self.ahead = loop {
+                match self.stream.next() {
+                    Some(due) if due.submitted <= released => self.group.push_back(due),
+                    other => break other,
+                }
+            };
+            let by_size = self.deadlines.get(self.group.len() - 1);
+            let deadline = by_size.or(self.deadlines.last()).copied();
+            for due in &mut self.group {
+                *due = Due {
+                    deadline: deadline.or(due.deadline),
+                    ..Due::at(released)
+                };
+            }
+        }
+        self.group.pop_front()
     }
 }
 
@@ -63,6 +102,7 @@ enum Generator {
         round: u64,
     },
     Minutes(Minutes),
+    Collected(Collected),
     Shared {
         total_hz: f64,
         every: f64,
@@ -130,6 +170,17 @@ impl Open {
                     at: start + every * f64::from(*before),
                 }
             }
+            Pattern::Collected {
+                window,
+                deadlines,
+                of,
+            } => Generator::Collected(Collected {
+                window: window.as_nanos(),
+                deadlines: deadlines.clone(),
+                stream: Box::new(Self::new(of, load, end, random.clone())?),
+                ahead: None,
+                group: VecDeque::new(),
+            }),
             Pattern::ClosedLoop { .. }
             | Pattern::Continuous
             | Pattern::Dependent { .. }
@@ -223,6 +274,7 @@ impl Generator {
                 })
             }
             Self::Minutes(minutes) => minutes.next(random, end).map(Due::at),
+            Self::Collected(collected) => collected.next(),
             Self::Shared {
                 total_hz,
                 every,

@@ -44,6 +44,17 @@ pub enum Pattern {
         /// once would ask again at the same instant, for ever.
         retry: Nanos,
     },
+    /// What `of` brings, released at the end of the collection window that it falls into, and
+    /// meant for that time: SEEB-GPU lets all methods collect requests for 100 ms (section 5.5).
+    Collected {
+        /// The windows; the first begins at 0.
+        window: Nanos,
+        /// Relative deadline of the requests that are released together by their number, from 1;
+        /// more have the last. Empty: those of `of`.
+        deadlines: Vec<Nanos>,
+        /// An open-loop pattern.
+        of: Box<Pattern>,
+    },
     /// One request open at all times, whatever the load factor: DISB's best-effort clients.
     Continuous,
     /// Recorded times; the load factor plays them faster.
@@ -144,6 +155,9 @@ pub enum PatternError {
         /// The last entry's time.
         last: Nanos,
     },
+    /// Requests are collected that answers bring.
+    #[error("only an open-loop pattern can be collected: no closed loop, dependent or query")]
+    CollectedReaction,
     /// More tasks to wait for than there are bits.
     #[error("{found} tasks to wait for; 1 to 64 are possible")]
     Dependencies {
@@ -188,6 +202,14 @@ impl Pattern {
                 number("retry (ns)", pause, "at least 1000", 1e3..=1e18)
             }
             Self::Continuous => Ok(()),
+            Self::Collected { window, of, .. } => {
+                if of.reacts() {
+                    return Err(PatternError::CollectedReaction);
+                }
+                let length = window.as_nanos() as f64;
+                number("window (ns)", length, "at least 1000", 1e3..=1e18)?;
+                of.check()
+            }
             Self::Trace { entries, span } => check_trace(entries, *span),
             Self::Dependent { after } if (1..=64).contains(&after.len()) => Ok(()),
             Self::Dependent { after } => Err(PatternError::Dependencies { found: after.len() }),
@@ -203,6 +225,18 @@ impl Pattern {
                 number("before", index, "less than models", 0.0..=most)
             }
         }
+    }
+
+    /// Whether its requests are brought by answers.
+    #[must_use]
+    pub const fn reacts(&self) -> bool {
+        matches!(
+            self,
+            Self::ClosedLoop { .. }
+                | Self::Continuous
+                | Self::Dependent { .. }
+                | Self::Query { .. }
+        )
     }
 
     /// The tasks whose answers bring requests of this one.
@@ -223,6 +257,7 @@ impl Pattern {
             | Self::Poisson { rate_hz }
             | Self::Gamma { rate_hz, .. }
             | Self::Minutes { rate_hz, .. } => Some(*rate_hz),
+            Self::Collected { of, .. } => of.rate_hz(),
             Self::Bursts(bursts) => {
                 let mean = bursts.median * (bursts.sigma * bursts.sigma / 2.0).exp();
                 Some(bursts.groups_hz * mean.min(f64::from(bursts.most)))

@@ -10,8 +10,7 @@ const SECOND: Nanos = Nanos::from_millis(1_000);
 fn arrivals(patterns: &[Pattern], load: f64, seconds: u64, seed: u64) -> Arrivals {
     let tasks: Vec<(&Pattern, u16)> = patterns.iter().map(|pattern| (pattern, 1)).collect();
     let span = SECOND.saturating_mul(seconds);
-    Arrivals::new(&tasks, load, span, None, &Random::new(seed))
-        .expect("patterns that can be played")
+    Arrivals::new(&tasks, load, span, &Random::new(seed)).expect("patterns that can be played")
 }
 
 fn poisson(rate_hz: f64) -> Pattern {
@@ -280,22 +279,33 @@ fn the_images_of_a_burst_arrive_at_once_with_the_deadline_of_its_size() {
 }
 
 #[test]
-fn a_collection_window_releases_at_its_end() {
+fn a_collection_window_releases_at_its_end_with_the_deadline_of_its_number() {
     let window = Nanos::from_millis(100);
-    let pattern = poisson(50.0);
-    let random = Random::new(5);
-    let collected = Arrivals::new(&[(&pattern, 1)], 1.0, SECOND, Some(window), &random);
-    let collected = play(&mut collected.expect("fine"), Nanos::ZERO, Verdict::OnTime);
-    let plain = play(
-        &mut arrivals(&[pattern], 1.0, 1, 5),
-        Nanos::ZERO,
-        Verdict::OnTime,
-    );
-    assert_eq!(collected.len(), plain.len());
+    let collected = Pattern::Collected {
+        window,
+        deadlines: (1..=3).map(Nanos::from_millis).collect(),
+        of: Box::new(poisson(20.0)),
+    };
+    let run = |pattern| {
+        let mut source = arrivals(&[pattern], 1.0, 10, 5);
+        play(&mut source, Nanos::ZERO, Verdict::OnTime)
+    };
+    let (collected, plain) = (run(collected), run(poisson(20.0)));
+    let released = |s: &Submission| s.submitted.as_nanos().div_ceil(window.as_nanos());
+    // What falls into the last window would be released when the run has ended.
+    let before_end = plain.iter().filter(|s| released(s) < 100).count();
+    assert_eq!(collected.len(), before_end);
     for (collected, plain) in collected.iter().zip(&plain) {
         assert_eq!(collected.captured, collected.submitted);
         assert_eq!(collected.submitted.as_nanos() % window.as_nanos(), 0);
         assert!(collected.submitted.since(plain.submitted) < window);
+    }
+    for group in collected.chunk_by(|a, b| a.submitted == b.submitted) {
+        let expected = Nanos::from_millis(group.len().min(3) as u64);
+        for request in group {
+            let relative = request.deadline.expect("by number").since(request.captured);
+            assert_eq!(relative, expected);
+        }
     }
 }
 
@@ -338,7 +348,7 @@ fn models_that_join_share_the_rate() {
 fn clients_take_turns_and_have_ids_of_their_own() {
     let pattern = poisson(100.0);
     let tasks = [(&pattern, 3), (&pattern, 2)];
-    let mut source = Arrivals::new(&tasks, 1.0, SECOND, None, &Random::new(5)).expect("fine");
+    let mut source = Arrivals::new(&tasks, 1.0, SECOND, &Random::new(5)).expect("fine");
     assert_eq!(source.clients(), 5);
     let all = play(&mut source, Nanos::ZERO, Verdict::OnTime);
     let clients = |task| {
@@ -358,6 +368,12 @@ fn what_cannot_be_played_is_refused_with_its_number() {
     assert!(check(poisson(0.0)).contains("rate is 0"));
     assert!(check(poisson(f64::NAN)).contains("rate is NaN"));
     assert!(check(Pattern::Dependent { after: vec![] }).contains("0 tasks"));
+    let collected = Pattern::Collected {
+        window: SECOND,
+        deadlines: vec![],
+        of: Box::new(Pattern::Continuous),
+    };
+    assert!(check(collected).contains("only an open-loop pattern"));
     let entries = [5, 4].map(|ms| TraceEntry {
         at: Nanos::from_millis(ms),
         deadline: None,
@@ -370,7 +386,6 @@ fn what_cannot_be_played_is_refused_with_its_number() {
         after: TaskId(9),
         fan_out: 1.0,
     };
-    let error =
-        Arrivals::new(&[(&waits, 1)], 1.0, SECOND, None, &Random::new(5)).expect_err("no task 9");
+    let error = Arrivals::new(&[(&waits, 1)], 1.0, SECOND, &Random::new(5)).expect_err("no task 9");
     assert!(error.to_string().contains("waits for task 9"), "{error}");
 }

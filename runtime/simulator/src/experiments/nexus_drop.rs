@@ -80,7 +80,6 @@ fn scenario(alpha_ms: f64, arrivals: Arrivals, length: Nanos) -> Scenario {
         length,
         durations: Durations::default(),
         faults: Vec::new(),
-        window: None,
     }
 }
 

@@ -130,7 +130,6 @@ fn scenario() -> Scenario {
         length: ms(10_000),
         durations: Durations::default(),
         faults: Vec::new(),
-        window: None,
     }
 }
 

@@ -107,3 +107,17 @@ fn spans_are_the_busy_time_of_the_device() {
     spans.sort_unstable_by_key(|span| span.from);
     assert!(spans.windows(2).all(|pair| pair[0].to <= pair[1].from));
 }
+
+#[test]
+fn latencies_are_those_of_the_requests() {
+    let (outcome, _) = run_at(&varied(), &PolicyConfig::default(), 1, 3);
+    let answered = outcome.served.iter().filter(|served| served.exit.is_some());
+    let longest = answered.map(|served| served.latency().as_nanos()).max();
+    let longest_us = longest.expect("some are answered") as f64 / 1e3;
+    let found = outcome.summary().latency_us;
+    assert!(
+        (found.max / longest_us - 1.0).abs() < 0.01,
+        "{found:?}, not {longest_us}"
+    );
+    assert!(found.p50 > 0.0 && found.p50 < found.max);
+}
