@@ -10,7 +10,7 @@ mod termination;
 
 use clap::{Parser, Subcommand};
 
-use commands::{camera, check, compile, plan, profile};
+use commands::{camera, check, compare, compile, plan, profile, simulate};
 use termination::Termination;
 
 /// Counts what the daemon's real-time threads must not do.
@@ -42,6 +42,10 @@ enum Command {
     Profile(profile::Options),
     /// Pack sessions and queries onto a fleet of boards.
     Plan(plan::Options),
+    /// Simulate a workload in virtual time, or run an experiment.
+    Simulate(simulate::Options),
+    /// Compare policies on a workload in virtual time.
+    Compare(compare::Options),
 }
 
 const AFTER_HELP: &str = "\
@@ -55,12 +59,14 @@ EXAMPLES:
       punctual profile manifest.toml
       punctual check manifest.toml
       punctual daemon manifest.toml --socket /tmp/punctual.sock
+  Compare schedulers on a published workload, without any hardware:
+      punctual compare seeb-poisson --html seeb.html
 
 TERMINATION CODES:
   0   done
-  1   it ran, and the result is bad: the demo lost a frame or a process did not end cleanly
+  1   it ran, and the result is bad: a frame was lost, a process did not end cleanly
   2   wrong usage of the command line
-  3   bad input: the manifest, plan, network or package is invalid
+  3   bad input: the manifest, plan, network, package or workload is invalid
   4   a file is missing, unreadable or cannot be written
   5   resources could not be had: memory, threads, sockets, processes
   6, 7, 70  as `punctual daemon --help` says";
@@ -75,5 +81,7 @@ fn main() -> std::process::ExitCode {
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
         Command::Profile(options) => Termination::of("profile", profile::run(&options)).into(),
         Command::Plan(options) => plan::run(&options).into(),
+        Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)).into(),
+        Command::Compare(options) => Termination::of("compare", compare::run(&options)).into(),
     }
 }

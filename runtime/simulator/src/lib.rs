@@ -9,6 +9,7 @@ pub mod arrivals;
 pub mod audit;
 pub mod bound;
 mod clients;
+pub mod compare;
 pub mod disb;
 pub mod experiments;
 pub mod faults;

@@ -2,7 +2,10 @@
 
 pub mod camera;
 pub mod check;
+pub mod compare;
 pub mod compile;
 pub mod daemon;
 pub mod plan;
 pub mod profile;
+pub mod simulate;
+mod workload;

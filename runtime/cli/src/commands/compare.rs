@@ -1,0 +1,181 @@
+//! `punctual compare`: one workload under several policies, side by side, in virtual time.
+
+use std::io::IsTerminal as _;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use punctual_core::PolicyConfig;
+use punctual_simulator::compare::{Comparison, Run};
+use punctual_simulator::report;
+use punctual_simulator::scenario::Scenario;
+
+use super::workload::{self, Error};
+
+/// What to compare.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual compare seeb-poisson
+  punctual compare robot --policies punctual,seeb,clockwork --loads 0.5,1,2,4 --html robot.html
+  punctual compare seeb-pai --seeds 10 --json | jq '.[] | select(.missed > 0)'
+  punctual compare my-workload.toml
+  punctual compare --list
+
+Everything happens in virtual time: no device, no daemon, the same scheduler. The same command
+gives the same figures on every machine. A request is missed if it was late, rejected, failed or
+lost; latency counts from the intended submission; `of all` counts what was not answered as wrong.
+The bound is what no scheduler could exceed in it, knowing everything beforehand.
+
+JSON: an array of objects, one a run: workload, policy, load, seed, submitted, missed, late,
+rejected, failed, lost, accuracy, accuracy_all, accuracy_full_depth, accuracy_bound (0 to 1, null:
+not computed), latency_us {p50, p99, p999, max, mean}, goodput_per_s, gpu_efficacy.
+
+TERMINATION CODES: 0 done; 1 a policy lost a request; 3 no such workload or policy, or a policy
+cannot take the workload; 4 a file is missing or cannot be written.")]
+pub struct Options {
+    /// A built-in workload (--list), or a file.
+    #[arg(required_unless_present = "list")]
+    workload: Option<String>,
+    /// Policies by name; all that can take the workload if none is named.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    policies: Vec<String>,
+    /// Factors on the workload's rates.
+    #[arg(long, value_delimiter = ',', default_value = "1", value_parser = workload::load)]
+    loads: Vec<f64>,
+    /// Runs of each, with seeds 0, 1, ...
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// Print one object a run instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Write one page with plots and charts; open it in a browser.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Do not compute what no scheduler could exceed.
+    #[arg(long)]
+    no_bound: bool,
+    /// Runs at the same time; figures do not depend on it.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// List workloads and policies.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Compares, prints, writes.
+pub fn run(options: &Options) -> Result<(), Error> {
+    if options.list {
+        print!("{}", workload::list());
+        return Ok(());
+    }
+    let name = options.workload.as_deref().expect("clap requires it");
+    let scenario = workload::scenario(name)?;
+    let mut policies = workload::policies(&options.policies)?;
+    if options.policies.is_empty() {
+        policies.retain(|policy| takes(policy, &scenario));
+    }
+    let comparison = Comparison {
+        scenario: &scenario,
+        policies: &policies,
+        loads: &options.loads,
+        seeds: options.seeds,
+        bound: !options.no_bound,
+        charts: options.html.is_some(),
+    };
+    let progress = progress(comparison.runs());
+    let runs = comparison.run(jobs(options), || progress.inc(1))?;
+    progress.finish_and_clear();
+    let rows: Vec<report::Row> = runs.iter().map(|run| run.row.clone()).collect();
+    if options.json {
+        let json = serde_json::to_string_pretty(&rows).expect("plain data");
+        println!("{json}");
+    } else {
+        println!("{}: {}\n", scenario.name, scenario.about);
+        print!("{}", report::comparison(&rows).text());
+    }
+    if let Some(path) = &options.html {
+        let page = report::page(&page(options, &comparison, &runs));
+        workload::write(path, &page)?;
+        eprintln!("wrote {}", path.display());
+    }
+    let lost: u64 = rows.iter().map(|row| row.lost).sum();
+    if lost > 0 {
+        let message = format!("{lost} requests got no verdict: a fault of the policy");
+        return Err(Error::Bad(message));
+    }
+    Ok(())
+}
+
+/// Whether a policy can take a workload at all; who cannot is named, and left out.
+fn takes(policy: &PolicyConfig, scenario: &Scenario) -> bool {
+    match punctual_core::Scheduler::new(scenario.config(policy)) {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("without {}: {error}", policy.name());
+            false
+        }
+    }
+}
+
+fn jobs(options: &Options) -> NonZeroUsize {
+    let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    options.jobs.unwrap_or_else(all)
+}
+
+fn progress(runs: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(runs as u64);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left");
+    bar.set_style(style.expect("a valid template"));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn page(options: &Options, comparison: &Comparison<'_>, runs: &[Run]) -> report::Page {
+    let loads = comparison.loads.iter().map(|&load| {
+        let at: Vec<&Run> = runs.iter().filter(|run| run.row.load == load).collect();
+        let names = comparison.policies.iter().map(PolicyConfig::name);
+        let merged: Vec<_> = names
+            .map(|name| {
+                let of_policy = at.iter().filter(|run| run.row.policy == name);
+                report::merged(name, of_policy.map(|run| &run.outcome))
+            })
+            .collect();
+        report::AtLoad {
+            load,
+            policies: merged,
+        }
+    });
+    let charts = runs.iter().filter(|run| !run.bars.is_empty());
+    let last = comparison.loads.last().copied().unwrap_or(1.0);
+    report::Page {
+        title: format!("Policies on {}", comparison.scenario.name),
+        about: comparison.scenario.about.clone(),
+        command: command(options),
+        rows: runs.iter().map(|run| run.row.clone()).collect(),
+        loads: loads.collect(),
+        charts: charts
+            .map(|run| {
+                let title = format!("{} at load {last}", run.row.policy);
+                report::chart(title, comparison.scenario, &run.bars)
+            })
+            .collect(),
+    }
+}
+
+/// The command that gives the same figures again.
+fn command(options: &Options) -> String {
+    let mut words = vec!["punctual compare".to_owned()];
+    words.extend(options.workload.clone());
+    if !options.policies.is_empty() {
+        words.push(format!("--policies {}", options.policies.join(",")));
+    }
+    let loads: Vec<String> = options.loads.iter().map(f64::to_string).collect();
+    words.push(format!("--loads {}", loads.join(",")));
+    words.push(format!("--seeds {}", options.seeds));
+    words.join(" ")
+}

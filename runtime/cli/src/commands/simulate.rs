@@ -1,0 +1,253 @@
+//! `punctual simulate`: one run in depth, or an experiment.
+
+use std::path::PathBuf;
+
+use punctual_core::{Instant, Nanos, TaskId};
+use punctual_platform::clock;
+use punctual_simulator::compare::simulate;
+use punctual_simulator::experiments;
+use punctual_simulator::outcome::Outcome;
+use punctual_simulator::report::{self, Recorder, Row, Table, percent, span};
+use punctual_simulator::run::Settings;
+use punctual_simulator::scenario::Scenario;
+use punctual_simulator::summary::Summary;
+
+use super::workload::{self, Error};
+
+/// What to simulate.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual simulate robot
+  punctual simulate seeb-poisson --policy seeb --load 2 --seed 7
+  punctual simulate robot --seconds 5 --html robot.html
+  punctual simulate robot-day --json
+  punctual simulate --experiment seeb
+  punctual simulate --list
+
+A run is a pure function of workload, policy, load and seed: the same on every machine.
+An experiment prints the tables that stand in docs/results.
+
+TERMINATION CODES: 0 done; 1 requests were lost, or the auditor found a violation; 3 no such
+workload, policy or experiment, or the policy cannot take the workload; 4 a file is missing or
+cannot be written.")]
+pub struct Options {
+    /// A built-in workload (--list), or a file.
+    #[arg(required_unless_present_any = ["list", "experiment"])]
+    workload: Option<String>,
+    /// Who decides.
+    #[arg(long, default_value = "punctual")]
+    policy: String,
+    /// Factor on the workload's rates.
+    #[arg(long, default_value = "1", value_parser = workload::load)]
+    load: f64,
+    /// What chance follows from.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How long requests come, instead of the workload's own length.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write one page with plots and a chart of what ran; open it in a browser.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Run an experiment instead.
+    #[arg(long, value_name = "NAME")]
+    experiment: Option<String>,
+    /// List workloads, policies and experiments.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Simulates, prints, writes.
+pub fn run(options: &Options) -> Result<(), Error> {
+    if options.list {
+        print!("{}", workload::list());
+        println!("\nEXPERIMENTS");
+        for experiment in experiments::all() {
+            println!("  {:<24} {}", experiment.name, experiment.about);
+        }
+        return Ok(());
+    }
+    if let Some(name) = &options.experiment {
+        return experiment(name);
+    }
+    let name = options.workload.as_deref().expect("clap requires it");
+    let mut scenario = workload::scenario(name)?;
+    if let Some(seconds) = options.seconds {
+        scenario.length = Nanos::from_millis(seconds * 1000);
+    }
+    let policy = workload::policy(&options.policy)?;
+    let settings = Settings {
+        seed: options.seed,
+        keep_requests: false,
+    };
+    let mut recorder = options
+        .html
+        .is_some()
+        .then(|| Recorder::new(&scenario.config(&policy), Instant::ZERO));
+    let started = clock::now_ns();
+    let outcome = simulate(&scenario, &policy, options.load, settings, &mut recorder)?;
+    let took = clock::now_ns() - started;
+    let row = Row::new(
+        &scenario.name,
+        policy.name(),
+        options.load,
+        options.seed,
+        &outcome.summary(),
+    );
+    if options.json {
+        println!("{}", json(&scenario, &row, &outcome));
+    } else {
+        print!("{}", text(&scenario, &row, &outcome));
+        let wall = took as f64 / 1e9;
+        let rate = row.submitted as f64 / wall;
+        eprintln!(
+            "\nsimulated {} in {wall:.2} s: {rate:.0} requests/s of wall time",
+            Nanos::new(outcome.ended.as_nanos())
+        );
+    }
+    if let Some(path) = &options.html {
+        let bars = recorder.map(Recorder::into_bars).unwrap_or_default();
+        let page = page(options, &scenario, &row, &outcome, &bars);
+        workload::write(path, &report::page(&page))?;
+        eprintln!("wrote {}", path.display());
+    }
+    if row.lost > 0 {
+        let message = format!(
+            "{} requests got no verdict: a fault of the policy",
+            row.lost
+        );
+        return Err(Error::Bad(message));
+    }
+    Ok(())
+}
+
+fn experiment(name: &str) -> Result<(), Error> {
+    let known = experiments::all();
+    let Some(experiment) = known.iter().find(|experiment| experiment.name == name) else {
+        return Err(Error::Experiment {
+            name: name.to_owned(),
+            known: known.iter().map(|experiment| experiment.name).collect(),
+        });
+    };
+    eprintln!("{}; see also {}", experiment.about, experiment.results);
+    println!("{}", (experiment.run)());
+    Ok(())
+}
+
+fn text(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
+    let mut text = format!("{}: {}\n\n", scenario.name, scenario.about);
+    text.push_str(&report::comparison(std::slice::from_ref(row)).text());
+    text.push('\n');
+    text.push_str(&tasks(scenario, outcome).text());
+    let effort = &outcome.effort;
+    let actions = effort.actions.max(1) as f64;
+    text.push_str(&format!(
+        "\n{} decisions; {} stages of {:.2} requests, {} stopped, {} not begun in time; {} loads; \
+         utilisation {}; prediction error {} in the mean, longest {:.2} of the budget; mean time \
+         to reject {}\n",
+        effort.steps,
+        effort.actions,
+        effort.members as f64 / actions,
+        effort.preempted,
+        effort.not_run,
+        effort.loads,
+        percent(effort.utilisation(outcome.ended)),
+        percent(effort.prediction_error / actions),
+        effort.worst_prediction,
+        span(outcome.summary().reject_us),
+    ));
+    text
+}
+
+fn tasks(scenario: &Scenario, outcome: &Outcome) -> Table {
+    let mut table = Table::new(
+        &[
+            "task",
+            "requests",
+            "on time",
+            "late",
+            "no slack",
+            "hopeless",
+            "queue full",
+            "failed",
+            "lost",
+            "accuracy",
+            "p50",
+            "p99",
+            "max",
+            "exits",
+        ],
+        1,
+    );
+    for (index, task) in scenario.tasks.iter().enumerate() {
+        let summary = outcome.summary_of(TaskId(index as u16));
+        let exits: Vec<String> = summary.exits.iter().map(u64::to_string).collect();
+        table.row([
+            task.name.clone(),
+            summary.submitted.to_string(),
+            summary.on_time.to_string(),
+            summary.late.to_string(),
+            summary.rejected.no_slack.to_string(),
+            summary.rejected.late_on_arrival.to_string(),
+            summary.rejected.queue_full.to_string(),
+            summary.failed.sum().to_string(),
+            summary.lost.to_string(),
+            percent(summary.accuracy),
+            span(summary.latency_us.p50),
+            span(summary.latency_us.p99),
+            span(summary.latency_us.max),
+            exits.join(" "),
+        ]);
+    }
+    table
+}
+
+/// Everything, for a machine.
+fn json(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
+    let of_task = |(index, task): (usize, &punctual_simulator::scenario::Task)| {
+        let summary: Summary = outcome.summary_of(TaskId(index as u16));
+        serde_json::json!({ "task": task.name, "summary": summary })
+    };
+    let tasks: Vec<_> = scenario.tasks.iter().enumerate().map(of_task).collect();
+    let json = serde_json::json!({
+        "run": row,
+        "summary": outcome.summary(),
+        "tasks": tasks,
+        "effort": outcome.effort,
+        "ending": outcome.ending,
+        "utilisation": outcome.effort.utilisation(outcome.ended),
+    });
+    serde_json::to_string_pretty(&json).expect("plain data")
+}
+
+fn page(
+    options: &Options,
+    scenario: &Scenario,
+    row: &Row,
+    outcome: &Outcome,
+    bars: &[report::Bar],
+) -> report::Page {
+    let merged = report::merged(&row.policy, std::iter::once(outcome));
+    let title = format!("{} on {}", row.policy, scenario.name);
+    report::Page {
+        about: scenario.about.clone(),
+        command: format!(
+            "punctual simulate {} --policy {} --load {} --seed {}",
+            options.workload.as_deref().unwrap_or_default(),
+            row.policy,
+            row.load,
+            row.seed
+        ),
+        rows: vec![row.clone()],
+        loads: vec![report::AtLoad {
+            load: row.load,
+            policies: vec![merged],
+        }],
+        charts: vec![report::chart(title.clone(), scenario, bars)],
+        title,
+    }
+}

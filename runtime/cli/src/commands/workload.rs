@@ -1,0 +1,112 @@
+//! What `compare` and `simulate` have in common: naming workloads, policies and loads.
+
+use std::path::{Path, PathBuf};
+
+use punctual_core::PolicyConfig;
+use punctual_simulator::compare::CompareError;
+use punctual_simulator::scenario::Scenario;
+use punctual_simulator::workloads::{self, UnknownWorkload};
+
+use crate::termination::{Terminates, Termination};
+
+/// Why nothing was simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No such workload.
+    #[error(transparent)]
+    Workload(#[from] UnknownWorkload),
+    /// No such policy.
+    #[error("there is no policy {name:?}; there are {}", .known.join(", "))]
+    Policy {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: Vec<&'static str>,
+    },
+    /// No such experiment.
+    #[error("there is no experiment {name:?}; there are {}", .known.join(", "))]
+    Experiment {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: Vec<&'static str>,
+    },
+    /// A run could not be made.
+    #[error(transparent)]
+    Run(#[from] CompareError),
+    /// A file could not be written.
+    #[error("cannot write {path}: {source}", path = path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// Something ran, and its result is bad.
+    #[error("{0}")]
+    Bad(String),
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Write { .. } => Termination::File,
+            Self::Workload(_) | Self::Policy { .. } | Self::Experiment { .. } | Self::Run(_) => {
+                Termination::BadInput
+            }
+            Self::Bad(_) => Termination::BadResult,
+        }
+    }
+}
+
+/// A built-in workload, or a file that describes one.
+pub fn scenario(name: &str) -> Result<Scenario, Error> {
+    Ok(workloads::by_name(name)?)
+}
+
+/// The policies of those names; all of them if none is named.
+pub fn policies(names: &[String]) -> Result<Vec<PolicyConfig>, Error> {
+    if names.is_empty() {
+        return Ok(PolicyConfig::all());
+    }
+    names.iter().map(|name| policy(name)).collect()
+}
+
+/// The policy of that name.
+pub fn policy(name: &str) -> Result<PolicyConfig, Error> {
+    PolicyConfig::by_name(name).ok_or_else(|| Error::Policy {
+        name: name.to_owned(),
+        known: PolicyConfig::all().iter().map(PolicyConfig::name).collect(),
+    })
+}
+
+/// A factor on a workload's rates, from the command line.
+pub fn load(text: &str) -> Result<f64, String> {
+    let load: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    if (0.001..=1000.0).contains(&load) {
+        Ok(load)
+    } else {
+        Err(format!("a load is 0.001 to 1000, not {load}"))
+    }
+}
+
+/// Workloads and policies, a line each.
+pub fn list() -> String {
+    let mut text = String::from("WORKLOADS (or a file: one's own .toml, DISB's .json)\n");
+    for workload in workloads::all() {
+        text.push_str(&format!("  {:<24} {}\n", workload.name, workload.about));
+    }
+    text.push_str("\nPOLICIES\n");
+    for policy in PolicyConfig::all() {
+        text.push_str(&format!("  {:<24} {}\n", policy.name(), policy.summary()));
+    }
+    text
+}
+
+/// Writes a report.
+pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+    punctual_platform::files::write_whole(path, text.as_bytes()).map_err(|source| Error::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
