@@ -4,15 +4,11 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use punctual_core::{ConfigError, Instant, PolicyConfig};
-use thiserror::Error;
+use punctual_core::{Instant, PolicyConfig};
 
-use crate::arrivals::PatternError;
-use crate::observer::Observer;
 use crate::outcome::Outcome;
-use crate::random::Random;
 use crate::report::{Bar, Recorder, Row};
-use crate::run::{self, Settings};
+use crate::run::{RunError, Settings, simulate};
 use crate::scenario::Scenario;
 
 /// What to compare.
@@ -43,27 +39,6 @@ pub struct Run {
     pub bars: Vec<Bar>,
 }
 
-/// Why a run could not be made.
-#[derive(Debug, Error)]
-pub enum CompareError {
-    /// The scheduler refuses the plan.
-    #[error("policy `{policy}` refuses the workload: {error}")]
-    Refused {
-        /// Which policy.
-        policy: &'static str,
-        /// Why.
-        error: ConfigError,
-    },
-    /// The workload makes no sense at that load.
-    #[error("the workload cannot be made at load {load}: {error}")]
-    Pattern {
-        /// The load.
-        load: f64,
-        /// Why.
-        error: PatternError,
-    },
-}
-
 impl Comparison<'_> {
     /// How many runs it takes.
     #[must_use]
@@ -76,14 +51,10 @@ impl Comparison<'_> {
     ///
     /// # Errors
     /// The first run, in that order, that could not be made.
-    pub fn run(
-        &self,
-        jobs: NonZeroUsize,
-        done: impl Fn() + Sync,
-    ) -> Result<Vec<Run>, CompareError> {
+    pub fn run(&self, jobs: NonZeroUsize, done: impl Fn() + Sync) -> Result<Vec<Run>, RunError> {
         let runs = self.runs();
         let next = AtomicUsize::new(0);
-        let results: Vec<Mutex<Option<Result<Run, CompareError>>>> =
+        let results: Vec<Mutex<Option<Result<Run, RunError>>>> =
             (0..runs).map(|_| Mutex::new(None)).collect();
         let work = || {
             // Relaxed: the counter only hands out numbers; results travel by the mutexes.
@@ -110,7 +81,7 @@ impl Comparison<'_> {
         taken.collect()
     }
 
-    fn one(&self, index: usize) -> Result<Run, CompareError> {
+    fn one(&self, index: usize) -> Result<Run, RunError> {
         let per_policy = self.loads.len() * self.seeds as usize;
         let policy = &self.policies[index / per_policy];
         let load_index = index % per_policy / self.seeds as usize;
@@ -129,7 +100,7 @@ impl Comparison<'_> {
             &mut recorder,
         )?;
         let name = &self.scenario.name;
-        let mut row = Row::new(name, policy.name(), load, seed, &outcome.summary());
+        let row = Row::new(name, policy.name(), load, seed, &outcome.summary());
         if self.bound {
             // BOUND
             outcome.served = Vec::new();
@@ -140,26 +111,4 @@ impl Comparison<'_> {
             bars: recorder.map(Recorder::into_bars).unwrap_or_default(),
         })
     }
-}
-
-/// One run, its submissions made from the scenario at `load`.
-///
-/// # Errors
-/// When the policy refuses the plan, or the workload makes no sense at that load.
-pub fn simulate<O: Observer>(
-    scenario: &Scenario,
-    policy: &PolicyConfig,
-    load: f64,
-    settings: Settings,
-    observer: &mut O,
-) -> Result<Outcome, CompareError> {
-    let arrivals = scenario
-        .arrivals(load, &Random::new(settings.seed))
-        .map_err(|error| CompareError::Pattern { load, error })?;
-    run::run(scenario, policy, arrivals, settings, observer).map_err(|error| {
-        CompareError::Refused {
-            policy: policy.name(),
-            error,
-        }
-    })
 }

@@ -313,3 +313,47 @@ fn ratio(part: f64, whole: f64) -> f64 {
 fn share(part: u64, whole: u64) -> f64 {
     ratio(part as f64, whole as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::{Instant, StageId, TaskId};
+
+    use super::*;
+
+    fn answered(latency: Nanos) -> Served {
+        Served {
+            task: TaskId(0),
+            intended: Instant::ZERO,
+            submitted: Instant::ZERO,
+            deadline: Instant::FAR_FUTURE,
+            ended: Instant::ZERO + latency,
+            verdict: Some(Verdict::OnTime),
+            exit: Some(StageId(1)),
+            correct: true,
+            correct_at_full_depth: true,
+            sample: 0,
+        }
+    }
+
+    #[test]
+    fn latencies_of_any_length_are_told_to_three_digits_alone_and_added() {
+        let (mut short, mut long) = (Tally::default(), Tally::default());
+        for ms in 1..=100 {
+            short.count(&answered(Nanos::from_millis(ms)));
+        }
+        long.count(&answered(Nanos::from_millis(3_600_000)));
+        let near = |got: f64, want: f64| assert!((got / want - 1.0).abs() < 1e-3, "{got} {want}");
+        let latency = Summary::new(&short, Nanos::from_millis(1000)).latency_us;
+        near(latency.p50, 50e3);
+        near(latency.p99, 99e3);
+        near(latency.max, 100e3);
+        short.add(&long);
+        near(
+            Summary::new(&short, Nanos::from_millis(1000))
+                .latency_us
+                .max,
+            3.6e9,
+        );
+        assert_eq!((short.submitted, short.exits.clone()), (101, vec![0, 101]));
+    }
+}

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use punctual_core::{Instant, Nanos, TaskId};
 use punctual_platform::clock;
-use punctual_simulator::compare::simulate;
 use punctual_simulator::experiments;
 use punctual_simulator::outcome::Outcome;
 use punctual_simulator::report::{self, Recorder, Row, Table, percent, span};
-use punctual_simulator::run::Settings;
+use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::Summary;
 

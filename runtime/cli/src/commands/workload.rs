@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use punctual_core::PolicyConfig;
-use punctual_simulator::compare::CompareError;
+use punctual_simulator::run::RunError;
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::workloads::{self, UnknownWorkload};
 
@@ -33,7 +33,7 @@ pub enum Error {
     },
     /// A run could not be made.
     #[error(transparent)]
-    Run(#[from] CompareError),
+    Run(#[from] RunError),
     /// A file could not be written.
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
