@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use punctual_core::{Instant, PolicyConfig};
 
+use crate::bound::{self, Knowledge};
 use crate::outcome::Outcome;
 use crate::report::{Bar, Recorder, Row};
 use crate::run::{RunError, Settings, simulate};
@@ -100,9 +101,10 @@ impl Comparison<'_> {
             &mut recorder,
         )?;
         let name = &self.scenario.name;
-        let row = Row::new(name, policy.name(), load, seed, &outcome.summary());
+        let mut row = Row::new(name, policy.name(), load, seed, &outcome.summary());
         if self.bound {
-            // BOUND
+            row.accuracy_bound =
+                bound::of_run(self.scenario, &outcome.served, Knowledge::Answers).accuracy();
             outcome.served = Vec::new();
         }
         Ok(Run {

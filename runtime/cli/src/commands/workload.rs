@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use punctual_core::PolicyConfig;
+use punctual_simulator::disb::{self, DisbError};
 use punctual_simulator::run::RunError;
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::workloads::{self, UnknownWorkload};
@@ -15,6 +16,17 @@ pub enum Error {
     /// No such workload.
     #[error(transparent)]
     Workload(#[from] UnknownWorkload),
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A file of DISB's that makes no sense.
+    #[error(transparent)]
+    Disb(#[from] DisbError),
     /// No such policy.
     #[error("there is no policy {name:?}; there are {}", .known.join(", "))]
     Policy {
@@ -50,10 +62,12 @@ pub enum Error {
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
-            Self::Write { .. } => Termination::File,
-            Self::Workload(_) | Self::Policy { .. } | Self::Experiment { .. } | Self::Run(_) => {
-                Termination::BadInput
-            }
+            Self::Read { .. } | Self::Write { .. } => Termination::File,
+            Self::Workload(_)
+            | Self::Disb(_)
+            | Self::Policy { .. }
+            | Self::Experiment { .. }
+            | Self::Run(_) => Termination::BadInput,
             Self::Bad(_) => Termination::BadResult,
         }
     }
@@ -61,7 +75,15 @@ impl Terminates for Error {
 
 /// A built-in workload, or a file that describes one.
 pub fn scenario(name: &str) -> Result<Scenario, Error> {
-    Ok(workloads::by_name(name)?)
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return Ok(workloads::by_name(name)?);
+    }
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(disb::parse(name, &text)?)
 }
 
 /// The policies of those names; all of them if none is named.
