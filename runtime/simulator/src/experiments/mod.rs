@@ -1,7 +1,15 @@
 //! Experiments: what the scheduler must reach, each run by one command and written down in
 //! `docs/results`. `punctual simulate --experiment NAME` prints an experiment's tables.
 
+mod ablation;
 mod nexus_drop;
+mod overload;
+
+use punctual_core::{Criticality, Nanos, PolicyConfig};
+
+use crate::run::{Settings, simulate};
+use crate::scenario::Scenario;
+use crate::summary::{Summary, Tally};
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +27,36 @@ pub struct Experiment {
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    vec![nexus_drop::EXPERIMENT]
+    vec![
+        ablation::EXPERIMENT,
+        nexus_drop::EXPERIMENT,
+        overload::EXPERIMENT,
+    ]
 }
 
 /// The experiment of that name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Experiment> {
     all().into_iter().find(|experiment| experiment.name == name)
+}
+
+/// What becomes of a built-in workload's real-time requests, over some seeds.
+fn real_time(scenario: &Scenario, policy: &PolicyConfig, load: f64, seeds: &[u64]) -> Summary {
+    let mut all = Tally::default();
+    let mut duration = Nanos::ZERO;
+    for &seed in seeds {
+        let settings = Settings {
+            seed,
+            keep_requests: false,
+        };
+        let outcome = simulate(scenario, policy, load, settings, &mut ());
+        let outcome = outcome.expect("a built-in workload runs");
+        duration += outcome.duration;
+        for (task, tally) in scenario.tasks.iter().zip(&outcome.tasks) {
+            if task.config.criticality == Criticality::RealTime {
+                all.add(tally);
+            }
+        }
+    }
+    Summary::new(&all, duration)
 }
