@@ -42,13 +42,16 @@ fn run() -> String {
 fn variants() -> Vec<(&'static str, PunctualConfig)> {
     let whole = PunctualConfig::default();
     let without = |change: fn(&mut PunctualConfig)| {
-        let mut config = whole.clone();
+        let mut config = whole;
         change(&mut config);
         config
     };
     vec![
-        ("all parts", whole.clone()),
-        ("no re-batching", without(|config| config.rebatching = false)),
+        ("all parts", whole),
+        (
+            "no re-batching",
+            without(|config| config.rebatching = false),
+        ),
         (
             "not mandatory first",
             without(|config| config.mandatory_first = false),
@@ -71,10 +74,7 @@ fn table(scenario: &Scenario) -> Table {
         headings.push(format!("missed at {load:.0}x"));
         headings.push(format!("accuracy of all at {load:.0}x"));
     }
-    headings.push(format!(
-        "load with {} missed",
-        percent(MISSED_MOST)
-    ));
+    headings.push(format!("load with {} missed", percent(MISSED_MOST)));
     headings.push("accuracy of answers there".to_owned());
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(&headings, 1);
@@ -126,7 +126,7 @@ mod tests {
         scenario.length = Nanos::from_millis(5_000);
         let variants = variants();
         let load = |index: usize| {
-            let policy = PolicyConfig::Punctual(variants[index].1.clone());
+            let policy = PolicyConfig::Punctual(variants[index].1);
             sustained(&scenario, &policy).0
         };
         assert_eq!((variants[0].0, variants[3].0), ("all parts", "no batching"));

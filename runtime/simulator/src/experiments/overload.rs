@@ -65,7 +65,11 @@ fn capacity(scenario: &Scenario) -> f64 {
             let real_time = config.criticality == Criticality::RealTime;
             let work = scenario.time(config.model, config.mandatory_exit, 1, units.count);
             let rate_hz = scenario.tasks[task].pattern.rate_hz().unwrap_or(0.0);
-            if real_time { seconds(work) * rate_hz } else { 0.0 }
+            if real_time {
+                seconds(work) * rate_hz
+            } else {
+                0.0
+            }
         };
         tasks.iter().map(share).sum()
     };
@@ -134,7 +138,11 @@ fn verdict(runs: &[AtLoad]) -> String {
         1.0 - after.goodput_per_s / before.goodput_per_s.max(f64::MIN_POSITIVE)
     });
     let fall = fall.fold(0.0, f64::max);
-    let monotone = if fall <= NOISE { "monotone" } else { "NOT monotone" };
+    let monotone = if fall <= NOISE {
+        "monotone"
+    } else {
+        "NOT monotone"
+    };
     format!(
         "Admitted and missed: {missed}. Goodput: {monotone} (largest fall from one load to the \
          next {}, noise is taken to be {}).\n",
