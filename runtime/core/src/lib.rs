@@ -150,7 +150,7 @@ pub use ids::{
 pub use policies::{
     BatchConfig, BranchynetConfig, ClipperConfig, ClockworkConfig, DeeprtConfig, EdgeservingConfig,
     GsliceConfig, LatencyModel, NexusConfig, NexusDrop, Partitioning, PolicyConfig, PunctualConfig,
-    SeebConfig, SeqConfig, StreamsConfig, fit,
+    SeebBatch, SeebConfig, SeqConfig, StreamsConfig, fit,
 };
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

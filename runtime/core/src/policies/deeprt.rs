@@ -45,6 +45,9 @@ pub struct DeeprtConfig {
     pub admission: bool,
     /// Whether a category that overran stops an exit early until it has repaid.
     pub adaptation: bool,
+    /// W by model, for those whose clients ask for earlier deadlines than their tasks'. Where it is
+    /// 0 or missing: half the smallest deadline.
+    pub windows: Vec<Nanos>,
 }
 
 impl Default for DeeprtConfig {
@@ -52,6 +55,7 @@ impl Default for DeeprtConfig {
         Self {
             admission: true,
             adaptation: true,
+            windows: Vec::new(),
         }
     }
 }
@@ -95,12 +99,12 @@ pub(crate) struct Deeprt {
 impl Deeprt {
     pub(crate) fn new(config: &Config, rules: &DeeprtConfig) -> Self {
         let admitted = match rules.admission {
-            true => admit(config),
+            true => admit(config, rules),
             false => alloc::vec![true; config.tasks.len()],
         };
         let buffers = usize::from(config.request_buffers);
         let categories = (0..config.models.len()).map(|model| Category {
-            window: window(config, &admitted, ModelId(model as u16)).unwrap_or(Nanos::MAX),
+            window: window(config, rules, &admitted, ModelId(model as u16)).unwrap_or(Nanos::MAX),
             frames: List::with_capacity(buffers),
             debt: Nanos::ZERO,
         });
@@ -228,12 +232,19 @@ fn window_end(now: Instant, window: Nanos) -> Instant {
     Instant::from_nanos((now.as_nanos() / window + 1).saturating_mul(window))
 }
 
-/// W of a model's category: half the smallest relative deadline of its admitted tasks.
-fn window(config: &Config, admitted: &[bool], model: ModelId) -> Option<Nanos> {
+/// W of a model's category: half the smallest relative deadline of its admitted tasks, if not given.
+fn window(
+    config: &Config,
+    rules: &DeeprtConfig,
+    admitted: &[bool],
+    model: ModelId,
+) -> Option<Nanos> {
     let tasks = config.tasks.iter().zip(admitted);
     let mine = tasks.filter(|(task, admitted)| **admitted && task.model == model);
     let least = mine.filter_map(|(task, _)| task.deadline).min()?;
-    Some(Nanos::new(least.as_nanos() / 2))
+    let given = rules.windows.get(model.index()).copied();
+    let given = given.filter(|window| *window > Nanos::ZERO);
+    Some(given.unwrap_or(Nanos::new(least.as_nanos() / 2)))
 }
 
 /// What a category asks of the worker.
@@ -245,19 +256,21 @@ struct Load {
 }
 
 /// Which tasks are taken on.
-fn admit(config: &Config) -> Vec<bool> {
+fn admit(config: &Config, rules: &DeeprtConfig) -> Vec<bool> {
     let mut admitted = alloc::vec![false; config.tasks.len()];
     for task in 0..config.tasks.len() {
         admitted[task] = true;
         let models = (0..config.models.len()).map(|model| ModelId(model as u16));
-        let loads: Vec<Load> = models.filter_map(|m| load(config, &admitted, m)).collect();
+        let loads: Vec<Load> = models
+            .filter_map(|m| load(config, rules, &admitted, m))
+            .collect();
         admitted[task] = fits(&loads) && meets_all_deadlines(&loads);
     }
     admitted
 }
 
-fn load(config: &Config, admitted: &[bool], model: ModelId) -> Option<Load> {
-    let window = window(config, admitted, model)?;
+fn load(config: &Config, rules: &DeeprtConfig, admitted: &[bool], model: ModelId) -> Option<Load> {
+    let window = window(config, rules, admitted, model)?;
     let tasks = config.tasks.iter().zip(admitted);
     let mine = tasks.filter(|(task, admitted)| **admitted && task.model == model);
     let mine = mine

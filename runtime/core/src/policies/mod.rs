@@ -54,7 +54,7 @@ pub use nexus::{NexusConfig, NexusDrop};
 use punctual::Punctual;
 pub use punctual::PunctualConfig;
 use ranges::Ranges;
-pub use seeb::{LatencyModel, SeebConfig, fit};
+pub use seeb::{LatencyModel, SeebBatch, SeebConfig, fit};
 use seq::Seq;
 pub use seq::SeqConfig;
 use streams::Streams;

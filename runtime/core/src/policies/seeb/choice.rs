@@ -1,7 +1,7 @@
 //! SEEB's Algorithm 2: batch size and confidence threshold of a group.
 
-use super::SeebConfig;
 use super::latency::LatencyModel;
+use super::{SeebBatch, SeebConfig};
 use crate::ids::Confidence;
 
 /// How a group is run.
@@ -17,7 +17,10 @@ pub(super) struct Choice {
 /// away (negative: past); `batch_max` is the largest batch that can be run.
 ///
 /// The published cost is that of one batch, not of an image, so with β1 > 0 the cheapest batch size
-/// is 1 whenever that is feasible; it stands here as published. When nothing is feasible the paper
+/// is 1 whenever that is feasible; it stands here as published. But section 5.4 says of Algorithm 2
+/// that it "determines the largest permissible value without violating SLA constraints", which is
+/// another choice: [`SeebBatch::Largest`], the threshold then being the cheapest for that size. When
+/// nothing is feasible the paper
 /// leaves the batch size open (B* is still empty in line 23): the largest candidate is taken, which
 /// ends the group soonest.
 pub(super) fn choose(
@@ -49,7 +52,8 @@ pub(super) fn choose(
                 best = Some((cost, Choice { batch, theta }));
             }
         }
-        if batch <= least {
+        let settled = rules.batch == SeebBatch::Largest && best.is_some();
+        if settled || batch <= least {
             break;
         }
         batch /= 2;
@@ -119,6 +123,21 @@ mod tests {
         };
         assert_eq!(chosen(1.0), expected(5));
         assert_eq!(chosen(0.001), expected(1));
+    }
+
+    /// In the table above: of the largest batch with a feasible threshold, 4, the best threshold.
+    #[test]
+    fn the_largest_feasible_batch_is_taken_where_that_is_the_rule() {
+        let largest = SeebConfig {
+            batch: SeebBatch::Largest,
+            ..rules(1.0, 1.0)
+        };
+        let chosen = choose(&MODEL, 5, 32, 4, 12.1 * MS, &largest);
+        let expected = Choice {
+            batch: 4,
+            theta: theta(3),
+        };
+        assert_eq!(chosen, expected);
     }
 
     #[test]

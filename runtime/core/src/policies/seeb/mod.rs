@@ -13,7 +13,8 @@
 //! - *"Recomputed every 100 ms" although dispatched work is not preempted*: a group that has held
 //!   its range for the interval gives it back at the end of its batch, and its members that have
 //!   not begun are grouped anew.
-//! - *The published cost is per batch* and *the batch size of the fallback*: see `choice`.
+//! - *The printed algorithm takes the batch of the least cost, section 5.4 says the largest that
+//!   meets the deadline*: see `choice`; a parameter, the former by default.
 //! - *Fixed batch sizes (Table 5)*: a group is dispatched once it has so many members, or once its
 //!   oldest has waited for the interval.
 //! - *TPC masks off (Table 5)*: each task has its own stream on all TPCs, and at most one group in
@@ -45,6 +46,17 @@ use crate::event::Answer;
 use crate::ids::{Confidence, PartitionId, StageId, TaskId};
 use crate::time::{Instant, Nanos};
 
+/// How Algorithm 2 chooses among batch sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeebBatch {
+    /// The one of the least cost, as in the printed algorithm.
+    #[default]
+    Cheapest,
+    /// The largest that is feasible, as section 5.4 describes the same algorithm.
+    Largest,
+}
+
 /// Parameters of `seeb`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -57,6 +69,8 @@ pub struct SeebConfig {
     pub tau: Nanos,
     /// Θ: the thresholds to choose from, rising, at least one.
     pub thetas: Vec<Confidence>,
+    /// How a batch size is chosen.
+    pub batch: SeebBatch,
     /// Ranges are computed anew at least so often.
     pub interval: Nanos,
     /// Not chosen, but always this one.
@@ -75,6 +89,7 @@ impl Default for SeebConfig {
             lambda2: 1.0,
             tau: Nanos::from_millis(1),
             thetas: (1..=9).map(tenth).collect(),
+            batch: SeebBatch::Cheapest,
             interval: Nanos::from_millis(100),
             fixed_threshold: None,
             fixed_batch: None,

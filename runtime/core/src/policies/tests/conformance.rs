@@ -12,7 +12,7 @@ use super::world::{Weather, World};
 use crate::{
     Action, ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, DeeprtConfig,
     Event, Failure, Finished, GsliceConfig, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig,
-    RequestId, Scheduler, SeebConfig, StageId, Verdict,
+    RequestId, Scheduler, SeebBatch, SeebConfig, StageId, Verdict,
 };
 
 /// Random plans that each policy is tried on, in each weather.
@@ -50,10 +50,12 @@ fn variants() -> Vec<PolicyConfig> {
     let restless = SeebConfig {
         interval: Nanos::from_millis(1),
         fixed_threshold: Some(Confidence(40_000)),
+        batch: SeebBatch::Largest,
         ..SeebConfig::default()
     };
     let everyone = DeeprtConfig {
         admission: false,
+        windows: std::vec![Nanos::from_millis(2)],
         ..DeeprtConfig::default()
     };
     let nervous = GsliceConfig {
