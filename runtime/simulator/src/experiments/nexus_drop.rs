@@ -3,17 +3,15 @@
 //! (batches of 25 in 50 ms), alpha from 1.0 to 1.8 ms. The smaller alpha, the larger the fixed cost
 //! beta, and the more it costs to run small batches.
 
-use std::fmt::Write as _;
-
-use punctual_core::{ModelId, Nanos, NexusConfig, NexusDrop, PolicyConfig, Units};
+use punctual_core::{Nanos, NexusConfig, NexusDrop, PolicyConfig};
 
 use crate::arrivals::Pattern;
 use crate::outcome::Outcome;
-use crate::profiles::nexus;
-use crate::random::Random;
-use crate::run::{Settings, run};
-use crate::scenario::{Board, Scenario, Task};
-use crate::timing::Durations;
+use crate::profiles::nexus::OPTIMAL_BATCH;
+use crate::report::{Table, percent};
+use crate::run::{Settings, simulate};
+use crate::scenario::Scenario;
+use crate::workloads::nexus;
 
 use super::Experiment;
 
@@ -30,9 +28,6 @@ const ALPHAS_MS: [f64; 5] = [1.0, 1.2, 1.4, 1.6, 1.8];
 /// The optimum of every alpha, requests a second.
 const OPTIMUM_HZ: f64 = 500.0;
 
-/// The deadline in milliseconds.
-const DEADLINE_MS: u64 = 100;
-
 /// The share of requests that may be late or dropped at the rates of Figure 9.
 const BAD_MAX: f64 = 0.01;
 
@@ -46,7 +41,7 @@ enum Arrivals {
     Poisson,
 }
 
-/// One model, one task, one device that nothing else uses.
+/// One model on a device that costs nothing to use but the model's own time.
 fn scenario(alpha_ms: f64, arrivals: Arrivals, length: Nanos) -> Scenario {
     let rate_hz = OPTIMUM_HZ;
     let pattern = match arrivals {
@@ -57,30 +52,11 @@ fn scenario(alpha_ms: f64, arrivals: Arrivals, length: Nanos) -> Scenario {
         },
         Arrivals::Poisson => Pattern::Poisson { rate_hz },
     };
-    let deadline = Nanos::from_millis(DEADLINE_MS);
-    let mut task = Task::real_time("session", ModelId(0), deadline, pattern);
-    // Never full: whoever is dropped is dropped by the policy.
-    task.config.queue_max = 512;
-    Scenario {
-        name: format!("nexus-drop, alpha {alpha_ms} ms"),
-        about: "one session on one device".into(),
-        models: vec![nexus::linear(alpha_ms)],
-        tasks: vec![task],
-        board: Board {
-            units: 1,
-            workers: 1,
-            preemption_bound: Nanos::ZERO,
-            dispatch_cost: Nanos::ZERO,
-            egress_bound: Nanos::ZERO,
-            request_buffers: 512,
-            pages: 0,
-            contention_permille: 1000,
-        },
-        planned: vec![(Units { first: 0, count: 1 }, vec![0])],
-        length,
-        durations: Durations::default(),
-        faults: Vec::new(),
-    }
+    let mut scenario = nexus::drop(alpha_ms, pattern);
+    scenario.board.dispatch_cost = Nanos::ZERO;
+    scenario.board.egress_bound = Nanos::ZERO;
+    scenario.length = length;
+    scenario
 }
 
 fn outcome(scenario: &Scenario, drop: NexusDrop, load: f64, seed: u64) -> Outcome {
@@ -88,14 +64,11 @@ fn outcome(scenario: &Scenario, drop: NexusDrop, load: f64, seed: u64) -> Outcom
         drop,
         targets: Vec::new(),
     });
-    let arrivals = scenario
-        .arrivals(load, &Random::new(seed))
-        .expect("the pattern can be played");
     let settings = Settings {
         seed,
         keep_requests: false,
     };
-    run(scenario, &policy, arrivals, settings, &mut ()).expect("the plan is valid")
+    simulate(scenario, &policy, load, settings, &mut ()).expect("plan and pattern are valid")
 }
 
 /// The share of requests that are late or dropped, over all seeds.
@@ -123,41 +96,49 @@ fn throughput(scenario: &Scenario, drop: NexusDrop, seeds: &[u64]) -> f64 {
     good * OPTIMUM_HZ
 }
 
+/// The four cases of a row: lazy and early drop under uniform, then Poisson arrivals.
+fn cases(alpha: f64, length: Nanos, figure: impl Fn(&Scenario, NexusDrop) -> f64) -> [f64; 4] {
+    let case = |arrivals, drop| figure(&scenario(alpha, arrivals, length), drop);
+    [
+        case(Arrivals::Uniform, NexusDrop::Lazy),
+        case(Arrivals::Uniform, NexusDrop::Early),
+        case(Arrivals::Poisson, NexusDrop::Lazy),
+        case(Arrivals::Poisson, NexusDrop::Early),
+    ]
+}
+
 fn tables(length: Nanos, seeds: &[u64]) -> String {
-    let mut text = String::from(
-        "Requests a second of which 99% are in time (Figure 9; the optimum is 500):\n\n\
-         | alpha, ms | beta, ms | uniform: lazy | early | Poisson: lazy | early | early over lazy |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
+    let headings = [
+        "alpha, ms",
+        "beta, ms",
+        "uniform: lazy",
+        "early",
+        "Poisson: lazy",
+        "early",
+        "early over lazy",
+    ];
+    let mut rates = Table::new(&headings, 0);
+    let mut shares = Table::new(&headings[..6], 0);
     for alpha in ALPHAS_MS {
-        let beta = 50.0 - alpha * f64::from(nexus::OPTIMAL_BATCH);
-        let rates = [Arrivals::Uniform, Arrivals::Poisson].map(|arrivals| {
-            let scenario = scenario(alpha, arrivals, length);
-            [NexusDrop::Lazy, NexusDrop::Early].map(|drop| throughput(&scenario, drop, seeds))
+        let beta = 50.0 - alpha * f64::from(OPTIMAL_BATCH);
+        let first = || [format!("{alpha:.1}"), format!("{beta:.1}")].into_iter();
+        let found = cases(alpha, length, |scenario, drop| {
+            throughput(scenario, drop, seeds)
         });
-        let [[ul, ue], [pl, pe]] = rates;
-        let gain = (pe / pl - 1.0) * 100.0;
-        let _ = writeln!(
-            text,
-            "| {alpha:.1} | {beta:.1} | {ul:.0} | {ue:.0} | {pl:.0} | {pe:.0} | {gain:+.0}% |"
-        );
-    }
-    text.push_str(
-        "\nShare of requests late or dropped at 90% of the optimum (Figure 5 shows lazy drop):\n\n\
-         | alpha, ms | uniform: lazy | early | Poisson: lazy | early |\n|---|---|---|---|---|\n",
-    );
-    for alpha in ALPHAS_MS {
-        let shares = [Arrivals::Uniform, Arrivals::Poisson].map(|arrivals| {
-            let scenario = scenario(alpha, arrivals, length);
-            [NexusDrop::Lazy, NexusDrop::Early].map(|drop| bad(&scenario, drop, 0.9, seeds) * 100.0)
+        let gain = format!("{:+.0}%", (found[3] / found[2] - 1.0) * 100.0);
+        let cells = found.map(|rate| format!("{rate:.0}"));
+        rates.row(first().chain(cells).chain([gain]));
+        let found = cases(alpha, length, |scenario, drop| {
+            bad(scenario, drop, 0.9, seeds)
         });
-        let [[ul, ue], [pl, pe]] = shares;
-        let _ = writeln!(
-            text,
-            "| {alpha:.1} | {ul:.1}% | {ue:.1}% | {pl:.1}% | {pe:.1}% |"
-        );
+        shares.row(first().chain(found.map(percent)));
     }
-    text
+    format!(
+        "Requests a second of which 99% are in time (Figure 9; the optimum is 500):\n\n{}\n\
+         Late or dropped at 90% of the optimum (Figure 5 shows lazy drop):\n\n{}",
+        rates.markdown(),
+        shares.markdown()
+    )
 }
 
 #[cfg(test)]
