@@ -2,6 +2,7 @@
 //! `docs/results`. `punctual simulate --experiment NAME` prints an experiment's tables.
 
 mod ablation;
+mod disb;
 mod nexus_drop;
 mod overload;
 
@@ -29,6 +30,7 @@ pub struct Experiment {
 pub fn all() -> Vec<Experiment> {
     vec![
         ablation::EXPERIMENT,
+        disb::EXPERIMENT,
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
     ]
