@@ -20,6 +20,8 @@
 
   const chart = (holder) => {
     const data = JSON.parse(holder.querySelector("script").textContent);
+    data.bars = data.bars.map(([from, to, first, count, task, stage, members, finished]) =>
+      ({ from, to, first, count, task, stage, members, finished }));
     const first = Math.min(...data.bars.map((bar) => bar.from));
     const last = Math.max(...data.bars.map((bar) => bar.to));
     const row = Math.min(40, Math.max(6, 240 / data.units));

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use punctual_core::{Action, Config, Instant, StageId, TaskId, Units};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::observer::{Observer, Span};
 
 /// Most bars of a chart: what a browser draws at once without delay.
-pub const BARS_MAX: usize = 6_000;
+pub const BARS_MAX: usize = 1_500;
 
 /// A stage on compute units.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
     /// Start, in microseconds.
     pub from: f64,
@@ -29,6 +29,23 @@ pub struct Bar {
     pub members: u8,
     /// Whether it came to its end.
     pub finished: bool,
+}
+
+/// As `[from, to, first, count, task, stage, members, finished]`: a page has thousands of them.
+impl Serialize for Bar {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (
+            self.from,
+            self.to,
+            self.first,
+            self.count,
+            self.task,
+            self.stage,
+            self.members,
+            u8::from(self.finished),
+        )
+            .serialize(serializer)
+    }
 }
 
 /// Records the first actions of a run from a given time on.
