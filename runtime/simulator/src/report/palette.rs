@@ -34,16 +34,16 @@ pub(super) const fn dashed(position: usize) -> bool {
     position / COLOURS.len() % 2 == 1
 }
 
-/// The colour of an exit of `exits`.
+/// The colour of an exit of `exits`: in between, mixed of its neighbours.
 #[must_use]
 pub(super) fn exit_colour(exit: usize, exits: usize) -> RGBColor {
-    let last = EXITS.len() - 1;
-    let at = if exits <= 1 {
-        last
-    } else {
-        exit * last / (exits - 1)
-    };
-    EXITS[at.min(last)]
+    let steps = exits.max(2) - 1;
+    let place = (exit.min(steps) * (EXITS.len() - 1)) as f64 / steps as f64;
+    let below = (place as usize).min(EXITS.len() - 2);
+    let share = place - below as f64;
+    let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share) as u8;
+    let (low, high) = (EXITS[below], EXITS[below + 1]);
+    RGBColor(mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
 /// As HTML writes it.

@@ -9,7 +9,7 @@ use super::row::{Row, groups};
 use crate::summary::Summary;
 
 const SIZE: (u32, u32) = (640, 400);
-const FONT: (&str, u32) = ("sans-serif", 13);
+const FONT: (&str, u32) = ("sans-serif", 17);
 /// What plotters writes for black: text and axes, which shall be the page's colour.
 const BLACK_INK: &str = "#000000";
 
@@ -50,14 +50,15 @@ pub fn misses_against_load(rows: &[Row]) -> String {
     draw(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(58)
+            .x_label_area_size(50)
+            .y_label_area_size(66)
             .build_cartesian_2d(least - margin..most + margin, -1.0..102.0)?;
         chart
             .configure_mesh()
             .x_desc("load (1: as published)")
             .y_desc("missed, %")
             .label_style(FONT)
+            .y_label_formatter(&|percent| format!("{percent:.0}"))
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
             .draw()?;
@@ -101,14 +102,16 @@ pub fn accuracy_against_misses(rows: &[Row]) -> String {
     draw(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(58)
+            .x_label_area_size(50)
+            .y_label_area_size(66)
             .build_cartesian_2d(-2.0..102.0, -2.0..102.0)?;
         chart
             .configure_mesh()
             .x_desc("missed, %")
             .y_desc("right answers among all requests, %")
+            .x_label_formatter(&|percent| format!("{percent:.0}"))
             .label_style(FONT)
+            .y_label_formatter(&|percent| format!("{percent:.0}"))
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
             .draw()?;
@@ -143,8 +146,8 @@ pub fn latency_cdf(policies: &[Merged]) -> String {
     draw(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(58)
+            .x_label_area_size(50)
+            .y_label_area_size(66)
             .build_cartesian_2d((least..most).log_scale(), -1.0..102.0)?;
         chart
             .configure_mesh()
@@ -152,6 +155,7 @@ pub fn latency_cdf(policies: &[Merged]) -> String {
             .y_desc("answered, % of all requests")
             .x_label_formatter(&|ms| format!("{ms}"))
             .label_style(FONT)
+            .y_label_formatter(&|percent| format!("{percent:.0}"))
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
             .draw()?;
@@ -180,8 +184,8 @@ pub fn what_became(policies: &[Merged]) -> String {
         let count = policies.len().max(1) as f64;
         let mut chart = ChartBuilder::on(area)
             .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(96)
+            .x_label_area_size(50)
+            .y_label_area_size(116)
             .build_cartesian_2d(0.0..100.0, 0.0..count)?;
         chart
             .configure_mesh()
@@ -189,6 +193,7 @@ pub fn what_became(policies: &[Merged]) -> String {
             .disable_y_axis()
             .x_desc("share of requests, %")
             .label_style(FONT)
+            .x_label_formatter(&|percent| format!("{percent:.0}"))
             .axis_desc_style(FONT)
             .light_line_style(TRANSPARENT)
             .draw()?;
