@@ -17,6 +17,31 @@ use crate::scenario::{Measured, Model, Stage};
 
 pub use synthetic::{Exits, calibration};
 
+/// Every profile by name, family by family.
+#[must_use]
+pub fn all() -> Vec<Model> {
+    let mut all = vec![signs::model(), robot::detection(), robot::monitoring()];
+    all.extend(seeb::models());
+    all.extend(reef::NETWORKS.iter().map(reef::Network::model));
+    all.extend(nexus::table_2());
+    all.push(nexus::ssd());
+    // Some networks are in several papers: under their bare names, the early-exit ones are
+    // SEEB-GPU's.
+    let clockwork = clockwork::networks();
+    all.extend(
+        clockwork
+            .iter()
+            .map(|network| network.model(&format!("v100-{}", network.name))),
+    );
+    all
+}
+
+/// The profile of that name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<Model> {
+    all().into_iter().find(|model| model.name == name)
+}
+
 /// A time given in milliseconds.
 #[must_use]
 pub fn millis(ms: f64) -> Nanos {

@@ -9,6 +9,7 @@ mod seeb;
 
 use thiserror::Error;
 
+use crate::nearest::nearest;
 use crate::scenario::Scenario;
 
 /// A built-in workload.
@@ -70,30 +71,6 @@ pub struct UnknownWorkload {
     pub name: String,
     /// A name that is similar.
     pub nearest: Option<String>,
-}
-
-/// The name that shares most pairs of neighbouring letters with `name`, if it shares half
-/// (Dice's coefficient).
-fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
-    let pairs = |word: &str| {
-        let letters: Vec<char> = word.chars().collect();
-        letters
-            .windows(2)
-            .map(|pair| (pair[0], pair[1]))
-            .collect::<Vec<_>>()
-    };
-    let asked = pairs(name);
-    let likeness = |other: &str| {
-        let other = pairs(other);
-        let shared = asked.iter().filter(|pair| other.contains(pair)).count();
-        2.0 * shared as f64 / (asked.len() + other.len()).max(1) as f64
-    };
-    names
-        .iter()
-        .map(|other| (likeness(other), *other))
-        .filter(|(likeness, _)| *likeness >= 0.5)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, other)| other)
 }
 
 #[cfg(test)]
