@@ -1,13 +1,15 @@
 //! The rules of a plan: each way to break one, with the offending value, the limit, and what to
 //! do about it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use punctual_core::offline::Infeasible;
 use punctual_core::{ConfigError, Nanos};
 use punctual_model::{PackageError, ProfileError};
 use thiserror::Error;
 
+use crate::frame::FrameCause;
 use crate::memory::Bytes;
 use crate::plan::Size;
 use crate::spelling::{and_more, list, numbers};
@@ -214,35 +216,9 @@ pub enum Cause {
     },
 
     // --- Frames ---
-    /// A crop that is not inside the frame.
-    #[error("the crop of {crop_width}x{crop_height} is larger than the frame of {width}x{height}")]
-    CropTooLarge {
-        /// Columns of the crop.
-        crop_width: u64,
-        /// Rows of the crop.
-        crop_height: u64,
-        /// Columns of the frame.
-        width: u32,
-        /// Rows of the frame.
-        height: u32,
-    },
-    /// Rows that overlap.
-    #[error("a stride of {stride} bytes is less than a row's {least}")]
-    StrideTooShort {
-        /// Bytes from row to row.
-        stride: u64,
-        /// Bytes of a row.
-        least: u64,
-    },
-    /// NV12 with half a chroma sample.
-    #[error("{0} is odd")]
-    OddDimension(u64),
-    /// Not a pair of numbers.
-    #[error("{count} numbers where [width, height] is wanted")]
-    NotASize {
-        /// How many there are.
-        count: usize,
-    },
+    /// A rule of frames.
+    #[error(transparent)]
+    Frame(FrameCause),
 
     // --- Packages and profiles ---
     /// No package was given for a model.

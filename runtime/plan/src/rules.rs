@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use crate::cause::Cause;
 use crate::document::FILE_BYTES_MAX;
+use crate::frame::FrameCause;
 use crate::memory::Bytes;
 use crate::spelling::{list, nearest};
 
@@ -51,10 +52,12 @@ impl Cause {
             Self::TooFewCores { .. } => "with two cores or more, the daemon keeps its own",
             Self::CoreOverloaded { .. } => "ordinary threads are left a tenth of each core",
             Self::PrioritiesExhausted { .. } => PRIORITIES,
-            Self::CropTooLarge { .. } => "a crop lies inside its frame",
-            Self::StrideTooShort { .. } => "a row's bytes fit into the stride",
-            Self::OddDimension(_) => "NV12's sizes are even: two by two pixels share a colour",
-            Self::NotASize { .. } => "a size is [width, height] in pixels",
+            Self::Frame(FrameCause::CropTooLarge { .. }) => "a crop lies inside its frame",
+            Self::Frame(FrameCause::StrideTooShort { .. }) => "a row's bytes fit into the stride",
+            Self::Frame(FrameCause::OddDimension(_)) => {
+                "NV12's sizes are even: two by two pixels share a colour"
+            }
+            Self::Frame(FrameCause::NotASize { .. }) => "a size is [width, height] in pixels",
             Self::PackageMissing { .. } => "every model has a package",
             Self::PackageInvalid { .. } => "every model's package can be used",
             Self::ProfileInvalid { .. } => "every profile that is given can be used",
@@ -114,10 +117,12 @@ impl Cause {
             Self::TooFewCores { .. } => "lower `units`, or name `cores` to share one".into(),
             Self::CoreOverloaded { .. } => LESS_LOAD.into(),
             Self::PrioritiesExhausted { .. } => "lower `daemon.priority`".into(),
-            Self::CropTooLarge { .. } => "shrink the crop".into(),
-            Self::StrideTooShort { least, .. } => format!("set at least {least}, or leave it out"),
-            Self::OddDimension(_) => "use an even number".into(),
-            Self::NotASize { .. } => "write [width, height]".into(),
+            Self::Frame(FrameCause::CropTooLarge { .. }) => "shrink the crop".into(),
+            Self::Frame(FrameCause::StrideTooShort { least, .. }) => {
+                format!("set at least {least}, or leave it out")
+            }
+            Self::Frame(FrameCause::OddDimension(_)) => "use an even number".into(),
+            Self::Frame(FrameCause::NotASize { .. }) => "write [width, height]".into(),
             Self::PackageMissing { .. } => "make it with `punctual compile`".into(),
             Self::PackageInvalid { .. } => "make it again with `punctual compile`".into(),
             Self::ProfileInvalid { .. }

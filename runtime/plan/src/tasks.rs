@@ -4,6 +4,7 @@ use punctual_core::{Criticality, Nanos};
 
 use crate::cause::Cause;
 use crate::document::within_whole;
+use crate::frame::FrameCause;
 use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask};
 use crate::models::Model;
 use crate::placement::Placed;
@@ -200,7 +201,7 @@ pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Frame
     };
     let mut even = |value: u64, place: &Place| {
         if raw.format == PixelFormat::Nv12 && !value.is_multiple_of(2) {
-            problems.add(place, Cause::OddDimension(value));
+            problems.add(place, Cause::Frame(FrameCause::OddDimension(value)));
         }
     };
     even(raw.width.value, &raw.width.place);
@@ -213,11 +214,11 @@ pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Frame
     }
     if let Some(stride) = raw.stride.as_ref().filter(|stride| stride.value < least) {
         let stride_bytes = stride.value;
-        let cause = Cause::StrideTooShort {
+        let cause = FrameCause::StrideTooShort {
             stride: stride_bytes,
             least,
         };
-        problems.add(&stride.place, cause);
+        problems.add(&stride.place, Cause::Frame(cause));
     }
     let size = Size { width, height };
     let crop = crop(raw, size, problems);
@@ -240,18 +241,18 @@ fn crop(raw: &RawFrame, frame: Size, problems: &mut Problems<'_>) -> Option<Size
     let crop = raw.crop.as_ref()?;
     let [crop_width, crop_height] = crop.value[..] else {
         let count = crop.value.len();
-        problems.add(&crop.place, Cause::NotASize { count });
+        problems.add(&crop.place, Cause::Frame(FrameCause::NotASize { count }));
         return None;
     };
     let (width, height) = (frame.width, frame.height);
     if crop_width > u64::from(width) || crop_height > u64::from(height) {
-        let cause = Cause::CropTooLarge {
+        let cause = FrameCause::CropTooLarge {
             crop_width,
             crop_height,
             width,
             height,
         };
-        problems.add(&crop.place, cause);
+        problems.add(&crop.place, Cause::Frame(cause));
         return None;
     }
     if crop_width == 0 || crop_height == 0 {
