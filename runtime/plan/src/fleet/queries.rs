@@ -3,12 +3,12 @@
 use punctual_core::Nanos;
 
 use crate::cause::Cause;
-use crate::packing::{Choice, Flow, Rate, StageCost, even_split, split};
+use crate::packing::{BatchTimes, Flow, Rate, Session, even_split, split};
 use crate::problem::{At, Problems};
 
 use super::cause::FleetCause;
 use super::file::{File, RawQuery};
-use super::models::{Models, Stage};
+use super::models::{Kind, Models, Stage};
 use super::plan::{Budget, QueryPlan};
 
 /// Requests for a model, by their deadline.
@@ -46,19 +46,18 @@ fn divide_one(
     let mut costs = Vec::new();
     for stage in &query.stages {
         let found = stages(models, file, &stage.model, stage.exit.as_ref(), problems);
-        costs.push(found.map(|stages| StageCost {
-            rate: Rate::from_hz(query.asked.rate.hz() * stage.per_query),
-            choices: choices(stages, file, models),
-        }));
+        let rate = Rate::from_hz(query.asked.rate.hz() * stage.per_query);
+        costs.push(found.map(|stages| Cost::of(stages, rate, file, models)));
     }
-    let costs: Vec<StageCost> = costs.into_iter().collect::<Option<_>>()?;
+    let costs: Vec<Cost> = costs.into_iter().collect::<Option<_>>()?;
+    let boards = |stage: usize, budget| costs[stage].boards(budget);
     let deadline = query.asked.deadline;
-    let Some(found) = split(&flow, &costs, deadline, file.segments) else {
+    let Some(found) = split(&flow, boards, deadline, file.segments) else {
         let cause = FleetCause::QueryUnreachable { deadline };
         problems.add(&query.name.place, Cause::Fleet(cause));
         return None;
     };
-    let even = even_split(&flow, &costs, deadline).devices;
+    let even = even_split(&flow, boards, deadline).devices;
     let names = query.stages.iter().map(|stage| stage.name.value.clone());
     Some(QueryPlan {
         name: query.name.value.clone(),
@@ -95,26 +94,44 @@ fn predecessors(query: &RawQuery, problems: &mut Problems<'_>) -> Option<Vec<Vec
     all_known.then_some(after)
 }
 
-/// The ways to run stages: each batch size on each kind of partition, with twice its time as latency,
-/// as in the packing, and the part of a board that it keeps busy as work.
-fn choices(stages: &[Stage], file: &File, models: &Models) -> Vec<Choice> {
-    let mut choices = Vec::new();
-    for (position, kind) in models.kinds.iter().enumerate() {
-        let units: u32 = file.boards[kind.board]
-            .partitions
-            .iter()
-            .map(|u| u32::from(*u))
-            .sum();
-        let share = f64::from(kind.units) / f64::from(units.max(1));
-        let times = models.times(stages, position);
-        for &(size, time) in times.iter().flat_map(|times| times.points()) {
-            choices.push(Choice {
-                latency: time.saturating_mul(2),
-                work_ns: time.as_nanos() as f64 / f64::from(size) * share,
-            });
+/// What stages cost at a rate.
+struct Cost {
+    rate: Rate,
+    /// L(b) on each kind of partition.
+    times: Vec<Option<BatchTimes>>,
+    /// The part of its board that a partition of each kind is.
+    shares: Vec<f64>,
+}
+
+impl Cost {
+    fn of(stages: &[Stage], rate: Rate, file: &File, models: &Models) -> Self {
+        let share = |kind: &Kind| {
+            let partitions = &file.boards[kind.board].partitions;
+            let units: u32 = partitions.iter().map(|units| u32::from(*units)).sum();
+            f64::from(kind.units) / f64::from(units.max(1))
+        };
+        Self {
+            rate,
+            times: (0..models.kinds.len())
+                .map(|kind| models.times(stages, kind))
+                .collect(),
+            shares: models.kinds.iter().map(share).collect(),
         }
     }
-    choices
+
+    /// Boards that are kept busy within a budget. At high rates this is what Nexus minimises; at
+    /// low ones it also counts that there is no time to wait for a full batch.
+    fn boards(&self, budget: Nanos) -> f64 {
+        let session = Session {
+            deadline: budget,
+            rate: self.rate,
+            times: self.times.clone(),
+            weights: Vec::new(),
+        };
+        let on = |(kind, share): (usize, &f64)| Some(session.busy_alone(kind)? * share);
+        let all = self.shares.iter().enumerate().filter_map(on);
+        all.fold(f64::INFINITY, f64::min)
+    }
 }
 
 /// The stages of a model up to an exit; notes if there is no such model or exit.

@@ -63,6 +63,16 @@ impl Flow {
         }
     }
 
+    /// One more than its highest stage.
+    pub(super) fn stages(&self) -> usize {
+        match self {
+            Self::Stage(stage) => stage + 1,
+            Self::Series(parts) | Self::Parallel(parts) => {
+                parts.iter().map(Self::stages).max().unwrap_or(0)
+            }
+        }
+    }
+
     fn then(self, next: Self) -> Self {
         let parts = |flow| match flow {
             Self::Series(parts) => parts,

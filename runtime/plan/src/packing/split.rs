@@ -14,7 +14,7 @@ pub struct Choice {
     pub work_ns: f64,
 }
 
-/// What a stage costs.
+/// What a stage costs, as published: at high rates, where each device runs one stage only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageCost {
     /// How often it is called.
@@ -34,7 +34,8 @@ pub struct Split {
 
 impl StageCost {
     /// Devices that the stage keeps busy within a budget; infinite if no choice fits.
-    fn devices(&self, budget: Nanos) -> f64 {
+    #[must_use]
+    pub fn devices(&self, budget: Nanos) -> f64 {
         let fitting = self
             .choices
             .iter()
@@ -48,34 +49,38 @@ impl StageCost {
 
 /// The split that takes the fewest devices, among those in whole `segments` of the deadline; of
 /// several the one that gives more to later stages. `None` if there is no way to be on time.
+/// `devices` says what a stage takes within a budget, infinite if it cannot: [`StageCost::devices`],
+/// or what is known better of the stage.
 ///
 /// Dynamic programming over flow and budget, quadratic in `segments` for each stage: for a series the
 /// best division between its parts, for parallel parts the same budget each. Published for trees;
 /// a join is a further part of a series.
 ///
 /// # Panics
-/// If the flow names a stage that `stages` lacks, or if there are no segments.
+/// If there are no segments.
 #[must_use]
-pub fn split(flow: &Flow, stages: &[StageCost], deadline: Nanos, segments: u32) -> Option<Split> {
+pub fn split(
+    flow: &Flow,
+    devices: impl Fn(usize, Nanos) -> f64,
+    deadline: Nanos,
+    segments: u32,
+) -> Option<Split> {
     assert!(segments > 0, "a deadline of no segments");
     let grid = Grid { deadline, segments };
-    let solved = Solved::of(flow, stages, grid);
+    let solved = Solved::of(flow, &devices, grid);
     let devices = *solved.cost.last()?;
-    let mut budgets = vec![Nanos::ZERO; stages.len()];
+    let mut budgets = vec![Nanos::ZERO; flow.stages()];
     solved.assign(segments as usize, grid, &mut budgets);
     devices.is_finite().then_some(Split { budgets, devices })
 }
 
 /// The same deadline for each stage on the longest way: what is done without a planner.
-///
-/// # Panics
-/// If the flow names a stage that `stages` lacks.
 #[must_use]
-pub fn even_split(flow: &Flow, stages: &[StageCost], deadline: Nanos) -> Split {
-    let mut budgets = vec![Nanos::ZERO; stages.len()];
+pub fn even_split(flow: &Flow, devices: impl Fn(usize, Nanos) -> f64, deadline: Nanos) -> Split {
+    let mut budgets = vec![Nanos::ZERO; flow.stages()];
     divide_evenly(flow, deadline, &mut budgets);
-    let each = stages.iter().zip(&budgets);
-    let devices = each.map(|(stage, budget)| stage.devices(*budget)).sum();
+    let each = budgets.iter().enumerate();
+    let devices = each.map(|(stage, budget)| devices(stage, *budget)).sum();
     Split { budgets, devices }
 }
 
@@ -125,19 +130,17 @@ enum Way {
 }
 
 impl Solved {
-    fn of(flow: &Flow, stages: &[StageCost], grid: Grid) -> Self {
+    fn of(flow: &Flow, devices: &impl Fn(usize, Nanos) -> f64, grid: Grid) -> Self {
         let all = |parts: &[Flow]| -> Vec<Self> {
             parts
                 .iter()
-                .map(|part| Self::of(part, stages, grid))
+                .map(|part| Self::of(part, devices, grid))
                 .collect()
         };
         let budgets = 0..=grid.segments as usize;
         match flow {
             Flow::Stage(stage) => Self {
-                cost: budgets
-                    .map(|k| stages[*stage].devices(grid.budget(k)))
-                    .collect(),
+                cost: budgets.map(|k| devices(*stage, grid.budget(k))).collect(),
                 way: Way::Stage(*stage),
             },
             Flow::Parallel(parts) => {

@@ -193,6 +193,11 @@ fn a_load_too_large_for_what_is_left_fills_a_small_partition_and_goes_on() {
     assert_eq!((rates, packing.unplaced), (vec![100.0, 50.0, 30.0], vec![]));
 }
 
+/// What stages cost as published.
+fn cost(stages: &[StageCost]) -> impl Fn(usize, Nanos) -> f64 {
+    |stage, budget| stages[stage].devices(budget)
+}
+
 /// Figure 3 as (latency in ms, requests a second): models X and Y.
 fn figure_3(fan_out: f64) -> [StageCost; 2] {
     let stage = |rate: f64, points: [(u64, f64); 3]| StageCost {
@@ -231,7 +236,7 @@ fn figure_4_the_best_split_depends_on_the_fan_out() {
         let computed = [40, 50, 60].map(|x| (10_000.0 / devices(x)).round() / 10.0);
         assert_eq!(computed, published, "fan-out {fan_out}");
         let best = published.into_iter().fold(0.0, f64::max);
-        let split = split(&flow, &stages, ms(100), 10).expect("a split");
+        let split = split(&flow, cost(&stages), ms(100), 10).expect("a split");
         assert_eq!((10_000.0 / split.devices).round() / 10.0, best);
         let x = [40, 50, 60][published
             .iter()
@@ -239,7 +244,7 @@ fn figure_4_the_best_split_depends_on_the_fan_out() {
             .expect("one of them")];
         assert_eq!(split.budgets, [ms(x), ms(100 - x)]);
         assert_eq!(
-            (10_000.0 / even_split(&flow, &stages, ms(100)).devices).round() / 10.0,
+            (10_000.0 / even_split(&flow, cost(&stages), ms(100)).devices).round() / 10.0,
             published[1]
         );
     }
@@ -248,8 +253,8 @@ fn figure_4_the_best_split_depends_on_the_fan_out() {
 #[test]
 fn a_query_that_cannot_be_on_time_has_no_split() {
     let flow = Flow::of(&[vec![], vec![0]]).expect("a chain");
-    assert_eq!(split(&flow, &figure_3(1.0), ms(79), 79), None);
-    assert!(split(&flow, &figure_3(1.0), ms(80), 80).is_some());
+    assert_eq!(split(&flow, cost(&figure_3(1.0)), ms(79), 79), None);
+    assert!(split(&flow, cost(&figure_3(1.0)), ms(80), 80).is_some());
 }
 
 fn some_times() -> impl Strategy<Value = BatchTimes> {
@@ -370,11 +375,11 @@ proptest! {
             }
         }
         let flow = Flow::of(&after).expect("all four are fork-join");
-        let found = split(&flow, &stages, ms(12), 12);
+        let found = split(&flow, cost(&stages), ms(12), 12);
         prop_assert_eq!(found.is_some(), best.is_finite());
         if let Some(found) = found {
             prop_assert!((found.devices - best).abs() < 1e-9, "{} {}", found.devices, best);
-            prop_assert!(even_split(&flow, &stages, ms(12)).devices >= best - 1e-9);
+            prop_assert!(even_split(&flow, cost(&stages), ms(12)).devices >= best - 1e-9);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{Answer, Bound, Job, bound};
 use crate::faults::Fault;
 use crate::outcome::Served;
 use crate::samples::Samples;
-use crate::scenario::{Model, Scenario, Task};
+use crate::scenario::{Board, Model, Scenario, Task};
 
 /// What the clairvoyant knows of an answer beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Costs {
         let mut work = Vec::with_capacity(model.stages.len());
         let mut sum = 0.0;
         for stage in 0..model.stages.len() {
-            sum += least_work(model, stage, scenario.board.units) * fastest;
+            sum += least_work(model, stage, scenario.board) * fastest;
             // Rounded down, so that it stays a bound.
             work.push(Nanos::new(sum as u64));
         }
@@ -89,17 +89,18 @@ impl Costs {
     }
 }
 
-/// The least time of the whole device that one request's part of a stage takes, in nanoseconds.
-fn least_work(model: &Model, stage: usize, units: u16) -> f64 {
+/// The least time of all devices together that one request's part of a stage takes, in nanoseconds.
+fn least_work(model: &Model, stage: usize, board: Board) -> f64 {
+    let workers = f64::from(board.workers.max(1));
     let stage = &model.stages[stage];
     let mut batches: Vec<u8> = stage.times.iter().map(|measured| measured.batch).collect();
     batches.sort_unstable();
     batches.dedup();
     let mut least = f64::INFINITY;
     for batch in batches {
-        for size in 1..=units {
+        for size in 1..=board.units {
             let time = stage.time(batch, size).budget.as_nanos() as f64;
-            let share = f64::from(size) / f64::from(units);
+            let share = f64::from(size) / f64::from(board.units) / workers;
             least = least.min(time * share / f64::from(batch));
         }
     }

@@ -5,6 +5,7 @@ mod ablation;
 mod disb;
 mod nexus_drop;
 mod overload;
+mod planner;
 
 use punctual_core::{Criticality, Nanos, PolicyConfig};
 
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Experiment> {
         disb::EXPERIMENT,
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
+        planner::EXPERIMENT,
     ]
 }
 

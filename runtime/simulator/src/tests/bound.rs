@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 use crate::timing::{Durations, Quantile};
 
 /// Some of the loads are more than the device can bear.
-fn scenarios() -> [Scenario; 4] {
+fn scenarios() -> [Scenario; 5] {
     let varied = Durations {
         quantiles: [(0.0, 0.6), (1.0, 1.0)]
             .map(|(share, factor)| Quantile { share, factor })
@@ -19,11 +19,19 @@ fn scenarios() -> [Scenario; 4] {
     second_exit.tasks[0].config.mandatory_exit = StageId(1);
     let mut shared_well = scenario();
     shared_well.board.contention_permille = 500;
+    let mut two_devices = scenario();
+    two_devices.board.workers = 2;
     let with_varied = Scenario {
         durations: varied,
         ..scenario()
     };
-    [scenario(), with_varied, second_exit, shared_well]
+    [
+        scenario(),
+        with_varied,
+        second_exit,
+        shared_well,
+        two_devices,
+    ]
 }
 
 #[test]
