@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,6 +53,9 @@ pub struct Options {
     /// Write one page with plots and charts; open it in a browser.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write each plot as a picture for documents: misses.svg, accuracy.svg, latencies.svg.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
     /// Do not compute what no scheduler could exceed.
     #[arg(long)]
     no_bound: bool,
@@ -99,6 +102,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let page = report::page(&page(options, &comparison, &runs));
         workload::write(path, &page)?;
         eprintln!("wrote {}", path.display());
+    }
+    if let Some(folder) = &options.svg {
+        pictures(folder, &page(options, &comparison, &runs))?;
     }
     let lost: u64 = rows.iter().map(|row| row.lost).sum();
     if lost > 0 {
@@ -165,6 +171,29 @@ fn page(options: &Options, comparison: &Comparison<'_>, runs: &[Run]) -> report:
             })
             .collect(),
     }
+}
+
+/// The plots, each as a file; latencies at the load that is nearest to the published one.
+fn pictures(folder: &Path, page: &report::Page) -> Result<(), Error> {
+    let published = |at: &&report::AtLoad| ((at.load.ln().abs()) * 1e6) as u64;
+    let at = page.loads.iter().min_by_key(published);
+    let policies: Vec<&str> = at.map_or_else(Vec::new, |at| {
+        at.policies
+            .iter()
+            .map(|merged| merged.policy.as_str())
+            .collect()
+    });
+    let latencies = at.map_or(&[][..], |at| &at.policies);
+    for (name, plot) in [
+        ("misses.svg", report::misses_against_load(&page.rows)),
+        ("accuracy.svg", report::accuracy_against_misses(&page.rows)),
+        ("latencies.svg", report::latency_cdf(latencies)),
+    ] {
+        let path = folder.join(name);
+        workload::write(&path, &report::picture(&plot, &policies))?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
 }
 
 /// The command that gives the same figures again.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use punctual_core::{Instant, Nanos, TaskId};
 use punctual_platform::clock;
+use punctual_simulator::audit::Auditor;
 use punctual_simulator::experiments;
 use punctual_simulator::outcome::Outcome;
 use punctual_simulator::report::{self, Recorder, Row, Table, percent, span};
@@ -20,6 +21,7 @@ EXAMPLES:
   punctual simulate robot
   punctual simulate seeb-poisson --policy seeb --load 2 --seed 7
   punctual simulate robot --seconds 5 --html robot.html
+  punctual simulate disb-real --policy streams --audit
   punctual simulate robot-day --json
   punctual simulate --experiment seeb
   punctual simulate --list
@@ -46,6 +48,9 @@ pub struct Options {
     /// How long requests come, instead of the workload's own length.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
+    /// Check every event and action against the scheduler's contract.
+    #[arg(long)]
+    audit: bool,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -83,13 +88,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
         seed: options.seed,
         keep_requests: false,
     };
-    let mut recorder = options
-        .html
-        .is_some()
-        .then(|| Recorder::new(&scenario.config(&policy), Instant::ZERO));
+    let config = scenario.config(&policy);
+    let auditor = options.audit.then(|| Auditor::new(&config));
+    let recorder = options.html.is_some();
+    let recorder = recorder.then(|| Recorder::new(&config, Instant::ZERO));
+    let mut observers = (auditor, recorder);
     let started = clock::now_ns();
-    let outcome = simulate(&scenario, &policy, options.load, settings, &mut recorder)?;
+    let outcome = simulate(&scenario, &policy, options.load, settings, &mut observers)?;
     let took = clock::now_ns() - started;
+    let (auditor, recorder) = observers;
     let row = Row::new(
         &scenario.name,
         policy.name(),
@@ -114,6 +121,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         workload::write(path, &report::page(&page))?;
         eprintln!("wrote {}", path.display());
     }
+    if let Some(auditor) = auditor {
+        audited(&auditor)?;
+    }
     if row.lost > 0 {
         let message = format!(
             "{} requests got no verdict: a fault of the policy",
@@ -122,6 +132,20 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Err(Error::Bad(message));
     }
     Ok(())
+}
+
+/// What the auditor says.
+fn audited(auditor: &Auditor) -> Result<(), Error> {
+    let findings = auditor.findings();
+    if findings.total() == 0 {
+        eprintln!("the auditor found nothing");
+        return Ok(());
+    }
+    for finding in findings.list() {
+        eprintln!("{finding}");
+    }
+    let message = format!("the auditor found {} violations", findings.total());
+    Err(Error::Bad(message))
 }
 
 fn experiment(name: &str) -> Result<(), Error> {
