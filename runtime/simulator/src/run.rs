@@ -133,7 +133,7 @@ impl<S: Source, O: Observer> VirtualWorld<'_, S, O> {
             ended: self.now,
             effort: Effort {
                 busy: self.device.busy() as f64,
-                units: u32::from(scenario.board.units),
+                units: u32::from(scenario.board.units) * u32::from(scenario.board.workers),
                 stray_replies: ledger.stray,
                 stale_events: scheduler.stale_events(),
                 ..self.effort

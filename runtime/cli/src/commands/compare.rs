@@ -8,6 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_core::PolicyConfig;
 use punctual_simulator::compare::{Comparison, Run};
+use punctual_simulator::format::Document;
 use punctual_simulator::report;
 use punctual_simulator::scenario::Scenario;
 
@@ -74,8 +75,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let name = options.workload.as_deref().expect("clap requires it");
-    let scenario = workload::scenario(name)?;
-    let mut policies = workload::policies(&options.policies)?;
+    let Document { scenario, policies } = workload::document(name)?;
+    let mut policies = workload::policies(&options.policies, &policies)?;
     if options.policies.is_empty() {
         policies.retain(|policy| takes(policy, &scenario));
     }

@@ -6,6 +6,7 @@ use punctual_core::{Instant, Nanos, TaskId};
 use punctual_platform::clock;
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::experiments;
+use punctual_simulator::format::Document;
 use punctual_simulator::outcome::Outcome;
 use punctual_simulator::report::{self, Recorder, Row, Table, percent, span};
 use punctual_simulator::run::{Settings, simulate};
@@ -79,11 +80,14 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return experiment(name);
     }
     let name = options.workload.as_deref().expect("clap requires it");
-    let mut scenario = workload::scenario(name)?;
+    let Document {
+        mut scenario,
+        policies,
+    } = workload::document(name)?;
     if let Some(seconds) = options.seconds {
         scenario.length = Nanos::from_millis(seconds * 1000);
     }
-    let policy = workload::policy(&options.policy)?;
+    let policy = workload::policy(&options.policy, &policies)?;
     let settings = Settings {
         seed: options.seed,
         keep_requests: false,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_core::PolicyConfig;
 use punctual_simulator::disb::{self, DisbError};
+use punctual_simulator::format::{self, Document, FormatError};
 use punctual_simulator::run::RunError;
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::workloads::{self, UnknownWorkload};
@@ -24,6 +25,9 @@ pub enum Error {
         /// What went wrong.
         source: std::io::Error,
     },
+    /// One's own file that makes no sense, or cannot be read.
+    #[error(transparent)]
+    Format(#[from] FormatError),
     /// A file of DISB's that makes no sense.
     #[error(transparent)]
     Disb(#[from] DisbError),
@@ -64,6 +68,7 @@ impl Terminates for Error {
         match self {
             Self::Read { .. } | Self::Write { .. } => Termination::File,
             Self::Workload(_)
+            | Self::Format(_)
             | Self::Disb(_)
             | Self::Policy { .. }
             | Self::Experiment { .. }
@@ -73,30 +78,47 @@ impl Terminates for Error {
     }
 }
 
-/// A built-in workload, or a file that describes one.
-pub fn scenario(name: &str) -> Result<Scenario, Error> {
+/// A built-in workload, or a file that describes one, with the policies whose parameters the file
+/// sets.
+pub fn document(name: &str) -> Result<Document, Error> {
     let path = Path::new(name);
-    if path.extension().is_none_or(|extension| extension != "json") {
-        return Ok(workloads::by_name(name)?);
-    }
+    let scenario = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => return Ok(format::read(path)?),
+        Some("json") => published(path)?,
+        _ => workloads::by_name(name)?,
+    };
+    Ok(Document {
+        scenario,
+        policies: Vec::new(),
+    })
+}
+
+/// A file of DISB's.
+fn published(path: &Path) -> Result<Scenario, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
         path: path.to_owned(),
         source,
     })?;
-    Ok(disb::parse(name, &text)?)
+    Ok(disb::parse(&path.display().to_string(), &text)?)
 }
 
-/// The policies of those names; all of them if none is named.
-pub fn policies(names: &[String]) -> Result<Vec<PolicyConfig>, Error> {
-    if names.is_empty() {
-        return Ok(PolicyConfig::all());
+/// The policies of those names, all of them if none is named; with the parameters that the
+/// workload's file sets.
+pub fn policies(names: &[String], set: &[PolicyConfig]) -> Result<Vec<PolicyConfig>, Error> {
+    if !names.is_empty() {
+        return names.iter().map(|name| policy(name, set)).collect();
     }
-    names.iter().map(|name| policy(name)).collect()
+    let all = PolicyConfig::all();
+    all.iter()
+        .map(|default| policy(default.name(), set))
+        .collect()
 }
 
-/// The policy of that name.
-pub fn policy(name: &str) -> Result<PolicyConfig, Error> {
-    PolicyConfig::by_name(name).ok_or_else(|| Error::Policy {
+/// The policy of that name, with the parameters that the workload's file sets.
+pub fn policy(name: &str, set: &[PolicyConfig]) -> Result<PolicyConfig, Error> {
+    let set = set.iter().find(|policy| policy.name() == name).cloned();
+    let found = set.or_else(|| PolicyConfig::by_name(name));
+    found.ok_or_else(|| Error::Policy {
         name: name.to_owned(),
         known: PolicyConfig::all().iter().map(PolicyConfig::name).collect(),
     })
