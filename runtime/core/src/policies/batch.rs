@@ -20,6 +20,8 @@ use super::lines::{Line, Lines};
 use crate::action::Rejection;
 use crate::actions::Actions;
 use crate::config::Config;
+use crate::error::SPAN_MAX;
+use crate::ids::BATCH_MAX;
 use crate::time::{Instant, Nanos};
 
 /// Parameters of `batch`.
@@ -32,6 +34,17 @@ pub struct BatchConfig {
     /// How long a request may be kept waiting for a batch to fill, in nanoseconds
     /// (`max_queue_delay_microseconds`); 0: never.
     pub max_queue_delay: Nanos,
+}
+
+impl BatchConfig {
+    /// The first rule that a parameter breaks.
+    pub(crate) fn broken_rule(&self) -> Option<&'static str> {
+        let possible = |size: &u8| (1..=BATCH_MAX).contains(&usize::from(*size));
+        if !self.preferred.iter().all(possible) {
+            return Some("preferred: each must be 1 to 32");
+        }
+        (self.max_queue_delay > SPAN_MAX).then_some("max-queue-delay must be at most an hour")
+    }
 }
 
 #[derive(Debug)]
@@ -67,7 +80,7 @@ impl Sizes {
     fn send(&self, desk: &Desk, line: &Line) -> Option<usize> {
         let waiting = line.len().min(line.batch_max);
         let preferred = self.preferred.iter().map(|&size| usize::from(size));
-        let largest = preferred.filter(|&size| 0 < size && size <= waiting).max();
+        let largest = preferred.filter(|&size| size <= waiting).max();
         if largest.is_some() {
             return largest;
         }

@@ -42,6 +42,13 @@ impl Default for BranchynetConfig {
     }
 }
 
+impl BranchynetConfig {
+    /// The first rule that a parameter breaks.
+    pub(crate) fn broken_rule(&self) -> Option<&'static str> {
+        (self.batch == Some(0)).then_some("batch must be at least 1")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Branchynet {
     parameters: BranchynetConfig,
@@ -74,7 +81,7 @@ impl Rules for Branchynet {
     }
 
     fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        let most = self.parameters.batch.map_or(usize::MAX, usize::from).max(1);
+        let most = self.parameters.batch.map_or(usize::MAX, usize::from);
         let compact = self.parameters.compact;
         self.lines
             .serve(desk, compact, actions, |lines, desk, partition| {

@@ -41,6 +41,16 @@ impl Default for ClipperConfig {
     }
 }
 
+impl ClipperConfig {
+    /// The first rule that a parameter breaks.
+    pub(crate) fn broken_rule(&self) -> Option<&'static str> {
+        if self.increase == 0 {
+            return Some("increase must be at least 1");
+        }
+        (!(1..1000).contains(&self.decrease)).then_some("decrease must be 1 to 999 thousandths")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Clipper {
     parameters: ClipperConfig,

@@ -225,6 +225,10 @@ impl PolicyConfig {
         let broken = match self {
             Self::Seeb(rules) => rules.broken_rule(),
             Self::Gslice(rules) => rules.broken_rule(),
+            Self::Batch(rules) => rules.broken_rule(),
+            Self::Branchynet(rules) => rules.broken_rule(),
+            Self::Clipper(rules) => rules.broken_rule(),
+            Self::Nexus(rules) => rules.broken_rule(config.tasks.len()),
             _ => None,
         };
         let policy = self.name();

@@ -27,7 +27,7 @@ use super::lines::{Line, Lines};
 use crate::action::Rejection;
 use crate::actions::Actions;
 use crate::config::Config;
-use crate::ids::{PartitionId, TaskId};
+use crate::ids::{BATCH_MAX, PartitionId, TaskId};
 use crate::time::Instant;
 
 /// When requests that cannot be on time are given up.
@@ -51,6 +51,17 @@ pub struct NexusConfig {
     pub targets: Vec<u8>,
 }
 
+impl NexusConfig {
+    /// The first rule that a parameter breaks.
+    pub(crate) fn broken_rule(&self, tasks: usize) -> Option<&'static str> {
+        if self.targets.len() > tasks {
+            return Some("targets: there must be no more than tasks");
+        }
+        let possible = |size: &u8| usize::from(*size) <= BATCH_MAX;
+        (!self.targets.iter().all(possible)).then_some("targets: each must be at most 32")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Nexus {
     drop: NexusDrop,
@@ -67,7 +78,7 @@ impl Nexus {
         let sessions = Lines::by(config, |task| (task.partition, task.model, task.deadline));
         let mut targets: Box<[usize]> = sessions.iter().map(target).collect();
         for (task, &given) in parameters.targets.iter().enumerate() {
-            if given > 0 && task < config.tasks.len() {
+            if given > 0 {
                 let session = sessions.of(TaskId(task as u16));
                 targets[session] = usize::from(given).min(sessions.get(session).batch_max);
             }

@@ -39,7 +39,7 @@ fn variants() -> Vec<PolicyConfig> {
     };
     let lazy = NexusConfig {
         drop: NexusDrop::Lazy,
-        targets: std::vec![3, 0, 200],
+        targets: std::vec![3],
     };
     let streams = SeebConfig {
         tpc_masks: false,

@@ -7,6 +7,7 @@ mod books;
 mod conformance;
 mod examples;
 mod lost;
+mod parameters;
 mod plans;
 pub(crate) mod random;
 mod world;
