@@ -6,6 +6,7 @@ use crate::config::{Config, Criticality, ModelConfig, SHARE_WHOLE, TaskConfig};
 use crate::error::{ConfigError, SPAN_MAX};
 use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
+use crate::policies::Partitioning;
 use crate::time::Nanos;
 
 /// Checks all relations but the offline test of the levels above the first.
@@ -31,17 +32,24 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     check_buffers(config)?;
     config.policy.check(config)?;
     check_layouts(config)?;
-    if !config.policy.promises() {
-        return Ok(());
-    }
+    let apart = matches!(
+        config.policy.partitioning(),
+        Partitioning::Planned | Partitioning::Whole
+    );
     for layout in 0..=config.layouts.len() {
-        check_layout(&config.in_layout(layout), layout)?;
+        let config = config.in_layout(layout);
+        if apart {
+            check_apart(&config, layout)?;
+        }
+        if config.policy.promises() {
+            check_promises(&config, layout)?;
+        }
     }
     Ok(())
 }
 
-/// In a layout no two partitions share a compute unit, and each passes the offline test.
-fn check_layout(config: &Config, layout: usize) -> Result<(), ConfigError> {
+/// No two partitions that tasks run on share a compute unit.
+fn check_apart(config: &Config, layout: usize) -> Result<(), ConfigError> {
     let used: Vec<PartitionId> = config.tasks.iter().map(|task| task.partition).collect();
     for (position, &a) in used.iter().enumerate() {
         for &b in used[..position].iter().filter(|&&b| b != a) {
@@ -51,6 +59,11 @@ fn check_layout(config: &Config, layout: usize) -> Result<(), ConfigError> {
             }
         }
     }
+    Ok(())
+}
+
+/// Each partition passes the offline test.
+fn check_promises(config: &Config, layout: usize) -> Result<(), ConfigError> {
     for index in 0..config.partitions.len() {
         let partition = PartitionId(index as u16);
         let outcome = offline::test_partition(config, partition).outcome;

@@ -1,10 +1,10 @@
-//! Parameters out of range are refused when the plan is checked, by policy and rule.
+//! What of a policy is checked with the plan: its parameters, and partitions that may not overlap.
 
 use super::plans::random_plan;
 use super::random::Random;
 use crate::{
-    BatchConfig, BranchynetConfig, ClipperConfig, ConfigError, Nanos, NexusConfig, PolicyConfig,
-    Scheduler,
+    BatchConfig, BranchynetConfig, ClipperConfig, ConfigError, Nanos, NexusConfig, PartitionId,
+    Partitioning, PolicyConfig, Scheduler,
 };
 
 fn refused(policy: PolicyConfig) -> ConfigError {
@@ -50,5 +50,34 @@ fn a_parameter_out_of_range_is_refused_with_its_policy_and_rule() {
             }
             other => panic!("{policy:?}: {other}"),
         }
+    }
+}
+
+#[test]
+fn partitions_that_share_compute_units_are_refused_where_they_would_run_at_once() {
+    for policy in PolicyConfig::all() {
+        let mut config = random_plan(&policy, &mut Random::seeded(3));
+        let (Partitioning::Planned | Partitioning::Whole) = policy.partitioning() else {
+            continue;
+        };
+        config.partitions.push(config.partitions[0].clone());
+        for stage in config.models.iter_mut().flat_map(|model| &mut model.stages) {
+            stage
+                .times
+                .iter_mut()
+                .for_each(|time| time.on.push(time.on[0]));
+        }
+        let unused = Scheduler::new(config.clone());
+        assert!(unused.is_ok(), "{}: nobody runs there", policy.name());
+        config.tasks.push(config.tasks[0].clone());
+        let last = config.partitions.len() as u16 - 1;
+        config.tasks[0].partition = PartitionId(0);
+        config.tasks[1].partition = PartitionId(last);
+        let refused = Scheduler::new(config);
+        assert!(
+            matches!(refused, Err(ConfigError::Overlap { .. })),
+            "{}",
+            policy.name()
+        );
     }
 }
