@@ -99,7 +99,10 @@ fn published(path: &Path) -> Result<Scenario, Error> {
         path: path.to_owned(),
         source,
     })?;
-    Ok(disb::parse(&path.display().to_string(), &text)?)
+    let mut scenario = disb::parse(&path.display().to_string(), &text)?;
+    scenario.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    "a file of DISB's".clone_into(&mut scenario.about);
+    Ok(scenario)
 }
 
 /// The policies of those names, all of them if none is named; with the parameters that the
