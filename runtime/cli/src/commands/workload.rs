@@ -100,7 +100,11 @@ fn published(path: &Path) -> Result<Scenario, Error> {
         source,
     })?;
     let mut scenario = disb::parse(&path.display().to_string(), &text)?;
-    scenario.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    scenario.name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     "a file of DISB's".clone_into(&mut scenario.about);
     Ok(scenario)
 }
