@@ -172,3 +172,44 @@ fn partitions_can_be_given() {
     let text = text.replace("tasks = [\"t\"]", "tasks = []");
     assert!(problems(&text).contains("t is in none"));
 }
+
+/// Values that a file may have anywhere, most of them wrong there.
+const VALUES: [&str; 16] = [
+    "0",
+    "1",
+    "-1",
+    "3.5",
+    "1e308",
+    "nan",
+    "-inf",
+    "99999999999999999999",
+    "true",
+    "\"\"",
+    "\"m\"",
+    "[]",
+    "[[1, 2], [0]]",
+    "{}",
+    "{ kind = \"trace\" }",
+    "1979-05-27",
+];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_value_anywhere_makes_reading_panic(line in 0usize..200, value in 0usize..VALUES.len()) {
+        let lines: Vec<&str> = EXAMPLE.lines().collect();
+        let line = line % lines.len();
+        let mut changed: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        if let Some((key, _)) = changed[line].split_once(" = ") {
+            changed[line] = format!("{key} = {}", VALUES[value]);
+        } else {
+            changed.remove(line);
+        }
+        let text = changed.join("\n");
+        match parse("w.toml", &text, &none) {
+            Ok(document) => proptest::prop_assert!(!document.scenario.tasks.is_empty()),
+            Err(error) => proptest::prop_assert!(!error.problems.is_empty()),
+        }
+    }
+}
