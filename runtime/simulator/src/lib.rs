@@ -14,6 +14,7 @@ pub mod disb;
 pub mod experiments;
 pub mod faults;
 pub mod format;
+pub mod fuzz;
 pub mod layout;
 mod ledger;
 mod nearest;

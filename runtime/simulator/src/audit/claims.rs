@@ -86,10 +86,7 @@ impl Claims {
             flights: 0,
         };
         let passes = |index: usize| {
-            let here = PartitionId(index as u16);
-            let on_it =
-                |of: &Vec<PartitionId>| is_schedulable(config, here, |task| of[task] == here);
-            promises && assignments.iter().all(on_it)
+            promises && is_schedulable_in_every_layout(config, PartitionId(index as u16))
         };
         let mut each = (0..config.partitions.len()).map(passes);
         let domains = if moves {
@@ -224,10 +221,20 @@ impl Claims {
     }
 }
 
+/// Whether everything reserved on a partition can be promised, wherever the tasks are.
+pub(crate) fn is_schedulable_in_every_layout(config: &Config, here: PartitionId) -> bool {
+    let mut all = assignments(config).into_iter();
+    all.all(|of| is_schedulable(config, here, |task| of[task] == here))
+}
+
 /// Every assignment of the tasks to partitions that the plan allows, the initial one first.
 fn assignments(config: &Config) -> Vec<Vec<PartitionId>> {
-    let initial = config.tasks.iter().map(|task| task.partition);
-    vec![initial.collect()]
+    let initial = config.tasks.iter().map(|task| task.partition).collect();
+    let others = config
+        .layouts
+        .iter()
+        .map(|layout| layout.partitions.clone());
+    std::iter::once(initial).chain(others).collect()
 }
 
 /// A bound on how long everything that can be inside takes if the device keeps to the profile:

@@ -36,16 +36,27 @@ impl Flight {
         }
     }
 
-    /// From here on it is taken for lost (see the page of [`super`]).
-    pub(super) fn lost_from(&self) -> Instant {
+    /// The last moment at which it starts, if the device does its duty.
+    fn starts_by(&self) -> Instant {
         let window = self.infer.window;
         let open_ended = self.is_best_effort() || window.latest == Instant::FAR_FUTURE;
-        let start = if open_ended {
+        if open_ended {
             self.ordered
         } else {
             window.latest
-        };
-        start + self.longest.saturating_mul(super::LOST_FACTOR) + super::LOST_FLOOR
+        }
+    }
+
+    /// From here on it is taken for lost (see the page of [`super`]).
+    pub(super) fn lost_from(&self) -> Instant {
+        let patience = self.longest.saturating_mul(super::LOST_FACTOR) + super::LOST_FLOOR;
+        self.starts_by() + patience
+    }
+
+    /// How much longer than the profile knows of it has taken until `now`, up to its loss.
+    pub(super) fn excess(&self, now: Instant) -> Nanos {
+        now.min(self.lost_from())
+            .since(self.starts_by() + self.longest)
     }
 }
 

@@ -15,11 +15,12 @@
 //!
 //! # Bound on verdicts
 //!
-//! A request with a deadline has its verdict at the latest at `max(deadline, prepared) + H`, H
+//! Under `punctual`, a request with a deadline has its verdict at the latest at `max(deadline, prepared) + H`, H
 //! being the time that everything that can be inside takes once, at the longest times of the
 //! profile (every buffer the longest network, on the slowest partition, with a load of its weights)
 //! plus two of the longest deadlines, plus the time that the device's faults have taken meanwhile.
-//! A request without a deadline has it at the latest after a drain.
+//! A request without a deadline, and any under the other policies, has it at the latest after a
+//! drain: some of them let a request starve as long as more urgent ones come.
 //!
 //! # Claims
 //!
@@ -63,6 +64,7 @@ mod weights;
 mod tests;
 
 pub use auditor::Auditor;
+pub(crate) use claims::is_schedulable_in_every_layout;
 pub use claims::{Broken, Gap};
 pub use violation::{Finding, Findings, Invariant, Violation};
 

@@ -85,8 +85,11 @@ impl Auditor {
 
     /// Invariant 1: the requests whose bound on verdicts has passed.
     fn check_limits(&mut self) {
+        let in_flight = self.floor.flights.values();
+        let excess = in_flight.map(|flight| flight.excess(self.now));
+        let stolen = excess.fold(self.stolen, |sum, excess| sum + excess);
         while let Some(&(limit, key)) = self.books.limits.first() {
-            let limit = limit + self.stolen;
+            let limit = limit + stolen;
             if limit >= self.now {
                 return;
             }

@@ -60,7 +60,7 @@ impl Auditor {
         let times = (self.now, submission.captured);
         let task = &self.config.tasks[submission.task.index()];
         submission.in_contract &= self.claims.prepared(submission.task, task, times);
-        if submission.deadline != Instant::FAR_FUTURE {
+        if self.punctual && submission.deadline != Instant::FAR_FUTURE {
             // Faults add to the bound from here on; those of before must not.
             let limit = submission.deadline.max(self.now) + self.patience - self.stolen;
             self.books.bound(key, limit);
@@ -79,8 +79,7 @@ impl Auditor {
             let partition = flight.infer.partition;
             self.claims.broke(partition, self.now, Broken::Overrun);
         }
-        let excess = self.now.since(flight.infer.window.latest + flight.longest);
-        self.stolen += excess;
+        self.stolen += flight.excess(self.now);
         if finished.members.len() != flight.infer.members.len() {
             // Nobody can say whose answers these are.
             self.failed.extend(flight.infer.members.iter().copied());

@@ -130,12 +130,15 @@ impl Desk {
         time.on[partition.index()].budget + self.config.dispatch_cost
     }
 
-    /// The compiled batch sizes of a task's model that its configuration allows, rising.
+    /// The compiled batch sizes of a task's model that its configuration allows and every stage
+    /// holds, rising.
     pub(crate) fn sizes(&self, task: TaskId) -> impl DoubleEndedIterator<Item = u8> + '_ {
         let task = &self.config.tasks[task.index()];
-        let first = &self.config.models[task.model.index()].stages[0];
-        let most = task.batch_max;
-        let sizes = first.times.iter().map(|time| time.batch);
+        let stages = &self.config.models[task.model.index()].stages;
+        let largest = stages.iter().filter_map(|stage| stage.times.last());
+        let most = largest.map(|time| time.batch).min().unwrap_or(1);
+        let most = most.min(task.batch_max);
+        let sizes = stages[0].times.iter().map(|time| time.batch);
         sizes.filter(move |&size| size <= most)
     }
 

@@ -1,0 +1,117 @@
+//! Many cases, one after the other.
+
+use std::fmt;
+
+use super::check::{Failure, Passed, check};
+use super::{Case, shrink};
+
+/// Which seeds to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Campaign {
+    /// The first seed.
+    pub first: u64,
+    /// How many follow one another.
+    pub cases: u64,
+    /// Most runs that go into shrinking a failing case.
+    pub tries: u32,
+}
+
+/// What a campaign found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Cases run.
+    pub cases: u64,
+    /// Of these, plans that were rightly refused.
+    pub infeasible: u64,
+    /// Submissions in all cases.
+    pub submitted: u64,
+    /// Those answered in time.
+    pub on_time: u64,
+    /// The scheduler's steps.
+    pub steps: u64,
+    /// Times that an assumption of the guarantee broke.
+    pub gaps: u64,
+    /// What failed.
+    pub failures: Vec<Found>,
+}
+
+/// A failing case. Others that fail in the same way under the same policy are only counted.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The seed of the first such case.
+    pub seed: u64,
+    /// The smallest case found that fails like it.
+    pub case: Case,
+    /// How that fails.
+    pub failure: Failure,
+    /// The seeds of more of them.
+    pub others: Vec<u64>,
+}
+
+impl Report {
+    fn count(&mut self, passed: Passed) {
+        self.infeasible += u64::from(passed.infeasible);
+        self.submitted += passed.submitted;
+        self.on_time += passed.on_time;
+        self.steps += passed.steps;
+        self.gaps += passed.gaps;
+    }
+
+    fn add(&mut self, case: &Case, failure: &Failure, tries: u32) {
+        let like = |found: &&mut Found| {
+            found.failure.is_like(failure) && found.case.policy.name() == case.policy.name()
+        };
+        if let Some(known) = self.failures.iter_mut().find(like) {
+            return known.others.push(case.seed);
+        }
+        let (smallest, failure) = shrink(case, failure, tries);
+        self.failures.push(Found {
+            seed: case.seed,
+            case: smallest,
+            failure,
+            others: Vec::new(),
+        });
+    }
+}
+
+/// Runs a campaign until it is over or `goes_on` says no; it is asked after each case and told the
+/// report so far.
+pub fn campaign(plan: Campaign, mut goes_on: impl FnMut(&Report) -> bool) -> Report {
+    let mut report = Report::default();
+    for seed in plan.first..plan.first.saturating_add(plan.cases) {
+        let case = Case::draw(seed);
+        match check(&case) {
+            Ok(passed) => report.count(passed),
+            Err(failure) => report.add(&case, &failure, plan.tries),
+        }
+        report.cases += 1;
+        if !goes_on(&report) {
+            break;
+        }
+    }
+    report
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} cases ({} plans refused as infeasible): {} submissions, {} answered in time, {} \
+             steps, {} broken assumptions, {} kinds of failures",
+            self.cases,
+            self.infeasible,
+            self.submitted,
+            self.on_time,
+            self.steps,
+            self.gaps,
+            self.failures.len()
+        )?;
+        for found in &self.failures {
+            let (seed, others) = (found.seed, found.others.len());
+            writeln!(f, "\nseed {seed} (and {others} like it): {}", found.failure)?;
+            writeln!(f, "again: punctual simulate --fuzz 1 --seed {seed}")?;
+            write!(f, "{}", found.case)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! A case: what runs, under which policy, with which draws.
+
+use std::fmt;
+
+use punctual_core::{PartitionId, PolicyConfig};
+
+use super::draw;
+use crate::audit;
+use crate::scenario::Scenario;
+
+/// Everything that a run depends on.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its seed: what it was drawn from, and what its run draws from.
+    pub seed: u64,
+    /// Who decides.
+    pub policy: PolicyConfig,
+    /// What happens.
+    pub scenario: Scenario,
+}
+
+impl Case {
+    /// The case of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        draw::case(seed)
+    }
+
+    /// Whether every reservation of its plan can be kept, as the auditor reads the definition.
+    #[must_use]
+    pub fn is_schedulable(&self) -> bool {
+        let config = self.scenario.config(&self.policy);
+        (0..config.partitions.len()).all(|index| {
+            let here = PartitionId(index as u16);
+            audit::is_schedulable_in_every_layout(&config, here)
+        })
+    }
+}
+
+/// The case in the units that it was drawn in, one line a thing.
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scenario = &self.scenario;
+        writeln!(f, "policy    {:?}", self.policy)?;
+        writeln!(f, "board     {:?}", scenario.board)?;
+        writeln!(f, "length    {}", scenario.length)?;
+        for (units, tasks) in &scenario.planned {
+            let end = units.first + units.count;
+            writeln!(f, "partition units {}..{end}, tasks {tasks:?}", units.first)?;
+        }
+        for (index, model) in scenario.models.iter().enumerate() {
+            let samples = model.calibration.samples.len();
+            writeln!(f, "model {index}   {samples} samples, {:?}", model.weights)?;
+            for stage in &model.stages {
+                let times = stage.times.iter().map(|m| {
+                    let (batch, units, time) = (m.batch, m.units, m.time);
+                    format!("b{batch} u{units} {}/{}", time.budget, time.max_seen)
+                });
+                writeln!(f, "  stage   {}", times.collect::<Vec<_>>().join("; "))?;
+            }
+        }
+        for (index, task) in scenario.tasks.iter().enumerate() {
+            writeln!(f, "task {index}    {:?}", task.config)?;
+            writeln!(f, "          {} clients, {:?}", task.clients, task.pattern)?;
+        }
+        writeln!(f, "durations {:?}", scenario.durations)?;
+        for fault in &scenario.faults {
+            writeln!(f, "fault     {fault:?}")?;
+        }
+        Ok(())
+    }
+}

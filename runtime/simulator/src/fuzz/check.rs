@@ -1,0 +1,201 @@
+//! Runs a case and says what is wrong with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use punctual_core::{Action, ConfigError, Event, Instant};
+
+use super::Case;
+use crate::audit::{Auditor, Finding};
+use crate::observer::Observer;
+use crate::outcome::{Ending, Outcome};
+use crate::run::{RunError, Settings, simulate};
+
+/// Why a case fails.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// The auditor found something.
+    #[error("{0}")]
+    Violation(Finding),
+    /// Something panicked.
+    #[error("panicked: {0}")]
+    Panic(String),
+    /// The run did not come to its end.
+    #[error("the run ended as {ending:?} at {at:?}")]
+    Stuck {
+        /// How it ended.
+        ending: Ending,
+        /// When.
+        at: Instant,
+    },
+    /// Verdicts and submissions do not add up.
+    #[error("{stray} stray verdicts, {stale} events that the scheduler could not place")]
+    Books {
+        /// Verdicts on what had one.
+        stray: u64,
+        /// Events about what is not open.
+        stale: u64,
+    },
+    /// Two runs of the same case differ.
+    #[error("a second run differs from the first")]
+    Nondeterministic,
+    /// The scheduler takes a plan that is not schedulable, or refuses one that is.
+    #[error(
+        "the plan is schedulable: {definition} by the definition, {scheduler} by the scheduler"
+    )]
+    Disagreement {
+        /// What the auditor's reading of the definition says.
+        definition: bool,
+        /// What the scheduler says.
+        scheduler: bool,
+    },
+    /// The case cannot be run at all: the fuzzer drew nonsense.
+    #[error("refused: {0}")]
+    Refused(RunError),
+}
+
+impl Failure {
+    /// Whether another failure is of the same kind: what the shrinker must keep.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        use std::mem::discriminant;
+        match (self, other) {
+            (Self::Violation(a), Self::Violation(b)) => {
+                discriminant(&a.violation) == discriminant(&b.violation)
+            }
+            (Self::Panic(a), Self::Panic(b)) => place(a) == place(b),
+            _ => discriminant(self) == discriminant(other),
+        }
+    }
+}
+
+/// The words of a message before its numbers.
+fn place(message: &str) -> &str {
+    let end = message.find(|c: char| c.is_ascii_digit());
+    &message[..end.unwrap_or(message.len())]
+}
+
+/// What a case that passes has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Submissions.
+    pub submitted: u64,
+    /// Verdicts in time.
+    pub on_time: u64,
+    /// The scheduler's steps.
+    pub steps: u64,
+    /// Times that a promise's assumption broke.
+    pub gaps: u64,
+    /// The plan was refused, rightly.
+    pub infeasible: bool,
+}
+
+/// Steps after which a case is taken for endless.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// The auditor, and an end to it all.
+struct Watch {
+    auditor: Auditor,
+    steps: u64,
+}
+
+impl Observer for Watch {
+    fn event(&mut self, now: Instant, event: &Event) {
+        self.steps += 1;
+        assert!(self.steps < STEPS_MAX, "the run has no end");
+        self.auditor.event(now, event);
+    }
+
+    fn action(&mut self, now: Instant, action: &Action) {
+        self.auditor.action(now, action);
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.auditor.finish(now);
+    }
+}
+
+/// Runs a case, twice if its seed says so.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(case: &Case) -> Result<Passed, Failure> {
+    let once = || {
+        catch_unwind(AssertUnwindSafe(|| run(case)))
+            .unwrap_or_else(|panic| Err(Failure::Panic(message(panic.as_ref()))))
+    };
+    let first = once()?;
+    if case.seed.is_multiple_of(16) && once()?.1 != first.1 {
+        return Err(Failure::Nondeterministic);
+    }
+    Ok(first.0)
+}
+
+fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
+    let config = case.scenario.config(&case.policy);
+    let mut watch = Watch {
+        auditor: Auditor::new(&config),
+        steps: 0,
+    };
+    let settings = Settings {
+        seed: case.seed,
+        keep_requests: true,
+    };
+    let definition = !case.policy.promises() || case.is_schedulable();
+    let outcome = match simulate(&case.scenario, &case.policy, 1.0, settings, &mut watch) {
+        Ok(_) if !definition => {
+            return Err(Failure::Disagreement {
+                definition,
+                scheduler: true,
+            });
+        }
+        Ok(outcome) => outcome,
+        Err(RunError::Plan {
+            reason: ConfigError::Infeasible { .. },
+            ..
+        }) if definition => {
+            return Err(Failure::Disagreement {
+                definition,
+                scheduler: false,
+            });
+        }
+        Err(RunError::Plan {
+            reason: ConfigError::Infeasible { .. },
+            ..
+        }) => {
+            let infeasible = Passed {
+                infeasible: true,
+                ..Passed::default()
+            };
+            return Ok((infeasible, None));
+        }
+        Err(error) => return Err(Failure::Refused(error)),
+    };
+    if let Some(finding) = watch.auditor.findings().first() {
+        return Err(Failure::Violation(*finding));
+    }
+    if outcome.ending != Ending::Drained {
+        return Err(Failure::Stuck {
+            ending: outcome.ending,
+            at: outcome.ended,
+        });
+    }
+    let (stray, stale) = (outcome.effort.stray_replies, outcome.effort.stale_events);
+    if stray + stale > 0 {
+        return Err(Failure::Books { stray, stale });
+    }
+    let passed = Passed {
+        submitted: outcome.total.submitted,
+        on_time: outcome.total.on_time,
+        steps: outcome.effort.steps,
+        gaps: watch.auditor.gaps().len() as u64,
+        infeasible: false,
+    };
+    Ok((passed, Some(outcome)))
+}
+
+/// What a panic said.
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "(no message)".to_owned())
+}

@@ -1,0 +1,328 @@
+//! A case from a seed: a plan, a workload, a policy, times and faults. Times are small multiples of
+//! a microsecond, so that ties and tight fits are common.
+
+use punctual_core::{
+    ClientId, Confidence, Criticality, Instant, ModelId, Nanos, PartitionId, Partitioning,
+    PolicyConfig, StageId, StageTime, TaskConfig, TaskId, Units, Weights,
+};
+use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
+
+use super::Case;
+use super::world::{durations, faults};
+use crate::arrivals::{Bursts, Pattern};
+use crate::random::Random;
+use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
+
+/// Whole units of time in a plan.
+pub(super) fn units(n: u64) -> Nanos {
+    Nanos::from_micros(n)
+}
+
+/// From `low` to `high`, both included.
+pub(super) fn within(random: &mut Random, low: u64, high: u64) -> u64 {
+    low + random.below(high - low + 1)
+}
+
+fn one_in(random: &mut Random, n: u64) -> bool {
+    random.below(n) == 0
+}
+
+/// The case of a seed.
+pub(super) fn case(seed: u64) -> Case {
+    let root = Random::new(seed);
+    let policy = policy(&mut root.stream("policy", 0));
+    let mut random = root.stream("plan", 0);
+    let board = board(&mut random, &policy);
+    let models: Vec<Model> = (0..within(&mut random, 1, 3))
+        .map(|index| model(&mut random, index, board.units))
+        .collect();
+    let count = within(&mut random, 1, 6);
+    let tasks: Vec<Task> = (0..count)
+        .map(|index| task(&mut random, index, &models))
+        .collect();
+    let clients: u16 = tasks.iter().map(|task| task.clients).sum();
+    let mut scenario = Scenario {
+        name: format!("fuzz-{seed}"),
+        about: String::new(),
+        planned: planned(&mut random, board.units, tasks.len()),
+        models,
+        tasks,
+        board,
+        length: units(within(&mut random, 500, 6_000)),
+        durations: durations(&mut root.stream("durations", 0)),
+        faults: Vec::new(),
+        window: None,
+    };
+    let paged = board.pages > 0;
+    for model in scenario.models.iter_mut().filter(|_| paged) {
+        model.weights = Some(Weights {
+            pages: within(&mut random, 1, u64::from(board.pages)) as u32,
+            load: units(within(&mut random, 1, 30)),
+        });
+    }
+    let drawn = &mut root.stream("faults", 0);
+    scenario.faults = faults(drawn, scenario.length, clients, scenario.models.len());
+    fit_buffers(&mut random, &mut scenario);
+    let mut case = Case {
+        seed,
+        policy,
+        scenario,
+    };
+    relax(&mut case);
+    case
+}
+
+/// The default policy half of the time, any other as often as the next.
+fn policy(random: &mut Random) -> PolicyConfig {
+    let mut all = PolicyConfig::all();
+    if one_in(random, 2) {
+        return PolicyConfig::default();
+    }
+    let chosen = random.below(all.len() as u64) as usize;
+    all.swap_remove(chosen)
+}
+
+fn board(random: &mut Random, policy: &PolicyConfig) -> Board {
+    // Every range of units is a partition of some policies' plans: not too many.
+    let most = if policy.partitioning() == Partitioning::Ranges {
+        5
+    } else {
+        8
+    };
+    let paged = policy.name() == "clockwork" && one_in(random, 2);
+    Board {
+        units: within(random, 1, most) as u16,
+        preemption_bound: units(within(random, 0, 4)),
+        dispatch_cost: units(within(random, 0, 1)),
+        egress_bound: units(within(random, 0, 2)),
+        request_buffers: 0,
+        pages: if paged {
+            within(random, 2, 6) as u32
+        } else {
+            0
+        },
+        contention_permille: 1000 + within(random, 0, 2) * 150,
+        workers: 1,
+    }
+}
+
+fn model(random: &mut Random, index: u64, units: u16) -> Model {
+    let stages: Vec<Stage> = (0..within(random, 1, 4))
+        .map(|_| stage(random, units))
+        .collect();
+    Model {
+        name: format!("model-{index}"),
+        source: "drawn".to_owned(),
+        calibration: calibration(random, stages.len()),
+        stages,
+        weights: None,
+    }
+}
+
+/// Compiled for 1 and perhaps 2, 4, 8; the time an image may fall or rise with the batch, and falls
+/// (or does not) with the units.
+fn stage(random: &mut Random, all: u16) -> Stage {
+    let mut times = Vec::new();
+    let mut alone = within(random, 1, 12);
+    for batch in [1, 2, 4, 8] {
+        if batch > 1 && one_in(random, 3) {
+            break;
+        }
+        let factor = 1 + random.below(2);
+        for count in [1, all.div_ceil(2), all] {
+            let helped = if one_in(random, 3) {
+                1
+            } else {
+                u64::from(count)
+            };
+            let budget = units((alone * factor).div_ceil(helped));
+            times.push(Measured {
+                batch,
+                units: count,
+                time: StageTime {
+                    budget,
+                    max_seen: budget + units(random.below(4)),
+                },
+            });
+        }
+        alone += random.below(alone + 1);
+    }
+    times.dedup_by_key(|measured| (measured.batch, measured.units));
+    Stage { times }
+}
+
+fn calibration(random: &mut Random, exits: usize) -> Calibration {
+    let exit = |random: &mut Random| CalibrationExit {
+        confidence: random.below(65_536) as u16,
+        correct: one_in(random, 2),
+    };
+    let samples = if one_in(random, 4) { 0 } else { 12 };
+    Calibration {
+        samples: (0..samples)
+            .map(|_| CalibrationSample {
+                exits: (0..exits).map(|_| exit(random)).collect(),
+            })
+            .collect(),
+    }
+}
+
+fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
+    let asks = random.below(models.len() as u64);
+    let stages = models[asks as usize].stages.len() as u64;
+    let kind = random.below(10);
+    let (real_time, reserved) = (kind < 8, kind < 6);
+    let period = within(random, 10, 200);
+    let deadline = (period / 2 + random.below(period + 1)).max(8);
+    let preparation = if one_in(random, 2) {
+        0
+    } else {
+        random.below(deadline / 6 + 1)
+    };
+    let jitter = preparation + random.below(deadline / 6 + 1);
+    let theta = random.below(65_536) as u16;
+    let config = TaskConfig {
+        model: ModelId(asks as u16),
+        partition: PartitionId(0),
+        criticality: if real_time {
+            Criticality::RealTime
+        } else {
+            Criticality::BestEffort
+        },
+        deadline: (real_time || one_in(random, 2)).then(|| units(deadline)),
+        period: units(period),
+        jitter: units(jitter),
+        prepare: units(preparation),
+        mandatory_exit: StageId(random.below(stages) as u8),
+        threshold: Confidence(theta),
+        threshold_min: Confidence(random.below(u64::from(theta) + 1) as u16),
+        batch_max: [1, 2, 4, 8][random.below(4) as usize],
+        queue_max: 0,
+        reserved,
+        eager: one_in(random, 2),
+        weight: within(random, 1, 3) as u16,
+    };
+    Task {
+        name: format!("task-{index}"),
+        pattern: pattern(random, index, period, jitter),
+        clients: within(random, 1, 2) as u16,
+        config,
+    }
+}
+
+/// Mostly what the reservation is for, and much else.
+fn pattern(random: &mut Random, index: u64, period: u64, jitter: u64) -> Pattern {
+    let rate_hz = 1e6 / period as f64;
+    let phase = units(random.below(period + 1));
+    match random.below(12) {
+        0..5 => Pattern::Periodic {
+            rate_hz: rate_hz * [1.0, 1.0, 0.7, 0.5, 2.5][random.below(5) as usize],
+            phase,
+            jitter: if one_in(random, 2) {
+                Nanos::ZERO
+            } else {
+                units(random.below(jitter + 1))
+            },
+        },
+        5 | 6 => Pattern::Poisson { rate_hz },
+        7 => Pattern::Gamma {
+            rate_hz,
+            shape: 0.2 + random.unit() * 3.0,
+        },
+        8 => Pattern::Bursts(Bursts {
+            groups_hz: rate_hz / 4.0,
+            median: 2.0,
+            sigma: 0.8,
+            most: 12,
+            deadlines: Vec::new(),
+        }),
+        9 => Pattern::ClosedLoop {
+            outstanding: within(random, 1, 4) as u16,
+            think: units(random.below(20)),
+            retry: units(within(random, 1, 50)),
+        },
+        10 if index > 0 => Pattern::Dependent {
+            after: vec![TaskId(random.below(index) as u16)],
+        },
+        11 if index > 0 => Pattern::Query {
+            after: TaskId(random.below(index) as u16),
+            fan_out: random.unit() * 2.5,
+        },
+        _ => Pattern::Periodic {
+            rate_hz,
+            phase,
+            jitter: Nanos::ZERO,
+        },
+    }
+}
+
+/// Disjoint partitions of all units, and where the tasks go.
+fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize>)> {
+    let parts = within(random, 1, u64::from(all.min(3))) as u16;
+    let mut planned: Vec<(Units, Vec<usize>)> = Vec::new();
+    let mut first = 0;
+    for part in 0..parts {
+        let left = parts - part - 1;
+        let count = if left == 0 {
+            all - first
+        } else {
+            within(random, 1, u64::from(all - first - left)) as u16
+        };
+        planned.push((Units { first, count }, Vec::new()));
+        first += count;
+    }
+    for task in 0..tasks {
+        let part = random.below(u64::from(parts)) as usize;
+        planned[part].1.push(task);
+    }
+    planned
+}
+
+/// Queues and buffers from as few as a plan may have upwards.
+fn fit_buffers(random: &mut Random, scenario: &mut Scenario) {
+    let mut kept_of_all = 0;
+    for task in &mut scenario.tasks {
+        let kept = kept(&task.config);
+        task.config.queue_max = (kept.max(1) + random.below(12)) as u16;
+        kept_of_all += kept;
+    }
+    scenario.board.request_buffers = (kept_of_all + within(random, 1, 24)) as u16;
+}
+
+/// `ceil((D + J) / T) + 1` for what is reserved (policy.md, section 3).
+fn kept(task: &TaskConfig) -> u64 {
+    match task.deadline.filter(|_| task.reserved) {
+        Some(deadline) => {
+            let span = (deadline + task.jitter).as_nanos();
+            span.div_ceil(task.period.as_nanos()) + 1
+        }
+        None => 0,
+    }
+}
+
+/// Makes a plan that a promising policy would refuse easier, a few times: so that most cases run,
+/// and many only just.
+fn relax(case: &mut Case) {
+    for _ in 0..4 {
+        if !case.policy.promises() || case.is_schedulable() {
+            return;
+        }
+        for task in &mut case.scenario.tasks {
+            let config = &mut task.config;
+            config.period = Nanos::new(config.period.as_nanos() * 3 / 2);
+            config.deadline = config.deadline.map(|d| Nanos::new(d.as_nanos() * 3 / 2));
+            if let Pattern::Periodic { rate_hz, .. } = &mut task.pattern {
+                *rate_hz *= 2.0 / 3.0;
+            }
+        }
+    }
+}
+
+/// A client among `clients`.
+pub(super) fn client(random: &mut Random, clients: u16) -> ClientId {
+    ClientId(random.below(u64::from(clients)) as u16)
+}
+
+/// A moment in the first `length`.
+pub(super) fn moment(random: &mut Random, length: Nanos) -> Instant {
+    Instant::from_nanos(random.below(length.as_nanos() + 1))
+}

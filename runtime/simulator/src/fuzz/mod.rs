@@ -1,0 +1,34 @@
+//! Deterministic simulation testing: plans, workloads, policies, times and faults drawn from a
+//! seed, run under the auditor, and shrunk when something is wrong.
+//!
+//! A case is a pure function of its seed, so the seed is the whole report of a failure; what is
+//! printed beside it is the smallest case that the shrinker found to fail in the same way. A case
+//! fails if
+//!
+//! - the auditor finds a violation, or a scheduler's own books do not add up,
+//! - anything panics,
+//! - the run does not end (nothing is going to happen, or the scheduler spins),
+//! - a second run differs from the first,
+//! - the scheduler and the auditor disagree about whether the plan is schedulable.
+//!
+//! | file | what |
+//! |---|---|
+//! | `draw` | the case of a seed: plan, policy, workload |
+//! | `world` | its times and faults |
+//! | `check` | runs a case and says what is wrong |
+//! | `shrink` | makes a failing case smaller |
+//! | `campaign` | many seeds, and the report |
+
+mod campaign;
+mod case;
+mod check;
+mod draw;
+mod shrink;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use campaign::{Campaign, Found, Report, campaign};
+pub use case::Case;
+pub use check::{Failure, Passed, check};
+pub use shrink::shrink;
