@@ -1,6 +1,6 @@
 //! One run: a scenario under a policy, from the first submission to the last verdict.
 
-use punctual_core::{Actions, ConfigError, PolicyConfig, Scheduler};
+use punctual_core::{Actions, Config, ConfigError, PolicyConfig, Scheduler};
 use punctual_device::virtual_time::VirtualDevice;
 use punctual_executor::{Events, drive};
 use thiserror::Error;
@@ -82,7 +82,27 @@ pub fn run<S: Source, O: Observer>(
     settings: Settings,
     observer: &mut O,
 ) -> Result<Outcome, ConfigError> {
-    let config = scenario.config(policy);
+    run_plan(
+        scenario,
+        &scenario.config(policy),
+        source,
+        settings,
+        observer,
+    )
+}
+
+/// As [`run`], with a plan that is more than the scenario makes of itself: other layouts, say. Its
+/// models and tasks are the scenario's.
+///
+/// # Errors
+/// When the scheduler refuses the plan.
+pub fn run_plan<S: Source, O: Observer>(
+    scenario: &Scenario,
+    config: &Config,
+    source: S,
+    settings: Settings,
+    observer: &mut O,
+) -> Result<Outcome, ConfigError> {
     let mut scheduler = Scheduler::new(config.clone())?;
     let samples = Samples::new(scenario);
     let clients = Clients::new(
@@ -114,7 +134,7 @@ pub fn run<S: Source, O: Observer>(
         ledger,
         observer,
     );
-    let mut actions = Actions::for_config(&config);
+    let mut actions = Actions::for_config(config);
     drive(
         &mut scheduler,
         &mut world,

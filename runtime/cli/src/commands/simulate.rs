@@ -7,6 +7,7 @@ use punctual_platform::clock;
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::experiments;
 use punctual_simulator::format::Document;
+use punctual_simulator::fuzz::{Campaign, campaign};
 use punctual_simulator::outcome::Outcome;
 use punctual_simulator::report::{self, Recorder, Row, Table, percent, span};
 use punctual_simulator::run::{Settings, simulate};
@@ -25,17 +26,18 @@ EXAMPLES:
   punctual simulate disb-real --policy streams --audit
   punctual simulate robot-day --json
   punctual simulate --experiment seeb
+  punctual simulate --fuzz 10000 --seed 1
   punctual simulate --list
 
 A run is a pure function of workload, policy, load and seed: the same on every machine.
 An experiment prints the tables that stand in docs/results.
 
-TERMINATION CODES: 0 done; 1 requests were lost, or the auditor found a violation; 3 no such
+TERMINATION CODES: 0 done; 1 requests were lost, or the fuzzer found a violation; 3 no such
 workload, policy or experiment, or the policy cannot take the workload; 4 a file is missing or
 cannot be written.")]
 pub struct Options {
     /// A built-in workload (--list), or a file.
-    #[arg(required_unless_present_any = ["list", "experiment"])]
+    #[arg(required_unless_present_any = ["list", "experiment", "fuzz"])]
     workload: Option<String>,
     /// Who decides.
     #[arg(long, default_value = "punctual")]
@@ -61,6 +63,10 @@ pub struct Options {
     /// Run an experiment instead.
     #[arg(long, value_name = "NAME")]
     experiment: Option<String>,
+    /// Run so many random cases under the auditor instead, from --seed on, for --seconds at most;
+    /// a case that fails is made smaller and printed.
+    #[arg(long, value_name = "CASES", conflicts_with_all = ["workload", "experiment"])]
+    fuzz: Option<u64>,
     /// List workloads, policies and experiments.
     #[arg(long)]
     list: bool,
@@ -75,6 +81,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
             println!("  {:<24} {}", experiment.name, experiment.about);
         }
         return Ok(());
+    }
+    if let Some(cases) = options.fuzz {
+        return fuzz(options, cases);
     }
     if let Some(name) = &options.experiment {
         return experiment(name);
@@ -150,6 +159,31 @@ fn audited(auditor: &Auditor) -> Result<(), Error> {
     }
     let message = format!("the auditor found {} violations", findings.total());
     Err(Error::Bad(message))
+}
+
+/// Runs that go into making one failing case smaller.
+const SHRINKING_RUNS: u32 = 2_000;
+
+fn fuzz(options: &Options, cases: u64) -> Result<(), Error> {
+    // A panic in a case is a finding, and shrinking repeats it many times.
+    std::panic::set_hook(Box::new(|_| {}));
+    let started = clock::now_ns();
+    let limit_ns = options.seconds.map_or(u64::MAX, |s| s * 1_000_000_000);
+    let plan = Campaign {
+        first: options.seed,
+        cases,
+        tries: SHRINKING_RUNS,
+    };
+    let report = campaign(plan, |_| clock::now_ns() - started < limit_ns);
+    drop(std::panic::take_hook());
+    print!("{report}");
+    let wall = (clock::now_ns() - started) as f64 / 1e9;
+    let rate = report.cases as f64 / wall * 3600.0;
+    eprintln!("{wall:.1} s: {rate:.0} cases/h");
+    match report.failures.len() {
+        0 => Ok(()),
+        kinds => Err(Error::Bad(format!("{kinds} kinds of failures: see above"))),
+    }
 }
 
 fn experiment(name: &str) -> Result<(), Error> {

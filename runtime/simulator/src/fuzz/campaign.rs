@@ -64,7 +64,7 @@ impl Report {
         if let Some(known) = self.failures.iter_mut().find(like) {
             return known.others.push(case.seed);
         }
-        let (smallest, failure) = shrink(case, failure, tries);
+        let (smallest, failure) = shrink(case, failure, tries, check);
         self.failures.push(Found {
             seed: case.seed,
             case: smallest,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_core::{PartitionId, PolicyConfig};
+use punctual_core::{Config, Layout, Nanos, PartitionId, PolicyConfig};
 
 use super::draw;
 use crate::audit;
@@ -17,6 +17,20 @@ pub struct Case {
     pub policy: PolicyConfig,
     /// What happens.
     pub scenario: Scenario,
+    /// What the plan has beyond what the scenario makes of itself.
+    pub plan: Extras,
+}
+
+/// Parts of a plan that no scenario names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// For each further layout: the partition of each task, by position in
+    /// [`Scenario::planned`]. Only for policies whose partitions are planned.
+    pub layouts: Vec<Vec<usize>>,
+    /// Cost of a change between layouts.
+    pub switch_cost: Nanos,
+    /// Thousandths of the time that real-time work may take; 0: all.
+    pub share_max: u16,
 }
 
 impl Case {
@@ -26,10 +40,31 @@ impl Case {
         draw::case(seed)
     }
 
+    /// The plan that the scheduler gets.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        let mut config = self.scenario.config(&self.policy);
+        if self.policy.promises() {
+            let layout = |partitions: &Vec<usize>| Layout {
+                partitions: partitions.iter().map(|&p| PartitionId(p as u16)).collect(),
+            };
+            config.layouts = self.plan.layouts.iter().map(layout).collect();
+            config.switch_cost = self.plan.switch_cost;
+            for partition in config
+                .partitions
+                .iter_mut()
+                .filter(|_| self.plan.share_max > 0)
+            {
+                partition.share_max = self.plan.share_max;
+            }
+        }
+        config
+    }
+
     /// Whether every reservation of its plan can be kept, as the auditor reads the definition.
     #[must_use]
     pub fn is_schedulable(&self) -> bool {
-        let config = self.scenario.config(&self.policy);
+        let config = self.config();
         (0..config.partitions.len()).all(|index| {
             let here = PartitionId(index as u16);
             audit::is_schedulable_in_every_layout(&config, here)
@@ -44,6 +79,7 @@ impl fmt::Display for Case {
         writeln!(f, "policy    {:?}", self.policy)?;
         writeln!(f, "board     {:?}", scenario.board)?;
         writeln!(f, "length    {}", scenario.length)?;
+        writeln!(f, "plan      {:?}", self.plan)?;
         for (units, tasks) in &scenario.planned {
             let end = units.first + units.count;
             writeln!(f, "partition units {}..{end}, tasks {tasks:?}", units.first)?;

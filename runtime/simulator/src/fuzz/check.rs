@@ -8,7 +8,8 @@ use super::Case;
 use crate::audit::{Auditor, Finding};
 use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
-use crate::run::{RunError, Settings, simulate};
+use crate::random::Random;
+use crate::run::{Settings, run_plan};
 
 /// Why a case fails.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -50,7 +51,7 @@ pub enum Failure {
     },
     /// The case cannot be run at all: the fuzzer drew nonsense.
     #[error("refused: {0}")]
-    Refused(RunError),
+    Refused(String),
 }
 
 impl Failure {
@@ -131,7 +132,7 @@ pub fn check(case: &Case) -> Result<Passed, Failure> {
 }
 
 fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
-    let config = case.scenario.config(&case.policy);
+    let config = case.config();
     let mut watch = Watch {
         auditor: Auditor::new(&config),
         steps: 0,
@@ -141,7 +142,11 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
         keep_requests: true,
     };
     let definition = !case.policy.promises() || case.is_schedulable();
-    let outcome = match simulate(&case.scenario, &case.policy, 1.0, settings, &mut watch) {
+    let scenario = &case.scenario;
+    let arrivals = scenario
+        .arrivals(1.0, &Random::new(case.seed))
+        .map_err(|error| Failure::Refused(error.to_string()))?;
+    let outcome = match run_plan(scenario, &config, arrivals, settings, &mut watch) {
         Ok(_) if !definition => {
             return Err(Failure::Disagreement {
                 definition,
@@ -149,26 +154,20 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
             });
         }
         Ok(outcome) => outcome,
-        Err(RunError::Plan {
-            reason: ConfigError::Infeasible { .. },
-            ..
-        }) if definition => {
+        Err(ConfigError::Infeasible { .. }) if definition => {
             return Err(Failure::Disagreement {
                 definition,
                 scheduler: false,
             });
         }
-        Err(RunError::Plan {
-            reason: ConfigError::Infeasible { .. },
-            ..
-        }) => {
+        Err(ConfigError::Infeasible { .. }) => {
             let infeasible = Passed {
                 infeasible: true,
                 ..Passed::default()
             };
             return Ok((infeasible, None));
         }
-        Err(error) => return Err(Failure::Refused(error)),
+        Err(error) => return Err(Failure::Refused(error.to_string())),
     };
     if let Some(finding) = watch.auditor.findings().first() {
         return Err(Failure::Violation(*finding));

@@ -3,12 +3,12 @@
 
 use punctual_core::{
     ClientId, Confidence, Criticality, Instant, ModelId, Nanos, PartitionId, Partitioning,
-    PolicyConfig, StageId, StageTime, TaskConfig, TaskId, Units, Weights,
+    PolicyConfig, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units, Weights,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
-use super::Case;
 use super::world::{durations, faults};
+use super::{Case, Extras};
 use crate::arrivals::{Bursts, Pattern};
 use crate::random::Random;
 use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
@@ -51,7 +51,6 @@ pub(super) fn case(seed: u64) -> Case {
         length: units(within(&mut random, 500, 6_000)),
         durations: durations(&mut root.stream("durations", 0)),
         faults: Vec::new(),
-        window: None,
     };
     let paged = board.pages > 0;
     for model in scenario.models.iter_mut().filter(|_| paged) {
@@ -63,10 +62,12 @@ pub(super) fn case(seed: u64) -> Case {
     let drawn = &mut root.stream("faults", 0);
     scenario.faults = faults(drawn, scenario.length, clients, scenario.models.len());
     fit_buffers(&mut random, &mut scenario);
+    let plan = extras(&mut root.stream("extras", 0), &mut scenario);
     let mut case = Case {
         seed,
         policy,
         scenario,
+        plan,
     };
     relax(&mut case);
     case
@@ -76,10 +77,51 @@ pub(super) fn case(seed: u64) -> Case {
 fn policy(random: &mut Random) -> PolicyConfig {
     let mut all = PolicyConfig::all();
     if one_in(random, 2) {
-        return PolicyConfig::default();
+        return punctual(random);
     }
     let chosen = random.below(all.len() as u64) as usize;
     all.swap_remove(chosen)
+}
+
+/// Its switches are on more often than not.
+fn punctual(random: &mut Random) -> PolicyConfig {
+    let mut on = || random.below(5) > 0;
+    PolicyConfig::Punctual(PunctualConfig {
+        batching: on(),
+        rebatching: on(),
+        mandatory_first: on(),
+        price: on(),
+        price_margin: within(random, 0, 200) as u16,
+        replan_interval: units(within(random, 20, 2_000)),
+    })
+}
+
+/// In a third of the cases further layouts, on the same partitions or on others that overlap with
+/// them.
+fn extras(random: &mut Random, scenario: &mut Scenario) -> Extras {
+    let share_max = [0, 0, 900, 500][random.below(4) as usize];
+    if !one_in(random, 3) {
+        return Extras {
+            share_max,
+            ..Extras::default()
+        };
+    }
+    let (tasks, own) = (scenario.tasks.len(), scenario.planned.len());
+    let layouts = (0..within(random, 1, 2)).map(|_| {
+        let (mut first, mut parts) = (0, own);
+        if one_in(random, 2) {
+            let others = planned(random, scenario.board.units, 0);
+            (first, parts) = (scenario.planned.len(), others.len());
+            scenario.planned.extend(others);
+        }
+        let place = |_| first + random.below(parts as u64) as usize;
+        (0..tasks).map(place).collect()
+    });
+    Extras {
+        layouts: layouts.collect(),
+        switch_cost: units(random.below(20)),
+        share_max,
+    }
 }
 
 fn board(random: &mut Random, policy: &PolicyConfig) -> Board {

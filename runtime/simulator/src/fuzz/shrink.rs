@@ -4,14 +4,20 @@
 use punctual_core::{ClientId, Nanos, PolicyConfig, TaskId};
 
 use super::Case;
-use super::check::{Failure, check};
+use super::check::{Failure, Passed};
 use crate::arrivals::Pattern;
 use crate::faults::Fault;
+use crate::scenario::Task;
 use crate::timing::Durations;
 
-/// The smallest case found in at most `tries` runs, and how it fails.
+/// The smallest case found in at most `tries` runs of `check`, and how it fails.
 #[must_use]
-pub fn shrink(case: &Case, failure: &Failure, tries: u32) -> (Case, Failure) {
+pub fn shrink(
+    case: &Case,
+    failure: &Failure,
+    tries: u32,
+    check: impl Fn(&Case) -> Result<Passed, Failure>,
+) -> (Case, Failure) {
     let mut smallest = (case.clone(), failure.clone());
     let mut left = tries;
     loop {
@@ -51,7 +57,20 @@ fn candidates(case: &Case) -> Vec<Case> {
     for part in 0..scenario.durations_parts() {
         add(&|c| c.scenario.simplify_durations(part));
     }
-    for partition in 1..scenario.planned.len() {
+    for layout in 0..case.plan.layouts.len() {
+        add(&|c| {
+            c.plan.layouts.remove(layout);
+        });
+    }
+    if case.plan.switch_cost > Nanos::ZERO || case.plan.share_max > 0 {
+        add(&|c| (c.plan.switch_cost, c.plan.share_max) = (Nanos::ZERO, 0));
+    }
+    let mergeable = if case.plan.layouts.is_empty() {
+        scenario.planned.len()
+    } else {
+        0
+    };
+    for partition in 1..mergeable {
         add(&|c| merge_partition(c, partition));
     }
     if case.policy.promises() && case.policy != PolicyConfig::default() {
@@ -61,6 +80,10 @@ fn candidates(case: &Case) -> Vec<Case> {
         simplify_task(case, task, &mut add);
     }
     for model in 0..scenario.models.len() {
+        let asks = |task: &Task| task.config.model.index() == model;
+        if scenario.models.len() > 1 && !scenario.tasks.iter().any(asks) {
+            add(&|c| drop_model(c, model));
+        }
         simplify_model(case, model, &mut add);
     }
     let board = &scenario.board;
@@ -74,6 +97,9 @@ fn candidates(case: &Case) -> Vec<Case> {
 
 /// Removes a task, with its clients, its place in the plan, and what waits for its answers.
 fn drop_task(case: &mut Case, gone: usize) {
+    for layout in &mut case.plan.layouts {
+        layout.remove(gone);
+    }
     let scenario = &mut case.scenario;
     let first: u16 = scenario.tasks[..gone]
         .iter()
@@ -87,16 +113,14 @@ fn drop_task(case: &mut Case, gone: usize) {
             *task -= 1;
         }
     }
-    scenario.faults.retain_mut(|fault| {
-        let Some(client) = client_of(fault) else {
-            return true;
-        };
-        let theirs = (first..first + clients).contains(&client.0);
+    for client in scenario.faults.iter_mut().filter_map(client_of) {
         if client.0 >= first + clients {
             client.0 -= clients;
+        } else if client.0 >= first {
+            // It may take the fault, if not whose: to drop it is another step.
+            client.0 = 0;
         }
-        !theirs
-    });
+    }
     let moved = |task: &mut TaskId| {
         task.0 -= u16::from(task.index() > gone);
     };
@@ -118,6 +142,23 @@ fn drop_task(case: &mut Case, gone: usize) {
             task.pattern = periodic(task.config.period);
         }
     }
+}
+
+/// Removes a network that nobody asks.
+fn drop_model(case: &mut Case, gone: usize) {
+    let scenario = &mut case.scenario;
+    scenario.models.remove(gone);
+    for task in &mut scenario.tasks {
+        task.config.model.0 -= u16::from(task.config.model.index() > gone);
+    }
+    scenario.faults.retain_mut(|fault| {
+        let Fault::ProfileLies { model, .. } = fault else {
+            return true;
+        };
+        let kept = model.index() != gone;
+        model.0 -= u16::from(model.index() > gone);
+        kept
+    });
 }
 
 fn client_of(fault: &mut Fault) -> Option<&mut ClientId> {
@@ -142,7 +183,10 @@ fn periodic(period: Nanos) -> Pattern {
 fn merge_partition(case: &mut Case, partition: usize) {
     let (units, tasks) = case.scenario.planned.remove(partition);
     let (before, theirs) = &mut case.scenario.planned[partition - 1];
-    before.count += units.count;
+    // Partitions of layouts that are gone may overlap: they are just dropped.
+    if before.end() == units.first {
+        before.count += units.count;
+    }
     theirs.extend(tasks);
 }
 

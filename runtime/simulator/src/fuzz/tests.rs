@@ -1,6 +1,9 @@
 //! The fuzzer finds what is planted, shrinks it, and finds nothing else.
 
-use super::{Campaign, Case, campaign, check};
+use punctual_core::{Nanos, PolicyConfig};
+
+use super::{Campaign, Case, Failure, Passed, campaign, check, shrink};
+use crate::faults::Fault;
 
 /// Seeds of the smoke run.
 const SMOKE: u64 = 400;
@@ -31,4 +34,42 @@ fn the_same_seed_is_the_same_case_and_other_seeds_are_others() {
     assert_eq!(text(7), text(7));
     assert_ne!(text(7), text(8));
     assert_eq!(check(&Case::draw(7)), check(&Case::draw(7)));
+}
+
+#[test]
+fn a_failing_case_shrinks_to_what_makes_it_fail() {
+    // Fails while two tasks ask the same network and a client goes.
+    let planted = |case: &Case| {
+        let tasks = &case.scenario.tasks;
+        let asks = |model| {
+            tasks
+                .iter()
+                .filter(|t| t.config.model.index() == model)
+                .count()
+        };
+        let gone = |fault: &Fault| matches!(fault, Fault::ClientGone { .. });
+        if (0..3).any(|model| asks(model) >= 2) && case.scenario.faults.iter().any(gone) {
+            return Err(Failure::Panic("planted".to_owned()));
+        }
+        Ok(Passed::default())
+    };
+    let failing = |seed: &u64| planted(&Case::draw(*seed)).is_err();
+    for seed in (0..1_000).filter(failing).take(5) {
+        let failure = Failure::Panic("planted".to_owned());
+        let (case, found) = shrink(&Case::draw(seed), &failure, 2_000, planted);
+        assert_eq!(found, failure);
+        let scenario = &case.scenario;
+        let sizes = (
+            scenario.tasks.len(),
+            scenario.faults.len(),
+            scenario.models[0].stages.len(),
+        );
+        assert_eq!(sizes, (2, 1, 1), "seed {seed}: {case}");
+        assert!(
+            scenario.length < Nanos::from_micros(60),
+            "seed {seed}: {case}"
+        );
+        assert!(!case.policy.promises() || case.policy == PolicyConfig::default());
+        assert!(case.plan.layouts.is_empty(), "seed {seed}: {case}");
+    }
 }
