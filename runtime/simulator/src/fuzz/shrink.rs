@@ -33,6 +33,9 @@ pub fn shrink(
     }
 }
 
+/// Takes a change that makes a case simpler.
+type Add<'a> = dyn FnMut(&dyn Fn(&mut Case)) + 'a;
+
 /// Every case that is one step simpler, the largest steps first.
 fn candidates(case: &Case) -> Vec<Case> {
     let mut all = Vec::new();
@@ -190,7 +193,7 @@ fn merge_partition(case: &mut Case, partition: usize) {
     theirs.extend(tasks);
 }
 
-fn simplify_task(case: &Case, index: usize, add: &mut dyn FnMut(&dyn Fn(&mut Case))) {
+fn simplify_task(case: &Case, index: usize, add: &mut Add) {
     let task = &case.scenario.tasks[index];
     if task.clients > 1 && case.scenario.faults.is_empty() {
         add(&|c| c.scenario.tasks[index].clients = 1);
@@ -211,7 +214,7 @@ fn simplify_task(case: &Case, index: usize, add: &mut dyn FnMut(&dyn Fn(&mut Cas
     });
 }
 
-fn simplify_model(case: &Case, index: usize, add: &mut dyn FnMut(&dyn Fn(&mut Case))) {
+fn simplify_model(case: &Case, index: usize, add: &mut Add) {
     let model = &case.scenario.models[index];
     if !model.calibration.samples.is_empty() {
         add(&|c| c.scenario.models[index].calibration.samples.clear());
