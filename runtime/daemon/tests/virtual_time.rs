@@ -8,14 +8,14 @@ use std::collections::BinaryHeap;
 use std::path::Path;
 
 use punctual_core::{
-    Action, Actions, Answer, Arrival, ClientId, Confidence, Event, Instant, ModelId, Nanos, Reply,
-    RequestId, Scheduler, StageId, TaskId, Ticket, Verdict,
+    Action, Actions, Answer, Arrival, ClientId, Confidence, Event, Instant, ModelId, Nanos,
+    Partitioning, PolicyConfig, Reply, RequestId, Scheduler, StageId, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_device::virtual_time::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
-use punctual_plan::{Board, Host, PackageInput, Plan, PlanInputs, ProfileInput};
+use punctual_plan::{Board, Host, PackageInput, Plan, PlanErrors, PlanInputs, ProfileInput};
 
 const MANIFEST: &str = include_str!("../../cli/src/demo/manifest.toml");
 const MACHINE: &str = "a virtual machine";
@@ -23,10 +23,20 @@ const SECOND: Nanos = Nanos::from_millis(1_000);
 
 /// The demo's plan on two cores, with the figures of an ordinary machine.
 fn plan() -> Plan {
+    build(MANIFEST.to_owned()).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// The same under another policy.
+fn plan_under(policy: &str) -> Result<Plan, PlanErrors> {
+    let daemon = format!("[daemon]\npolicy = \"{policy}\"");
+    build(MANIFEST.replacen("[daemon]", &daemon, 1))
+}
+
+fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
     let package = Package::decode(&support::package()).expect("a valid package");
     let profile = support::profile(MACHINE, &package);
     let inputs = PlanInputs {
-        manifest_text: MANIFEST.to_owned(),
+        manifest_text,
         manifest_path: Path::new("manifest.toml").to_owned(),
         board: Board::builtin("host").expect("part of the program"),
         host: Host {
@@ -44,7 +54,7 @@ fn plan() -> Plan {
             profile: Ok(profile),
         }],
     };
-    Plan::build(&inputs).unwrap_or_else(|errors| panic!("{errors}"))
+    Plan::build(&inputs)
 }
 
 /// Numbers from a seed (SplitMix64).
@@ -239,7 +249,10 @@ impl<O: Oracle> World for Cameras<'_, O> {
 
 /// Thirty seconds; submissions and verdicts by task.
 fn run(overload: u64, seed: u64) -> (Vec<u64>, Vec<Vec<Reply>>) {
-    let plan = plan();
+    run_plan(&plan(), overload, seed)
+}
+
+fn run_plan(plan: &Plan, overload: u64, seed: u64) -> (Vec<u64>, Vec<Vec<Reply>>) {
     let config = &plan.scheduler;
     let mut scheduler = Scheduler::new(config.clone()).expect("the plan holds");
     let mut actions = Actions::for_config(config);
@@ -265,7 +278,7 @@ fn run(overload: u64, seed: u64) -> (Vec<u64>, Vec<Vec<Reply>>) {
         variation.seeded(seed),
         oracle,
     );
-    let mut world = Cameras::new(&plan, overload, device, seed);
+    let mut world = Cameras::new(plan, overload, device, seed);
     drive(&mut scheduler, &mut world, &mut events, &mut actions);
     assert_eq!((scheduler.open(), scheduler.stale_events()), (0, 0));
     (world.submitted, world.verdicts)
@@ -331,4 +344,25 @@ fn at_four_times_the_rate_frames_are_refused_early_but_none_that_was_accepted_is
 #[test]
 fn the_same_seed_gives_the_same_verdicts() {
     assert_eq!(run(4, 7), run(4, 7));
+}
+
+#[test]
+fn every_policy_that_takes_turns_on_the_cores_serves_the_same_cameras_and_loses_nothing() {
+    for policy in PolicyConfig::all() {
+        let name = policy.name();
+        let plan = match plan_under(name) {
+            Ok(plan) => plan,
+            Err(errors) => {
+                assert_eq!(policy.partitioning(), Partitioning::PerTask, "{errors}");
+                assert!(errors.to_string().contains("policy"), "{errors}");
+                continue;
+            }
+        };
+        assert_eq!(plan.scheduler.policy, policy);
+        let (submitted, verdicts) = run_plan(&plan, 1, 0);
+        for (task, verdicts) in verdicts.iter().enumerate() {
+            assert_eq!(submitted[task], verdicts.len() as u64, "{name}: lost");
+        }
+        assert!(submitted[0] >= 30 * 29, "{name}: {submitted:?}");
+    }
 }

@@ -61,18 +61,21 @@ pub fn package() -> Vec<u8> {
 /// Figures that any machine keeps, in milliseconds by stage; tests here are not about speed.
 pub fn profile(machine: &str, package: &Package) -> Profile {
     let stages = (0..package.network().stages.len() as u8).flat_map(|stage| {
-        [1_u8, 2, 4, 8].map(|batch| {
-            let ns = 1_000_000 + 300_000 * (u64::from(stage) + u64::from(batch));
-            StageProfile {
-                stage,
-                batch,
-                units: 1,
-                samples: 1_000,
-                p50_ns: ns,
-                p99_ns: ns,
-                max_ns: ns,
-            }
-        })
+        let sizes = [1_u8, 2].into_iter();
+        sizes
+            .flat_map(move |units| [1_u8, 2, 4, 8].map(|batch| (units, batch)))
+            .map(move |(units, batch)| {
+                let ns = 1_000_000 + 300_000 * (u64::from(stage) + u64::from(batch));
+                StageProfile {
+                    stage,
+                    batch,
+                    units,
+                    samples: 1_000,
+                    p50_ns: ns,
+                    p99_ns: ns,
+                    max_ns: ns,
+                }
+            })
     });
     let prepare = |format: &str, width, height| PrepareProfile {
         format: format.to_owned(),
