@@ -68,23 +68,6 @@ fn b_open() -> Scenario {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    #[test]
-    fn the_committed_files_are_the_published_ones() {
-        let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/disb");
-        if !published.exists() {
-            println!("skipped: {} is not there", published.display());
-            return;
-        }
-        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/workloads/disb");
-        for name in ["A", "B", "C", "D", "E", "REAL"] {
-            let file = format!("{name}.json");
-            let read = |folder: &Path| std::fs::read(folder.join(&file)).expect("a file");
-            assert!(read(&published) == read(&committed), "{file} differs");
-        }
-    }
-
     #[test]
     fn the_clients_are_those_of_the_papers_table_2() {
         let counts = |name| {
