@@ -183,6 +183,28 @@ pub fn test(tasks: &[Demand], preemption: Option<Nanos>) -> Report {
     report
 }
 
+/// The longest that an action may block the partition without endangering a reserved task: the
+/// least `L - dbf(L)` up to the longest deadline. The longest span if nothing is reserved.
+#[must_use]
+pub fn blocking_allowed(tasks: &[Demand]) -> Nanos {
+    let longest = tasks.iter().map(|task| task.deadline).max();
+    let mut steps: Vec<(Nanos, Nanos)> = Vec::new();
+    for task in reserved(tasks) {
+        let mut at = task.deadline.saturating_sub(task.jitter);
+        while longest.is_some_and(|longest| at <= longest) && task.period > Nanos::ZERO {
+            steps.push((at, task.work));
+            at += task.period;
+        }
+    }
+    steps.sort_unstable();
+    let (mut allowed, mut demand) = (Nanos::MAX, Nanos::ZERO);
+    for (at, work) in steps {
+        demand += work;
+        allowed = allowed.min(at.saturating_sub(demand));
+    }
+    allowed
+}
+
 /// Tests the tasks of a partition as `config` describes them.
 ///
 /// # Panics

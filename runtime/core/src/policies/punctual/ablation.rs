@@ -12,6 +12,8 @@ pub(crate) enum Ablation {
     UngatedOptional,
     /// A batch is accepted if its members' deadlines allow it, whatever others' say.
     MembersOnlyBatch,
+    /// A joint promise is made whatever its batch blocks.
+    UnboundedJoint,
     /// A change between layouts is made because both are schedulable.
     UncheckedChange,
 }

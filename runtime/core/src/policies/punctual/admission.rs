@@ -4,21 +4,25 @@
 use crate::action::{Action, Failure, Rejection, Verdict};
 use crate::actions::Actions;
 use crate::event::Arrival;
-use crate::ids::{RequestId, StageId, TaskId};
+use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
 use crate::policies::punctual::Punctual;
+use crate::policies::punctual::joint::Applicant;
 use crate::policies::punctual::partition::{Pending, Waiting};
 use crate::policies::punctual::requests::{Request, State};
 use crate::policies::punctual::share::Voluntary;
 use crate::time::Instant;
 
 /// How a prepared real-time request is taken on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Admission {
     /// It is the request that its task's reservation was made for.
-    Conforming,
+    Conforming(Fit),
     /// Beyond the reservation; it fits nevertheless.
-    Extra,
+    Extra(Fit),
 }
+
+/// In what company a request fits: the promises that it joins, none if it fits alone.
+type Fit = heapless::Vec<u64, BATCH_MAX>;
 
 impl Punctual {
     /// A client submitted a frame: refuse it, or give it a buffer and have it prepared.
@@ -93,10 +97,9 @@ impl Punctual {
         if self.is_real_time(arrival.task) && !reserved {
             // Hopeless even if the running action ended now: spare the intake the work. Whether
             // it really fits is decided when it is prepared.
-            self.scan(index, self.now, Some((due, work)));
-            let partition = &self.partitions[index];
-            if partition.share_is_spent(Voluntary::Extras, self.now)
-                || partition.scan.least_from(due) < 0
+            let applicant = self.applicant(arrival.task, due);
+            if self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
+                || self.fits(index, &applicant, self.now).is_none()
             {
                 return Err(Rejection::NoSlack);
             }
@@ -163,7 +166,7 @@ impl Punctual {
         self.watch_overrun(index, actions);
         match self.admit(&request, index) {
             Err(reason) => self.conclude(buffer, Verdict::Rejected(reason), actions),
-            Ok(admission) => self.promise(&request, buffer, index, admission),
+            Ok(admission) => self.promise(&request, buffer, index, &admission),
         }
     }
 
@@ -174,6 +177,8 @@ impl Punctual {
         if self.now + work > request.due {
             return Err(Rejection::LateOnArrival);
         }
+        let applicant = self.applicant(request.task, request.due);
+        let free = self.free_from(index);
         let stamp = request.captured.max(self.now - jitter);
         let next = self.tasks[request.task.index()].next;
         if table.guaranteed && stamp >= next {
@@ -182,33 +187,48 @@ impl Punctual {
             // test has decided; if its deadline is earlier than that (the client's own wish, or
             // late preparation), it must fit beside what is still reserved.
             self.tasks[request.task.index()].next = stamp + period;
-            if own_due.is_some_and(|own_due| request.due >= own_due) || self.fits(index, request) {
-                return Ok(Admission::Conforming);
+            if own_due.is_some_and(|own_due| request.due >= own_due) {
+                return Ok(Admission::Conforming(Fit::new()));
+            }
+            if let Some(fit) = self.fits(index, &applicant, free) {
+                return Ok(Admission::Conforming(fit));
             }
             self.tasks[request.task.index()].next = next;
             return Err(Rejection::NoSlack);
         }
         if !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
-            && self.fits(index, request)
+            && let Some(fit) = self.fits(index, &applicant, free)
         {
-            return Ok(Admission::Extra);
+            return Ok(Admission::Extra(fit));
         }
         Err(Rejection::NoSlack)
     }
 
     /// Whether a request's work fits before its deadline without endangering a later one, pending
     /// or reserved. Earlier deadlines are not affected: EDF serves them first.
-    fn fits(&mut self, index: usize, request: &Request) -> bool {
-        let work = self.tables.task(request.task).work();
-        let free = self.free_from(index);
-        self.scan(index, free, Some((request.due, work)));
-        self.partitions[index].scan.least_from(request.due) >= 0
+    /// If it does not alone, it may in a batch with others.
+    fn fits(&mut self, index: usize, applicant: &Applicant, free: Instant) -> Option<Fit> {
+        let work = self.tables.task(applicant.task).work();
+        self.scan(index, free, Some((applicant.due, work)));
+        if self.partitions[index].scan.least_from(applicant.due) >= 0 {
+            return Some(Fit::new());
+        }
+        self.joins(index, applicant, free)
     }
 
-    fn promise(&mut self, request: &Request, buffer: u16, index: usize, admission: Admission) {
+    fn applicant(&self, task: TaskId, due: Instant) -> Applicant {
+        let table = self.tables.task(task);
+        Applicant::new(task, due, table.row(StageId(0)), table.batch_max)
+    }
+
+    fn promise(&mut self, request: &Request, buffer: u16, index: usize, admission: &Admission) {
         self.requests.get_mut(buffer).state = State::Pending;
         let counters = &mut self.tasks[request.task.index()].counters;
-        counters.conforming += u64::from(admission == Admission::Conforming);
+        let (extra, fit) = match admission {
+            Admission::Conforming(fit) => (false, fit),
+            Admission::Extra(fit) => (true, fit),
+        };
+        counters.conforming += u64::from(!extra);
         let table = self.tables.task(request.task);
         let entry = Pending {
             due: request.due,
@@ -218,11 +238,16 @@ impl Punctual {
             cohort: request.cohort,
             work: table.work(),
             running: false,
-            extra: admission == Admission::Extra,
+            promise: request.order,
+            joint: false,
+            extra,
             late: false,
             batch_max: table.batch_max,
         };
         self.partitions[index].insert_pending(entry);
+        if !fit.is_empty() {
+            self.join(index, request, fit);
+        }
     }
 
     /// Puts a best-effort request that is between two stages in line for a gap.

@@ -7,6 +7,7 @@ use crate::ids::ActionId;
 use crate::policies::punctual::Punctual;
 use crate::policies::punctual::partition::{Kind, Running};
 use crate::policies::punctual::requests::State;
+use crate::time::Instant;
 
 impl Punctual {
     /// A stage ran: each member is answered, or waits for its next stage.
@@ -64,9 +65,17 @@ impl Punctual {
 
     fn take_running(&mut self, action: ActionId) -> Option<(usize, Running)> {
         let index = self.partition_running(action)?;
+        let left = core::mem::take(&mut self.partitions[index].leaving);
         for other in 0..self.partitions[index].overlapping.len() {
             let other = usize::from(self.partitions[index].overlapping[other]);
             self.partitions[other].touched = true;
+        }
+        for changed in self
+            .partitions
+            .iter_mut()
+            .filter(|p| p.opens > Instant::ZERO)
+        {
+            changed.touched |= left;
         }
         let partition = &mut self.partitions[index];
         partition.touched = true;
@@ -84,7 +93,7 @@ impl Punctual {
     fn fail(&mut self, running: &Running, actions: &mut Actions) {
         for id in &running.members {
             let index = self.partition_of(id.buffer);
-            self.partitions[index].remove_pending(id.buffer);
+            self.remove_pending(index, id.buffer);
             let failure = if self.requests.get(id.buffer).gone {
                 Failure::ClientGone
             } else {
@@ -97,7 +106,7 @@ impl Punctual {
     fn put_back(&mut self, buffer: u16, actions: &mut Actions) {
         let index = self.partition_of(buffer);
         if self.requests.get(buffer).gone {
-            self.partitions[index].remove_pending(buffer);
+            self.remove_pending(index, buffer);
             return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
         }
         self.requeue(index, buffer);
@@ -122,15 +131,15 @@ impl Punctual {
         let request = *request;
         let index = self.partition_of(buffer);
         let table = self.tables.task(request.task);
+        let (last, threshold) = (exit.next().0 == table.stages, table.threshold);
         let counts = exit.0 >= table.mandatory_exit.0;
         if counts || request.gone {
-            self.partitions[index].remove_pending(buffer);
+            self.remove_pending(index, buffer);
         }
         if request.gone {
             return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
         }
-        let last = exit.next().0 == table.stages;
-        let enough = answer.confidence >= table.threshold || last || self.now >= request.due;
+        let enough = answer.confidence >= threshold || last || self.now >= request.due;
         if counts && enough {
             return self.answer(buffer, actions);
         }

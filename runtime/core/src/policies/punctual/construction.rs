@@ -19,8 +19,13 @@ impl Punctual {
     pub(crate) fn from_plan(config: &Config, parameters: PunctualConfig) -> Self {
         let tables = Tables::new(config);
         let kept = tables.tasks().iter().map(|t| usize::from(t.kept)).sum();
-        let layouts = 0..tables.layouts();
-        let prices = layouts
+        // Without a price there is no table of it.
+        let priced = if parameters.price {
+            tables.layouts()
+        } else {
+            0
+        };
+        let prices = (0..priced)
             .map(|layout| Prices::new(config, tables.tasks_in(layout), parameters.price_margin));
         Self {
             parameters,
@@ -67,6 +72,7 @@ fn partition(config: &Config, tables: &Tables, index: usize) -> Partition {
         share: Share::new(plan.share_max),
         load: 0,
         opens: Instant::ZERO,
+        leaving: false,
         changes: false,
         overlapping: overlapping(&config.partitions, index),
         timer: None,

@@ -94,12 +94,14 @@ impl Punctual {
         self.optional(index, free).is_some()
     }
 
-    /// Whether nothing that shares its compute units runs, and it is open.
+    /// Whether nothing that shares its compute units runs, and it is open: what was in flight when
+    /// the layout changed has ended, and the change is paid for.
     fn may_start(&self, index: usize) -> bool {
         let partition = &self.partitions[index];
         let others = partition.overlapping.iter();
         let mut others = others.map(|&other| &self.partitions[usize::from(other)]);
-        partition.opens <= self.now && others.all(|other| other.running.is_none())
+        let awaits = partition.opens > Instant::ZERO && self.partitions.iter().any(|p| p.leaving);
+        !awaits && partition.opens <= self.now && others.all(|other| other.running.is_none())
     }
 
     /// f: upper bound on when a partition is free, if nothing more is started.
@@ -108,7 +110,10 @@ impl Punctual {
         let others = partition.overlapping.iter();
         let others = others.map(|&other| self.partitions[usize::from(other)].busy_until(self.now));
         let own = partition.busy_until(self.now).max(partition.opens);
-        others.fold(own, Instant::max)
+        let changed = partition.opens > Instant::ZERO;
+        let leaving = self.partitions.iter().filter(|p| changed && p.leaving);
+        let leaving = leaving.map(|p| p.busy_until(self.now));
+        others.chain(leaving).fold(own, Instant::max)
     }
 
     /// The time that optional work may take from everybody else (S), after the last scan.
@@ -242,9 +247,17 @@ impl Punctual {
             .pending_of(buffer)
             .expect("promised work stays in the list while it runs");
         entry.running = false;
-        entry.row = row;
         entry.cohort = cohort;
         entry.work = work;
+        if entry.row != row {
+            // The stage that was promised jointly is done.
+            entry.row = row;
+            entry.promise = entry.order;
+            entry.joint = false;
+        } else if entry.joint {
+            let promise = entry.promise;
+            self.share_out(index, promise);
+        }
     }
 
     /// How many of a stage's batch sizes may be used.

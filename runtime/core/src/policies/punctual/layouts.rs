@@ -83,6 +83,9 @@ impl Punctual {
         let Some(level) = self.common_level() else {
             return;
         };
+        if self.has_joint_promises() {
+            return;
+        }
         // A lost action is never over: there is no f'.
         if (0..self.partitions.len()).any(|index| self.is_locked(index)) {
             return;
@@ -97,6 +100,13 @@ impl Punctual {
         if self.keeps_guarantees(target) && self.is_safe_after_change(target, opens) {
             self.commit(target, opens, actions);
         }
+    }
+
+    /// Joint promises are kept where they were made: another layout has other batches.
+    fn has_joint_promises(&self) -> bool {
+        let changing = self.partitions.iter().filter(|p| p.changes);
+        let mut pending = changing.flat_map(|p| p.pending.iter());
+        pending.any(|entry| entry.joint && !entry.running)
     }
 
     /// Whether a partition has other tasks under `target` than now.

@@ -15,7 +15,10 @@ impl Punctual {
             return;
         };
         running.lost = true;
-        for id in &running.members.clone() {
+        let members = running.members.clone();
+        // Its members end now: nobody waits for what they would have become.
+        self.partitions[index].leaving = false;
+        for id in &members {
             let request = *self.requests.get(id.buffer);
             let failure = if request.gone {
                 Failure::ClientGone
@@ -23,7 +26,7 @@ impl Punctual {
                 Failure::Device
             };
             let here = self.tables.task(request.task).partition.index();
-            self.partitions[here].remove_pending(id.buffer);
+            self.remove_pending(here, id.buffer);
             let request = self.requests.lock(id.buffer);
             self.reply(id.buffer, &request, Verdict::Failed(failure), actions);
         }
@@ -42,11 +45,11 @@ impl Punctual {
         if !waits || !self.waits_in_vain(task) {
             return;
         }
-        let partition = &mut self.partitions[self.tables.task(task).partition.index()];
+        let index = self.tables.task(task).partition.index();
         match state {
-            State::Pending => partition.remove_pending(buffer),
-            State::Parked => partition.remove_parked(buffer),
-            _ => partition.remove_waiting(buffer),
+            State::Pending => self.remove_pending(index, buffer),
+            State::Parked => self.partitions[index].remove_parked(buffer),
+            _ => self.partitions[index].remove_waiting(buffer),
         }
         if self.holds_answer_that_counts(buffer) {
             self.answer(buffer, actions);

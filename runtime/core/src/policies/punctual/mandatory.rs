@@ -8,109 +8,109 @@ use crate::policies::punctual::dispatch::{Choice, ns};
 use crate::policies::punctual::partition::{Kind, Partition, Pending};
 use crate::time::Instant;
 
-/// Requests that could run in one batch.
-type Members = heapless::Vec<(Instant, u16), BATCH_MAX>;
+/// Promised requests that run in one batch: deadline, what they count for the stage, buffer.
+type Promised = heapless::Vec<(Instant, i64, u16), BATCH_MAX>;
+
+/// Requests that take its free places: deadline, buffer.
+type Joining = heapless::Vec<(Instant, u16), BATCH_MAX>;
 
 impl Punctual {
     /// The batch around the head of the EDF order, after a scan for now.
+    ///
+    /// The head, with those that were promised their deadlines jointly with it, needs no test: no
+    /// schedule is better for it, and the blocking that it causes is within what was promised
+    /// (policy, section 8; `joint`). Any larger batch does.
     pub(crate) fn mandatory(&self, index: usize) -> Option<Choice> {
         let partition = &self.partitions[index];
         let head = *partition.pending.iter().find(|p| !p.running)?;
         let row = self.tables.row(head.row);
-        let sizes = &row.sizes;
-        (1..self.sizes_of(row))
+        let together = partition.pending.iter();
+        let together = together.filter(|p| p.promise == head.promise && !p.running);
+        let (count, most) = together.fold((0, u8::MAX), |(count, most), member| {
+            (count + 1, most.min(member.batch_max))
+        });
+        let least = self.size_holding(row, count);
+        let least = least.expect("a joint promise was made for a batch that is compiled");
+        (least + 1..self.sizes_of(row))
             .rev()
-            .filter(|&size| sizes[size] <= head.batch_max)
-            .find_map(|size| self.batch(partition, &head, size))
-            .or_else(|| Some(self.alone(partition, &head)))
+            .filter(|&size| row.sizes[size] <= most)
+            .find_map(|size| {
+                let batch = self.batch(partition, &head, size);
+                let filled = batch.members.len() > usize::from(row.sizes[size - 1]);
+                (filled && batch.spare >= 0).then_some(batch)
+            })
+            .or_else(|| Some(self.batch(partition, &head, least)))
     }
 
-    /// The head alone. It needs no test: no schedule is better for it, and the blocking that it
-    /// causes is within what was promised (policy, section 8).
-    fn alone(&self, partition: &Partition, head: &Pending) -> Choice {
-        let cost = ns(self.tables.row(head.row).cost_alone());
-        let mut members = heapless::Vec::new();
-        members.push(head.buffer).expect("one member fits");
-        let mut spare = i64::MAX;
-        for point in partition.scan.points() {
-            let credit = if head.due <= point.at { cost } else { 0 };
-            spare = spare.min(point.slack + credit - cost);
+    /// A batch of a compiled size, the head its first member.
+    fn batch(&self, partition: &Partition, head: &Pending, size: usize) -> Choice {
+        let row = self.tables.row(head.row);
+        let (places, cost) = (row.sizes[size], row.cost[size]);
+        let promised = self.promised(partition, head, places);
+        // Requests whose answer already counts may take free places: they get no credit in the
+        // test, and their own deadline must hold.
+        let joining: Joining = in_group(partition, head)
+            .filter(|(due, batch_max, _)| *batch_max >= places && self.now + cost <= *due)
+            .map(|(due, _, buffer)| (due, buffer))
+            .take(usize::from(places) - promised.len())
+            .collect();
+        let mut spare = self.spare_after(partition, &promised, ns(cost));
+        for (due, _) in &joining {
+            spare = spare.min(self.until(*due) - ns(cost));
         }
+        let promised = promised.iter().map(|(_, _, buffer)| *buffer);
+        let members = promised.chain(joining.iter().map(|(_, buffer)| *buffer));
         Choice {
             kind: Kind::Mandatory,
             row: head.row,
-            size: 0,
-            members,
-            spare,
-        }
-    }
-
-    /// A batch of a compiled size, the head its first member. `None` if it would endanger a
-    /// promise, or if a smaller size would hold the same members.
-    fn batch(&self, partition: &Partition, head: &Pending, size: usize) -> Option<Choice> {
-        let row = self.tables.row(head.row);
-        let (places, cost) = (row.sizes[size], row.cost[size]);
-        let promised = partition
-            .pending
-            .iter()
-            .filter(|p| !p.running && same_group(p, head) && p.batch_max >= places)
-            .map(|p| (p.due, p.buffer));
-        let promised: Members = promised.take(usize::from(places)).collect();
-        // Requests whose answer already counts may take free places: they get no credit in the
-        // test, and their own deadline must hold.
-        let optional = in_group(partition, head)
-            .filter(|(due, batch_max, _)| *batch_max >= places && self.now + cost <= *due)
-            .map(|(due, _, buffer)| (due, buffer));
-        let optional: Members = optional
-            .take(usize::from(places) - promised.len())
-            .collect();
-        if promised.len() + optional.len() <= usize::from(row.sizes[size - 1]) {
-            return None;
-        }
-        let alone = ns(row.cost_alone());
-        let mut spare = self.spare_after(partition, &promised, alone, ns(cost))?;
-        for (due, _) in &optional {
-            spare = spare.min(self.until(*due) - ns(cost));
-        }
-        Some(Choice {
-            kind: Kind::Mandatory,
-            row: head.row,
             size,
-            members: promised.iter().chain(&optional).map(|(_, b)| *b).collect(),
+            members: members.collect(),
             spare,
-        })
+        }
     }
 
-    /// The least slack once a batch is charged: each member's own time alone is credited from its
-    /// deadline on, the batch's is taken off everywhere. `None` if any gets negative. That every
-    /// member's deadline holds is not enough: others pay for the batch before they profit.
-    fn spare_after(
-        &self,
-        partition: &Partition,
-        members: &Members,
-        alone: i64,
-        cost: i64,
-    ) -> Option<i64> {
+    /// The head with those of its promise, and others of its stage in EDF order; not those that
+    /// were promised their deadlines in another batch. In EDF order.
+    fn promised(&self, partition: &Partition, head: &Pending, places: u8) -> Promised {
+        let of_promise = |p: &&Pending| p.promise == head.promise && !p.running;
+        let with_head = partition.pending.iter().filter(of_promise).count();
+        let mut others = usize::from(places).saturating_sub(with_head);
+        let mut promised = Promised::new();
+        for entry in partition.pending.iter().filter(|p| !p.running) {
+            let own = entry.promise == head.promise;
+            if !own {
+                let can = same_group(entry, head) && !entry.joint && entry.batch_max >= places;
+                if !can || others == 0 {
+                    continue;
+                }
+                others -= 1;
+            }
+            let full = promised.push((entry.due, self.charge_of_stage(entry), entry.buffer));
+            assert!(full.is_ok(), "a batch has no more than {places} members");
+        }
+        promised
+    }
+
+    /// The least slack once a batch is charged: each member is credited what it counts for the
+    /// stage from its deadline on, the batch's cost is taken off everywhere. Negative: it would
+    /// endanger a promise. That every member's deadline holds is not enough: others pay for the
+    /// batch before they profit.
+    fn spare_after(&self, partition: &Partition, members: &Promised, cost: i64) -> i64 {
         if self.ablated(Ablation::MembersOnlyBatch) {
-            let (first_due, _) = members.first()?;
-            return (self.until(*first_due) >= cost).then_some(0);
+            let (first_due, ..) = members[0];
+            return if self.until(first_due) >= cost { 0 } else { -1 };
         }
         // Members are in EDF order, so the credited ones are a prefix.
-        let mut credited = 0;
+        let mut members = members.iter().peekable();
+        let mut credit = 0;
         let mut spare = i64::MAX;
         for point in partition.scan.points() {
-            while members
-                .get(credited)
-                .is_some_and(|(due, _)| *due <= point.at)
-            {
-                credited += 1;
+            while let Some((_, charge, _)) = members.next_if(|(due, ..)| *due <= point.at) {
+                credit += charge;
             }
-            spare = spare.min(point.slack + alone * credited as i64 - cost);
-            if spare < 0 {
-                return None;
-            }
+            spare = spare.min(point.slack + credit - cost);
         }
-        Some(spare)
+        spare
     }
 }
 

@@ -4,6 +4,7 @@
 //! | decision | where |
 //! |---|---|
 //! | take a submission in, promise its deadline | `admission` |
+//! | ... together with others, in one batch | `joint` |
 //! | how much time is to spare | `slack` |
 //! | what a free partition runs next | `dispatch` |
 //! | ... deeper stages, if they endanger nothing | `optional` |
@@ -21,6 +22,7 @@ mod best_effort;
 mod completion;
 mod construction;
 mod dispatch;
+mod joint;
 mod layouts;
 mod load;
 mod loss;
@@ -67,7 +69,7 @@ use crate::time::{Instant, Nanos};
 pub(crate) struct Punctual {
     pub(crate) parameters: PunctualConfig,
     pub(crate) tables: Tables,
-    /// By layout.
+    /// By layout; none if there is no price.
     pub(crate) prices: Box<[Prices]>,
     pub(crate) load: Load,
     pub(crate) tasks: Box<[TaskState]>,
@@ -311,9 +313,9 @@ impl Punctual {
                     self.requests.get_mut(buffer).gone = true;
                     continue;
                 }
-                State::Pending => partition.remove_pending(buffer),
-                State::Parked => partition.remove_parked(buffer),
-                State::Waiting => partition.remove_waiting(buffer),
+                State::Pending => self.remove_pending(index, buffer),
+                State::Parked => self.partitions[index].remove_parked(buffer),
+                State::Waiting => self.partitions[index].remove_waiting(buffer),
             }
             self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
         }

@@ -123,6 +123,12 @@ impl Punctual {
             };
             entry.work = self.tables.task(request.task).work_from(stage);
         }
+        for at in 0..self.partitions[index].pending.len() {
+            let entry = self.partitions[index].pending[at];
+            if entry.joint {
+                self.share_out(index, entry.promise);
+            }
+        }
     }
 
     /// Drops requests until no pending one is late for certain that is worth more than one that
@@ -144,7 +150,8 @@ impl Punctual {
                 Some(victim)
                     if self.worth(&self.partitions[index].pending[victim]) < worth_of_late =>
                 {
-                    let entry = self.partitions[index].pending.remove(victim);
+                    let entry = self.partitions[index].pending[victim];
+                    self.remove_pending(index, entry.buffer);
                     self.conclude(entry.buffer, Verdict::Failed(Failure::Shed), actions);
                     dropped = true;
                 }

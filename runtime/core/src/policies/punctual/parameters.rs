@@ -18,8 +18,8 @@ pub struct PunctualConfig {
     /// ones go where they gain most; off: the request with the earliest deadline runs as deep as
     /// it wants and may, then the next.
     pub mandatory_first: bool,
-    /// A deeper stage must gain enough for its time at the present load (the price of depth); off:
-    /// any stage may run that endangers nothing.
+    /// A deeper stage must gain enough for its time at the present load (the price of depth); off,
+    /// which measures better (decision 7): any stage may run that endangers nothing.
     pub price: bool,
     /// Thousandths of a partition that the price keeps free.
     pub price_margin: u16,
@@ -33,7 +33,7 @@ impl Default for PunctualConfig {
             batching: true,
             rebatching: true,
             mandatory_first: true,
-            price: true,
+            price: false,
             price_margin: 50,
             replan_interval: Nanos::from_millis(100),
         }

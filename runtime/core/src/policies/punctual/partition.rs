@@ -24,6 +24,11 @@ pub(crate) struct Pending {
     /// Work left at batch 1 (w), without the stage that is running.
     pub(crate) work: Nanos,
     pub(crate) running: bool,
+    /// Equal for requests that are promised their deadlines jointly, as their next stage runs in
+    /// one batch; else the request's own `order`.
+    pub(crate) promise: u64,
+    /// Not the only one of its promise.
+    pub(crate) joint: bool,
     /// Accepted beyond the task's reservation.
     pub(crate) extra: bool,
     /// Scratch of the overrun handling: cannot be on time any more.
@@ -116,6 +121,9 @@ pub(crate) struct Partition {
     pub(crate) load: usize,
     /// Nothing starts before: the layout is being changed.
     pub(crate) opens: Instant,
+    /// Its action was in flight when the layout changed: what moved from it may not be ready, so
+    /// nothing starts on a partition that changed before it has ended.
+    pub(crate) leaving: bool,
     /// Scratch of a change between layouts: its tasks change.
     pub(crate) changes: bool,
     /// Partitions that share compute units with it, in other layouts.
@@ -150,10 +158,9 @@ impl Partition {
         self.pending.iter_mut().find(|p| p.buffer == buffer)
     }
 
-    pub(crate) fn remove_pending(&mut self, buffer: u16) {
-        if let Some(at) = self.pending.iter().position(|p| p.buffer == buffer) {
-            self.pending.remove(at);
-        }
+    pub(crate) fn remove_pending(&mut self, buffer: u16) -> Option<Pending> {
+        let at = self.pending.iter().position(|p| p.buffer == buffer)?;
+        Some(self.pending.remove(at))
     }
 
     /// Whether a request beyond the reservations waits for its mandatory work.
@@ -183,6 +190,7 @@ impl Partition {
     /// Its tasks change: who waited here waits elsewhere, and nothing starts before `opens`.
     pub(crate) fn close_until(&mut self, opens: Instant) {
         self.opens = opens;
+        self.leaving = self.running.is_some();
         self.touched = true;
         self.parked.clear();
         self.waiting.clear();

@@ -120,7 +120,11 @@ pub(crate) struct Tables {
     layouts: Box<[Box<[TaskTable]>]>,
     /// The present one.
     layout: usize,
+    /// By layout, partition and level: the longest that anything may block there.
+    blocking: Box<[[Nanos; SCALES.len()]]>,
     pub(crate) rows: Box<[StageRow]>,
+    /// The present scale level of each partition.
+    levels: Box<[usize]>,
     /// Rows of one partition.
     rows_each: usize,
     pub(crate) dispatch_cost: Nanos,
@@ -181,6 +185,12 @@ impl Tables {
                 .map(|config| config.tasks.iter().map(task_table).collect())
                 .collect(),
             layout: 0,
+            blocking: alloc::vec![
+                [Nanos::ZERO; SCALES.len()];
+                layouts.len() * config.partitions.len()
+            ]
+            .into(),
+            levels: alloc::vec![0; config.partitions.len()].into(),
             rows: rows.into(),
             rows_each,
             dispatch_cost: config.dispatch_cost,
@@ -222,6 +232,11 @@ impl Tables {
         self.layout = layout;
     }
 
+    /// The longest that anything may block a partition of the present layout.
+    pub(crate) fn blocking_allowed(&self, partition: usize) -> Nanos {
+        self.blocking[self.layout * self.levels.len() + partition][self.levels[partition]]
+    }
+
     /// The rows of a task's stages.
     pub(crate) fn rows_of(&self, table: &TaskTable) -> &[StageRow] {
         let first = table.row(StageId(0)).index();
@@ -242,6 +257,7 @@ impl Tables {
 
     /// Changes the scale of a partition: its costs, its tasks' work, and who is guaranteed.
     pub(crate) fn set_level(&mut self, partition: PartitionId, level: usize) {
+        self.levels[partition.index()] = level;
         let start = partition.index() * self.rows_each;
         for row in &mut self.rows[start..start + self.rows_each] {
             for (cost, budget) in row.cost.iter_mut().zip(row.budget) {
@@ -290,6 +306,8 @@ impl Tables {
                 };
                 dropped.reserved = false;
             }
+            let at = layout * config.partitions.len() + partition.index();
+            self.blocking[at][level] = offline::blocking_allowed(&demands);
             for demand in demands.iter().filter(|d| d.reserved) {
                 self.layouts[layout][demand.task.index()].guaranteed_levels |= 1 << level;
             }

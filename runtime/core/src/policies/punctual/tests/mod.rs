@@ -7,6 +7,7 @@ mod checker;
 mod depth;
 mod exhaustive;
 mod guarantee;
+mod joint;
 mod layouts;
 mod misbehaviour;
 mod overrun;

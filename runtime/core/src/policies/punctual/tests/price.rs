@@ -139,18 +139,22 @@ fn exits(parameters: PunctualConfig, threshold_min: Confidence) -> Vec<u8> {
 
 #[test]
 fn a_request_gets_the_answer_it_has_when_a_deeper_one_is_not_worth_the_price() {
-    let on = PunctualConfig::default();
+    let off = PunctualConfig::default();
+    let on = PunctualConfig { price: true, ..off };
     let deep = |exits: Vec<u8>| exits.iter().skip(80).filter(|&&exit| exit == 1).count();
     assert_eq!(deep(exits(on, Confidence(0))), 0);
     // Below the least threshold there is no price.
     assert!(deep(exits(on, Confidence(59_000))) > 20);
-    let off = PunctualConfig { price: false, ..on };
     assert!(deep(exits(off, Confidence(0))) > 20);
 }
 
 #[test]
 fn the_price_falls_with_the_load() {
     let mut config = halves();
+    config.policy = PolicyConfig::Punctual(PunctualConfig {
+        price: true,
+        ..PunctualConfig::default()
+    });
     config.tasks[0].deadline = Some(ms(60));
     let mut world = World::new(config, Fair);
     for n in 0..200 {

@@ -107,12 +107,13 @@ pub fn random_layouts(random: &mut Random) -> Config {
     }
 }
 
-/// Compiled sizes 1, 2, 4 whose time per image may fall or rise.
+/// Compiled sizes 1, 2, 4, 8 whose time per image may fall or rise.
 fn random_sizes(random: &mut Random) -> Vec<(u8, Nanos)> {
     let one = random.within(1, 12);
     let two = one + random.within(0, one);
     let four = two + random.within(0, two);
-    [(1, one), (2, two), (4, four)]
+    let eight = four + random.within(0, four);
+    [(1, one), (2, two), (4, four), (8, eight)]
         .map(|(batch, cost)| (batch, units(cost)))
         .to_vec()
 }
@@ -125,7 +126,7 @@ fn random_task(random: &mut Random, models: &[crate::ModelConfig], reserved: boo
     TaskConfig {
         jitter: units(random.within(0, deadline / 3)),
         mandatory_exit: StageId(random.within(0, stages - 1) as u8),
-        batch_max: [1, 2, 4][random.within(0, 2) as usize],
+        batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
         queue_max: 20,
         reserved,
         eager: random.one_in(2),
