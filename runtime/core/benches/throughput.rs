@@ -77,6 +77,7 @@ fn punctual(tasks: usize, steps: u64) {
         decisions.took(clock::now_ns() - start);
         load.carry_out();
     }
+    assert!(load.open() > 2 * tasks, "the queues are full");
     let label = format!("| punctual | {tasks} | 1 | full queues ");
     decisions.print(&label, load.replies());
 }
