@@ -192,11 +192,45 @@ impl Scenario {
     /// The plan for a policy.
     #[must_use]
     pub fn config(&self, policy: &PolicyConfig) -> Config {
+        let (ranges, of_task) = self.partitions(policy.partitioning());
+        let tasks = self.tasks.iter().zip(of_task);
+        Config {
+            policy: policy.clone(),
+            tasks: tasks
+                .map(|(task, partition)| TaskConfig {
+                    partition: PartitionId(partition as u16),
+                    ..task.config.clone()
+                })
+                .collect(),
+            models: self
+                .models
+                .iter()
+                .map(|model| model.config(&ranges))
+                .collect(),
+            partitions: ranges
+                .iter()
+                .map(|&units| PartitionConfig {
+                    units,
+                    preemption_bound: self.board.preemption_bound,
+                    share_max: 1000,
+                })
+                .collect(),
+            request_buffers: self.board.request_buffers,
+            pages: self.board.pages,
+            layouts: Vec::new(),
+            switch_cost: Nanos::ZERO,
+            dispatch_cost: self.board.dispatch_cost,
+            egress_bound: self.board.egress_bound,
+        }
+    }
+
+    /// The partitions of a plan, and each task's.
+    fn partitions(&self, partitioning: Partitioning) -> (Vec<Units>, Vec<usize>) {
         let whole = Units {
             first: 0,
             count: self.board.units,
         };
-        let (ranges, of_task): (Vec<Units>, Vec<usize>) = match policy.partitioning() {
+        match partitioning {
             Partitioning::Planned => {
                 let of = |task| {
                     self.planned
@@ -233,35 +267,6 @@ impl Scenario {
                 vec![whole; self.tasks.len()],
                 (0..self.tasks.len()).collect(),
             ),
-        };
-        let tasks = self.tasks.iter().zip(of_task);
-        Config {
-            policy: policy.clone(),
-            tasks: tasks
-                .map(|(task, partition)| TaskConfig {
-                    partition: PartitionId(partition as u16),
-                    ..task.config.clone()
-                })
-                .collect(),
-            models: self
-                .models
-                .iter()
-                .map(|model| model.config(&ranges))
-                .collect(),
-            partitions: ranges
-                .iter()
-                .map(|&units| PartitionConfig {
-                    units,
-                    preemption_bound: self.board.preemption_bound,
-                    share_max: 1000,
-                })
-                .collect(),
-            request_buffers: self.board.request_buffers,
-            pages: self.board.pages,
-            layouts: Vec::new(),
-            switch_cost: Nanos::ZERO,
-            dispatch_cost: self.board.dispatch_cost,
-            egress_bound: self.board.egress_bound,
         }
     }
 }

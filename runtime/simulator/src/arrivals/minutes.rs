@@ -59,7 +59,7 @@ impl Minutes {
     }
 
     /// The next arrival before `end` (ns).
-    pub(super) fn next(&mut self, random: &mut Random, end: u64) -> Option<u64> {
+    pub(super) fn arrival(&mut self, random: &mut Random, end: u64) -> Option<u64> {
         loop {
             let next = self.at + random.exponential(MINUTE_NS / self.rate);
             let boundary = (self.minute + 1) as f64 * MINUTE_NS;
@@ -110,7 +110,7 @@ mod tests {
         let mut random = Random::new(seed);
         let mut minutes = Minutes::new(shape, rate_hz, &mut random);
         let mut counts = vec![0; 60 * hours as usize];
-        while let Some(at) = minutes.next(&mut random, HOUR_NS * hours) {
+        while let Some(at) = minutes.arrival(&mut random, HOUR_NS * hours) {
             counts[(at / 60_000_000_000) as usize] += 1;
         }
         counts

@@ -6,6 +6,7 @@
 //! arrivals, and the same fan-out of the same query.
 
 mod distribution;
+mod generators;
 mod merge;
 mod minutes;
 mod open;
