@@ -239,7 +239,9 @@ impl PolicyConfig {
     pub(crate) fn build(&self, config: &Config) -> Box<dyn Policy + Send> {
         match self {
             Self::Punctual(parameters) => Box::new(Punctual::from_plan(config, *parameters)),
-            Self::Clockwork(_) => Box::new(Baseline::new(config, Clockwork::new(config))),
+            Self::Clockwork(parameters) => {
+                Box::new(Baseline::new(config, Clockwork::new(config, parameters)))
+            }
             Self::Batch(p) => Box::new(Baseline::new(config, Batch::new(config, p))),
             Self::Branchynet(p) => Box::new(Baseline::new(config, Branchynet::new(config, p))),
             Self::Clipper(p) => Box::new(Baseline::new(config, Clipper::new(config, p))),

@@ -2,6 +2,7 @@
 //! `docs/results`. `punctual simulate --experiment NAME` prints an experiment's tables.
 
 mod ablation;
+mod clockwork;
 mod disb;
 mod nexus_drop;
 mod overload;
@@ -29,13 +30,14 @@ pub struct Experiment {
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    vec![
+    let single = [
         ablation::EXPERIMENT,
         disb::EXPERIMENT,
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
         planner::EXPERIMENT,
-    ]
+    ];
+    single.into_iter().chain(clockwork::EXPERIMENTS).collect()
 }
 
 /// The experiment of that name.

@@ -10,12 +10,12 @@
 //! | `clockwork-isolation` | 6.4: six latency-sensitive clients of 200/s beside batch clients | Poisson clients |
 //! | `clockwork-minutes` | 6.5: serverless trace over 61 networks | synthetic (below); one GPU's share |
 //!
-//! Section 6.5 replays 46,000 functions at 9,638 requests/s over 4,026 models on 12 workers; its
-//! machines have two GPUs, so a GPU's share is 168 models and 402 requests/s, ten or eleven
-//! functions a model. Rates fall as rank^-1.2; the tenth of the functions with the highest
-//! rates is sustained, the others are half bursty, the rest cold or with a spike each 5, 15 or 60
-//! minutes. The exponent and the mixture are not published: they are chosen so that the GPU is
-//! nearly fully used, as the paper says it was.
+//! Section 6.5 replays 46,000 functions over 4,026 models on 12 workers; a worker's share, on one
+//! GPU, is 335 models and 3,834 functions. Rates fall as rank^-1.5; the tenth of the functions with
+//! the highest rates is sustained, the others are half bursty, the rest cold or with a spike each 5,
+//! 15 or 60 minutes. Exponent and mixture are not published. Nor is how many of the 803 requests/s
+//! a worker could share batches: with these popularities, and profiles that are mostly
+//! reconstructed, a GPU is nearly full at 250.
 
 use punctual_core::{ModelId, Nanos, Units};
 
@@ -39,21 +39,19 @@ pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "clockwork-low-slo",
         about: "12 networks on six GPUs, 1200 requests/s, SLO 22 ms (Clockwork 6.3)",
-        build: || low_slo(12, 1_200.0, Nanos::from_millis(22)),
+        build: || low_slo(6, 12, 1_200.0, Nanos::from_millis(22)),
     },
     Workload {
         name: "clockwork-isolation",
         about: "six clients with an SLO of 22 ms beside 12 batch clients on six GPUs (Clockwork 6.4)",
-        build: || isolation(BIG_BATCH, Nanos::from_millis(22)),
+        build: || isolation(6, BIG_BATCH, Nanos::from_millis(22)),
     },
     Workload {
         name: "clockwork-minutes",
-        about: "a GPU's share of a serverless trace: 168 networks, 402 requests/s (Clockwork 6.5)",
+        about: "a GPU's share of a serverless trace: 335 networks, 250 requests/s (Clockwork 6.5)",
         build: || minutes(&TRACE, Nanos::from_millis(30 * 60_000)),
     },
 ];
-
-const MINUTE: Nanos = Nanos::from_millis(60_000);
 
 /// The objective of sections 6.2 and 6.5.
 const SLO: Nanos = Nanos::from_millis(100);
@@ -61,7 +59,7 @@ const SLO: Nanos = Nanos::from_millis(100);
 /// Pause of a closed-loop client after a refusal: a round trip on the paper's network.
 const RETRY: Nanos = Nanos::from_millis(1);
 
-/// How much longer INFER takes than its profile, as a quantile function in us: fitted to Figure 10.
+/// How much longer INFER takes than Table 1 says, as a quantile function in us: fitted to Figure 10.
 /// Predicted as the slowest of the last ten, 99% of overpredictions are within 144 us and 99% of
 /// underpredictions within 55 us; a few in tens of millions exceed 10 ms.
 const INFER_ERROR: [(f64, f64); 15] = [
@@ -82,6 +80,9 @@ const INFER_ERROR: [(f64, f64); 15] = [
     (1.0, 20_000.0),
 ];
 
+/// A profile's budget is a high quantile, 99.9% here: so much more than Table 1.
+const INFER_MARGIN: Nanos = Nanos::from_micros(84);
+
 /// LOAD likewise: 431 us and 348 us.
 const LOAD_ERROR: [(f64, f64); 12] = [
     (0.000_1, -298.0),
@@ -99,16 +100,16 @@ const LOAD_ERROR: [(f64, f64); 12] = [
 ];
 
 fn durations() -> Durations {
-    let points = |errors: &[(f64, f64)]| {
+    let points = |errors: &[(f64, f64)], margin: Nanos| {
         let offset = |&(share, us): &(f64, f64)| Offset {
             share,
-            ns: us * 1e3,
+            ns: us * 1e3 - margin.as_nanos() as f64,
         };
         errors.iter().map(offset).collect()
     };
     Durations {
-        noise: points(&INFER_ERROR),
-        transfer_noise: points(&LOAD_ERROR),
+        noise: points(&INFER_ERROR, INFER_MARGIN),
+        transfer_noise: points(&LOAD_ERROR, Nanos::ZERO),
         ..Durations::default()
     }
 }
@@ -119,7 +120,7 @@ const fn gpus(workers: u16, pages: u32) -> Board {
         workers,
         // REEF-N on a V100 (REEF, section 7): kernels in flight finish, nothing else is launched.
         preemption_bound: Nanos::from_micros(288),
-        dispatch_cost: Nanos::ZERO,
+        dispatch_cost: Nanos::from_micros(20),
         egress_bound: Nanos::ZERO,
         request_buffers: 4_096,
         pages,
@@ -128,7 +129,12 @@ const fn gpus(workers: u16, pages: u32) -> Board {
 }
 
 /// Tasks in turn on the GPUs, for policies that take a plan.
-fn scenario(models: Vec<Model>, tasks: Vec<Task>, board: Board, length: Nanos) -> Scenario {
+fn scenario(mut models: Vec<Model>, tasks: Vec<Task>, board: Board, length: Nanos) -> Scenario {
+    let stages = models.iter_mut().flat_map(|model| &mut model.stages);
+    for measured in stages.flat_map(|stage| &mut stage.times) {
+        measured.time.budget += INFER_MARGIN;
+        measured.time.max_seen += INFER_MARGIN;
+    }
     let gpus = usize::from(board.workers);
     let of = |gpu: usize| {
         let units = Units {
@@ -163,7 +169,12 @@ pub fn closed(slo: Nanos) -> Scenario {
         };
         Task::real_time(&format!("client-{model}"), ModelId(model), slo, pattern)
     };
-    scenario(copies(15), (0..15).map(task).collect(), gpus(1, 0), MINUTE)
+    scenario(
+        copies(15),
+        (0..15).map(task).collect(),
+        gpus(1, 0),
+        Nanos::from_millis(10_000),
+    )
 }
 
 /// When the networks of the major workload begin to join, from the start.
@@ -194,9 +205,9 @@ pub fn many_models(length: Nanos) -> Scenario {
     scenario(copies(MAJOR + 1), tasks, gpus(1, GPU_PAGES), length)
 }
 
-/// So many networks on six GPUs that share `rate_hz`.
+/// So many networks that share `rate_hz`, on `workers` GPUs (the paper has six).
 #[must_use]
-pub fn low_slo(models: u16, rate_hz: f64, slo: Nanos) -> Scenario {
+pub fn low_slo(workers: u16, models: u16, rate_hz: f64, slo: Nanos) -> Scenario {
     let task = |model: u16| {
         let pattern = Pattern::Poisson {
             rate_hz: rate_hz / f64::from(models),
@@ -207,45 +218,40 @@ pub fn low_slo(models: u16, rate_hz: f64, slo: Nanos) -> Scenario {
     scenario(
         copies(models),
         tasks,
-        gpus(6, 0),
+        gpus(workers, 0),
         Nanos::from_millis(30_000),
     )
 }
 
-/// Clients without an SLO: how many, and how many requests each has open.
+/// Clients without an SLO: how many a GPU, and how many requests each has open.
 pub type BatchClients = (u16, u16);
 
-/// 12 clients with 16 requests each.
-pub const BIG_BATCH: BatchClients = (12, 16);
-/// 48 clients with 4 requests each.
-pub const SMALL_BATCH: BatchClients = (48, 4);
+/// The paper's 12 on six GPUs with 16 requests each.
+pub const BIG_BATCH: BatchClients = (2, 16);
+/// The paper's 48 with 4 requests each.
+pub const SMALL_BATCH: BatchClients = (8, 4);
 
-/// Six latency-sensitive clients of 200 requests/s, the first tasks, beside batch clients on six
-/// GPUs.
+/// On each of `workers` GPUs (the paper has six) a latency-sensitive client of 200 requests/s and
+/// batch clients. The sensitive ones are the first tasks.
 #[must_use]
-pub fn isolation((clients, outstanding): BatchClients, slo: Nanos) -> Scenario {
+pub fn isolation(workers: u16, (clients, outstanding): BatchClients, slo: Nanos) -> Scenario {
     let sensitive = |model: u16| {
         let pattern = Pattern::Poisson { rate_hz: 200.0 };
         Task::real_time(&format!("sensitive-{model}"), ModelId(model), slo, pattern)
     };
-    let batch = |client: u16| {
+    let batch = |model: u16| {
         let pattern = Pattern::ClosedLoop {
             outstanding,
             think: Nanos::ZERO,
             retry: RETRY,
         };
-        Task::best_effort(&format!("batch-{client}"), ModelId(6 + client), pattern)
+        Task::best_effort(&format!("batch-{model}"), ModelId(model), pattern)
     };
-    let tasks = (0..6)
-        .map(sensitive)
-        .chain((0..clients).map(batch))
-        .collect();
-    scenario(
-        copies(6 + clients),
-        tasks,
-        gpus(6, 0),
-        Nanos::from_millis(30_000),
-    )
+    let models = workers * (1 + clients);
+    let sensitive = (0..workers).map(sensitive);
+    let tasks = sensitive.chain((workers..models).map(batch)).collect();
+    let length = Nanos::from_millis(30_000);
+    scenario(copies(models), tasks, gpus(workers, 0), length)
 }
 
 /// The size of a serverless trace.
@@ -257,25 +263,27 @@ pub struct Trace {
     pub functions: u16,
     /// Requests a second of all together.
     pub rate_hz: f64,
+    /// Their rates fall with their rank to this power.
+    pub exponent: f64,
 }
 
-/// What one of 24 GPUs gets of the paper's.
+/// A twelfth of the paper's.
 pub const TRACE: Trace = Trace {
-    models: 168,
-    functions: 1_764,
-    rate_hz: 401.6,
+    models: 335,
+    functions: 3_834,
+    rate_hz: 250.0,
+    exponent: 1.5,
 };
 
 /// A serverless trace on one GPU.
 #[must_use]
 pub fn minutes(trace: &Trace, length: Nanos) -> Scenario {
-    const EXPONENT: f64 = 1.2;
     let kinds = networks();
     let models = (0..usize::from(trace.models)).map(|model| {
         let network = &kinds[model % kinds.len()];
         network.model(&format!("{}-{}", network.name, model / kinds.len()))
     });
-    let rates = zipf_rates(u32::from(trace.functions), EXPONENT, trace.rate_hz);
+    let rates = zipf_rates(u32::from(trace.functions), trace.exponent, trace.rate_hz);
     let task = |(rank, &rate_hz): (usize, &f64)| {
         let pattern = Pattern::Minutes {
             rate_hz,
@@ -355,20 +363,20 @@ mod tests {
 
     #[test]
     fn workers_share_the_tasks() {
-        let scenario = low_slo(12, 600.0, Nanos::from_millis(10));
+        let scenario = low_slo(6, 12, 600.0, Nanos::from_millis(10));
         assert_eq!(scenario.planned.len(), 6);
         assert!(scenario.planned.iter().all(|(_, tasks)| tasks.len() == 2));
     }
 
     #[test]
     fn the_functions_of_the_trace_ask_every_network() {
-        let scenario = minutes(&TRACE, MINUTE);
-        for model in 0..168 {
+        let scenario = minutes(&TRACE, SLO);
+        for model in 0..TRACE.models {
             let asked = scenario
                 .tasks
                 .iter()
                 .filter(|task| task.config.model.0 == model);
-            assert!((10..=11).contains(&asked.count()), "{model}");
+            assert!((11..=12).contains(&asked.count()), "{model}");
         }
     }
 }

@@ -53,10 +53,15 @@ use queues::{Queues, Waiting};
 use ranking::Ranking;
 use residency::{Loading, Place, Residency};
 
-/// Parameters of `clockwork`: none. (Ten measurements a profile are the paper's.)
+/// Parameters of `clockwork`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ClockworkConfig {}
+pub struct ClockworkConfig {
+    /// Added to every prediction of an inference. None is published; without one, a request that begins
+    /// at its last moment is late whenever the prediction falls short by a microsecond.
+    #[serde(default)]
+    pub margin: Nanos,
+}
 
 /// When a request without a deadline counts as due, after its capture.
 const PATIENCE: Nanos = Nanos::from_millis(100 * 365 * 24 * 3_600_000);
@@ -73,16 +78,18 @@ pub(crate) struct Clockwork {
     demand: Ranking,
     /// When the job of a partition should end.
     busy_until: Box<[Instant]>,
+    margin: Nanos,
 }
 
 impl Clockwork {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, parameters: &ClockworkConfig) -> Self {
         let models = config.models.len();
         Self {
-            queues: Queues::new(config),
+            queues: Queues::new(config, parameters.margin),
             residency: Residency::new(config),
             last_calls: Ranking::new(models),
             demand: Ranking::new(models),
+            margin: parameters.margin,
             busy_until: alloc::vec![Instant::ZERO; config.partitions.len()].into(),
         }
     }
@@ -146,7 +153,7 @@ impl Clockwork {
         let mut members = Members::new();
         self.queues.take(&strategy, &mut members);
         self.residency.used(model);
-        self.busy_until[partition.index()] = desk.now + strategy.length;
+        self.busy_until[partition.index()] = desk.now + strategy.length.saturating_sub(self.margin);
         desk.start(partition, members, true, strategy.latest, actions);
         self.refresh(desk.now, model);
         true

@@ -47,7 +47,7 @@ struct Model {
     /// is due L(batch) from now or later: all sizes share the one list.
     queue: List<Waiting>,
     sizes: Box<[Size]>,
-    /// The dispatch cost of all stages.
+    /// What is added to measurements: the dispatch cost of all stages, and the margin.
     overhead: Nanos,
     /// The strategy of its first size; the others follow it.
     strategy: usize,
@@ -64,7 +64,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, margin: Nanos) -> Self {
         let mut model_of = Vec::new();
         let mut models = Vec::with_capacity(config.models.len());
         let demands = Asked::by_model(config);
@@ -85,16 +85,17 @@ impl Queues {
             let sizes: Box<[Size]> = sizes
                 .map(|batch| Size {
                     batch,
-                    length: Estimate::seeded(profiled(config, id, batch)),
+                    length: Estimate::seeded(profiled(config, id, batch) + margin),
                 })
                 .collect();
             model_of.extend(sizes.iter().map(|_| id));
             models.push(Model {
                 queue: List::with_capacity(asked.queue_max),
                 sizes,
-                overhead: config
-                    .dispatch_cost
-                    .saturating_mul(plan.stages.len() as u64),
+                overhead: margin
+                    + config
+                        .dispatch_cost
+                        .saturating_mul(plan.stages.len() as u64),
                 strategy,
             });
         }

@@ -4,8 +4,8 @@ use std::vec;
 
 use super::{Did, Told, at, config, model};
 use crate::{
-    Arrival, ClientId, Criticality, Event, Failure, PartitionConfig, Rejection, TaskId, Ticket,
-    Units, Verdict,
+    Arrival, ClientId, ClockworkConfig, Criticality, Event, Failure, Nanos, PartitionConfig,
+    PolicyConfig, Rejection, TaskId, Ticket, Units, Verdict,
 };
 
 /// Batches of 1, 2 and 4.
@@ -205,4 +205,23 @@ fn every_free_partition_is_given_the_next_strategy() {
     told.request(1, 0, 100);
     assert_eq!(told.infer().partition.0, 1);
     assert_eq!(told.request(2, 0, 100), []);
+}
+
+#[test]
+fn a_margin_is_added_to_what_is_predicted_and_not_to_when_the_device_is_free() {
+    let mut plan = config(vec![model(&TIMES, None)], 0);
+    let margin = Nanos::from_millis(2);
+    plan.policy = PolicyConfig::Clockwork(ClockworkConfig { margin });
+    let mut told = Told::new(plan);
+    assert_eq!(
+        told.request(0, 0, 11),
+        [Did::Reply(1, Verdict::Rejected(Rejection::LateOnArrival))]
+    );
+    assert_eq!(told.request(0, 0, 12), [Did::Infer(0, vec![2], 0)]);
+    // Free at 10, and 10 + 10 + 2 = 22.
+    assert_eq!(
+        told.request(1, 0, 21),
+        [Did::Reply(3, Verdict::Rejected(Rejection::NoSlack))]
+    );
+    assert_eq!(told.request(1, 0, 22), []);
 }
