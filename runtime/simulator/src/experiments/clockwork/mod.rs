@@ -84,3 +84,37 @@ fn satisfied(tally: &Tally) -> f64 {
 fn ms(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e6)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::clockwork;
+
+    #[test]
+    fn fifteen_networks_in_closed_loop_go_round_in_batches_of_sixteen() {
+        let mut scenario = clockwork::closed(Nanos::from_millis(500));
+        scenario.length = Nanos::from_millis(2_000);
+        let outcome = outcome(&scenario, &policy("clockwork"), 1, &mut ());
+        assert_eq!(outcome.total.on_time, outcome.total.submitted);
+        assert_eq!(outcome.effort.members, 16 * outcome.effort.actions);
+        // 15 batches of 15.67 ms.
+        let longest = outcome.total.latencies.max();
+        assert!((234_000_000..238_000_000).contains(&longest), "{longest}");
+    }
+
+    #[test]
+    fn the_trace_is_served_with_cold_starts_and_without_a_late_answer() {
+        let scenario = clockwork::minutes(&clockwork::TRACE, Nanos::from_millis(30_000));
+        let mut watch = paging::Watch::new(&scenario, 1);
+        let outcome = outcome(&scenario, &policy("clockwork"), 1, &mut watch);
+        let total = &outcome.total;
+        assert_eq!((total.late, total.lost, total.failed.sum()), (0, 0, 0));
+        assert!(total.rejected.sum() * 1_000 < total.submitted);
+        let (cold, arrivals) = watch.cold_starts();
+        assert_eq!(arrivals, total.submitted);
+        assert!(
+            cold * 100 > arrivals && cold * 4 < arrivals,
+            "{cold} of {arrivals}"
+        );
+    }
+}
