@@ -446,6 +446,16 @@ mod tests {
         assert_eq!(exits(never), [1; 5]);
     }
 
+    /// A frame that is refused at the very moment at which a window ends.
+    #[test]
+    fn an_arrival_does_not_take_the_place_of_the_end_of_a_window() {
+        let mut config = plan(DeeprtConfig::default());
+        config.request_buffers = 1;
+        let played = timeline::play(&config, &[(1, 0), (10, 0)], &|_, _| crate::Confidence::ONE);
+        assert_eq!(played.ran[0].at, 10);
+        assert!(played.replies[&1].1.answer.is_none());
+    }
+
     #[test]
     fn a_task_that_does_not_fit_is_not_taken_on_and_its_frames_are_rejected() {
         let admitted = |rules| {

@@ -168,6 +168,10 @@ impl<R: Rules> Baseline<R> {
 
 impl<R: Rules> Policy for Baseline<R> {
     fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
+        let due = self
+            .rules
+            .next_timer(&self.desk)
+            .is_some_and(|at| at <= now);
         self.desk.now = self.desk.now.max(now);
         match reported(event).filter(|action| self.desk.jobs.is_lost(*action)) {
             Some(action) => self.found(action),
@@ -175,7 +179,8 @@ impl<R: Rules> Policy for Baseline<R> {
         }
         self.give_up(actions);
         if matches!(event, Event::Arrived(_) | Event::Prepared { .. }) {
-            self.queued |= matches!(event, Event::Prepared { .. });
+            // A timer that this event came in the place of must not be forgotten.
+            self.queued |= due || matches!(event, Event::Prepared { .. });
             return;
         }
         self.queued = false;
