@@ -7,6 +7,7 @@ mod disb;
 mod nexus_drop;
 mod overload;
 mod planner;
+mod seeb;
 
 use punctual_core::{Criticality, Nanos, PolicyConfig};
 
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Experiment> {
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
         planner::EXPERIMENT,
+        seeb::EXPERIMENT,
     ];
     single.into_iter().chain(clockwork::EXPERIMENTS).collect()
 }

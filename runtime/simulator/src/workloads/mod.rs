@@ -5,7 +5,7 @@ pub mod clockwork;
 mod disb;
 pub mod nexus;
 mod robot;
-mod seeb;
+pub(crate) mod seeb;
 
 use thiserror::Error;
 
