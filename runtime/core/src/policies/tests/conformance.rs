@@ -5,13 +5,12 @@
 
 use std::vec::Vec;
 
-use super::books::Breach;
 use super::plans::random_plan;
 use super::random::Random;
 use super::world::{Weather, World};
 use crate::{
-    Action, ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, DeeprtConfig,
-    Event, Failure, Finished, GsliceConfig, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig,
+    ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, DeeprtConfig, Event,
+    Failure, Finished, GsliceConfig, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig,
     RequestId, Scheduler, SeebBatch, SeebConfig, StageId, Verdict,
 };
 
@@ -148,7 +147,7 @@ fn name_nothing(world: &mut World, at: Instant) {
     }
 }
 
-fn far() -> Instant {
+pub fn far() -> Instant {
     Instant::from_nanos(u64::MAX / 4)
 }
 
@@ -181,7 +180,7 @@ fn every_policy_decides_the_same_for_the_same_events() {
 }
 
 /// A calm world of one task whose deadline is far away.
-fn lone_task(policy: &PolicyConfig, seed: u64) -> World {
+pub fn lone_task(policy: &PolicyConfig, seed: u64) -> World {
     let config = lone_plan(policy, seed);
     let mut world = World::new(&config, Weather::Calm, Random::seeded(seed));
     world.books.depth = look_ahead(policy);
@@ -301,112 +300,5 @@ fn a_scheduler_is_drained_only_after_it_was_told_to() {
     for policy in subjects() {
         let scheduler = Scheduler::new(lone_plan(&policy, 5)).expect("the plan is valid");
         assert!(!scheduler.drained(), "{policy:?}");
-    }
-}
-
-/// Faults of a policy that the books must find; without these tests they could be blank.
-mod books_find {
-    use super::*;
-
-    fn breach(tamper: fn(&mut Vec<Action>)) -> Breach {
-        let policy = PolicyConfig::by_name("seq").expect("it is there");
-        let mut world = lone_task(&policy, 6);
-        world.tamper = tamper;
-        for at in 0..4 {
-            world.frame(0, Instant::from_nanos(at));
-        }
-        let run = world.run_until(far()).and_then(|()| world.drain());
-        run.expect_err("a breach")
-    }
-
-    fn first_infer(actions: &mut [Action]) -> Option<&mut crate::Infer> {
-        actions.iter_mut().find_map(|action| match action {
-            Action::Infer(infer) => Some(infer),
-            _ => None,
-        })
-    }
-
-    #[test]
-    fn an_arrival_without_an_answer() {
-        assert_eq!(breach(Vec::clear), Breach::Arrival);
-    }
-
-    #[test]
-    fn a_verdict_that_never_comes() {
-        let tamper = |actions: &mut Vec<Action>| {
-            actions.retain(|a| !matches!(a, Action::Reply(r) if r.answer.is_some()));
-        };
-        assert_eq!(breach(tamper), Breach::Lost);
-    }
-
-    #[test]
-    fn two_verdicts() {
-        let tamper = |actions: &mut Vec<Action>| {
-            let reply = actions.iter().find(|a| matches!(a, Action::Reply(_)));
-            actions.extend(reply.cloned());
-        };
-        assert_eq!(breach(tamper), Breach::Reply);
-    }
-
-    #[test]
-    fn a_stage_ordered_twice() {
-        let tamper = |actions: &mut Vec<Action>| {
-            let infer = actions.iter().find(|a| matches!(a, Action::Infer(_)));
-            actions.extend(infer.cloned());
-        };
-        assert_eq!(breach(tamper), Breach::Partition);
-    }
-
-    #[test]
-    fn a_member_that_is_in_the_batch_twice() {
-        let tamper = |actions: &mut Vec<Action>| {
-            if let Some(infer) = first_infer(actions) {
-                infer.members.push(infer.members[0]).expect("room");
-                infer.batch = 2;
-            }
-        };
-        assert_eq!(breach(tamper), Breach::Member);
-    }
-
-    #[test]
-    fn a_batch_larger_than_its_members_need() {
-        let tamper = |actions: &mut Vec<Action>| {
-            if let Some(infer) = first_infer(actions) {
-                infer.batch = 8;
-            }
-        };
-        assert_eq!(breach(tamper), Breach::Batch);
-    }
-
-    #[test]
-    fn a_stage_out_of_turn() {
-        let tamper = |actions: &mut Vec<Action>| {
-            if let Some(infer) = first_infer(actions) {
-                infer.criticality = crate::Criticality::BestEffort;
-            }
-        };
-        assert_eq!(breach(tamper), Breach::Stage);
-    }
-
-    #[test]
-    fn a_window_that_ends_before_it_begins() {
-        let tamper = |actions: &mut Vec<Action>| {
-            if let Some(infer) = first_infer(actions) {
-                infer.window.latest = Instant::ZERO;
-            }
-        };
-        assert_eq!(breach(tamper), Breach::Window);
-    }
-
-    #[test]
-    fn an_answer_on_time_that_was_late() {
-        let tamper = |actions: &mut Vec<Action>| {
-            for action in actions {
-                if let Action::Reply(reply) = action {
-                    reply.verdict = Verdict::Late;
-                }
-            }
-        };
-        assert_eq!(breach(tamper), Breach::Verdict);
     }
 }
