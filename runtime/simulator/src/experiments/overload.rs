@@ -22,6 +22,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Multiples of the capacity.
 const LOADS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
 const SEEDS: [u64; 3] = [1, 2, 3];
+/// Long enough for queues to fill and for every policy to settle.
+const LENGTH: Nanos = Nanos::from_millis(20_000);
 /// A fall of goodput by less is noise of the arrivals.
 const NOISE: f64 = 0.02;
 /// Whom the default policy is compared with.
@@ -31,23 +33,24 @@ fn run() -> String {
     let mut text = String::new();
     for name in ["robot", "seeb-poisson"] {
         let scenario = varied(workloads::by_name(name).expect("a built-in workload"));
-        let runs = at_all_loads(&scenario, &PolicyConfig::default());
+        let runs = at_all_loads(&scenario, &PolicyConfig::default(), &SEEDS);
         text.push_str(&format!(
             "### `{name}`: `punctual`, real-time tasks\n\n{}\n{}\n",
             punctual_table(&scenario, &runs).markdown(),
             verdict(&runs),
         ));
         text.push_str(&format!(
-            "\n### `{name}`: answers on time a second, by policy\n\n{}\n",
+            "\n### `{name}`: answers on time a second, by policy (others: seed 1)\n\n{}\n",
             goodput_table(&scenario, &runs).markdown()
         ));
     }
     text
 }
 
-/// Stages take 80% of their budget on average and never more than all of it.
+/// With a bounded length; stages take 80% of their budget on average and never more than all of it.
 fn varied(mut scenario: Scenario) -> Scenario {
     let points = [(0.0, 0.6), (0.5, 0.8), (0.99, 0.95), (1.0, 1.0)];
+    scenario.length = LENGTH;
     scenario.durations = Durations {
         quantiles: points
             .map(|(share, factor)| Quantile { share, factor })
@@ -82,11 +85,11 @@ struct AtLoad {
     real_time: Summary,
 }
 
-fn at_all_loads(scenario: &Scenario, policy: &PolicyConfig) -> Vec<AtLoad> {
+fn at_all_loads(scenario: &Scenario, policy: &PolicyConfig, seeds: &[u64]) -> Vec<AtLoad> {
     let capacity = capacity(scenario);
     let at = |load| AtLoad {
         load,
-        real_time: real_time(scenario, policy, load * capacity, &SEEDS),
+        real_time: real_time(scenario, policy, load * capacity, seeds),
     };
     LOADS.into_iter().map(at).collect()
 }
@@ -166,7 +169,7 @@ fn goodput_table(scenario: &Scenario, punctual: &[AtLoad]) -> Table {
     line("punctual", punctual);
     for name in OTHERS {
         let policy = PolicyConfig::by_name(name).expect("a policy");
-        line(name, &at_all_loads(scenario, &policy));
+        line(name, &at_all_loads(scenario, &policy, &SEEDS[..1]));
     }
     table
 }
@@ -183,7 +186,7 @@ mod tests {
     fn at_twice_the_capacity_no_promise_is_broken_and_goodput_stays() {
         let mut scenario = varied(workloads::by_name("robot").expect("a workload"));
         scenario.length = Nanos::from_millis(5_000);
-        let runs = at_all_loads(&scenario, &PolicyConfig::default());
+        let runs = at_all_loads(&scenario, &PolicyConfig::default(), &SEEDS[..1]);
         assert!(runs.iter().all(|run| broken(&run.real_time) == 0));
         let goodput = |index: usize| runs[index].real_time.goodput_per_s;
         assert!(goodput(5) >= goodput(1) * (1.0 - NOISE));
