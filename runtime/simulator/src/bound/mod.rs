@@ -25,6 +25,7 @@
 //! criterion.
 
 mod demand;
+mod frontier;
 mod hull;
 #[cfg(test)]
 mod tests;

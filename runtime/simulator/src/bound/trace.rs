@@ -3,11 +3,12 @@
 use punctual_core::{Confidence, Instant, Nanos, StageId, TaskId};
 use punctual_model::{CalibrationExit, ExitAccuracy, bin_of};
 
+use super::frontier::Frontier;
 use super::{Answer, Bound, Job, bound};
 use crate::faults::Fault;
 use crate::outcome::Served;
 use crate::samples::Samples;
-use crate::scenario::{Board, Model, Scenario, Task};
+use crate::scenario::{Scenario, Task};
 
 /// What the clairvoyant knows of an answer beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +24,9 @@ pub enum Knowledge {
 /// (`accuracy_on_time`; `accuracy_all` where nothing is answered late) that any policy could have
 /// reached on the requests of a run.
 ///
-/// Of the device it takes the best in everything: each stage at the batch and partition size that use
-/// least of its units' time, all as fast as the fastest draw, weights always there, no cost of a
-/// decision. Where partitions that share units slow each other down by less than an even share,
+/// Of the device it takes the best in everything: each stage at the batch and partition sizes that use
+/// least of its units' time, among those by which the request can be on time at all; all as fast as
+/// the fastest draw, weights always there, no cost of a decision. Where partitions that share units slow each other down by less than an even share,
 /// it is as fast as with all tasks at once on all its units.
 #[must_use]
 pub fn of_run(scenario: &Scenario, served: &[Served], knowledge: Knowledge) -> Bound {
@@ -51,7 +52,7 @@ struct Trace {
 /// What a task's answers cost, and what calibration says of them.
 struct Costs {
     /// Of each exit, the work up to it.
-    work: Vec<Nanos>,
+    work: Vec<Frontier>,
     mandatory: usize,
     /// Until its input is ready, at least.
     prepare: Nanos,
@@ -64,13 +65,11 @@ struct Costs {
 impl Costs {
     fn of(task: &Task, scenario: &Scenario) -> Self {
         let model = &scenario.models[task.config.model.index()];
-        let fastest = fastest_factor(task, scenario);
+        let mut before = Frontier::nothing();
         let mut work = Vec::with_capacity(model.stages.len());
-        let mut sum = 0.0;
         for stage in 0..model.stages.len() {
-            sum += least_work(model, stage, scenario.board) * fastest;
-            // Rounded down, so that it stays a bound.
-            work.push(Nanos::new(sum as u64));
+            before = before.then(&Frontier::of(ways(task, stage, scenario)));
+            work.push(before.clone());
         }
         let prepare = task.config.prepare.as_nanos() as f64;
         let prepare = prepare * scenario.durations.preparation_least;
@@ -89,22 +88,32 @@ impl Costs {
     }
 }
 
-/// The least time of all devices together that one request's part of a stage takes, in nanoseconds.
-fn least_work(model: &Model, stage: usize, board: Board) -> f64 {
-    let workers = f64::from(board.workers.max(1));
-    let stage = &model.stages[stage];
+/// The ways to run a stage for one of its requests: how long it takes at least, and the request's
+/// part of the time of all devices together.
+fn ways(task: &Task, stage: usize, scenario: &Scenario) -> Vec<(u64, f64)> {
+    let stage = &scenario.models[task.config.model.index()].stages[stage];
+    let (board, fastest) = (scenario.board, fastest_factor(task, scenario));
+    let devices = f64::from(board.workers.max(1)) / at_once(scenario);
     let mut batches: Vec<u8> = stage.times.iter().map(|measured| measured.batch).collect();
     batches.sort_unstable();
     batches.dedup();
-    let mut least = f64::INFINITY;
+    let mut ways = Vec::new();
     for batch in batches {
         for size in 1..=board.units {
-            let time = stage.time(batch, size).budget.as_nanos() as f64;
-            let share = f64::from(size) / f64::from(board.units) / workers;
-            least = least.min(time * share / f64::from(batch));
+            let time = stage.time(batch, size).budget.as_nanos() as f64 * fastest;
+            let share = f64::from(size) / f64::from(board.units) / devices;
+            // Rounded down, so that it stays a bound.
+            ways.push((time as u64, time * share / f64::from(batch)));
         }
     }
-    least
+    ways
+}
+
+/// The part of its time that a task's work takes if all tasks share all units at once.
+fn at_once(scenario: &Scenario) -> f64 {
+    let tasks = scenario.tasks.len() as f64;
+    let stretched = 1.0 + (tasks - 1.0) * scenario.board.contention_permille as f64 / 1e3;
+    (stretched / tasks).min(1.0)
 }
 
 /// The least multiple of its budget that a stage can take.
@@ -120,10 +129,7 @@ fn fastest_factor(task: &Task, scenario: &Scenario) -> f64 {
         _ => None,
     });
     let lies = lie.unwrap_or(1.0);
-    let tasks = scenario.tasks.len() as f64;
-    let stretched = 1.0 + (tasks - 1.0) * scenario.board.contention_permille as f64 / 1e3;
-    let at_once = (stretched / tasks).min(1.0);
-    durations.quantile(0.0) * phases.product::<f64>() * overruns * lies * at_once
+    durations.quantile(0.0) * phases.product::<f64>() * overruns * lies
 }
 
 impl Trace {
@@ -138,14 +144,20 @@ impl Trace {
         } else {
             configured
         };
-        let answers = (costs.mandatory..costs.work.len()).map(|exit| Answer {
-            work: costs.work[exit],
-            value: self.value(served.task, served.sample, exit),
-        });
+        let release = served.submitted + costs.prepare;
+        let window = deadline.since(release);
+        let exits = costs.mandatory..costs.work.len();
+        let answer = |exit: usize| {
+            let work = costs.work[exit].least_work(window)?;
+            Some(Answer {
+                work: Nanos::new(work as u64),
+                value: self.value(served.task, served.sample, exit),
+            })
+        };
         Job {
-            release: served.submitted + costs.prepare,
+            release,
             deadline,
-            answers: answers.collect(),
+            answers: exits.filter_map(answer).collect(),
         }
     }
 
