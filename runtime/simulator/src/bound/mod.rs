@@ -7,6 +7,9 @@
 //! of a stage for the same part of its worth, and knows every answer beforehand. No real schedule
 //! does better, as each of these only removes restrictions; in general none does as well.
 //!
+//! `trace` makes the requests from a run: the cheapest ways of running their stages that can still be on
+//! time (`frontier`), in batches of no more requests than there are at once (`company`).
+//!
 //! # The problem
 //! Worth as a function of work is, for each request, the upper concave hull of its answers: a few
 //! *segments* of falling worth per work. Sought are amounts of all segments, of the largest total
@@ -24,6 +27,7 @@
 //! Greedy for polymatroids: Edmonds (1970); intervals of a preemptive schedule: the processor demand
 //! criterion.
 
+mod company;
 mod demand;
 mod frontier;
 mod hull;

@@ -1,8 +1,11 @@
 //! The requests of a run, as a clairvoyant sees them.
 
+use std::collections::BTreeSet;
+
 use punctual_core::{Confidence, Instant, Nanos, StageId, TaskId};
 use punctual_model::{CalibrationExit, ExitAccuracy, bin_of};
 
+use super::company::most_at_once;
 use super::frontier::Frontier;
 use super::{Answer, Bound, Job, bound};
 use crate::faults::Fault;
@@ -25,9 +28,10 @@ pub enum Knowledge {
 /// reached on the requests of a run.
 ///
 /// Of the device it takes the best in everything: each stage at the batch and partition sizes that use
-/// least of its units' time, among those by which the request can be on time at all; all as fast as
-/// the fastest draw, weights always there, no cost of a decision. Where partitions that share units slow each other down by less than an even share,
-/// it is as fast as with all tasks at once on all its units.
+/// least of its units' time, in batches of no more than are there at once, among those by which the
+/// request can be on time at all; all as fast as the fastest draw, weights always there, no cost of
+/// a decision. Where partitions that share units slow each other down by less than an even share, it
+/// is as fast as with all tasks at once on all its units.
 #[must_use]
 pub fn of_run(scenario: &Scenario, served: &[Served], knowledge: Knowledge) -> Bound {
     let trace = Trace {
@@ -39,8 +43,20 @@ pub fn of_run(scenario: &Scenario, served: &[Served], knowledge: Knowledge) -> B
             .collect(),
         knowledge,
     };
-    let jobs: Vec<Job> = served.iter().map(|served| trace.job(served)).collect();
+    let windows: Vec<Window> = served.iter().map(|served| trace.window(served)).collect();
+    let company = trace.company(served, &windows);
+    let each = served.iter().zip(windows).zip(company);
+    let jobs: Vec<Job> = each
+        .map(|((served, window), most)| trace.job(served, window, most))
+        .collect();
     bound(&jobs)
+}
+
+/// When work on a request is of use.
+#[derive(Clone, Copy)]
+struct Window {
+    release: Instant,
+    deadline: Instant,
 }
 
 struct Trace {
@@ -51,8 +67,9 @@ struct Trace {
 
 /// What a task's answers cost, and what calibration says of them.
 struct Costs {
-    /// Of each exit, the work up to it.
-    work: Vec<Frontier>,
+    /// By the largest batch, one of those that were measured: of each exit, the work up to it.
+    work: Vec<(u8, Vec<Frontier>)>,
+    model: usize,
     mandatory: usize,
     /// Until its input is ready, at least.
     prepare: Nanos,
@@ -65,12 +82,16 @@ struct Costs {
 impl Costs {
     fn of(task: &Task, scenario: &Scenario) -> Self {
         let model = &scenario.models[task.config.model.index()];
-        let mut before = Frontier::nothing();
-        let mut work = Vec::with_capacity(model.stages.len());
-        for stage in 0..model.stages.len() {
-            before = before.then(&Frontier::of(ways(task, stage, scenario)));
-            work.push(before.clone());
-        }
+        let to_each_exit = |largest| {
+            let stages = 0..model.stages.len();
+            let exits = stages.scan(Frontier::nothing(), |before, stage| {
+                *before = before.then(&Frontier::of(ways(task, stage, largest, scenario)));
+                Some(before.clone())
+            });
+            (largest, exits.collect())
+        };
+        let sizes = model.stages.iter().flat_map(|stage| &stage.times);
+        let sizes: BTreeSet<u8> = sizes.map(|measured| measured.batch).collect();
         let prepare = task.config.prepare.as_nanos() as f64;
         let prepare = prepare * scenario.durations.preparation_least;
         let bins = model.calibration.samples.iter().map(|sample| {
@@ -78,7 +99,8 @@ impl Costs {
             sample.exits.iter().map(bin).collect()
         });
         Self {
-            work,
+            work: sizes.into_iter().map(to_each_exit).collect(),
+            model: task.config.model.index(),
             mandatory: task.config.mandatory_exit.index(),
             prepare: Nanos::new(prepare as u64),
             deadline: task.config.deadline,
@@ -88,20 +110,19 @@ impl Costs {
     }
 }
 
-/// The ways to run a stage for one of its requests: how long it takes at least, and the request's
-/// part of the time of all devices together.
-fn ways(task: &Task, stage: usize, scenario: &Scenario) -> Vec<(u64, f64)> {
+/// The ways to run a stage for one request in batches of at most `largest`: how long it takes at
+/// least, and the request's part of the time of all devices together.
+fn ways(task: &Task, stage: usize, largest: u8, scenario: &Scenario) -> Vec<(u64, f64)> {
     let stage = &scenario.models[task.config.model.index()].stages[stage];
     let (board, fastest) = (scenario.board, fastest_factor(task, scenario));
     let devices = f64::from(board.workers.max(1)) / at_once(scenario);
-    let mut batches: Vec<u8> = stage.times.iter().map(|measured| measured.batch).collect();
-    batches.sort_unstable();
-    batches.dedup();
+    let sizes = stage.times.iter().map(|measured| measured.batch);
+    let sizes: BTreeSet<u8> = sizes.filter(|batch| *batch <= largest).collect();
     let mut ways = Vec::new();
-    for batch in batches {
-        for size in 1..=board.units {
-            let time = stage.time(batch, size).budget.as_nanos() as f64 * fastest;
-            let share = f64::from(size) / f64::from(board.units) / devices;
+    for batch in sizes {
+        for units in 1..=board.units {
+            let time = stage.time(batch, units).budget.as_nanos() as f64 * fastest;
+            let share = f64::from(units) / f64::from(board.units) / devices;
             // Rounded down, so that it stays a bound.
             ways.push((time as u64, time * share / f64::from(batch)));
         }
@@ -133,22 +154,52 @@ fn fastest_factor(task: &Task, scenario: &Scenario) -> f64 {
 }
 
 impl Trace {
-    fn job(&self, served: &Served) -> Job {
+    fn window(&self, served: &Served) -> Window {
         let costs = &self.tasks[served.task.index()];
         // What was lost has no deadline in the record.
         let configured = costs
             .deadline
             .map_or(Instant::FAR_FUTURE, |d| served.submitted + d);
-        let deadline = if served.verdict.is_some() {
-            served.deadline
-        } else {
-            configured
-        };
-        let release = served.submitted + costs.prepare;
-        let window = deadline.since(release);
-        let exits = costs.mandatory..costs.work.len();
+        Window {
+            release: served.submitted + costs.prepare,
+            deadline: if served.verdict.is_some() {
+                served.deadline
+            } else {
+                configured
+            },
+        }
+    }
+
+    /// Of each request, the most of its model that can be in one batch with it in time.
+    fn company(&self, served: &[Served], windows: &[Window]) -> Vec<u32> {
+        let model = |index: usize| self.tasks[served[index].task.index()].model;
+        let mut company = vec![1; served.len()];
+        let models: BTreeSet<usize> = self.tasks.iter().map(|costs| costs.model).collect();
+        for wanted in models {
+            let of_model: Vec<usize> = (0..served.len()).filter(|i| model(*i) == wanted).collect();
+            let spans = of_model.iter().map(|&index| {
+                let Window { release, deadline } = windows[index];
+                (release.as_nanos(), deadline.max(release).as_nanos())
+            });
+            let most = most_at_once(&spans.collect::<Vec<_>>());
+            for (index, most) in of_model.into_iter().zip(most) {
+                company[index] = most;
+            }
+        }
+        company
+    }
+
+    fn job(&self, served: &Served, window: Window, company: u32) -> Job {
+        let costs = &self.tasks[served.task.index()];
+        let Window { release, deadline } = window;
+        // Between measured sizes as if there were enough for the larger one, full.
+        let level = costs
+            .work
+            .partition_point(|(largest, _)| u32::from(*largest) < company);
+        let (_, work) = &costs.work[level.min(costs.work.len() - 1)];
+        let exits = costs.mandatory..work.len();
         let answer = |exit: usize| {
-            let work = costs.work[exit].least_work(window)?;
+            let work = work[exit].least_work(deadline.since(release))?;
             Some(Answer {
                 work: Nanos::new(work as u64),
                 value: self.value(served.task, served.sample, exit),

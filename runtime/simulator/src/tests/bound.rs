@@ -2,10 +2,12 @@
 
 use punctual_core::{Nanos, PolicyConfig, StageId};
 
-use super::{run_at, scenario};
+use super::{ms, run_at, scenario};
 use crate::bound::{Knowledge, of_run};
+use crate::run::{Settings, simulate};
 use crate::scenario::Scenario;
 use crate::timing::{Durations, Quantile};
+use crate::workloads;
 
 /// Some of the loads are more than the device can bear.
 fn scenarios() -> [Scenario; 5] {
@@ -102,5 +104,29 @@ fn what_confidences_tell_is_worth_no_more_than_the_answers_themselves() {
         assert!(expected <= answers, "{expected} {answers}");
         // The first exit's confidences say which answers are right: little is lost.
         assert!(expected > 0.9 * answers, "{expected} {answers}");
+    }
+}
+
+#[test]
+fn no_policy_beats_the_bound_on_the_published_workloads() {
+    for name in ["seeb-gamma-high", "robot-burst"] {
+        let mut scenario = workloads::by_name(name).expect("it is built in");
+        scenario.length = ms(1_000);
+        for policy in PolicyConfig::all() {
+            let settings = Settings {
+                seed: 2,
+                keep_requests: true,
+            };
+            let outcome = simulate(&scenario, &policy, 4.0, settings, &mut ());
+            let Ok(outcome) = outcome else { continue };
+            let bound = of_run(&scenario, &outcome.served, Knowledge::Answers);
+            let right = outcome.total.correct_on_time as f64;
+            assert!(
+                right <= bound.value + 1e-6,
+                "{name} under {}: {right} right answers, bound {}",
+                policy.name(),
+                bound.value
+            );
+        }
     }
 }
