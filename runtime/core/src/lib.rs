@@ -36,12 +36,15 @@
 //! | plan | utilisation ≤ 0.999, and dbf(L) + B(L) ≤ L at every step L | [`offline`] |
 //! | conforming request (reserved, stamp ≥ next) | accepted without a test; next = stamp + T | `admission` |
 //! | any other | accepted iff slack(y) ≥ w for all y ≥ d | `admission` |
+//! | ... that fails alone | accepted in a batch with promises to the same stage iff, with C(b) at the earliest of their deadlines for their single costs, slack(y) ≥ 0 at *every* y, and C(b) ≤ min of L − dbf(L) | `joint` |
 //! | optional batch | only if it ends by each member's d and C(b) ≤ S; the best gain in accuracy for the time first | `optional` |
 //! | which of the two first | optional, as it endangers nothing; mandatory while a request beyond the reservations waits for it | `dispatch` |
 //! | the operating system's share of the time gets short | no deeper stages; if that is not enough, no further requests beyond the reservations | `share` |
 //! | a full queue | the request of that task that would gain least by going deeper gets the answer it has, and the frame that comes its place | `admission` |
-//! | mandatory: the earliest deadline, alone | always, if there is one | `mandatory` |
+//! | mandatory: the earliest deadline, alone (or with those promised jointly with it) | always, if there is one | `mandatory` |
 //! | mandatory: in a batch | iff slack(y) + C(1) · (members with d ≤ y) − C(b) ≥ 0 at *every* y | `mandatory` |
+//! | mandatory: waiting for a larger batch | for Δ ≤ S, if nothing else is ready and Δ + C(k+1) < C(k) + C(1) | `rhythm` |
+//! | another layout | iff each guaranteed task is guaranteed there, and SAFE holds on every partition that changes with f' = max f + R for f | `layouts` |
 //! | best-effort | if no mandatory work is pending; told to stop when there is | `best_effort` |
 //! | window | as much later than now as slack allows (at most 8 δ), charged to f | `dispatch` |
 //!
@@ -61,10 +64,13 @@
 //!   the following steps move later. If its deadline is earlier than was reserved for (the
 //!   client's own wish, or preparation beyond J), it must pass the test instead.
 //! - *Extra request*: tested for y ≥ d; nothing changes for y < d.
-//! - *Optional, batch*: tested at every y.
+//! - *Optional, batch, another layout*: tested at every y.
+//! - *Joint promise*: tested at every y; it is one job with the earliest of its deadlines.
+//! - *Waiting*: Δ ≤ S, so SAFE holds at t + Δ.
 //! - *Head alone*: for y ≥ d, f rises by C and W falls by C. For y < d, W(y) = 0, as the head is
 //!   the earliest; and y − t < d − t ≤ D, so its stage is among those that B(y − t) covers:
-//!   t + C + F(y) ≤ t + B(y − t) + dbf(y − t) ≤ y.
+//!   t + C + F(y) ≤ t + B(y − t) + dbf(y − t) ≤ y. The same for a joint batch, with L − dbf(L),
+//!   which its C(b) was tested against, for B(L).
 //! - *Best-effort*: W = 0, and P ≤ B(L) for all L.
 //! - *Early end, early exit, removal*: f or W falls.
 //!
@@ -82,7 +88,7 @@
 //! 4. The frames of a task are prepared in the order of their capture (else a conforming one may
 //!    be tested like an extra). A client gains nothing from a made-up capture time: it is clamped.
 //! 5. The device does not fault. (If it does, members of that action fail; the others are kept.)
-//! 6. Partitions are independent: a task belongs to one, and none moves.
+//! 6. Partitions of one layout are independent.
 //!
 //! After an overrun the claim holds again as soon as SAFE does. Until then optional work, batches
 //! and extras fail their own tests and best-effort work waits for promised work as ever; the task
@@ -102,16 +108,17 @@
 //! of small plans, one of them with faults (`exhaustive`); random plans that pass the offline test, with jitter,
 //! bursts, early ends, late starts, batches and best-effort work, none of which may miss, beside
 //! three ablations (admission against pending requests only, optional work without the gate,
-//! batches that only their members agree to), each of which must (`guarantee`); a world that keeps
+//! batches that only their members agree to), each of which must (`guarantee`), with every switch
+//! of [`PunctualConfig`] on or off; the same with a layout asked for at random moments, and with
+//! changes that are not tested (`layouts`); joint promises (`joint`), waiting (`rhythm`), the price
+//! of depth against worked cases (`price`); a world that keeps
 //! no bound at all (`misbehaviour`). Each step is checked by a `checker` that sees plan, events
 //! and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
 //! compared with their definitions written out plainly. What a step costs: `docs/results/step.md`.
 //!
 //! ## Not built yet
 //!
-//! The price table of optional work (its price is 0: any stage that endangers nothing may run),
-//! changes between plans at run time, waiting for predicted arrivals, look-ahead on the device,
-//! batches across models with equal prefixes.
+//! Look-ahead on the device, batches across models with equal prefixes.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -157,6 +157,7 @@ impl Punctual {
         }
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touched = true;
+        self.tasks[request.task.index()].rhythm.ready(self.now);
         if self.waits_in_vain(request.task) {
             return self.conclude(buffer, Verdict::Rejected(Rejection::NoSlack), actions);
         }

@@ -40,6 +40,9 @@ impl Punctual {
         size: usize,
     ) -> Option<Choice> {
         let places = row.sizes[size];
+        if size > 0 && places > self.partitions[index].gap_places {
+            return None;
+        }
         let fits = |w: &&Waiting| {
             (w.row, w.cohort) == (head.row, head.cohort)
                 && w.batch_max >= places

@@ -22,6 +22,7 @@ impl Punctual {
         if running.kind == Kind::BestEffort {
             let took = self.now.since(running.ordered);
             self.charge(&running.members, took);
+            self.partitions[index].gap_was_long_enough();
         } else {
             self.settle(index, &running, finished);
         }
@@ -45,10 +46,12 @@ impl Punctual {
     /// A device stopped a best-effort action. The stage's inputs are still there, and so is the
     /// answer of the stage before.
     pub(crate) fn preempted(&mut self, action: ActionId, actions: &mut Actions) {
-        let Some((_, running)) = self.take_running(action) else {
+        let Some((index, running)) = self.take_running(action) else {
             return;
         };
         self.charge(&running.members, self.now.since(running.ordered));
+        let batch = self.tables.row(running.row).sizes[running.size];
+        self.partitions[index].gap_was_short(batch);
         for id in &running.members {
             let task = self.requests.get(id.buffer).task;
             self.tasks[task.index()].counters.preempted += 1;

@@ -34,6 +34,7 @@ pub(crate) struct Choice {
 impl Punctual {
     /// Starts something on a free partition, or tells best-effort work to make room.
     pub(crate) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
+        self.partitions[index].waits = None;
         match &self.partitions[index].running {
             None if !self.may_start(index) => {}
             None => {
@@ -70,8 +71,9 @@ impl Punctual {
                 self.optional(index, self.now)
                     .or_else(|| self.mandatory(index))
             };
-            if choice.is_some() {
-                return choice;
+            if let Some(choice) = choice {
+                self.partitions[index].waits = self.waits_until(index, &choice);
+                return self.partitions[index].waits.is_none().then_some(choice);
             }
         }
         // No promised work is pending. Then blocking by P is within what the offline test allows

@@ -10,6 +10,7 @@
 //! | ... deeper stages, if they endanger nothing | `optional` |
 //! | ... and are worth their time at the present load | `price`, `load` |
 //! | ... promised work, in batches where that endangers nothing | `mandatory` |
+//! | ... or nothing yet, for a larger batch | `rhythm` |
 //! | ... best-effort work, in the gaps | `best_effort` |
 //! | which layout of partitions is used | `layouts` |
 //! | whether an answer is good enough | `completion` |
@@ -33,6 +34,7 @@ mod parameters;
 mod partition;
 mod price;
 mod requests;
+mod rhythm;
 mod share;
 mod slack;
 mod speed;
@@ -59,6 +61,7 @@ pub use crate::policies::punctual::parameters::PunctualConfig;
 use crate::policies::punctual::partition::{Partition, Pending};
 use crate::policies::punctual::price::Prices;
 use crate::policies::punctual::requests::{Request, Requests, State};
+use crate::policies::punctual::rhythm::Rhythm;
 use crate::policies::punctual::slack::Reservation;
 use crate::policies::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
@@ -101,6 +104,8 @@ pub(crate) struct TaskState {
     pub(crate) kept_held: u16,
     /// When it will have paid for its last overrun.
     pub(crate) in_debt_until: Instant,
+    /// When its inputs become ready.
+    pub(crate) rhythm: Rhythm,
     /// Best-effort: service received, in nanoseconds of partition time.
     pub(crate) service: u64,
 }

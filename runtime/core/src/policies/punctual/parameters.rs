@@ -18,6 +18,9 @@ pub struct PunctualConfig {
     /// ones go where they gain most; off: the request with the earliest deadline runs as deep as
     /// it wants and may, then the next.
     pub mandatory_first: bool,
+    /// Promised work waits for a frame that is expected, if one batch then ends sooner; off: it
+    /// never waits.
+    pub waiting: bool,
     /// A deeper stage must gain enough for its time at the present load (the price of depth); off,
     /// which measures better (decision 7): any stage may run that endangers nothing.
     pub price: bool,
@@ -33,6 +36,7 @@ impl Default for PunctualConfig {
             batching: true,
             rebatching: true,
             mandatory_first: true,
+            waiting: true,
             price: false,
             price_margin: 50,
             replan_interval: Nanos::from_millis(100),

@@ -128,6 +128,12 @@ pub(crate) struct Partition {
     pub(crate) changes: bool,
     /// Partitions that share compute units with it, in other layouts.
     pub(crate) overlapping: Box<[u16]>,
+    /// Promised work waits until then for a larger batch.
+    pub(crate) waits: Option<Instant>,
+    /// The largest batch of best-effort work that the gaps of late have room for, and how many
+    /// have ended since it was set.
+    pub(crate) gap_places: u8,
+    pub(crate) gaps_used: u8,
     /// When something here is due, if no event comes before.
     pub(crate) timer: Option<Instant>,
     /// Service received by the best-effort task chosen last: where a task that wakes up starts.
@@ -166,6 +172,21 @@ impl Partition {
     /// Whether a request beyond the reservations waits for its mandatory work.
     pub(crate) fn extra_waits(&self) -> bool {
         self.pending.iter().any(|p| p.extra && !p.running)
+    }
+
+    /// A batch of best-effort work was stopped, and all that it did was lost: smaller ones.
+    pub(crate) fn gap_was_short(&mut self, batch: u8) {
+        self.gap_places = (batch / 2).max(1);
+        self.gaps_used = 0;
+    }
+
+    /// A batch of best-effort work came to its end: twice, and larger ones are tried again.
+    pub(crate) fn gap_was_long_enough(&mut self) {
+        self.gaps_used += 1;
+        if self.gaps_used == 2 {
+            self.gap_places = self.gap_places.saturating_mul(2);
+            self.gaps_used = 0;
+        }
     }
 
     pub(crate) fn remove_parked(&mut self, buffer: u16) {

@@ -67,6 +67,7 @@ impl Punctual {
             .chain(lost)
             .chain(rested)
             .chain(opens)
+            .chain(partition.waits)
             .min()
     }
 

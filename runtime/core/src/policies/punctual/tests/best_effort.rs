@@ -84,3 +84,26 @@ fn best_effort_requests_whose_deadline_no_gap_came_for_are_rejected_then() {
     assert_eq!(reply.verdict, Verdict::Rejected(Rejection::NoSlack));
     assert_eq!(when, at(4), "as soon as it is hopeless");
 }
+
+#[test]
+fn best_effort_work_that_is_stopped_again_and_again_gets_through_in_smaller_batches() {
+    // A real-time frame each 10 leaves gaps of 9: a batch of four takes 16 and never ends.
+    let tasks = vec![
+        task(0, ms(10), ms(10)),
+        TaskConfig {
+            batch_max: 4,
+            ..best_effort(1)
+        },
+    ];
+    let sizes = vec![(1, ms(4)), (2, ms(8)), (4, ms(16))];
+    let models = vec![model_alone(&[ms(1)]), model(&[sizes], 1)];
+    let mut world = World::new(plan(tasks, models, ms(1)), Exact);
+    for n in 0..40 {
+        world.frame(0, at(10 * n));
+    }
+    for _ in 0..12 {
+        world.frame(1, at(1));
+    }
+    world.run_until(at(400)).expect("no violation");
+    assert_eq!(world.scheduler.counters(TaskId(1)).on_time, 12);
+}

@@ -7,7 +7,9 @@ use std::vec::Vec;
 use super::checker::Violation;
 use super::plans::{at, best_effort, model, ms, plan, task};
 use super::world::{Exact, World};
-use crate::{Action, Confidence, Config, Instant, Nanos, StageId, Verdict};
+use crate::{
+    Action, Confidence, Config, Instant, Nanos, PolicyConfig, PunctualConfig, StageId, Verdict,
+};
 
 /// Two reserved tasks and a best-effort one, two stages each, batches of up to 2.
 fn config() -> Config {
@@ -18,7 +20,14 @@ fn config() -> Config {
         best_effort(2),
     ];
     let models = vec![model(&stages, 1), model(&stages, 1), model(&stages, 1)];
-    plan(tasks, models, ms(1))
+    Config {
+        // Idle while promised is a fault only of a policy that does not wait.
+        policy: PolicyConfig::Punctual(PunctualConfig {
+            waiting: false,
+            ..PunctualConfig::default()
+        }),
+        ..plan(tasks, models, ms(1))
+    }
 }
 
 /// What the checker finds if every step's decisions are tampered with.

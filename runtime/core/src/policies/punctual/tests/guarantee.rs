@@ -130,6 +130,7 @@ fn random_parameters(seed: u64) -> PunctualConfig {
         batching: random.one_in(2),
         rebatching: random.one_in(2),
         mandatory_first: random.one_in(2),
+        waiting: random.one_in(2),
         price: random.one_in(2),
         price_margin: random.within(0, 500) as u16,
         ..PunctualConfig::default()

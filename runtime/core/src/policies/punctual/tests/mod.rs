@@ -14,6 +14,7 @@ mod overrun;
 mod plans;
 mod price;
 mod random_plans;
+mod rhythm;
 mod slack;
 mod switches;
 mod worked_example;

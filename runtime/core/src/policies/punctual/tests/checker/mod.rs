@@ -9,8 +9,8 @@ use std::vec::Vec;
 pub use violation::Violation;
 
 use crate::{
-    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, PartitionId, Rejection,
-    Reply, RequestId, StageId, TaskId, Ticket, Verdict,
+    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, PartitionId, PolicyConfig,
+    Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
 };
 
 #[derive(Clone, Debug)]
@@ -385,6 +385,7 @@ impl Checker {
                 continue;
             }
             match &self.in_flight[task.partition.index()] {
+                None if self.may_wait() => {}
                 None => return Err(Violation::IdleWhilePromised),
                 Some(r) if r.infer.criticality == Criticality::BestEffort && !r.told => {
                     return Err(Violation::BestEffortInTheWay);
@@ -393,6 +394,16 @@ impl Checker {
             }
         }
         Ok(())
+    }
+
+    /// Whether promised work may wait for a frame that it could share a batch with.
+    fn may_wait(&self) -> bool {
+        let on = matches!(self.config.policy, PolicyConfig::Punctual(p) if p.waiting);
+        let mut tasks = self.config.tasks.iter();
+        on && tasks.any(|task| {
+            let sizes = self.config.models[task.model.index()].stages[0].times.len();
+            sizes > 1 && task.batch_max > 1
+        })
     }
 
     /// The partitions that each task may run on, in one layout or another.
