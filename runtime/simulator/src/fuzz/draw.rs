@@ -90,6 +90,7 @@ fn punctual(random: &mut Random) -> PolicyConfig {
         batching: on(),
         rebatching: on(),
         mandatory_first: on(),
+        waiting: on(),
         price: on(),
         price_margin: within(random, 0, 200) as u16,
         replan_interval: units(within(random, 20, 2_000)),
