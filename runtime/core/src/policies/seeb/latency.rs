@@ -25,7 +25,7 @@ pub struct LatencyModel {
     pub per_threshold: f64,
     /// β3, in ns times TPCs.
     pub per_unit: f64,
-    /// Share of the variance that the model explains, 1 being all of it.
+    /// Share of the variance that the model explains, 1 being all of it; points weigh as in the fit.
     pub r_squared: f64,
     /// Mean of |L − profiled| / profiled.
     pub error_mean: f64,
@@ -220,7 +220,10 @@ fn solve(mut rows: [[f64; 4]; 3]) -> [f64; 3] {
 /// How well the model says what was profiled.
 fn judge(model: &mut LatencyModel, points: &[Point]) {
     let count = points.len().max(1) as f64;
-    let mean = points.iter().fold(0.0, |sum, p| sum + p.latency / count);
+    let whole = points.iter().fold(0.0, |sum, p| sum + p.weight());
+    let mean = points
+        .iter()
+        .fold(0.0, |sum, p| sum + p.latency * p.weight() / whole);
     let (mut unexplained, mut variance) = (0.0, 0.0);
     for point in points {
         let [image, threshold, unit] = point.x;
@@ -229,8 +232,8 @@ fn judge(model: &mut LatencyModel, points: &[Point]) {
             + model.per_threshold * threshold
             + model.per_unit * unit;
         let (off, spread) = (said - point.latency, point.latency - mean);
-        unexplained += off * off;
-        variance += spread * spread;
+        unexplained += off * off * point.weight();
+        variance += spread * spread * point.weight();
         let off = if off < 0.0 { -off } else { off };
         let relative = if point.latency > 0.0 {
             off / point.latency
