@@ -11,7 +11,7 @@
 //! | `world` | clock, clients and device around [`punctual_executor::drive`] |
 //! | `clients`, `ledger`, `samples` | who submits and what goes wrong there; the books; what the exits say |
 //! | [`timing`], [`faults`] | how long things really take, and what goes wrong, as data |
-//! | [`arrivals`], [`workloads`], [`profiles`], [`disb`], [`format`] | when requests come; the papers' workloads and networks; files |
+//! | [`arrivals`], [`workloads`], [`profiles`], [`disb`], [`mod@format`] | when requests come; the papers' workloads and networks; files |
 //! | [`observer`], [`audit`], [`fuzz`] | who looks on; the invariants; random cases with faults |
 //! | [`outcome`], [`summary`], [`bound`] | what became of the requests; the figures; what was possible at best |
 //! | [`compare`], [`report`], [`experiments`] | policies side by side; tables and pictures; what must be reached |
