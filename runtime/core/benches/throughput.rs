@@ -17,6 +17,9 @@ use punctual_platform::clock;
 /// What the paper's controller reached, in requests a second (section 6.6).
 const PAPERS: f64 = 103_387.0;
 
+/// The machine's own disturbances only add: the fastest run is the decisions'.
+const RUNS: u64 = 10;
+
 fn main() {
     // `cargo test --benches` runs benches with this: it proves that they run.
     let small = std::env::args().any(|argument| argument == "--test");
@@ -45,61 +48,90 @@ fn main() {
 }
 
 fn clockwork(setting: Setting, steps: u64) {
-    let mut emulated = Emulated::new(setting);
-    let mut decisions = Decisions::default();
-    for step in 0..steps + steps / 10 {
-        if step == steps / 10 {
-            decisions = Decisions::starting_at(emulated.replies());
-        }
-        let event = emulated.next_event();
-        let start = clock::now_ns();
-        emulated.decide(&event);
-        decisions.took(clock::now_ns() - start);
-        emulated.carry_out();
-    }
     let label = format!(
         "| clockwork | {} | {} | {:.0}/s ",
         setting.models, setting.workers, setting.rate
     );
-    decisions.print(&label, emulated.replies());
+    let mut emulated = Emulated::new(setting);
+    measure(&label, steps, &mut emulated);
 }
 
 fn punctual(tasks: usize, steps: u64) {
     let mut load = Load::new(tasks);
-    let mut decisions = Decisions::default();
-    for step in 0..steps + steps / 10 {
-        if step == steps / 10 {
-            decisions = Decisions::starting_at(load.replies());
-        }
-        let due = load.next_step();
-        let start = clock::now_ns();
-        load.decide(&due);
-        decisions.took(clock::now_ns() - start);
-        load.carry_out();
-    }
+    measure(
+        &format!("| punctual | {tasks} | 1 | full queues "),
+        steps,
+        &mut load,
+    );
     assert!(load.open() > 2 * tasks, "the queues are full");
-    let label = format!("| punctual | {tasks} | 1 | full queues ");
-    decisions.print(&label, load.replies());
 }
 
-/// The times of decisions.
+/// A scheduler with a world around it.
+trait Controlled {
+    /// Takes a step; returns how long the decision took, in ns.
+    fn step(&mut self) -> u64;
+    /// Verdicts so far, and how many of them were on time.
+    fn replies(&self) -> (u64, u64);
+}
+
+impl Controlled for Emulated {
+    fn step(&mut self) -> u64 {
+        let event = self.next_event();
+        let start = clock::now_ns();
+        self.decide(&event);
+        let took = clock::now_ns() - start;
+        self.carry_out();
+        took
+    }
+
+    fn replies(&self) -> (u64, u64) {
+        self.replies()
+    }
+}
+
+impl Controlled for Load {
+    fn step(&mut self) -> u64 {
+        let due = self.next_step();
+        let start = clock::now_ns();
+        self.decide(&due);
+        let took = clock::now_ns() - start;
+        self.carry_out();
+        took
+    }
+
+    fn replies(&self) -> (u64, u64) {
+        self.replies()
+    }
+}
+
+/// Prints the fastest of some runs, after one that fills the queues.
+fn measure<C: Controlled>(label: &str, steps: u64, controlled: &mut C) {
+    let mut run = || {
+        let mut decisions = Decisions::starting_at(controlled.replies());
+        for _ in 0..steps / RUNS {
+            decisions.took(controlled.step());
+        }
+        decisions.end(controlled.replies());
+        decisions
+    };
+    run();
+    let runs = (0..RUNS).map(|_| run());
+    let best = runs.min_by_key(|decisions| decisions.total);
+    best.expect("there are runs").print(label);
+}
+
+/// The times of a run's decisions.
 struct Decisions {
-    /// Verdicts, and those on time, before the first.
-    before: (u64, u64),
+    /// Verdicts, and those on time: before the run, then of the run.
+    replies: (u64, u64),
     times: Histogram<u64>,
     total: Duration,
 }
 
-impl Default for Decisions {
-    fn default() -> Self {
-        Self::starting_at((0, 0))
-    }
-}
-
 impl Decisions {
-    fn starting_at(before: (u64, u64)) -> Self {
+    fn starting_at(replies: (u64, u64)) -> Self {
         Self {
-            before,
+            replies,
             times: Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("valid bounds"),
             total: Duration::ZERO,
         }
@@ -110,9 +142,12 @@ impl Decisions {
         self.total += Duration::from_nanos(ns);
     }
 
-    fn print(&self, label: &str, after: (u64, u64)) {
-        let requests = (after.0 - self.before.0) as f64;
-        let on_time = (after.1 - self.before.1) as f64;
+    fn end(&mut self, replies: (u64, u64)) {
+        self.replies = (replies.0 - self.replies.0, replies.1 - self.replies.1);
+    }
+
+    fn print(&self, label: &str) {
+        let (requests, on_time) = (self.replies.0 as f64, self.replies.1 as f64);
         println!(
             "{label}| {:.1}% | {:.2} | {} ns | {} ns | {:.0} |",
             100.0 * on_time / requests,
