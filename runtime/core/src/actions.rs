@@ -23,9 +23,9 @@ impl Actions {
         let replies = usize::from(config.request_buffers) + 1;
         // An arrival leads to at most one preparation.
         let preparations = 1;
-        // A partition that finished its action starts at most one; one that runs best-effort
-        // work is told at most once to stop.
-        let orders = config.partitions.len();
+        // A partition that finished its action starts at most one and takes one ahead; one that
+        // runs best-effort work is told at most once to stop.
+        let orders = 2 * config.partitions.len();
         // A model is at most brought in or sent away.
         let transfers = if config.pages == 0 {
             0

@@ -44,6 +44,7 @@
 //! | mandatory: the earliest deadline, alone (or with those promised jointly with it) | always, if there is one | `mandatory` |
 //! | mandatory: in a batch | iff slack(y) + C(1) · (members with d ≤ y) − C(b) ≥ 0 at *every* y | `mandatory` |
 //! | mandatory: waiting for a larger batch | for Δ ≤ S, if nothing else is ready and Δ + C(k+1) < C(k) + C(1) | `rhythm` |
+//! | the next action, handed over before the running one ends | like a batch, even for the earliest deadline: with f its end, iff no slack gets negative | `look_ahead` |
 //! | another layout | iff each guaranteed task is guaranteed there, and SAFE holds on every partition that changes with f' = max f + R for f | `layouts` |
 //! | best-effort | if no mandatory work is pending; told to stop when there is | `best_effort` |
 //! | window | as much later than now as slack allows (at most 8 δ), charged to f | `dispatch` |
@@ -64,7 +65,7 @@
 //!   the following steps move later. If its deadline is earlier than was reserved for (the
 //!   client's own wish, or preparation beyond J), it must pass the test instead.
 //! - *Extra request*: tested for y ≥ d; nothing changes for y < d.
-//! - *Optional, batch, another layout*: tested at every y.
+//! - *Optional, batch, look-ahead, another layout*: tested at every y.
 //! - *Joint promise*: tested at every y; it is one job with the earliest of its deadlines.
 //! - *Waiting*: Δ ≤ S, so SAFE holds at t + Δ.
 //! - *Head alone*: for y ≥ d, f rises by C and W falls by C. For y < d, W(y) = 0, as the head is
@@ -110,7 +111,8 @@
 //! three ablations (admission against pending requests only, optional work without the gate,
 //! batches that only their members agree to), each of which must (`guarantee`), with every switch
 //! of [`PunctualConfig`] on or off; the same with a layout asked for at random moments, and with
-//! changes that are not tested (`layouts`); joint promises (`joint`), waiting (`rhythm`), the price
+//! changes that are not tested (`layouts`); joint promises (`joint`), waiting (`rhythm`), look-ahead
+//! (`look_ahead`), the price
 //! of depth against worked cases (`price`); a world that keeps
 //! no bound at all (`misbehaviour`). Each step is checked by a `checker` that sees plan, events
 //! and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
@@ -118,7 +120,7 @@
 //!
 //! ## Not built yet
 //!
-//! Look-ahead on the device, batches across models with equal prefixes.
+//! Batches across models with equal prefixes.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -91,6 +91,7 @@ fn punctual(random: &mut Random) -> PolicyConfig {
         rebatching: on(),
         mandatory_first: on(),
         waiting: on(),
+        launch_lead: Nanos::ZERO,
         price: on(),
         price_margin: within(random, 0, 200) as u16,
         replan_interval: units(within(random, 20, 2_000)),

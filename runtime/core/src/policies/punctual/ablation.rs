@@ -14,6 +14,8 @@ pub(crate) enum Ablation {
     MembersOnlyBatch,
     /// A joint promise is made whatever its batch blocks.
     UnboundedJoint,
+    /// What is handed over ahead goes without a test, as a head alone does.
+    UncheckedLookAhead,
     /// A change between layouts is made because both are schedulable.
     UncheckedChange,
 }

@@ -82,12 +82,21 @@ impl Punctual {
         }
         let partition = &mut self.partitions[index];
         partition.touched = true;
-        let running = partition.running.take()?;
+        let ran = partition.running.as_ref().is_some_and(|r| r.id == action);
+        let running = if ran {
+            partition.running.take()?
+        } else {
+            partition.queued.take()?
+        };
+        if ran {
+            self.promote(index);
+        }
+        let partition = &mut self.partitions[index];
         if running.lost {
             self.unlock(&running);
             return None;
         }
-        if running.kind != Kind::BestEffort {
+        if ran && running.kind != Kind::BestEffort {
             partition.share.ran(running.ordered, self.now);
         }
         Some((index, running))

@@ -63,6 +63,7 @@ fn partition(config: &Config, tables: &Tables, index: usize) -> Partition {
     Partition {
         preemption: plan.preemption_bound + config.dispatch_cost,
         running: None,
+        queued: None,
         pending: List::with_capacity(buffers),
         parked: List::with_capacity(buffers),
         waiting: List::with_capacity(buffers),

@@ -39,7 +39,8 @@ impl Punctual {
             None if !self.may_start(index) => {}
             None => {
                 if let Some(choice) = self.choose(index, actions) {
-                    self.start(index, &choice, actions);
+                    self.start(index, &choice, self.now, actions);
+                    self.look_ahead(index, actions);
                 }
             }
             Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop && !r.lost => {
@@ -47,7 +48,7 @@ impl Punctual {
                     self.preempt(index, actions);
                 }
             }
-            Some(_) => {}
+            Some(_) => self.look_ahead(index, actions),
         }
     }
 
@@ -60,17 +61,7 @@ impl Punctual {
             if self.partitions[index].scan.least() < 0 && self.shed(index, actions) {
                 self.scan(index, self.now, None);
             }
-            // More is asked than was planned for while an extra waits: a first answer for it is
-            // worth more than a deeper one for another, and more extras find slack.
-            let partition = &self.partitions[index];
-            let overloaded = self.parameters.mandatory_first && partition.extra_waits();
-            let spent = partition.share_is_spent(Voluntary::Depth, self.now);
-            let choice = if overloaded || spent {
-                self.mandatory(index)
-            } else {
-                self.optional(index, self.now)
-                    .or_else(|| self.mandatory(index))
-            };
+            let choice = self.real_time(index, self.now);
             if let Some(choice) = choice {
                 self.partitions[index].waits = self.waits_until(index, &choice);
                 return self.partitions[index].waits.is_none().then_some(choice);
@@ -79,6 +70,19 @@ impl Punctual {
         // No promised work is pending. Then blocking by P is within what the offline test allows
         // for at all times (B >= P), so no slack needs to be asked.
         self.best_effort(index)
+    }
+
+    /// The real-time work to start at `start`, after a scan for that time.
+    pub(crate) fn real_time(&self, index: usize, start: Instant) -> Option<Choice> {
+        // More is asked than was planned for while an extra waits: a first answer for it is worth
+        // more than a deeper one for another, and more extras find slack.
+        let partition = &self.partitions[index];
+        let overloaded = self.parameters.mandatory_first && partition.extra_waits();
+        if overloaded || partition.share_is_spent(Voluntary::Depth, self.now) {
+            return self.mandatory(index, start);
+        }
+        self.optional(index, start)
+            .or_else(|| self.mandatory(index, start))
     }
 
     /// Whether real-time work could run if the partition were free: promised work always, deeper
@@ -139,7 +143,14 @@ impl Punctual {
         });
     }
 
-    fn start(&mut self, index: usize, choice: &Choice, actions: &mut Actions) {
+    /// Hands a choice over, for when the partition is free.
+    pub(crate) fn start(
+        &mut self,
+        index: usize,
+        choice: &Choice,
+        free: Instant,
+        actions: &mut Actions,
+    ) {
         let id = ActionId(self.actions_ordered);
         self.actions_ordered += 1;
         let row = self.tables.row(choice.row);
@@ -152,7 +163,7 @@ impl Punctual {
             // time that the start may take.
             spare.min(delta.saturating_mul(LATENESS_IN_DISPATCH_COSTS))
         };
-        let until = self.now + row.cost[choice.size] + lateness;
+        let until = free + row.cost[choice.size] + lateness;
         let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
         for &buffer in &choice.members {
             let full = members.push(self.requests.id(buffer));
@@ -160,7 +171,7 @@ impl Punctual {
         }
         let window = Window {
             earliest: self.now,
-            latest: self.now + delta + lateness,
+            latest: free + delta + lateness,
         };
         let end = match choice.kind {
             // It may start whenever the device gets to it.
@@ -185,7 +196,7 @@ impl Punctual {
                 Kind::Mandatory | Kind::Optional => Criticality::RealTime,
             },
         };
-        self.partitions[index].running = Some(Running {
+        let running = Running {
             id,
             kind: choice.kind,
             row: choice.row,
@@ -198,7 +209,14 @@ impl Punctual {
             overran: false,
             lost_from,
             lost: false,
-        });
+        };
+        let partition = &mut self.partitions[index];
+        let place = if partition.running.is_none() {
+            &mut partition.running
+        } else {
+            &mut partition.queued
+        };
+        *place = Some(running);
         for &buffer in &choice.members {
             self.mark_running(index, buffer, id);
         }

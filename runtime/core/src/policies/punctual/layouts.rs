@@ -83,7 +83,7 @@ impl Punctual {
         let Some(level) = self.common_level() else {
             return;
         };
-        if self.has_joint_promises() {
+        if self.has_joint_promises() || self.partitions.iter().any(|p| p.queued.is_some()) {
             return;
         }
         // A lost action is never over: there is no f'.

@@ -10,8 +10,10 @@ use crate::ids::TaskId;
 impl Punctual {
     /// Takes a partition's action for lost, if it should have been reported long ago.
     pub(crate) fn give_up(&mut self, index: usize, actions: &mut Actions) {
-        let running = self.partitions[index].running.as_mut();
-        let Some(running) = running.filter(|r| !r.lost && r.lost_from <= self.now) else {
+        let now = self.now;
+        let partition = &mut self.partitions[index];
+        let mut orders = partition.running.iter_mut().chain(&mut partition.queued);
+        let Some(running) = orders.find(|r| !r.lost && r.lost_from <= now) else {
             return;
         };
         running.lost = true;

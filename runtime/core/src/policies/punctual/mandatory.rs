@@ -4,7 +4,7 @@
 use crate::ids::BATCH_MAX;
 use crate::policies::punctual::Punctual;
 use crate::policies::punctual::ablation::Ablation;
-use crate::policies::punctual::dispatch::{Choice, ns};
+use crate::policies::punctual::dispatch::{Choice, ns, signed};
 use crate::policies::punctual::partition::{Kind, Partition, Pending};
 use crate::time::Instant;
 
@@ -15,12 +15,12 @@ type Promised = heapless::Vec<(Instant, i64, u16), BATCH_MAX>;
 type Joining = heapless::Vec<(Instant, u16), BATCH_MAX>;
 
 impl Punctual {
-    /// The batch around the head of the EDF order, after a scan for now.
+    /// The batch around the head of the EDF order to start at `start`, after a scan for that time.
     ///
     /// The head, with those that were promised their deadlines jointly with it, needs no test: no
     /// schedule is better for it, and the blocking that it causes is within what was promised
     /// (policy, section 8; `joint`). Any larger batch does.
-    pub(crate) fn mandatory(&self, index: usize) -> Option<Choice> {
+    pub(crate) fn mandatory(&self, index: usize, start: Instant) -> Option<Choice> {
         let partition = &self.partitions[index];
         let head = *partition.pending.iter().find(|p| !p.running)?;
         let row = self.tables.row(head.row);
@@ -35,28 +35,28 @@ impl Punctual {
             .rev()
             .filter(|&size| row.sizes[size] <= most)
             .find_map(|size| {
-                let batch = self.batch(partition, &head, size);
+                let batch = self.batch(partition, &head, size, start);
                 let filled = batch.members.len() > usize::from(row.sizes[size - 1]);
                 (filled && batch.spare >= 0).then_some(batch)
             })
-            .or_else(|| Some(self.batch(partition, &head, least)))
+            .or_else(|| Some(self.batch(partition, &head, least, start)))
     }
 
     /// A batch of a compiled size, the head its first member.
-    fn batch(&self, partition: &Partition, head: &Pending, size: usize) -> Choice {
+    fn batch(&self, partition: &Partition, head: &Pending, size: usize, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
         let promised = self.promised(partition, head, places);
         // Requests whose answer already counts may take free places: they get no credit in the
         // test, and their own deadline must hold.
         let joining: Joining = in_group(partition, head)
-            .filter(|(due, batch_max, _)| *batch_max >= places && self.now + cost <= *due)
+            .filter(|(due, batch_max, _)| *batch_max >= places && start + cost <= *due)
             .map(|(due, _, buffer)| (due, buffer))
             .take(usize::from(places) - promised.len())
             .collect();
-        let mut spare = self.spare_after(partition, &promised, ns(cost));
+        let mut spare = self.spare_after(partition, &promised, ns(cost), start);
         for (due, _) in &joining {
-            spare = spare.min(self.until(*due) - ns(cost));
+            spare = spare.min(signed(*due, start) - ns(cost));
         }
         let promised = promised.iter().map(|(_, _, buffer)| *buffer);
         let members = promised.chain(joining.iter().map(|(_, buffer)| *buffer));
@@ -95,10 +95,20 @@ impl Punctual {
     /// stage from its deadline on, the batch's cost is taken off everywhere. Negative: it would
     /// endanger a promise. That every member's deadline holds is not enough: others pay for the
     /// batch before they profit.
-    fn spare_after(&self, partition: &Partition, members: &Promised, cost: i64) -> i64 {
+    fn spare_after(
+        &self,
+        partition: &Partition,
+        members: &Promised,
+        cost: i64,
+        start: Instant,
+    ) -> i64 {
         if self.ablated(Ablation::MembersOnlyBatch) {
             let (first_due, ..) = members[0];
-            return if self.until(first_due) >= cost { 0 } else { -1 };
+            return if signed(first_due, start) >= cost {
+                0
+            } else {
+                -1
+            };
         }
         // Members are in EDF order, so the credited ones are a prefix.
         let mut members = members.iter().peekable();

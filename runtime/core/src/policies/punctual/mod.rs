@@ -12,6 +12,7 @@
 //! | ... promised work, in batches where that endangers nothing | `mandatory` |
 //! | ... or nothing yet, for a larger batch | `rhythm` |
 //! | ... best-effort work, in the gaps | `best_effort` |
+//! | what it runs next, handed over ahead | `look_ahead` |
 //! | which layout of partitions is used | `layouts` |
 //! | whether an answer is good enough | `completion` |
 //! | work that runs too long; whom to drop then | `overrun`, `speed` |
@@ -26,6 +27,7 @@ mod dispatch;
 mod joint;
 mod layouts;
 mod load;
+mod look_ahead;
 mod loss;
 mod mandatory;
 mod optional;
@@ -291,8 +293,8 @@ impl Punctual {
 
     /// The partition on which an action is in flight.
     pub(crate) fn partition_running(&mut self, action: ActionId) -> Option<usize> {
-        let running = |p: &Partition| p.running.as_ref().is_some_and(|r| r.id == action);
-        let found = self.partitions.iter().position(running);
+        let here = |p: &Partition| p.running.iter().chain(&p.queued).any(|r| r.id == action);
+        let found = self.partitions.iter().position(here);
         if found.is_none() {
             self.note_stale();
         }

@@ -41,6 +41,10 @@ impl Punctual {
         } else {
             longest.max(self.now + tick)
         };
+        if let Some(queued) = &mut partition.queued {
+            let cost = self.tables.row(queued.row).cost[queued.size];
+            queued.until = queued.until.max(running.until + cost);
+        }
         if !running.overran {
             running.overran = true;
             for id in &running.members {

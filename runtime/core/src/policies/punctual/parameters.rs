@@ -24,6 +24,10 @@ pub struct PunctualConfig {
     /// A deeper stage must gain enough for its time at the present load (the price of depth); off,
     /// which measures better (decision 7): any stage may run that endangers nothing.
     pub price: bool,
+    /// How long before the end of an action (at budgets) the next may be handed to its partition,
+    /// so that the device need not wait for a decision; 0, for devices that hold one action at a
+    /// time: not before it has ended.
+    pub launch_lead: Nanos,
     /// Thousandths of a partition that the price keeps free.
     pub price_margin: u16,
     /// How often the layout is chosen anew by what is asked.
@@ -37,6 +41,7 @@ impl Default for PunctualConfig {
             rebatching: true,
             mandatory_first: true,
             waiting: true,
+            launch_lead: Nanos::ZERO,
             price: false,
             price_margin: 50,
             replan_interval: Nanos::from_millis(100),

@@ -106,6 +106,8 @@ pub(crate) struct Partition {
     /// P with the dispatch cost.
     pub(crate) preemption: Nanos,
     pub(crate) running: Option<Running>,
+    /// Handed over ahead: starts when the running one has ended.
+    pub(crate) queued: Option<Running>,
     /// By (due, order).
     pub(crate) pending: List<Pending>,
     /// By (row, cohort, due): requests that can share a batch are a contiguous group.
@@ -219,6 +221,9 @@ impl Partition {
 
     /// Upper bound on when what runs here has ended, if nothing more is started.
     pub(crate) fn busy_until(&self, now: Instant) -> Instant {
+        if let Some(queued) = &self.queued {
+            return queued.until.max(now);
+        }
         match &self.running {
             None => now,
             Some(r) if r.lost => Instant::FAR_FUTURE,

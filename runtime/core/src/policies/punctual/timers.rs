@@ -60,7 +60,8 @@ impl Punctual {
             .filter(|at| *at > self.now);
         let opens = Some(partition.opens).filter(|at| *at > self.now);
         let running = partition.running.as_ref();
-        let lost = running.filter(|r| !r.lost).map(|r| r.lost_from);
+        let lost = running.into_iter().chain(&partition.queued);
+        let lost = lost.filter(|r| !r.lost).map(|r| r.lost_from);
         parked
             .chain(waiting)
             .chain(overrun)
@@ -68,6 +69,7 @@ impl Punctual {
             .chain(rested)
             .chain(opens)
             .chain(partition.waits)
+            .chain(self.looks_ahead_at(index))
             .min()
     }
 

@@ -9,6 +9,7 @@ mod exhaustive;
 mod guarantee;
 mod joint;
 mod layouts;
+mod look_ahead;
 mod misbehaviour;
 mod overrun;
 mod plans;

@@ -91,6 +91,8 @@ pub struct World<N> {
     sequence: u64,
     /// The agenda's entry of the end of the action in flight.
     ends: BTreeMap<u64, Moment>,
+    /// When what was ordered on a partition so far has ended.
+    busy: BTreeMap<u16, Instant>,
 }
 
 impl<N: Nature> World<N> {
@@ -109,6 +111,7 @@ impl<N: Nature> World<N> {
             scheduled: 0,
             sequence: 0,
             ends: BTreeMap::new(),
+            busy: BTreeMap::new(),
         }
     }
 
@@ -237,6 +240,7 @@ impl<N: Nature> World<N> {
                 if end.0 > stop {
                     self.agenda.remove(&end);
                     self.schedule(stop, Event::Preempted { action: *action });
+                    self.busy.insert(partition.0, stop);
                 }
             }
             Action::Reply(_) => {}
@@ -251,9 +255,16 @@ impl<N: Nature> World<N> {
         let time = stage.times.iter().find(|t| t.batch == infer.batch);
         let time = time.expect("a compiled size").on[infer.partition.index()];
         let measured = self.nature.duration(infer, time);
-        let started = self.nature.start(infer.window);
+        let free = self.busy.get(&infer.partition.0).copied();
+        let free = free.unwrap_or(Instant::ZERO);
+        let started = self.nature.start(infer.window).max(free);
         let action = infer.id;
-        let ending = self.nature.ending();
+        let in_window = started <= infer.window.latest;
+        let ending = if in_window {
+            self.nature.ending()
+        } else {
+            Ending::NotRun
+        };
         let members: heapless::Vec<Answer, { crate::BATCH_MAX }> = match ending {
             Ending::Finished => {
                 let answers = infer.members.iter().map(|_| Answer {
@@ -283,6 +294,7 @@ impl<N: Nature> World<N> {
         // A device needs some time even to refuse.
         let key = self.schedule(end.max(self.now + Nanos::new(1)), event);
         self.ends.insert(action.0, key);
+        self.busy.insert(infer.partition.0, key.0);
     }
 
     /// Drains, runs to the end, and checks that nothing is left.

@@ -9,8 +9,8 @@ use std::vec::Vec;
 pub use violation::Violation;
 
 use crate::{
-    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, PartitionId, PolicyConfig,
-    Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
+    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, Nanos, PartitionId,
+    PolicyConfig, Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
 };
 
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Checker {
     by_buffer: BTreeMap<u16, (u16, u64)>,
     names: BTreeSet<(u16, u32)>,
     in_flight: Vec<Option<InFlight>>,
+    /// Handed over ahead.
+    ahead: Vec<Option<InFlight>>,
     draining: bool,
     /// Whether a late or dropped accepted request is a violation: yes as long as the world keeps
     /// its bounds.
@@ -62,6 +64,7 @@ impl Checker {
             by_buffer: BTreeMap::new(),
             names: BTreeSet::new(),
             in_flight: std::vec![None; config.partitions.len()],
+            ahead: std::vec![None; config.partitions.len()],
             draining: false,
             world_keeps_bounds: true,
             misses: 0,
@@ -201,9 +204,17 @@ impl Checker {
 
     fn land(&mut self, action: crate::ActionId) -> Vec<RequestId> {
         for partition in 0..self.in_flight.len() {
-            let here = self.in_flight[partition].as_ref();
-            if here.is_some_and(|r| r.infer.id == action) {
-                let landed = self.in_flight[partition].take().expect("just seen");
+            let here =
+                |place: &Option<InFlight>| place.as_ref().is_some_and(|r| r.infer.id == action);
+            let landed = if here(&self.ahead[partition]) {
+                self.ahead[partition].take()
+            } else if here(&self.in_flight[partition]) {
+                let ahead = self.ahead[partition].take();
+                core::mem::replace(&mut self.in_flight[partition], ahead)
+            } else {
+                None
+            };
+            if let Some(landed) = landed {
                 for id in &landed.infer.members {
                     self.holder(id.buffer).expect("members are open").running = false;
                 }
@@ -248,7 +259,10 @@ impl Checker {
         let busy = self.in_flight.iter().enumerate();
         let mut busy = busy.filter(|(_, action)| action.is_some());
         if partition >= self.in_flight.len()
-            || busy.any(|(index, _)| units(index).overlaps(units(partition)))
+            || busy.any(|(index, _)| {
+                units(index).overlaps(units(partition))
+                    && !(index == partition && self.is_ahead(index))
+            })
         {
             return Err(Violation::PartitionBusy);
         }
@@ -287,10 +301,16 @@ impl Checker {
             }
             open.running = true;
         }
-        self.in_flight[partition] = Some(InFlight {
+        let in_flight = InFlight {
             infer: infer.clone(),
             told: false,
-        });
+        };
+        let place = if self.in_flight[partition].is_none() {
+            &mut self.in_flight[partition]
+        } else {
+            &mut self.ahead[partition]
+        };
+        *place = Some(in_flight);
         Ok(())
     }
 
@@ -394,6 +414,13 @@ impl Checker {
             }
         }
         Ok(())
+    }
+
+    /// Whether one more action may be handed over ahead.
+    fn is_ahead(&self, partition: usize) -> bool {
+        let on =
+            matches!(self.config.policy, PolicyConfig::Punctual(p) if p.launch_lead > Nanos::ZERO);
+        on && self.ahead[partition].is_none()
     }
 
     /// Whether promised work may wait for a frame that it could share a batch with.

@@ -1,0 +1,80 @@
+//! The next action, handed over before the running one has ended.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::plans::{at, model_alone, ms, plan, task};
+use super::world::{Exact, World};
+use crate::policies::punctual::ablation::Ablation;
+use crate::{Action, Config, Instant, PolicyConfig, PunctualConfig, TaskConfig, Verdict};
+
+fn with_lead(config: Config, lead: u64) -> Config {
+    Config {
+        policy: PolicyConfig::Punctual(PunctualConfig {
+            launch_lead: ms(lead),
+            ..PunctualConfig::default()
+        }),
+        ..config
+    }
+}
+
+/// Two tasks of one stage of 4, and when they are handed over; both frames come at 0.
+fn handed_over(lead: u64, deadline: u64) -> Vec<u64> {
+    let tasks = vec![task(0, ms(50), ms(100)), task(1, ms(deadline), ms(100))];
+    let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(4)])];
+    let mut world = World::new(with_lead(plan(tasks, models, ms(1)), lead), Exact);
+    let frames = [world.frame(0, at(0)), world.frame(1, at(0))];
+    world.run_until(at(50)).expect("no violation");
+    for frame in frames {
+        let (_, reply) = world.reply(frame).expect("answered");
+        assert_eq!(reply.verdict, Verdict::OnTime);
+    }
+    let infers = world.log.iter();
+    let infers = infers.filter(|(_, action)| matches!(action, Action::Infer(_)));
+    infers.map(|(at, _)| at.as_nanos() / 1_000_000).collect()
+}
+
+#[test]
+fn the_next_action_is_handed_over_by_its_lead_before_the_end() {
+    assert_eq!(handed_over(1, 60), [0, 3]);
+    assert_eq!(handed_over(10, 60), [0, 0]);
+}
+
+#[test]
+fn without_a_lead_it_is_handed_over_at_the_end() {
+    assert_eq!(handed_over(0, 60), [0, 4]);
+}
+
+/// Two frames that may run one after the other, while a third comes that 4 may block, but not 8: it
+/// has 7 to its deadline and 2 of work. When and how it is answered.
+fn third(ablation: Option<Ablation>) -> (Instant, Verdict) {
+    let tasks = vec![
+        TaskConfig {
+            batch_max: 1,
+            ..task(0, ms(50), ms(100))
+        },
+        task(0, ms(60), ms(100)),
+        task(1, ms(7), ms(100)),
+    ];
+    let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(2)])];
+    let mut world = World::new(with_lead(plan(tasks, models, ms(1)), 10), Exact);
+    world.scheduler.ablation = ablation;
+    world.checker.world_keeps_bounds = ablation.is_none();
+    world.frame(0, at(0));
+    world.frame(1, at(0));
+    let hasty = world.frame(2, at(1));
+    world.run_until(at(90)).expect("no violation");
+    let (when, reply) = world.reply(hasty).expect("answered");
+    (when, reply.verdict)
+}
+
+#[test]
+fn the_gap_is_left_where_two_stages_would_block_what_may_come() {
+    assert_eq!(third(None), (at(6), Verdict::OnTime));
+}
+
+#[test]
+fn handing_over_without_a_test_makes_misses() {
+    let (when, verdict) = third(Some(Ablation::UncheckedLookAhead));
+    assert!(when > at(8) && verdict == Verdict::Late);
+}
