@@ -2,7 +2,7 @@
 //!
 //! An action that is not reported by [`LOST_FACTOR`] times the longest time that its profile knows,
 //! plus [`LOST_FLOOR`], is taken for lost. The time counts from the end of the window in which it
-//! may start, or from the order if that has no end or the action is best-effort. From then on:
+//! may start, or from [`LOST_FLOOR`] after the order if that is earlier. From then on:
 //!
 //! - its members have their verdict, `Failed(Device)`;
 //! - what it may still be writing to is *locked*: its partition starts nothing, and its members'
@@ -23,15 +23,11 @@ const LOST_FACTOR: u64 = 16;
 /// What it is given on top: more than a machine that stands still for a moment takes.
 const LOST_FLOOR: Nanos = Nanos::from_millis(100);
 
-/// From when on an action is taken for lost. `latest`: the end of its window, [`Instant::FAR_FUTURE`]
-/// if it has none.
+/// From when on an action is taken for lost, if it may start until `latest`. A window may have no
+/// end, or one that is as good as none.
 pub(crate) fn lost_from(ordered: Instant, latest: Instant, time: StageTime) -> Instant {
-    let start = if latest == Instant::FAR_FUTURE {
-        ordered
-    } else {
-        latest
-    };
     let longest = time.budget.max(time.max_seen);
+    let start = latest.min(ordered + LOST_FLOOR);
     start + longest.saturating_mul(LOST_FACTOR) + LOST_FLOOR
 }
 

@@ -38,13 +38,10 @@ impl Flight {
 
     /// The last moment at which it starts, if the device does its duty.
     fn starts_by(&self) -> Instant {
-        let window = self.infer.window;
-        let open_ended = self.is_best_effort() || window.latest == Instant::FAR_FUTURE;
-        if open_ended {
-            self.ordered
-        } else {
-            window.latest
-        }
+        self.infer
+            .window
+            .latest
+            .min(self.ordered + super::LOST_FLOOR)
     }
 
     /// From here on it is taken for lost (see the page of [`super`]).

@@ -42,9 +42,10 @@
 //! # A lost completion
 //!
 //! A device may never report an action. By [`LOST_FACTOR`] times the longest time of the profile
-//! plus [`LOST_FLOOR`], counted from the end of its window (from its order, if it has none or is best-effort), it is
-//! taken for lost: from then on its members may get `Failed(Device)`. What it may still touch stays
-//! locked until it is reported after all: its units, and its members' buffers.
+//! plus [`LOST_FLOOR`], counted from the end of its window or from [`LOST_FLOOR`] after its order,
+//! whichever is earlier, it is taken for lost: from then on its members may get `Failed(Device)`.
+//! What it may still touch stays locked until it is reported after all: its units, and its members'
+//! buffers.
 //!
 //! Each kind of finding has a canary in `tests/canaries.rs`: a planted fault that must be found.
 

@@ -169,14 +169,14 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
         }
         Err(error) => return Err(Failure::Refused(error.to_string())),
     };
-    if let Some(finding) = watch.auditor.findings().first() {
-        return Err(Failure::Violation(*finding));
-    }
     if outcome.ending != Ending::Drained {
         return Err(Failure::Stuck {
             ending: outcome.ending,
             at: outcome.ended,
         });
+    }
+    if let Some(finding) = watch.auditor.findings().first() {
+        return Err(Failure::Violation(*finding));
     }
     let (stray, stale) = (outcome.effort.stray_replies, outcome.effort.stale_events);
     if stray + stale > 0 {

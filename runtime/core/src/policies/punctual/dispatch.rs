@@ -173,16 +173,11 @@ impl Punctual {
             earliest: self.now,
             latest: free + delta + lateness,
         };
-        let end = match choice.kind {
-            // It may start whenever the device gets to it.
-            Kind::BestEffort => Instant::FAR_FUTURE,
-            Kind::Mandatory | Kind::Optional => window.latest,
-        };
         let time = StageTime {
             budget: row.budget[choice.size],
             max_seen: row.max_seen[choice.size],
         };
-        let lost_from = lost_from(self.now, end, time);
+        let lost_from = lost_from(self.now, window.latest, time);
         let infer = Infer {
             id,
             partition: PartitionId(index as u16),

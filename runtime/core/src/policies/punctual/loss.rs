@@ -19,7 +19,11 @@ impl Punctual {
         running.lost = true;
         let members = running.members.clone();
         // Its members end now: nobody waits for what they would have become.
-        self.partitions[index].leaving = false;
+        let left = core::mem::take(&mut self.partitions[index].leaving);
+        self.partitions[index].touched = true;
+        for partition in &mut self.partitions {
+            partition.touched |= left;
+        }
         for id in &members {
             let request = *self.requests.get(id.buffer);
             let failure = if request.gone {

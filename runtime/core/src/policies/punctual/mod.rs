@@ -134,11 +134,13 @@ impl Policy for Punctual {
             Event::Tick => {}
             Event::Drain => self.draining = true,
         }
+        for index in 0..self.partitions.len() {
+            self.give_up(index, actions);
+        }
         self.consider_layouts(actions);
         for index in 0..self.partitions.len() {
             if self.partitions[index].touched {
                 self.partitions[index].touched = false;
-                self.give_up(index, actions);
                 self.watch_overrun(index, actions);
                 self.dispatch(index, actions);
                 self.expire(index, actions);

@@ -115,7 +115,7 @@ fn a_lost_action_fails_its_members_and_locks_what_it_may_touch_until_it_is_repor
         assert_eq!(bench.infers.len(), 1, "{name}");
         let waiting = bench.submit();
         // 16 times the longest stage of these plans is below 300 ms.
-        bench.wait(bench.now + Nanos::from_millis(500));
+        bench.wait(bench.now + Nanos::from_millis(600));
         let failed = Some(Verdict::Failed(Failure::Device));
         assert_eq!(bench.verdict(first), failed, "{name}");
         let over = bench.verdict(waiting).expect("a verdict in bounded time");
