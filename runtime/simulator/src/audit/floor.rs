@@ -52,8 +52,7 @@ impl Flight {
 
     /// How much longer than the profile knows of it has taken until `now`, up to its loss.
     pub(super) fn excess(&self, now: Instant) -> Nanos {
-        now.min(self.lost_from())
-            .since(self.starts_by() + self.longest)
+        now.min(self.lost_from()).since(self.ordered + self.longest)
     }
 }
 
