@@ -24,15 +24,47 @@ const IDLE_WORTH: f64 = 1e-3;
 /// The partitions with their tasks, by rising first unit.
 #[must_use]
 pub fn choose(scenario: &Scenario) -> Vec<(Units, Vec<usize>)> {
-    let units = scenario.board.units;
-    let everything = || vec![(range(0, units), (0..scenario.tasks.len()).collect())];
-    if scenario.tasks.is_empty() || scenario.tasks.len() > TASKS_MAX {
-        return everything();
+    let whole = range(0, scenario.board.units);
+    let everything = || vec![(whole, (0..scenario.tasks.len()).collect())];
+    best(scenario, &rates(scenario)).unwrap_or_else(everything)
+}
+
+/// The layouts that are best while demand is other than on average: if each task in turn is asked
+/// `busier` times as often as in the others' turns, so that over all turns the rates are the
+/// scenario's. Those that differ from what is planned and from each other, so at most one a task.
+#[must_use]
+pub fn alternatives(scenario: &Scenario, busier: f64) -> Vec<Vec<(Units, Vec<usize>)>> {
+    let count = scenario.tasks.len();
+    let rest = count as f64 / (count as f64 - 1.0 + busier);
+    let mut found = Vec::new();
+    for busy in 0..count {
+        let mut rates = rates(scenario);
+        for (task, rate_hz) in rates.iter_mut().enumerate() {
+            *rate_hz *= if task == busy { rest * busier } else { rest };
+        }
+        if let Some(layout) = best(scenario, &rates)
+            && layout != scenario.planned
+            && !found.contains(&layout)
+        {
+            found.push(layout);
+        }
     }
-    let table = Table::new(scenario);
-    let Some(groups) = table.best_groups() else {
-        return everything();
-    };
+    found
+}
+
+/// Requests a second of each task.
+fn rates(scenario: &Scenario) -> Vec<f64> {
+    let rate_hz = |task: &Task| task.pattern.rate_hz().unwrap_or(0.0);
+    scenario.tasks.iter().map(rate_hz).collect()
+}
+
+/// The best layout at these rates, by rising first unit; none if no layout can promise every
+/// deadline, or there are too many tasks to look.
+fn best(scenario: &Scenario, rates_hz: &[f64]) -> Option<Vec<(Units, Vec<usize>)>> {
+    if scenario.tasks.is_empty() || scenario.tasks.len() > TASKS_MAX {
+        return None;
+    }
+    let groups = Table::new(scenario, rates_hz).best_groups()?;
     let mut first = 0;
     let placed = groups.into_iter().map(|(group, count)| {
         let tasks = (0..scenario.tasks.len()).filter(|task| group & (1 << task) != 0);
@@ -40,7 +72,7 @@ pub fn choose(scenario: &Scenario) -> Vec<(Units, Vec<usize>)> {
         first += count;
         placed
     });
-    placed.collect()
+    Some(placed.collect())
 }
 
 const fn range(first: u16, count: u16) -> Units {
@@ -68,7 +100,7 @@ struct Table {
 }
 
 impl Table {
-    fn new(scenario: &Scenario) -> Self {
+    fn new(scenario: &Scenario, rates_hz: &[f64]) -> Self {
         let (units, all) = (scenario.board.units, (1 << scenario.tasks.len()) - 1);
         let accuracies: Vec<Vec<f64>> = scenario.models.iter().map(Model::accuracies).collect();
         let values = (0..=all).map(|group: Group| {
@@ -76,7 +108,7 @@ impl Table {
                 .filter(|task| group & (1 << task) != 0)
                 .collect();
             (1..=units)
-                .map(|count| value(scenario, &accuracies, &tasks, count))
+                .map(|count| value(scenario, rates_hz, &accuracies, &tasks, count))
                 .collect()
         });
         Self {
@@ -142,7 +174,13 @@ impl Table {
 
 /// What the tasks are expected to reach on a range of `count` units: right answers a second, none
 /// if the offline test fails.
-fn value(scenario: &Scenario, accuracies: &[Vec<f64>], tasks: &[usize], count: u16) -> Option<f64> {
+fn value(
+    scenario: &Scenario,
+    rates_hz: &[f64],
+    accuracies: &[Vec<f64>],
+    tasks: &[usize],
+    count: u16,
+) -> Option<f64> {
     let of = |index: &usize| &scenario.tasks[*index];
     let demands: Vec<Demand> = tasks
         .iter()
@@ -156,8 +194,8 @@ fn value(scenario: &Scenario, accuracies: &[Vec<f64>], tasks: &[usize], count: u
 
     let mut gains = Vec::new();
     let (mut used, mut value) = (0.0, 0.0);
-    for task in tasks.iter().map(of) {
-        let rate = task.pattern.rate_hz().unwrap_or(0.0);
+    for index in tasks {
+        let (task, rate) = (of(index), rates_hz[*index]);
         let points = depths(
             scenario,
             &accuracies[task.config.model.index()],
@@ -332,6 +370,19 @@ mod tests {
         let many = vec![(60, 1.0, false); TASKS_MAX + 1];
         assert_eq!(choose(&scenario(2, &many)).len(), 1);
         assert_eq!(choose(&scenario(2, &[])).len(), 1);
+    }
+
+    #[test]
+    fn what_is_best_in_a_tasks_turn_is_an_alternative_if_it_is_not_what_is_planned() {
+        let planned = scenario(3, &[(60, 30.0, false), (60, 30.0, false)]).planned();
+        let found = alternatives(&planned, 4.0);
+        assert!(!found.is_empty() && !found.contains(&planned.planned));
+        for layout in &found {
+            covered(layout, 2, 3);
+        }
+        assert_eq!(alternatives(&planned, 1.0), Vec::<Vec<_>>::new());
+        let impossible = scenario(2, &[(4, 10.0, true)]).planned();
+        assert!(alternatives(&impossible, 4.0).is_empty());
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod ledger;
 mod nearest;
 pub mod observer;
 pub mod outcome;
+pub mod plan;
 pub mod profiles;
 pub mod random;
 pub mod report;

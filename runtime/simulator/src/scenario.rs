@@ -1,10 +1,9 @@
 //! What is simulated: networks, tasks, a device, and when requests come. A scenario says nothing
-//! of policies but how a plan for each is made from it ([`Scenario::config`]).
+//! of policies; how a plan for each is made from it is in [`crate::plan`].
 
 use punctual_core::{
-    BATCH_MAX, BatchTime, Confidence, Config, Criticality, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, Partitioning, PolicyConfig, StageConfig, StageId, StageTime,
-    TaskConfig, Units, Weights, offline,
+    BATCH_MAX, Confidence, Criticality, ModelId, Nanos, PartitionId, PolicyConfig, StageId,
+    StageTime, TaskConfig, Units, Weights, offline,
 };
 use punctual_model::Calibration;
 
@@ -81,6 +80,8 @@ pub struct Board {
     /// By how many thousandths an action stretches the time of each other one on a common compute
     /// unit: 1000 shares the unit evenly. Matters to policies that let partitions overlap.
     pub contention_permille: u64,
+    /// Bound on what a change between layouts takes once the device is idle.
+    pub switch_cost: Nanos,
 }
 
 /// What is simulated.
@@ -98,6 +99,8 @@ pub struct Scenario {
     pub board: Board,
     /// The partitions for policies that take a plan: units, and the tasks that run there.
     pub planned: Vec<(Units, Vec<usize>)>,
+    /// Further layouts of the same kind, between which such policies may change while they run.
+    pub alternatives: Vec<Vec<(Units, Vec<usize>)>>,
     /// How long requests come.
     pub length: Nanos,
     /// How long things really take.
@@ -120,6 +123,7 @@ impl Board {
             request_buffers: 256,
             pages: 0,
             contention_permille: 1000,
+            switch_cost: Nanos::ZERO,
         }
     }
 }
@@ -137,6 +141,7 @@ impl Scenario {
             name: String::new(),
             about: String::new(),
             planned: vec![(whole, (0..tasks.len()).collect())],
+            alternatives: Vec::new(),
             models,
             tasks,
             board,
@@ -181,93 +186,19 @@ impl Scenario {
         self
     }
 
+    /// With the further layouts that [`layout::alternatives`] finds.
+    #[must_use]
+    pub fn with_alternatives(mut self, busier: f64) -> Self {
+        self.alternatives = layout::alternatives(&self, busier);
+        self
+    }
+
     /// The time of all stages of `model` up to `exit` for a batch on so many units, by profile.
     #[must_use]
     pub fn time(&self, model: ModelId, exit: StageId, batch: u8, units: u16) -> Nanos {
         let stages = &self.models[model.index()].stages[..=exit.index()];
         let budgets = stages.iter().map(|stage| stage.time(batch, units).budget);
         budgets.fold(Nanos::ZERO, |sum, budget| sum + budget)
-    }
-
-    /// The plan for a policy.
-    #[must_use]
-    pub fn config(&self, policy: &PolicyConfig) -> Config {
-        let (ranges, of_task) = self.partitions(policy.partitioning());
-        let tasks = self.tasks.iter().zip(of_task);
-        Config {
-            policy: policy.clone(),
-            tasks: tasks
-                .map(|(task, partition)| TaskConfig {
-                    partition: PartitionId(partition as u16),
-                    ..task.config.clone()
-                })
-                .collect(),
-            models: self
-                .models
-                .iter()
-                .map(|model| model.config(&ranges))
-                .collect(),
-            partitions: ranges
-                .iter()
-                .map(|&units| PartitionConfig {
-                    units,
-                    preemption_bound: self.board.preemption_bound,
-                    share_max: 1000,
-                })
-                .collect(),
-            request_buffers: self.board.request_buffers,
-            pages: self.board.pages,
-            layouts: Vec::new(),
-            switch_cost: Nanos::ZERO,
-            dispatch_cost: self.board.dispatch_cost,
-            egress_bound: self.board.egress_bound,
-        }
-    }
-
-    /// The partitions of a plan, and each task's.
-    fn partitions(&self, partitioning: Partitioning) -> (Vec<Units>, Vec<usize>) {
-        let whole = Units {
-            first: 0,
-            count: self.board.units,
-        };
-        match partitioning {
-            Partitioning::Planned => {
-                let of = |task| {
-                    self.planned
-                        .iter()
-                        .position(|(_, tasks)| tasks.contains(&task))
-                };
-                let of_task = (0..self.tasks.len()).map(|task| of(task).unwrap_or(0));
-                (
-                    self.planned.iter().map(|(units, _)| *units).collect(),
-                    of_task.collect(),
-                )
-            }
-            Partitioning::Whole => {
-                let workers = usize::from(self.board.workers.max(1));
-                let device = |worker| Units {
-                    first: worker as u16 * self.board.units,
-                    count: self.board.units,
-                };
-                let of_task = (0..self.tasks.len()).map(|task| task % workers);
-                ((0..workers).map(device).collect(), of_task.collect())
-            }
-            Partitioning::Ranges => {
-                // The whole is the last one; tasks start there.
-                let ranges: Vec<Units> = (1..=self.board.units)
-                    .flat_map(|count| {
-                        let firsts = 0..=self.board.units - count;
-                        firsts.map(move |first| Units { first, count })
-                    })
-                    .collect();
-                let last = ranges.len() - 1;
-                (ranges, vec![last; self.tasks.len()])
-            }
-            Partitioning::PerTask => (
-                vec![whole; self.tasks.len()],
-                (0..self.tasks.len()).collect(),
-            ),
-        }
     }
 }
 
@@ -346,40 +277,9 @@ impl Model {
             .map(|exit| right(exit) as f64 / records.len().max(1) as f64)
             .collect()
     }
-
-    /// The model as the scheduler sees it, on partitions of these sizes.
-    fn config(&self, ranges: &[Units]) -> ModelConfig {
-        let exits = self.calibration.exit_accuracies(self.stages.len());
-        let stages = self.stages.iter().zip(exits);
-        ModelConfig {
-            stages: stages
-                .map(|(stage, exit)| StageConfig {
-                    times: stage.batch_times(ranges),
-                    accuracy: exit.accuracy,
-                    deeper: exit.deeper,
-                    follows: exit.follows,
-                })
-                .collect(),
-            weights: self.weights,
-        }
-    }
 }
 
 impl Stage {
-    fn batch_times(&self, ranges: &[Units]) -> Vec<BatchTime> {
-        let mut batches: Vec<u8> = self.times.iter().map(|measured| measured.batch).collect();
-        batches.sort_unstable();
-        batches.dedup();
-        let time = |batch| BatchTime {
-            batch,
-            on: ranges
-                .iter()
-                .map(|range| self.time(batch, range.count))
-                .collect(),
-        };
-        batches.into_iter().map(time).collect()
-    }
-
     /// The time on that many units: between measured sizes that of the next smaller one, as more
     /// units do not help until the next wave fits; below the smallest that of the smallest.
     #[must_use]

@@ -4,6 +4,7 @@
 mod ablation;
 mod clockwork;
 mod disb;
+mod layouts;
 mod nexus_drop;
 mod overload;
 mod planner;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Experiment> {
     let single = [
         ablation::EXPERIMENT,
         disb::EXPERIMENT,
+        layouts::EXPERIMENT,
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
         planner::EXPERIMENT,

@@ -45,6 +45,7 @@ pub(super) fn case(seed: u64) -> Case {
         name: format!("fuzz-{seed}"),
         about: String::new(),
         planned: planned(&mut random, board.units, tasks.len()),
+        alternatives: Vec::new(),
         models,
         tasks,
         board,
@@ -146,6 +147,7 @@ fn board(random: &mut Random, policy: &PolicyConfig) -> Board {
             0
         },
         contention_permille: 1000 + within(random, 0, 2) * 150,
+        switch_cost: Nanos::ZERO,
         workers: 1,
     }
 }

@@ -1,0 +1,197 @@
+//! The plan that a policy gets of a scenario: which partitions there are, which tasks run on each,
+//! and how long stages take there.
+
+use punctual_core::{
+    BatchTime, Config, Layout, ModelConfig, PartitionConfig, PartitionId, Partitioning,
+    PolicyConfig, StageConfig, TaskConfig, Units,
+};
+
+use crate::scenario::{Model, Scenario, Stage};
+
+impl Scenario {
+    /// The plan for a policy.
+    #[must_use]
+    pub fn config(&self, policy: &PolicyConfig) -> Config {
+        let (ranges, of_task) = self.partitions(policy.partitioning());
+        let (ranges, layouts) = match policy.partitioning() {
+            Partitioning::Planned => self.layouts(ranges),
+            _ => (ranges, Vec::new()),
+        };
+        let tasks = self.tasks.iter().zip(of_task);
+        Config {
+            policy: policy.clone(),
+            tasks: tasks
+                .map(|(task, partition)| TaskConfig {
+                    partition: PartitionId(partition as u16),
+                    ..task.config.clone()
+                })
+                .collect(),
+            models: self
+                .models
+                .iter()
+                .map(|model| model.config(&ranges))
+                .collect(),
+            partitions: ranges
+                .iter()
+                .map(|&units| PartitionConfig {
+                    units,
+                    preemption_bound: self.board.preemption_bound,
+                    share_max: 1000,
+                })
+                .collect(),
+            request_buffers: self.board.request_buffers,
+            pages: self.board.pages,
+            layouts,
+            switch_cost: self.board.switch_cost,
+            dispatch_cost: self.board.dispatch_cost,
+            egress_bound: self.board.egress_bound,
+        }
+    }
+
+    /// The partitions of a plan, and each task's.
+    fn partitions(&self, partitioning: Partitioning) -> (Vec<Units>, Vec<usize>) {
+        let whole = Units {
+            first: 0,
+            count: self.board.units,
+        };
+        match partitioning {
+            Partitioning::Planned => {
+                let of_task = (0..self.tasks.len()).map(|task| place(&self.planned, task));
+                (
+                    self.planned.iter().map(|(units, _)| *units).collect(),
+                    of_task.collect(),
+                )
+            }
+            Partitioning::Whole => {
+                let workers = usize::from(self.board.workers.max(1));
+                let device = |worker| Units {
+                    first: worker as u16 * self.board.units,
+                    count: self.board.units,
+                };
+                let of_task = (0..self.tasks.len()).map(|task| task % workers);
+                ((0..workers).map(device).collect(), of_task.collect())
+            }
+            Partitioning::Ranges => {
+                // The whole is the last one; tasks start there.
+                let ranges: Vec<Units> = (1..=self.board.units)
+                    .flat_map(|count| {
+                        let firsts = 0..=self.board.units - count;
+                        firsts.map(move |first| Units { first, count })
+                    })
+                    .collect();
+                let last = ranges.len() - 1;
+                (ranges, vec![last; self.tasks.len()])
+            }
+            Partitioning::PerTask => (
+                vec![whole; self.tasks.len()],
+                (0..self.tasks.len()).collect(),
+            ),
+        }
+    }
+
+    /// The further layouts, and the partitions with those that only they use behind the others.
+    fn layouts(&self, mut ranges: Vec<Units>) -> (Vec<Units>, Vec<Layout>) {
+        for (units, _) in self.alternatives.iter().flatten() {
+            if !ranges.contains(units) {
+                ranges.push(*units);
+            }
+        }
+        let partition = |layout: &[(Units, Vec<usize>)], task| {
+            let (units, _) = &layout[place(layout, task)];
+            let index = ranges.iter().position(|range| range == units);
+            PartitionId(index.unwrap_or(0) as u16)
+        };
+        let layouts = self.alternatives.iter().map(|layout| Layout {
+            partitions: (0..self.tasks.len())
+                .map(|task| partition(layout, task))
+                .collect(),
+        });
+        let layouts = layouts.collect();
+        (ranges, layouts)
+    }
+}
+
+impl Model {
+    /// The model as the scheduler sees it, on partitions of these sizes.
+    fn config(&self, ranges: &[Units]) -> ModelConfig {
+        let exits = self.calibration.exit_accuracies(self.stages.len());
+        let stages = self.stages.iter().zip(exits);
+        ModelConfig {
+            stages: stages
+                .map(|(stage, exit)| StageConfig {
+                    times: stage.batch_times(ranges),
+                    accuracy: exit.accuracy,
+                    deeper: exit.deeper,
+                    follows: exit.follows,
+                })
+                .collect(),
+            weights: self.weights,
+        }
+    }
+}
+
+impl Stage {
+    fn batch_times(&self, ranges: &[Units]) -> Vec<BatchTime> {
+        let mut batches: Vec<u8> = self.times.iter().map(|measured| measured.batch).collect();
+        batches.sort_unstable();
+        batches.dedup();
+        let time = |batch| BatchTime {
+            batch,
+            on: ranges
+                .iter()
+                .map(|range| self.time(batch, range.count))
+                .collect(),
+        };
+        batches.into_iter().map(time).collect()
+    }
+}
+
+/// The partition of a layout that a task is on; the first if none names it.
+fn place(layout: &[(Units, Vec<usize>)], task: usize) -> usize {
+    let named = layout.iter().position(|(_, tasks)| tasks.contains(&task));
+    named.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads;
+    use punctual_core::Scheduler;
+
+    const fn units(first: u16, count: u16) -> Units {
+        Units { first, count }
+    }
+
+    #[test]
+    fn further_layouts_use_the_partitions_that_there_are_and_add_those_that_are_not() {
+        let mut scenario = workloads::by_name("robot").expect("a workload");
+        scenario.planned = vec![(units(0, 1), vec![0]), (units(1, 1), vec![1, 2])];
+        scenario.alternatives = vec![
+            vec![(units(0, 1), vec![1]), (units(1, 1), vec![0, 2])],
+            vec![(units(0, 2), vec![0, 1, 2])],
+        ];
+        let config = scenario.config(&PolicyConfig::default());
+        let ranges: Vec<Units> = config.partitions.iter().map(|p| p.units).collect();
+        assert_eq!(ranges, [units(0, 1), units(1, 1), units(0, 2)]);
+        let of = |layout: usize| config.layouts[layout].partitions.iter().map(|p| p.0);
+        assert!(of(0).eq([1, 0, 1]));
+        assert!(of(1).eq([2, 2, 2]));
+    }
+
+    #[test]
+    fn only_the_policy_that_plans_gets_further_layouts_and_none_unless_asked_for() {
+        let plain = workloads::by_name("seeb-poisson").expect("a workload");
+        let several = plain.clone().with_alternatives(4.0);
+        for policy in PolicyConfig::all() {
+            assert!(
+                plain.config(&policy).layouts.is_empty(),
+                "{}",
+                policy.name()
+            );
+            let config = several.config(&policy);
+            let plans = policy.partitioning() == Partitioning::Planned;
+            assert_eq!(config.layouts.is_empty(), !plans, "{}", policy.name());
+            Scheduler::new(config).expect("the scheduler takes every layout");
+        }
+    }
+}
