@@ -10,6 +10,7 @@ use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 use super::world::{durations, faults};
 use super::{Case, Extras};
 use crate::arrivals::{Bursts, Pattern};
+use crate::faults::Fault;
 use crate::random::Random;
 use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
 
@@ -62,6 +63,11 @@ pub(super) fn case(seed: u64) -> Case {
     }
     let drawn = &mut root.stream("faults", 0);
     scenario.faults = faults(drawn, scenario.length, clients, scenario.models.len());
+    let lost = |fault: &Fault| matches!(fault, Fault::CompletionLost { .. });
+    if scenario.faults.iter().any(lost) && one_in(drawn, 4) {
+        // Long enough for requests to come after the action was taken for lost.
+        scenario.length = Nanos::from_millis(within(drawn, 110, 250));
+    }
     fit_buffers(&mut random, &mut scenario);
     let plan = extras(&mut root.stream("extras", 0), &mut scenario);
     let mut case = Case {
