@@ -211,6 +211,7 @@ impl Load {
     }
 
     /// Request buffers in use.
+    #[allow(dead_code)] // Each benchmark and test uses a part.
     pub fn open(&self) -> usize {
         self.scheduler.open()
     }
