@@ -115,17 +115,17 @@ impl PolicyConfig {
     pub fn all() -> alloc::vec::Vec<Self> {
         alloc::vec![
             Self::Punctual(PunctualConfig::default()),
+            Self::Seeb(SeebConfig::default()),
             Self::Clockwork(ClockworkConfig::default()),
             Self::Batch(BatchConfig::default()),
+            Self::Deeprt(DeeprtConfig::default()),
+            Self::Gslice(GsliceConfig::default()),
             Self::Branchynet(BranchynetConfig::default()),
             Self::Clipper(ClipperConfig::default()),
             Self::Nexus(NexusConfig::default()),
+            Self::Edgeserving(EdgeservingConfig::default()),
             Self::Seq(SeqConfig::default()),
             Self::Streams(StreamsConfig::default()),
-            Self::Seeb(SeebConfig::default()),
-            Self::Deeprt(DeeprtConfig::default()),
-            Self::Gslice(GsliceConfig::default()),
-            Self::Edgeserving(EdgeservingConfig::default()),
         ]
     }
 
