@@ -1,7 +1,8 @@
 //! The auditor's way through the record: events, and what each step made of them.
 
 use punctual_core::{
-    Action, ActionId, Config, Event, Instant, Nanos, Partitioning, RequestId, TaskConfig, TaskId,
+    Action, ActionId, Config, Event, Instant, Nanos, Partitioning, PolicyConfig, RequestId,
+    TaskConfig, TaskId,
 };
 
 use super::books::{Books, Key, Place, key};
@@ -56,12 +57,16 @@ impl Auditor {
     pub fn new(config: &Config) -> Self {
         let punctual = config.policy.promises();
         let shared = config.policy.partitioning() == Partitioning::PerTask;
+        // One action runs; with a lead, the next may be there already.
+        let leads =
+            matches!(&config.policy, PolicyConfig::Punctual(p) if p.launch_lead > Nanos::ZERO);
+        let depth = if leads { 2 } else { 1 };
         Self {
             punctual,
             now: Instant::ZERO,
             subject: Subject::Other,
             books: Books::new(config.request_buffers, config.tasks.len()),
-            floor: Floor::new(config, shared, 1),
+            floor: Floor::new(config, shared, depth),
             memory: Memory::new(config),
             claims: Claims::new(config, punctual),
             findings: Findings::default(),

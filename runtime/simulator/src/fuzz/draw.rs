@@ -92,13 +92,15 @@ fn policy(random: &mut Random) -> PolicyConfig {
 
 /// Its switches are on more often than not.
 fn punctual(random: &mut Random) -> PolicyConfig {
+    // A stream of its own: seeds that found something stay what they were.
+    let mut lead = random.stream("launch lead", 0);
     let mut on = || random.below(5) > 0;
     PolicyConfig::Punctual(PunctualConfig {
         batching: on(),
         rebatching: on(),
         mandatory_first: on(),
         waiting: on(),
-        launch_lead: Nanos::ZERO,
+        launch_lead: units(lead.below(3) * lead.below(40)),
         price: on(),
         price_margin: within(random, 0, 200) as u16,
         replan_interval: units(within(random, 20, 2_000)),
