@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Instructions of one decision, with 4, 16 and 64 tasks and full queues, counted by valgrind: the
-# same on every run, so a change shows even on a busy machine. `bash runtime/core/benches/instructions.sh`
+# same on every run, so a change shows even on a busy machine.
+# `bash runtime/core/benches/instructions.sh`; with `--check` it fails beyond instructions.budget.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 STEPS=20000
@@ -16,9 +17,17 @@ count() {
   sed -n 's/.*Collected : //p' "$out"
 }
 
-echo "| tasks | instructions a step |"
-echo "| --- | --- |"
+exceeded=0
+echo "| tasks | instructions a step | budget |"
+echo "| --- | --- | --- |"
 for tasks in 4 16 64; do
   # The difference leaves out the time until the queues are full.
-  echo "| $tasks | $((($(count $((2 * STEPS)) $tasks) - $(count $STEPS $tasks)) / STEPS)) |"
+  step=$((($(count $((2 * STEPS)) $tasks) - $(count $STEPS $tasks)) / STEPS))
+  budget=$(sed -n "s/^$tasks //p" runtime/core/benches/instructions.budget)
+  echo "| $tasks | $step | $budget |"
+  if ((step > budget)); then exceeded=1; fi
 done
+if [[ "${1:-}" == --check && $exceeded == 1 ]]; then
+  echo "a decision takes more instructions than its budget allows" >&2
+  exit 1
+fi

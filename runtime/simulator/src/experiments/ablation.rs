@@ -14,7 +14,7 @@ use crate::workloads;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ablation",
-    about: "re-batching, mandatory-first, batching and the price of depth, each switched off",
+    about: "re-batching, mandatory-first and batching, each switched off, and the price of depth on",
     results: "docs/results/ablation.md",
     run,
 };
@@ -44,7 +44,7 @@ fn run() -> String {
 /// The default policy, and what it is without each of its parts.
 fn variants() -> Vec<(&'static str, PunctualConfig)> {
     let whole = PunctualConfig::default();
-    let without = |change: fn(&mut PunctualConfig)| {
+    let changed = |change: fn(&mut PunctualConfig)| {
         let mut config = whole;
         change(&mut config);
         config
@@ -53,17 +53,20 @@ fn variants() -> Vec<(&'static str, PunctualConfig)> {
         ("all parts", whole),
         (
             "no re-batching",
-            without(|config| config.rebatching = false),
+            changed(|config| config.rebatching = false),
         ),
         (
             "not mandatory first",
-            without(|config| config.mandatory_first = false),
+            changed(|config| config.mandatory_first = false),
         ),
-        ("no batching", without(|config| config.batching = false)),
-        ("no price of depth", without(|config| config.price = false)),
+        ("no batching", changed(|config| config.batching = false)),
+        (
+            "with the price of depth",
+            changed(|config| config.price = true),
+        ),
         (
             "no re-batching, not mandatory first",
-            without(|config| {
+            changed(|config| {
                 config.rebatching = false;
                 config.mandatory_first = false;
             }),
