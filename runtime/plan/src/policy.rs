@@ -72,7 +72,7 @@ mod tests {
             let name = policy.name();
             let (by_name, problems) = read(&format!("policy = \"{name}\""));
             assert_eq!((by_name.as_ref(), problems), (Some(&policy), 0));
-            assert!(PolicyConfig::by_name(name).is_some(), "{name}");
+            assert_eq!(read(&format!("[policy.{name}]")), (Some(policy), 0));
         }
     }
 

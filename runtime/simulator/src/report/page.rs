@@ -6,8 +6,8 @@ use super::gantt::Bar;
 use super::merged::Merged;
 use super::palette::{colour, css, dashed, exit_colour};
 use super::plots::{self, REST};
-use super::row::{Row, groups, span};
-use super::terminal::percent;
+use super::row::Row;
+use super::terminal::comparison;
 use crate::scenario::Scenario;
 
 /// What a page shows.
@@ -100,7 +100,8 @@ pub fn page(page: &Page) -> String {
     body.push_str("</div>\n");
     body.push_str(&outcome_key(page));
     body.push_str("<h2>Figures</h2>\n");
-    body.push_str(&table(&page.rows));
+    let figures = comparison(&page.rows).html();
+    body.push_str(&format!("<div class=wide>\n{figures}</div>\n"));
     if !page.charts.is_empty() {
         body.push_str(
             "<h2>What ran where</h2>\n<p class=soft>A bar is a stage on its compute units (from top to bottom). Wheel or \
@@ -160,65 +161,6 @@ fn outcome_key(page: &Page) -> String {
     format!("<ul class=key>{}</ul>\n", items.collect::<String>())
 }
 
-fn table(rows: &[Row]) -> String {
-    let headings = [
-        "policy",
-        "load",
-        "seeds",
-        "requests",
-        "missed",
-        "late",
-        "rejected",
-        "failed",
-        "lost",
-        "accuracy",
-        "of all",
-        "full depth",
-        "bound",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "goodput/s",
-        "efficacy",
-    ];
-    let mut text = String::from("<div class=wide><table>\n<tr>");
-    for heading in headings {
-        text.push_str(&format!("<th>{heading}</th>"));
-    }
-    text.push_str("</tr>\n");
-    for group in groups(rows) {
-        let share = |count: fn(&Row) -> u64| {
-            percent(group.mean(|row| count(row) as f64 / row.submitted.max(1) as f64))
-        };
-        let cells = [
-            escape(group.policy),
-            format!("{}", group.load),
-            group.rows.len().to_string(),
-            format!("{:.0}", group.mean(|row| row.submitted as f64)),
-            share(|row| row.missed),
-            share(|row| row.late),
-            share(|row| row.rejected),
-            share(|row| row.failed),
-            share(|row| row.lost),
-            percent(group.mean(|row| row.accuracy)),
-            percent(group.mean(|row| row.accuracy_all)),
-            percent(group.mean(|row| row.accuracy_full_depth)),
-            group.bound().map_or_else(|| "-".into(), percent),
-            span(group.mean(|row| row.latency_us.p50)),
-            span(group.mean(|row| row.latency_us.p99)),
-            span(group.mean(|row| row.latency_us.p999)),
-            span(group.mean(|row| row.latency_us.max)),
-            format!("{:.1}", group.mean(|row| row.goodput_per_s)),
-            format!("{:.0}", group.mean(|row| row.gpu_efficacy)),
-        ];
-        let cells = cells.map(|cell| format!("<td>{cell}</td>"));
-        text.push_str(&format!("<tr>{}</tr>\n", cells.concat()));
-    }
-    text.push_str("</table></div>\n");
-    text
-}
-
 fn gantt(chart: &Chart) -> String {
     if chart.bars.is_empty() {
         return format!("<h3>{}</h3>\n<p>Nothing ran.</p>\n", escape(&chart.title));
@@ -251,7 +193,7 @@ fn gantt(chart: &Chart) -> String {
 }
 
 /// Text inside HTML.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

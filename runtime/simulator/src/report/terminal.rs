@@ -1,5 +1,6 @@
 //! Tables for a terminal.
 
+use super::page::escape;
 use super::row::{Row, groups, span};
 
 /// A table of text, columns aligned: numbers to the right.
@@ -54,6 +55,21 @@ impl Table {
         text
     }
 
+    /// As a table of HTML.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let mut text = String::from("<table>\n");
+        for (index, row) in self.rows.iter().enumerate() {
+            let kind = if index == 0 { "th" } else { "td" };
+            let cells = row
+                .iter()
+                .map(|cell| format!("<{kind}>{}</{kind}>", escape(cell)));
+            text.push_str(&format!("<tr>{}</tr>\n", cells.collect::<String>()));
+        }
+        text.push_str("</table>\n");
+        text
+    }
+
     /// As a table of Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
@@ -85,6 +101,7 @@ pub fn comparison(rows: &[Row]) -> Table {
             "lost",
             "accuracy",
             "of all",
+            "full depth",
             "bound",
             "p50",
             "p99",
@@ -110,6 +127,7 @@ pub fn comparison(rows: &[Row]) -> Table {
             share(|row| row.lost),
             percent(group.mean(|row| row.accuracy)),
             percent(group.mean(|row| row.accuracy_all)),
+            percent(group.mean(|row| row.accuracy_full_depth)),
             group.bound().map_or_else(|| "-".into(), percent),
             span(group.mean(|row| row.latency_us.p50)),
             span(group.mean(|row| row.latency_us.p99)),
@@ -150,6 +168,11 @@ mod tests {
         assert_eq!(
             table.markdown(),
             "| policy | missed |\n| --- | ---: |\n| punctual | 0% |\n| seq | 12.50% |\n"
+        );
+        assert_eq!(
+            table.html(),
+            "<table>\n<tr><th>policy</th><th>missed</th></tr>\n\
+             <tr><td>punctual</td><td>0%</td></tr>\n<tr><td>seq</td><td>12.50%</td></tr>\n</table>\n"
         );
     }
 

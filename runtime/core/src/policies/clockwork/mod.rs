@@ -55,7 +55,7 @@ use residency::{Loading, Place, Residency};
 
 /// Parameters of `clockwork`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClockworkConfig {
     /// Added to every prediction of an inference. None is published; without one, a request that begins
     /// at its last moment is late whenever the prediction falls short by a microsecond.
