@@ -25,7 +25,7 @@ EXAMPLES:
   punctual compare --list
 
 Everything happens in virtual time: no device, no daemon, the same scheduler. The same command
-gives the same figures on every machine. A request is missed if it was late, rejected, failed or
+gives the same figures each time. A request is missed if it was late, rejected, failed or
 lost; latency counts from the intended submission; `of all` counts what was not answered as wrong.
 The bound is what no scheduler could exceed in it, knowing everything beforehand.
 

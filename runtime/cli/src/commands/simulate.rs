@@ -29,7 +29,7 @@ EXAMPLES:
   punctual simulate --fuzz 10000 --seed 1
   punctual simulate --list
 
-A run is a pure function of workload, policy, load and seed: the same on every machine.
+A run is a pure function of workload, policy, load and seed: the same each time.
 An experiment prints the tables that stand in docs/results.
 
 TERMINATION CODES: 0 done; 1 requests were lost, or the fuzzer found a violation; 3 no such

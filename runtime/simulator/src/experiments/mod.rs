@@ -25,7 +25,7 @@ pub struct Experiment {
     pub about: &'static str,
     /// Where its results are written down.
     pub results: &'static str,
-    /// Runs it and gives its tables as Markdown. A pure function: the same text on every machine.
+    /// Runs it and gives its tables as Markdown. A pure function: the same text each time.
     pub run: fn() -> String,
 }
 
