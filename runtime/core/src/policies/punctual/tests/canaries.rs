@@ -187,9 +187,6 @@ fn a_miss_is_found() {
         fn confidence(&mut self, _: &crate::Infer) -> Confidence {
             super::plans::UNSURE
         }
-        fn stopping(&mut self, bound: Nanos) -> Nanos {
-            bound
-        }
     }
     let mut world = World::new(config(), Slow);
     world.frame(0, at(0));

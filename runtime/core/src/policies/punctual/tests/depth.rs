@@ -6,26 +6,15 @@ use std::vec::Vec;
 use super::plans::{SURE, UNSURE, at, best_effort, model, model_alone, ms, plan, task};
 use super::world::{Nature, World};
 use crate::policies::Policy as _;
-use crate::{
-    Confidence, Criticality, Infer, Nanos, StageId, StageTime, TaskConfig, TaskId, Verdict,
-};
+use crate::{Confidence, Criticality, Infer, StageId, TaskConfig, TaskId, Verdict};
 
 /// Exact times; sure at one exit and unsure before.
 #[derive(Clone, Debug)]
 struct SureAt(StageId);
 
 impl Nature for SureAt {
-    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
-        time.budget
-    }
-    fn preparation(&mut self, _: TaskId) -> Nanos {
-        Nanos::ZERO
-    }
     fn confidence(&mut self, infer: &Infer) -> Confidence {
         if infer.stage == self.0 { SURE } else { UNSURE }
-    }
-    fn stopping(&mut self, bound: Nanos) -> Nanos {
-        bound
     }
 }
 

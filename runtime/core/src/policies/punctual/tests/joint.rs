@@ -7,10 +7,7 @@ use super::plans::{at, model, model_alone, ms, plan, task};
 use super::world::{Ending, Exact, Nature, World};
 use crate::policies::Policy;
 use crate::policies::punctual::ablation::Ablation;
-use crate::{
-    ClientId, Confidence, Config, Criticality, Event, Infer, Nanos, StageTime, TaskConfig, TaskId,
-    Verdict,
-};
+use crate::{ClientId, Config, Criticality, Event, TaskConfig, TaskId, Verdict};
 
 /// A stage of 5 alone, 6 for two and 8 for four; frames with 12 to their deadline.
 fn burst() -> Config {
@@ -107,18 +104,6 @@ fn what_is_left_of_a_joint_promise_is_kept() {
 struct SecondDoesNotStart(u32);
 
 impl Nature for SecondDoesNotStart {
-    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
-        time.budget
-    }
-    fn preparation(&mut self, _: TaskId) -> Nanos {
-        Nanos::ZERO
-    }
-    fn confidence(&mut self, _: &Infer) -> Confidence {
-        super::plans::UNSURE
-    }
-    fn stopping(&mut self, bound: Nanos) -> Nanos {
-        bound
-    }
     fn ending(&mut self) -> Ending {
         self.0 += 1;
         if self.0 == 2 {

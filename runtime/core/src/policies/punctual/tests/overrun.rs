@@ -8,8 +8,8 @@ use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Nature, World};
 use crate::policies::Policy as _;
 use crate::{
-    Confidence, Config, Criticality, Event, Failure, Infer, Instant, Nanos, Rejection, StageTime,
-    TaskConfig, TaskId, Verdict,
+    Config, Criticality, Event, Failure, Infer, Instant, Nanos, Rejection, StageTime, TaskConfig,
+    TaskId, Verdict,
 };
 
 /// Takes its budget times a factor of 1/100, set by order of action.
@@ -23,15 +23,6 @@ impl Nature for Scripted {
     fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos {
         let percent = *self.percent.get(&infer.id.0).unwrap_or(&self.otherwise);
         Nanos::new(time.budget.as_nanos() * percent / 100)
-    }
-    fn preparation(&mut self, _: TaskId) -> Nanos {
-        Nanos::ZERO
-    }
-    fn confidence(&mut self, _: &Infer) -> Confidence {
-        super::plans::UNSURE
-    }
-    fn stopping(&mut self, bound: Nanos) -> Nanos {
-        bound
     }
 }
 
@@ -174,15 +165,6 @@ fn best_effort_work_that_does_not_stop_is_noticed_and_charged_to_f() {
     #[derive(Clone, Debug)]
     struct Stubborn;
     impl Nature for Stubborn {
-        fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
-            time.budget
-        }
-        fn preparation(&mut self, _: TaskId) -> Nanos {
-            Nanos::ZERO
-        }
-        fn confidence(&mut self, _: &Infer) -> Confidence {
-            super::plans::UNSURE
-        }
         fn stopping(&mut self, bound: Nanos) -> Nanos {
             bound.saturating_mul(7)
         }

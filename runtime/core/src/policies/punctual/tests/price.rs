@@ -8,8 +8,8 @@ use super::world::{Nature, World};
 use crate::policies::punctual::price::Prices;
 use crate::policies::punctual::tables::Tables;
 use crate::{
-    ACCURACY_BINS, Confidence, Config, Infer, Nanos, PolicyConfig, PunctualConfig, StageId,
-    StageTime, TaskConfig, TaskId,
+    ACCURACY_BINS, Confidence, Config, Infer, PolicyConfig, PunctualConfig, StageId, TaskConfig,
+    TaskId,
 };
 
 /// In the first bin, where a deeper answer gains most here.
@@ -109,17 +109,8 @@ fn where_nothing_is_known_of_confidence_every_gain_is_worth_it() {
 struct Fair;
 
 impl Nature for Fair {
-    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
-        time.budget
-    }
-    fn preparation(&mut self, _: TaskId) -> Nanos {
-        Nanos::ZERO
-    }
     fn confidence(&mut self, _: &Infer) -> Confidence {
         FAIR
-    }
-    fn stopping(&mut self, bound: Nanos) -> Nanos {
-        bound
     }
 }
 

@@ -11,16 +11,25 @@ use crate::{
     Infer, Instant, Nanos, Reply, StageTime, TaskId, Ticket, Window,
 };
 
-/// What the test decides about the world.
+/// What the test decides about the world: if nothing, everything takes exactly its budget, every exit
+/// is unsure, preparation takes no time.
 pub trait Nature {
     /// How long a stage takes, given its budget.
-    fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos;
+    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
+        time.budget
+    }
     /// How long a preparation takes.
-    fn preparation(&mut self, task: TaskId) -> Nanos;
+    fn preparation(&mut self, _: TaskId) -> Nanos {
+        Nanos::ZERO
+    }
     /// What an exit says.
-    fn confidence(&mut self, infer: &Infer) -> Confidence;
+    fn confidence(&mut self, _: &Infer) -> Confidence {
+        super::plans::UNSURE
+    }
     /// From `Preempt` until the partition is free, given the bound.
-    fn stopping(&mut self, bound: Nanos) -> Nanos;
+    fn stopping(&mut self, bound: Nanos) -> Nanos {
+        bound
+    }
     /// When an action starts, inside its window.
     fn start(&mut self, window: Window) -> Instant {
         window.earliest
@@ -49,24 +58,11 @@ pub enum Ending {
     Failed,
 }
 
-/// Everything takes exactly its budget; every exit is unsure; preparation takes no time.
+/// Decides nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Exact;
 
-impl Nature for Exact {
-    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
-        time.budget
-    }
-    fn preparation(&mut self, _: TaskId) -> Nanos {
-        Nanos::ZERO
-    }
-    fn confidence(&mut self, _: &Infer) -> Confidence {
-        super::plans::UNSURE
-    }
-    fn stopping(&mut self, bound: Nanos) -> Nanos {
-        bound
-    }
-}
+impl Nature for Exact {}
 
 /// A time, whether it is a device's event, an order.
 type Moment = (Instant, bool, u64);
