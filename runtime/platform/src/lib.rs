@@ -9,7 +9,7 @@
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`signals`], [`service`] | epoll with a waker, SIGTERM and SIGINT, the service manager |
 //! | [`rt_log`] | logging from real-time threads |
-//! | [`files`] | files that a reader never sees half of |
+//! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //!
 //! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
@@ -22,6 +22,7 @@ mod error;
 pub mod faults;
 pub mod files;
 pub mod futex;
+pub mod mapped_file;
 pub mod memory;
 pub mod poll;
 pub mod rt_log;
@@ -34,3 +35,4 @@ pub mod thread;
 pub use allocator::SealedAllocator;
 pub use doorbell::Doorbell;
 pub use error::{Missing, OsError};
+pub use mapped_file::MappedFile;
