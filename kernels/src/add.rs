@@ -1,5 +1,6 @@
 //! Addition that could not be fused into a convolution.
 
+use crate::activation::{Curve, Values};
 use crate::simd::{Vector, compiled_for};
 use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part};
 
@@ -21,6 +22,7 @@ pub struct AddSpec {
 pub struct Add {
     spec: AddSpec,
     kernel: unsafe fn(&Row),
+    curve: Option<Curve>,
 }
 
 impl Add {
@@ -43,6 +45,7 @@ impl Add {
         Ok(Add {
             spec: *spec,
             kernel: compiled_for!(isa, add_row, Row),
+            curve: activation.curve(isa),
         })
     }
 
@@ -92,6 +95,11 @@ impl Add {
                 // SAFETY: the constructor saw that the instruction set is available; the three
                 // slices are `elements` long, and the output is borrowed for us alone.
                 unsafe { (self.kernel)(&row) };
+                if let Some(curve) = self.curve {
+                    let values = row.output;
+                    // SAFETY: as for the row.
+                    unsafe { curve(&Values { values, elements }) };
+                }
             }
         }
     }

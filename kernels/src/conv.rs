@@ -9,6 +9,7 @@ use core::ptr;
 use self::packed::PackedWeights;
 use self::strip::{Strip, StripKernel, depthwise_strip};
 use self::tiles::{BLOCKS_MAX, Choices};
+use crate::activation::Curve;
 use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, Span, check_limit};
 use crate::reference::Shape;
 use crate::simd::compiled_for;
@@ -163,6 +164,7 @@ pub struct Conv2d {
     spec: Conv2dSpec,
     weights: PackedWeights,
     kernels: Kernels,
+    curve: Option<Curve>,
 }
 
 /// The code that was chosen.
@@ -196,6 +198,7 @@ impl Conv2d {
             spec: *spec,
             weights: PackedWeights::pack(spec, weights, bias),
             kernels,
+            curve: spec.activation.curve(isa),
         })
     }
 
@@ -330,6 +333,7 @@ impl Conv2d {
             columns: output.width(),
             low,
             high,
+            curve: self.curve,
         }
     }
 }

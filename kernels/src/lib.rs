@@ -10,10 +10,12 @@
 //!   cores must meet, because each reads the whole input.
 //! - Batches: one [`Image`] for each member; their tensors may lie anywhere.
 
+mod activation;
 mod add;
 mod aligned;
 mod conv;
 mod error;
+mod functions;
 mod image;
 mod isa;
 mod layout;
@@ -25,6 +27,7 @@ mod simd;
 mod softmax;
 mod spec;
 
+pub use activation::Activation;
 pub use add::{Add, AddSpec};
 pub use aligned::AlignedBuffer;
 pub use conv::{Conv2d, Conv2dSpec, ConvInput};
@@ -35,4 +38,4 @@ pub use layout::{BlockedLayout, Part, PlanarLayout};
 pub use linear::{Linear, LinearSpec};
 pub use pool::{GlobalAveragePool, Pool, PoolKind, PoolSpec};
 pub use softmax::{Top1, softmax_top1};
-pub use spec::{Activation, Extent, Padding, Window};
+pub use spec::{Extent, Padding, Window};

@@ -37,8 +37,17 @@ pub(crate) trait Vector: Copy {
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
     /// `self + other`.
     unsafe fn add(self, other: Self) -> Self;
+    /// `self - other`.
+    unsafe fn sub(self, other: Self) -> Self;
     /// `self * other`.
     unsafe fn mul(self, other: Self) -> Self;
+    /// `self / other`.
+    unsafe fn div(self, other: Self) -> Self;
+    /// The nearest whole number, the even one of two; a NaN stays.
+    unsafe fn round(self) -> Self;
+    /// `self * 2^exponent` for whole exponents from -126 to 127; a NaN in `self` stays, whatever
+    /// the exponent.
+    unsafe fn scale(self, exponent: Self) -> Self;
     /// The larger, lane by lane.
     unsafe fn max(self, other: Self) -> Self;
     /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.

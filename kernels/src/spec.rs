@@ -2,51 +2,6 @@
 
 use crate::KernelError;
 
-/// What is applied last to each value of a result. A NaN stays a NaN.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    None,
-    /// `max(x, 0)`.
-    Relu,
-    /// `min(max(x, low), high)`.
-    Clip {
-        /// Lower bound, not above `high`.
-        low: f32,
-        /// Upper bound.
-        high: f32,
-    },
-}
-
-impl Activation {
-    /// `self` of `x`.
-    pub fn of(self, x: f32) -> f32 {
-        let (low, high) = self.bounds();
-        // Written so that NaN falls through both comparisons.
-        let x = if x < low { low } else { x };
-        if x > high { high } else { x }
-    }
-
-    /// Every activation is a clip to these.
-    pub(crate) fn bounds(self) -> (f32, f32) {
-        match self {
-            Activation::None => (f32::NEG_INFINITY, f32::INFINITY),
-            Activation::Relu => (0.0, f32::INFINITY),
-            Activation::Clip { low, high } => (low, high),
-        }
-    }
-
-    pub(crate) fn check(self) -> Result<(), KernelError> {
-        let (low, high) = self.bounds();
-        if low <= high {
-            Ok(())
-        } else {
-            Err(KernelError::ClipBounds { low, high })
-        }
-    }
-}
-
 /// Rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

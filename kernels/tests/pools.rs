@@ -108,7 +108,7 @@ proptest! {
             .collect();
         let outputs = run_in_parts(parts, &output, &memory, |part, images| add.run(part, images));
         for ((a, b), found) in images.iter().zip(&outputs) {
-            check_output(&output, found, &reference::add(activation, a, b), 0.0);
+            check_output(&output, found, &reference::add(activation, a, b), 1e-6);
         }
     }
 

@@ -5,6 +5,7 @@
 //! broadcasts `R * C` input values and multiplies all of them. Weights are read in order; a
 //! strip's weights stay in the second-level cache from tile to tile and from image to image.
 
+use crate::activation::{Curve, Values};
 use crate::simd::Vector;
 
 /// Rows of an image's output, for one or several consecutive blocks of output channels: what one
@@ -53,6 +54,8 @@ pub(super) struct Strip {
     pub low: f32,
     /// Upper bound of the activation.
     pub high: f32,
+    /// What the activation is besides: called on each row of tiles when it is stored.
+    pub curve: Option<Curve>,
 }
 
 /// A kernel, compiled for an instruction set, a kind of input and a tile.
@@ -93,7 +96,30 @@ pub(super) unsafe fn strip<
             unsafe { tile::<V, BLOCKED, S, O, R, C>(s, top, left) };
             column += C;
         }
+        // SAFETY: whole rows of the strip. Those that the last tiles compute again have been
+        // stored anew, without the curve.
+        unsafe { bend::<V>(s, O, top, R) };
         row += R;
+    }
+}
+
+/// Applies the curve, if there is one, to rows that are stored.
+///
+/// # Safety
+/// See [`StripKernel`]; the strip has these blocks and rows.
+#[inline(always)]
+unsafe fn bend<V: Vector>(s: &Strip, blocks: usize, top: usize, rows: usize) {
+    let Some(curve) = s.curve else { return };
+    for block in 0..blocks {
+        for row in top..top + rows {
+            // SAFETY: a row of the output; the curve is compiled for the strip's instruction set.
+            unsafe {
+                curve(&Values {
+                    values: s.output.add(block * s.output_block + row * s.output_row),
+                    elements: s.columns * V::LANES,
+                });
+            }
+        }
     }
 }
 
@@ -255,6 +281,8 @@ unsafe fn depthwise_columns<V: Vector, const S: usize>(s: &Strip) {
             unsafe { depthwise_tile::<V, S, 1>(s, top, left) };
             left += 1;
         }
+        // SAFETY: a row of the strip.
+        unsafe { bend::<V>(s, 1, top, 1) };
     }
 }
 

@@ -1,8 +1,9 @@
 //! AArch64 Advanced SIMD.
 
 use core::arch::aarch64::{
-    float32x4_t, vaddq_f32, vdupq_n_f32, vfmaq_f32, vld1q_f32, vmaxq_f32, vminq_f32, vmulq_f32,
-    vst1q_f32,
+    float32x4_t, vaddq_f32, vaddq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32, vdupq_n_s32,
+    vfmaq_f32, vld1q_f32, vmaxq_f32, vminq_f32, vmulq_f32, vreinterpretq_f32_s32, vrndnq_f32,
+    vshlq_n_s32, vst1q_f32, vsubq_f32,
 };
 
 use super::Vector;
@@ -41,8 +42,32 @@ impl Vector for Neon {
     }
 
     #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        Neon(unsafe { vsubq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
     unsafe fn mul(self, other: Self) -> Self {
         Neon(unsafe { vmulq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        Neon(unsafe { vdivq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        Neon(unsafe { vrndnq_f32(self.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn scale(self, exponent: Self) -> Self {
+        // The bits of 2^n for a normal number: its biased exponent.
+        Neon(unsafe {
+            let biased = vaddq_s32(vcvtnq_s32_f32(exponent.0), vdupq_n_s32(127));
+            vmulq_f32(self.0, vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased)))
+        })
     }
 
     #[inline(always)]

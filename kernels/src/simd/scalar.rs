@@ -51,8 +51,31 @@ impl Vector for Scalar {
     }
 
     #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| a - b)
+    }
+
+    #[inline(always)]
     unsafe fn mul(self, other: Self) -> Self {
         self.zip(other, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        self.zip(other, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        self.zip(self, |x, _| x.round_ties_even())
+    }
+
+    #[inline(always)]
+    unsafe fn scale(self, exponent: Self) -> Self {
+        // The bits of 2^n for a normal number: its biased exponent. A NaN becomes 2^0.
+        self.zip(exponent, |x, n| {
+            x * f32::from_bits(((n as i32 + 127) as u32) << 23)
+        })
     }
 
     #[inline(always)]

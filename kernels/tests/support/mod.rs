@@ -35,6 +35,8 @@ pub fn activation() -> impl Strategy<Value = Activation> {
             low: -0.5,
             high: 0.25,
         },
+        Activation::Silu,
+        Activation::Gelu,
     ])
 }
 
