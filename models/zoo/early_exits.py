@@ -1,0 +1,103 @@
+"""Early-exit versions of torchvision's networks: heads at chosen depths.
+
+A head sees the features that a module of the backbone writes. Its depth is named by that module's
+path, e.g. `layer2` or `features.7`; `depths(module)` lists what there is to choose from.
+"""
+
+import torch
+from torch import nn
+from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
+
+import zoo
+
+HEAD_CHANNELS, HEAD_HIDDEN = 64, 128
+
+
+def linear_head(channels: int, classes: int) -> nn.Sequential:
+    """The mean of each channel, and a linear layer."""
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(channels, classes))
+
+
+def convolution_head(channels: int, classes: int) -> nn.Sequential:
+    """A small convolution, the mean of each channel, and two linear layers: what SEEB-GPU attaches."""
+    return nn.Sequential(
+        nn.Conv2d(channels, HEAD_CHANNELS, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(HEAD_CHANNELS),
+        nn.ReLU(inplace=True),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(1),
+        nn.Linear(HEAD_CHANNELS, HEAD_HIDDEN),
+        nn.ReLU(inplace=True),
+        nn.Linear(HEAD_HIDDEN, classes),
+    )
+
+
+def depths(module: nn.Module) -> list[str]:
+    """Where a head can go: all nodes in order of execution. A module's path stands for its last."""
+    return get_graph_node_names(module)[1]
+
+
+class EarlyExits(nn.Module):
+    """A backbone with a head at each depth of `at`; its own classifier is the last exit. Gives one
+    tensor of scores an exit, from the first to the last."""
+
+    def __init__(self, backbone: nn.Module, at: list[str], side: int, head=convolution_head):
+        super().__init__()
+        own = depths(backbone)[-1]
+        features = create_feature_extractor(backbone, return_nodes=[*at, own])
+        with torch.no_grad():
+            found = features.eval()(torch.zeros(1, 3, side, side))
+        self.features = features
+        self.heads = nn.ModuleList(head(found[depth].shape[1], found[own].shape[1]) for depth in at)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        *found, own = self.features(image).values()
+        return *(head(features) for head, features in zip(self.heads, found)), own
+
+
+# By the beginning of the network's name; the first that fits. SEEB-GPU's four come first: for
+# MobileNetV2 the ten depths of its section 4, for the others, of which it says less, one behind
+# every second block. GoogLeNet's and Inception's are where their authors put theirs for training.
+DEPTHS = {
+    "mobilenet_v2": [f"features.{block}" for block in (1, 2, 3, 5, 7, 9, 11, 13, 15, 17)],
+    "resnet34": (every_second := [
+        "layer1.1", "layer2.0", "layer2.2", "layer3.0", "layer3.2", "layer3.4", "layer4.0"]),
+    "resnet50": every_second,
+    "shufflenet_v2_x1_0": [
+        "stage2.1", "stage2.3", "stage3.1", "stage3.3", "stage3.5", "stage3.7", "stage4.1"],
+    "alexnet": ["features.5", "features.9"],
+    "vgg11_bn": ["features.14", "features.21"],
+    "vgg11": ["features.10", "features.15"],
+    "vgg13": ["features.14", "features.19"],
+    "vgg16_bn": ["features.23", "features.33"],
+    "vgg16": ["features.16", "features.23"],
+    "vgg19_bn": ["features.26", "features.39"],
+    "vgg19": ["features.18", "features.27"],
+    "res": ["layer1", "layer2", "layer3"],
+    "wide_resnet": ["layer1", "layer2", "layer3"],
+    "mobilenet_v3_small": ["features.3", "features.8"],
+    "mobilenet_v3_large": ["features.6", "features.12"],
+    "shufflenet": ["stage2", "stage3"],
+    "googlenet": ["inception4a", "inception4d"],
+    "inception": ["Mixed_5d", "Mixed_6e"],
+    "densenet": ["features.denseblock2", "features.denseblock3"],
+    "squeezenet1_0": ["features.5", "features.9"],
+    "squeezenet1_1": ["features.4", "features.8"],
+    "efficientnet": ["features.3", "features.5"],
+    "regnet": ["trunk_output.block2", "trunk_output.block3"],
+    "mnasnet": ["layers.9", "layers.11"],
+}
+
+
+def default_depths(name: str) -> list[str]:
+    """Where the heads of a network of the zoo go."""
+    return next(at for beginning, at in DEPTHS.items() if name.startswith(beginning))
+
+
+def with_exits(network: zoo.Network, head=convolution_head) -> EarlyExits:
+    """A network of the zoo with heads at its default depths, ready for export."""
+    torch.manual_seed(zoo.SEED)
+    backbone = network.module()
+    last = zoo.last_layer(backbone)
+    module = EarlyExits(backbone, default_depths(network.name), network.side, head)
+    return zoo.settle(module, network, [*(zoo.last_layer(head) for head in module.heads), last])
