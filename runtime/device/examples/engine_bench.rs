@@ -1,18 +1,19 @@
-//! The engine under a benchmark's command: runs a package's network on one thread, without the
-//! device's workers, and says how long each run took. `models/signs/bench.py` spawns it and
-//! alternates it with onnxruntime.
+//! The engine under a benchmark's command: runs a package's network on the cores that it is given,
+//! one thread each, and says how long each run took. `models/zoo/bench.py` spawns it and alternates
+//! it with onnxruntime.
 //!
 //! ```text
-//! engine_bench PACKAGE IMAGES.f32 [ISA]
+//! engine_bench PACKAGE IMAGES.f32 CORES [ISA]
 //! ```
 //!
-//! `IMAGES.f32` starts with normalised images `[image][channel][row][column]`, little-endian. The
-//! first line printed names the instruction set. Each line on standard input is then answered by
+//! `IMAGES.f32` starts with normalised images `[image][channel][row][column]`, little-endian;
+//! `CORES` are numbers with commas between. The first line printed names the instruction set. Each line on standard input is then answered by
 //! one line:
 //!
 //! - `scores BATCH`: the class scores of the first images, `[exit][image][class]`;
-//! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the images in the caller's memory
-//!   to the scores of every exit, all stages one by one.
+//! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the images in the engine's memory
+//!   to the scores of every exit, all stages one by one;
+//! - `operators`: `name=nanoseconds` of each operator in the last run.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 use punctual_device::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{Network, Package};
+use punctual_platform::affinity::pin_current_thread;
 use punctual_platform::clock;
 
 fn main() -> ExitCode {
@@ -37,16 +39,22 @@ fn main() -> ExitCode {
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (package, images, isa) = match arguments.as_slice() {
-        [package, images] => (package, images, Isa::detect()),
-        [package, images, isa] => (package, images, available(isa)?),
-        _ => return Err("usage: engine_bench PACKAGE IMAGES.f32 [ISA]".into()),
+    let (package, images, cores, isa) = match arguments.as_slice() {
+        [package, images, cores] => (package, images, cores, Isa::detect()),
+        [package, images, cores, isa] => (package, images, cores, available(isa)?),
+        _ => return Err("usage: engine_bench PACKAGE IMAGES.f32 CORES [ISA]".into()),
     };
+    let cores = cores
+        .split(',')
+        .map(str::parse)
+        .collect::<Result<Vec<usize>, _>>()?;
     let package = Package::read(Path::new(package))?;
     let network = package.network();
     let images = read_images(Path::new(images), network)?;
     let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
-    let mut evaluator = Evaluator::new(isa, network, images.len())?;
+    // Started first: the mates are pinned by name, not by what this thread hands down.
+    let mut evaluator = Evaluator::with_mates(isa, network, images.len(), &cores[1..])?;
+    pin_current_thread(cores[0]).map_err(|missing| format!("core {}: {missing:?}", cores[0]))?;
     let mut output = std::io::stdout();
     writeln!(output, "{isa}")?;
     for line in std::io::stdin().lock().lines() {
@@ -55,7 +63,8 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
         let answer = match words.as_slice() {
             ["scores", batch] => scores(&mut evaluator, first(&images, batch)?),
             ["run", batch, count] => run(&mut evaluator, first(&images, batch)?, count.parse()?),
-            _ => return Err(format!("`{line}` is neither `scores` nor `run`").into()),
+            ["operators"] => operators(&evaluator),
+            _ => return Err(format!("`{line}` is none of `scores`, `run`, `operators`").into()),
         };
         writeln!(output, "{answer}")?;
         output.flush()?;
@@ -69,10 +78,19 @@ fn scores(evaluator: &mut Evaluator, images: &[&[f32]]) -> String {
 }
 
 fn run(evaluator: &mut Evaluator, images: &[&[f32]], count: usize) -> String {
+    evaluator.load(images);
     let times = (0..count).map(|_| {
         let start = clock::now_ns();
-        black_box(evaluator.scores(black_box(images)));
+        black_box(evaluator.run(black_box(images.len())));
         clock::now_ns() - start
+    });
+    spaced(times)
+}
+
+fn operators(evaluator: &Evaluator) -> String {
+    let times = evaluator.operator_times().map(|operator| {
+        let name = operator.name.replace(char::is_whitespace, "_");
+        format!("{name}={}", operator.last.as_nanos())
     });
     spaced(times)
 }

@@ -6,14 +6,18 @@ use std::sync::atomic::AtomicBool;
 use punctual_core::{ModelId, StageId};
 use punctual_kernels::Isa;
 use punctual_model::Network;
+use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
 use super::executable::LoadedModel;
 use super::lower::{LowerError, lower};
+use super::{OperatorTime, StartError};
 use crate::request_buffers::InputBuffers;
-use crate::shared::team::{self, Leader, Outcome};
+use crate::shared::team::{self, Leader, Mate, Outcome};
 
-/// Runs all stages of a network with the CPU device's kernels and memory, without its threads:
-/// for calibration, for comparing engines, for a look at one image.
+const MODEL: ModelId = ModelId(0);
+
+/// Runs all stages of a network with the CPU device's kernels and memory, on the calling thread
+/// instead of the device's: for calibration, for comparing engines, for a look at one image.
 pub struct Evaluator {
     models: Arc<[LoadedModel]>,
     inputs: InputBuffers,
@@ -30,6 +34,38 @@ impl Evaluator {
     /// # Panics
     /// If `batch_max` is zero or above [`BATCH_MAX`](punctual_core::BATCH_MAX).
     pub fn new(isa: Isa, network: &Network, batch_max: usize) -> Result<Self, LowerError> {
+        Ok(Self::team(isa, network, batch_max, 1)?.0)
+    }
+
+    /// As [`new`](Self::new), with a mate on each of `cores` that computes its share of every
+    /// operator, at ordinary priority. Where the caller runs is its own affair.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`StartError::Thread`].
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn with_mates(
+        isa: Isa,
+        network: &Network,
+        batch_max: usize,
+        cores: &[usize],
+    ) -> Result<Self, StartError> {
+        let (evaluator, mates) = Self::team(isa, network, batch_max, cores.len() + 1)?;
+        for (&core, mate) in cores.iter().zip(mates) {
+            let spec = ThreadSpec::new(format!("mate/{core}"), Some(core), None);
+            // It ends when the leader is dropped.
+            spawn_realtime(spec, move || mate.serve())?;
+        }
+        Ok(evaluator)
+    }
+
+    fn team(
+        isa: Isa,
+        network: &Network,
+        batch_max: usize,
+        size: usize,
+    ) -> Result<(Self, Vec<Mate>), LowerError> {
         assert!((1..=punctual_core::BATCH_MAX).contains(&batch_max));
         let model = lower(isa, network)?;
         let inputs = InputBuffers::new(
@@ -38,13 +74,14 @@ impl Evaluator {
             Box::new([model.input]),
         );
         let models: Arc<[LoadedModel]> = Arc::new([model]);
-        let (leader, _) = team::team(1, &models, inputs.regions(), batch_max);
-        Ok(Self {
+        let (leader, mates) = team::team(size, &models, inputs.regions(), batch_max);
+        let evaluator = Self {
             models,
             inputs,
             leader,
             batch_max,
-        })
+        };
+        Ok((evaluator, mates))
     }
 
     /// The class scores of each image at each exit: `scores[exit][image][class]`. An image is
@@ -53,17 +90,33 @@ impl Evaluator {
     /// # Panics
     /// If there are no images or too many, or one has the wrong length.
     pub fn scores(&mut self, images: &[&[f32]]) -> Vec<Vec<Vec<f32>>> {
+        self.load(images);
+        self.run(images.len())
+    }
+
+    /// Puts images where the network reads them.
+    ///
+    /// # Panics
+    /// As [`scores`](Self::scores).
+    pub fn load(&mut self, images: &[&[f32]]) {
         assert!((1..=self.batch_max).contains(&images.len()));
-        let model = ModelId(0);
         for (buffer, image) in images.iter().enumerate() {
             let mut writer = self
                 .inputs
-                .claim(buffer as u16, model)
+                .claim(buffer as u16, MODEL)
                 .expect("nobody else has the buffers");
             writer.write_planar(image);
         }
+    }
+
+    /// The scores of the first `batch` images that were loaded last.
+    ///
+    /// # Panics
+    /// If `batch` is zero or above what the evaluator was made for.
+    pub fn run(&mut self, batch: usize) -> Vec<Vec<Vec<f32>>> {
+        assert!((1..=self.batch_max).contains(&batch));
         let regions = self.inputs.regions().clone();
-        let mut claims: Vec<_> = (0..images.len())
+        let mut claims: Vec<_> = (0..batch)
             .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
             .collect();
         let never = AtomicBool::new(false);
@@ -71,13 +124,19 @@ impl Evaluator {
         stages
             .map(|stage| {
                 let stage = StageId(stage as u8);
-                let outcome = self.leader.run(model, stage, &mut claims, &never);
+                let outcome = self.leader.run(MODEL, stage, &mut claims, &never);
                 assert_eq!(outcome, Outcome::Done, "a kernel panicked");
                 let scores = claims.iter_mut().enumerate().map(|(member, claim)| {
-                    self.leader.logits(model, stage, member, claim).to_vec()
+                    self.leader.logits(MODEL, stage, member, claim).to_vec()
                 });
                 scores.collect()
             })
             .collect()
+    }
+
+    /// All operators, stage after stage, with the time that each took in the last run.
+    pub fn operator_times(&self) -> impl Iterator<Item = OperatorTime> {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        stages.flat_map(|stage| &stage.steps).map(OperatorTime::of)
     }
 }

@@ -78,6 +78,17 @@ pub struct OperatorTime {
     pub longest: Nanos,
 }
 
+impl OperatorTime {
+    fn of(step: &executable::Step) -> Self {
+        Self {
+            name: step.name.clone(),
+            macs: step.macs,
+            last: step.time.last(),
+            longest: step.time.longest(),
+        }
+    }
+}
+
 impl CpuDevice {
     /// Loads the models, takes all memory and starts the workers. `report` is rung after each
     /// event.
@@ -231,13 +242,7 @@ impl CpuDevice {
     #[must_use]
     pub fn operator_times(&self, model: ModelId, stage: StageId) -> Option<Vec<OperatorTime>> {
         let stage = self.models.get(model.index())?.stages.get(stage.index())?;
-        let time = |step: &executable::Step| OperatorTime {
-            name: step.name.clone(),
-            macs: step.macs,
-            last: step.time.last(),
-            longest: step.time.longest(),
-        };
-        Some(stage.steps.iter().map(time).collect())
+        Some(stage.steps.iter().map(OperatorTime::of).collect())
     }
 
     /// How long each operator of a stage took when it last ran; none if there is no such stage.
