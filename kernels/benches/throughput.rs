@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Isa,
-    Padding, Part, PlanarLayout, Window,
+    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Inputs,
+    Isa, Padding, Part, PlanarLayout, Window,
 };
 
 /// A convolution to measure: square images and kernels.
@@ -105,7 +105,7 @@ impl Case {
     }
 
     fn gflops(&self, isa: Isa, batch: usize, measure: bool) -> f64 {
-        let (conv, output) = self.build(isa);
+        let (conv, packed, output) = self.build(isa);
         let input = conv.spec().input;
         let mut memory: Vec<_> = (0..batch)
             .map(|_| (noise(input.len()), AlignedBuffer::zeroed(output.len())))
@@ -113,18 +113,19 @@ impl Case {
         let mut images: Vec<_> = memory
             .iter_mut()
             .map(|(input, output)| Image {
-                input,
-                addend: None,
+                inputs: Inputs::one(input),
                 output,
             })
             .collect();
         let taps = self.kernel * self.kernel * self.inputs / self.groups;
         let products = output.shape().elements() * taps * batch;
-        let seconds = least_seconds(measure, || conv.run(Part::WHOLE, black_box(&mut images)));
+        let seconds = least_seconds(measure, || {
+            conv.run(&packed, Part::WHOLE, black_box(&mut images))
+        });
         2.0 * products as f64 / seconds / 1e9
     }
 
-    fn build(&self, isa: Isa) -> (Conv2d, BlockedLayout) {
+    fn build(&self, isa: Isa) -> (Conv2d, AlignedBuffer, BlockedLayout) {
         let padding = Padding::uniform(self.kernel / 2);
         let window = Window {
             kernel: Extent::square(self.kernel),
@@ -152,10 +153,9 @@ impl Case {
         };
         let weights = noise(self.outputs * self.inputs / self.groups * self.kernel.pow(2));
         let bias = noise(self.outputs);
-        (
-            Conv2d::new(isa, &spec, &weights, &bias).expect("the case is sound"),
-            output,
-        )
+        let conv = Conv2d::new(isa, &spec).expect("the case is sound");
+        let packed = conv.packed(&weights, &bias).expect("the weights fit");
+        (conv, packed, output)
     }
 }
 

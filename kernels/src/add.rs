@@ -9,7 +9,7 @@ use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part};
 pub struct AddSpec {
     /// What it reads first.
     pub input: BlockedLayout,
-    /// What it reads second, as [`Image::addend`].
+    /// What it reads second, the image's second input.
     pub addend: BlockedLayout,
     /// What it writes.
     pub output: BlockedLayout,
@@ -65,11 +65,11 @@ impl Add {
         let (low, high) = activation.bounds();
         let (range, elements) = (output.part(part), output.width() * output.lanes());
         for image in images {
-            let Some(second) = image.addend else {
+            let Some(second) = image.second() else {
                 panic!("an addition needs an addend")
             };
             assert_eq!(
-                image.input.len(),
+                image.input().len(),
                 input.len(),
                 "the input is the whole tensor"
             );
@@ -85,7 +85,7 @@ impl Add {
                 let b = addend.row_start(block, row);
                 let to = output.row_start(block, row) - range.start;
                 let row = Row {
-                    a: image.input[a..a + elements].as_ptr(),
+                    a: image.input()[a..a + elements].as_ptr(),
                     b: second[b..b + elements].as_ptr(),
                     output: image.output[to..to + elements].as_mut_ptr(),
                     elements,

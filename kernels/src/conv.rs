@@ -6,7 +6,7 @@ mod tiles;
 
 use core::ptr;
 
-use self::packed::PackedWeights;
+use self::packed::Packing;
 use self::strip::{Strip, StripKernel, depthwise_strip};
 use self::tiles::{BLOCKS_MAX, Choices};
 use crate::activation::Curve;
@@ -14,7 +14,9 @@ use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, Span, check_limit};
 use crate::reference::Shape;
 use crate::simd::compiled_for;
 use crate::spec::{check_equal, check_finite};
-use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window};
+use crate::{
+    Activation, AlignedBuffer, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window,
+};
 
 /// What a convolution reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +95,7 @@ impl Conv2dSpec {
     }
 
     /// Checks everything that the kernels rely on.
-    fn check(&self, isa: Isa, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
+    fn check(&self, isa: Isa) -> Result<(), KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });
         }
@@ -142,7 +144,13 @@ impl Conv2dSpec {
             residual.check_lanes("addend", isa)?;
             residual.check_same_image(&output)?;
         }
-        activation.check()?;
+        activation.check()
+    }
+
+    /// Checks what [`Conv2d::pack`] is given.
+    fn check_weights(&self, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
+        let Conv2dSpec { window, groups, .. } = self;
+        let (channels, outputs) = (self.input.sizes().channels, self.output.channels());
         let taps = window.kernel.height * window.kernel.width;
         check_equal(
             "the number of weights",
@@ -155,14 +163,14 @@ impl Conv2dSpec {
     }
 }
 
-/// A convolution for one instruction set, its weights packed.
+/// A convolution for one instruction set.
 ///
 /// A group of output channels that shares a block with another group multiplies the other group's
 /// inputs by zero, so an infinity or a NaN may spread to it.
 #[derive(Clone, Debug)]
 pub struct Conv2d {
     spec: Conv2dSpec,
-    weights: PackedWeights,
+    packing: Packing,
     kernels: Kernels,
     curve: Option<Curve>,
 }
@@ -176,15 +184,9 @@ enum Kernels {
 }
 
 impl Conv2d {
-    /// Checks the shapes and packs the weights, which are
-    /// `[output channel][input channel / groups][kernel row][kernel column]`.
-    pub fn new(
-        isa: Isa,
-        spec: &Conv2dSpec,
-        weights: &[f32],
-        bias: &[f32],
-    ) -> Result<Conv2d, KernelError> {
-        spec.check(isa, weights, bias)?;
+    /// Checks the shapes and chooses the code.
+    pub fn new(isa: Isa, spec: &Conv2dSpec) -> Result<Conv2d, KernelError> {
+        spec.check(isa)?;
         let kernels = if spec.is_depthwise() {
             Kernels::Depthwise(compiled_for!(isa, depthwise_strip, Strip))
         } else {
@@ -196,7 +198,7 @@ impl Conv2d {
         };
         Ok(Conv2d {
             spec: *spec,
-            weights: PackedWeights::pack(spec, weights, bias),
+            packing: Packing::new(spec),
             kernels,
             curve: spec.activation.curve(isa),
         })
@@ -207,9 +209,50 @@ impl Conv2d {
         &self.spec
     }
 
-    /// Runs `part` of the operator for each image; [`Image::addend`] is the residual, or `None`.
-    /// A few output blocks' weights at a time serve the whole batch.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+    /// Floats of the packed weights and biases.
+    pub fn packed_len(&self) -> usize {
+        self.packing.len
+    }
+
+    /// Packs the weights, which are
+    /// `[output channel][input channel / groups][kernel row][kernel column]`, and the biases.
+    ///
+    /// # Errors
+    /// When there are too many or too few, or one is not finite.
+    ///
+    /// # Panics
+    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
+    pub fn pack(
+        &self,
+        weights: &[f32],
+        bias: &[f32],
+        packed: &mut [f32],
+    ) -> Result<(), KernelError> {
+        assert_eq!(
+            packed.len(),
+            self.packed_len(),
+            "the room for packed weights"
+        );
+        self.spec.check_weights(weights, bias)?;
+        self.packing.pack(&self.spec, weights, bias, packed);
+        Ok(())
+    }
+
+    /// As [`pack`](Self::pack), into memory of its own.
+    ///
+    /// # Errors
+    /// As [`pack`](Self::pack).
+    pub fn packed(&self, weights: &[f32], bias: &[f32]) -> Result<AlignedBuffer, KernelError> {
+        let mut packed = AlignedBuffer::zeroed(self.packed_len());
+        self.pack(weights, bias, &mut packed)?;
+        Ok(packed)
+    }
+
+    /// Runs `part` of the operator for each image, whose second input is the residual if there is
+    /// one. A few output blocks' weights at a time serve the whole batch. `packed` is what
+    /// [`pack`](Self::pack) wrote, best aligned to 64 bytes.
+    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
         let Conv2dSpec {
             input,
             output,
@@ -219,12 +262,12 @@ impl Conv2d {
         let range = output.part(part);
         for image in images.iter_mut() {
             assert_eq!(
-                image.input.len(),
+                image.input().len(),
                 input.len(),
                 "the input is the whole tensor"
             );
             assert_eq!(
-                image.addend.map(<[f32]>::len),
+                image.second().map(<[f32]>::len),
                 residual.map(|residual| residual.len()),
                 "the residual is the whole tensor"
             );
@@ -246,7 +289,7 @@ impl Conv2d {
                         blocks,
                         rows: span.rows.clone(),
                     };
-                    let strip = self.strip(&span, range.start, image);
+                    let strip = self.strip(packed, &span, range.start, image);
                     // SAFETY: the constructor saw that the instruction set is available; the
                     // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
                     // is valid, see `strip`.
@@ -262,7 +305,7 @@ impl Conv2d {
         match &self.kernels {
             Kernels::Depthwise(kernel) => (1, *kernel),
             Kernels::Dense(choices) => {
-                let sources = &self.weights.sources;
+                let sources = &self.packing.sources;
                 let same = |other: &&packed::Sources| {
                     (other.first, other.count) == (sources[block].first, sources[block].count)
                 };
@@ -282,7 +325,13 @@ impl Conv2d {
     /// lengths, and the constructor that the output's rows and columns are as many as the window
     /// has positions on an input whose halo is as wide as the padding. The first output pixel's
     /// first tap is thus `halo - padding` rows and columns into the input's halo.
-    fn strip(&self, span: &Span, part_start: usize, image: &mut Image<'_>) -> Strip {
+    fn strip(
+        &self,
+        packed: &[f32],
+        span: &Span,
+        part_start: usize,
+        image: &mut Image<'_>,
+    ) -> Strip {
         let Conv2dSpec {
             input,
             output,
@@ -291,7 +340,7 @@ impl Conv2d {
             activation,
             ..
         } = &self.spec;
-        let sources = self.weights.sources[span.block];
+        let sources = self.packing.sources[span.block];
         let (input_row, input_block) = input.strides();
         let row = span.rows.start * window.stride.height + input.halo() - window.padding.top;
         let column = input.halo() - window.padding.left;
@@ -299,7 +348,7 @@ impl Conv2d {
             sources.first * input_block + row * input_row + column * self.spec.inner_lanes();
         let lanes = output.lanes();
         let output_start = output.row_start(span.block, span.rows.start) - part_start;
-        let (addend, addend_row, addend_block) = match (residual, image.addend) {
+        let (addend, addend_row, addend_block) = match (residual, image.second()) {
             (Some(layout), Some(addend)) => {
                 let start = layout.row_start(span.block, span.rows.start);
                 (
@@ -312,7 +361,7 @@ impl Conv2d {
         };
         let (low, high) = activation.bounds();
         Strip {
-            input: image.input[input_start..].as_ptr(),
+            input: image.input()[input_start..].as_ptr(),
             input_row,
             input_block,
             input_blocks: sources.count,
@@ -320,9 +369,9 @@ impl Conv2d {
             kernel_width: window.kernel.width,
             stride_height: window.stride.height,
             stride_width: window.stride.width,
-            weights: self.weights.values[sources.weights..].as_ptr(),
-            weights_block: self.weights.block_stride(span.block),
-            bias: self.weights.bias[span.block * lanes..].as_ptr(),
+            weights: packed[sources.weights..].as_ptr(),
+            weights_block: self.packing.block_stride(span.block),
+            bias: packed[self.packing.bias + span.block * lanes..].as_ptr(),
             addend,
             addend_row,
             addend_block,

@@ -111,4 +111,10 @@ pub enum KernelError {
         /// Upper bound.
         high: f32,
     },
+    /// The operator has no kernel here.
+    #[error("there is no kernel for {operator}")]
+    NoKernel {
+        /// What it is called.
+        operator: &'static str,
+    },
 }

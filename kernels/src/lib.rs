@@ -1,8 +1,10 @@
 //! CPU kernels on plain slices, and the references they are tested against.
 //!
-//! A kernel is made once (`Conv2d::new`, ...): shapes are checked, weights packed, the code for the
-//! instruction set chosen. Running it (`run(part, images)`) cannot fail, does not allocate, and
-//! writes every element of the output slices it is given, halo included.
+//! A kernel is made once (`Conv2d::new`, ...): shapes are checked, the code for the instruction set
+//! chosen. It owns no weights: `pack` writes them, in the kernel's own order, to `packed_len` floats
+//! that somebody else keeps, and `run` is given them again. Running (`run(packed, part, images)`)
+//! cannot fail, does not allocate, and writes every element of the output slices it is given, halo
+//! included.
 //!
 //! - Where values lie: [`BlockedLayout`], [`PlanarLayout`] (`layout.rs`).
 //! - Several cores: each runs the same kernel with its own [`Part`]; [`BlockedLayout::part`] says
@@ -32,7 +34,7 @@ pub use add::{Add, AddSpec};
 pub use aligned::AlignedBuffer;
 pub use conv::{Conv2d, Conv2dSpec, ConvInput};
 pub use error::KernelError;
-pub use image::Image;
+pub use image::{INPUTS_MAX, Image, Inputs};
 pub use isa::Isa;
 pub use layout::{BlockedLayout, Part, PlanarLayout};
 pub use linear::{Linear, LinearSpec};

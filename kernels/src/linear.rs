@@ -1,8 +1,8 @@
 //! A fully connected layer: a convolution whose kernel covers the whole image.
 
 use crate::{
-    Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Isa, KernelError,
-    Padding, Part, Window,
+    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Isa,
+    KernelError, Padding, Part, Window,
 };
 
 /// `activation(weights * input + bias)`.
@@ -17,7 +17,7 @@ pub struct LinearSpec {
     pub activation: Activation,
 }
 
-/// A fully connected layer for one instruction set, its weights packed.
+/// A fully connected layer for one instruction set.
 #[derive(Clone, Debug)]
 pub struct Linear {
     spec: LinearSpec,
@@ -25,13 +25,8 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Checks the shapes and packs the weights, which are `[output][channel][row][column]`.
-    pub fn new(
-        isa: Isa,
-        spec: &LinearSpec,
-        weights: &[f32],
-        bias: &[f32],
-    ) -> Result<Linear, KernelError> {
+    /// Checks the shapes and chooses the code.
+    pub fn new(isa: Isa, spec: &LinearSpec) -> Result<Linear, KernelError> {
         let LinearSpec {
             input,
             output,
@@ -56,7 +51,7 @@ impl Linear {
         };
         Ok(Linear {
             spec: *spec,
-            conv: Conv2d::new(isa, &conv, weights, bias)?,
+            conv: Conv2d::new(isa, &conv)?,
         })
     }
 
@@ -65,8 +60,39 @@ impl Linear {
         &self.spec
     }
 
+    /// Floats of the packed weights and biases.
+    pub fn packed_len(&self) -> usize {
+        self.conv.packed_len()
+    }
+
+    /// Packs the weights, which are `[output][channel][row][column]`, and the biases.
+    ///
+    /// # Errors
+    /// When there are too many or too few, or one is not finite.
+    ///
+    /// # Panics
+    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
+    pub fn pack(
+        &self,
+        weights: &[f32],
+        bias: &[f32],
+        packed: &mut [f32],
+    ) -> Result<(), KernelError> {
+        self.conv.pack(weights, bias, packed)
+    }
+
+    /// As [`pack`](Self::pack), into memory of its own.
+    ///
+    /// # Errors
+    /// As [`pack`](Self::pack).
+    pub fn packed(&self, weights: &[f32], bias: &[f32]) -> Result<AlignedBuffer, KernelError> {
+        let mut packed = AlignedBuffer::zeroed(self.packed_len());
+        self.pack(weights, bias, &mut packed)?;
+        Ok(packed)
+    }
+
     /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        self.conv.run(part, images);
+    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        self.conv.run(packed, part, images);
     }
 }

@@ -12,8 +12,11 @@ use crate::{BlockedLayout, Extent, Image, Isa, KernelError, Padding, Part, Windo
 pub enum PoolKind {
     /// The largest. Padding never wins; whether a NaN does is not specified.
     Max,
-    /// The mean of the pixels that are not padding.
-    Average,
+    /// The mean.
+    Average {
+        /// Whether padding counts as zeros in each window's mean, or is left out of it.
+        counts_padding: bool,
+    },
 }
 
 /// A pool on static shapes. The input needs no halo: padding is left out of each window.
@@ -71,7 +74,7 @@ impl Pool {
         }
         let kernel = match spec.kind {
             PoolKind::Max => compiled_for!(isa, max_of, Pixels),
-            PoolKind::Average => compiled_for!(isa, mean_of, Pixels),
+            PoolKind::Average { .. } => compiled_for!(isa, mean_of, Pixels),
         };
         Ok(Pool {
             spec: *spec,
@@ -95,7 +98,7 @@ impl Pool {
         let (range, lanes) = (output.part(part), output.lanes());
         for image in images {
             assert_eq!(
-                image.input.len(),
+                image.input().len(),
                 input.len(),
                 "the input is the whole tensor"
             );
@@ -135,8 +138,15 @@ impl Pool {
         let (input, lanes) = (&self.spec.input, self.spec.input.lanes());
         let start = input.row_start(block, rows.start) + columns.start * lanes;
         let end = input.row_start(block, rows.end - 1) + columns.end * lanes;
+        let counted = match self.spec.kind {
+            PoolKind::Average {
+                counts_padding: true,
+            } => self.spec.window.kernel.height * self.spec.window.kernel.width,
+            _ => rows.len() * columns.len(),
+        };
         let pixels = Pixels {
-            input: image.input[start..end].as_ptr(),
+            share: 1.0 / counted as f32,
+            input: image.input()[start..end].as_ptr(),
             row_stride: input.row_stride(),
             rows: rows.len(),
             columns: columns.len(),
@@ -159,6 +169,8 @@ struct Pixels {
     row_stride: usize,
     rows: usize,
     columns: usize,
+    /// A pixel's share of a mean.
+    share: f32,
     output: *mut f32,
 }
 
@@ -193,8 +205,7 @@ unsafe fn mean_of<V: Vector>(pixels: &Pixels) {
                 sum = sum.add(V::load(pixels.input.add(at)));
             }
         }
-        let share = V::splat(1.0 / (pixels.rows * pixels.columns) as f32);
-        sum.mul(share).store(pixels.output);
+        sum.mul(V::splat(pixels.share)).store(pixels.output);
     }
 }
 
@@ -224,7 +235,9 @@ impl GlobalAveragePool {
             input,
             output,
             window,
-            kind: PoolKind::Average,
+            kind: PoolKind::Average {
+                counts_padding: false,
+            },
         };
         Ok(GlobalAveragePool {
             pool: Pool::new(isa, &spec)?,

@@ -87,7 +87,7 @@ pub fn conv2d(
     output
 }
 
-/// The largest, or the mean, of each window's pixels that are not padding.
+/// The largest, or the mean, of each window's pixels; padding only counts in a mean that says so.
 pub fn pool(shape: Shape, window: &Window, kind: PoolKind, input: &[f32]) -> Vec<f32> {
     let Extent { height, width } = output_extent(shape, window);
     let mut output = Vec::with_capacity(shape.channels * height * width);
@@ -108,7 +108,13 @@ pub fn pool(shape: Shape, window: &Window, kind: PoolKind, input: &[f32]) -> Vec
                 }
                 output.push(match kind {
                     PoolKind::Max => largest,
-                    PoolKind::Average => (sum / f64::from(count)) as f32,
+                    PoolKind::Average {
+                        counts_padding: true,
+                    } => {
+                        let area = window.kernel.height * window.kernel.width;
+                        (sum / area as f64) as f32
+                    }
+                    PoolKind::Average { .. } => (sum / f64::from(count)) as f32,
                 });
             }
         }

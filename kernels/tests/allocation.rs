@@ -7,8 +7,8 @@ use std::cell::Cell;
 
 use punctual_kernels::{
     Activation, Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent,
-    GlobalAveragePool, Image, Isa, Linear, LinearSpec, Padding, Part, Pool, PoolKind, PoolSpec,
-    Window, softmax_top1,
+    GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Padding, Part, Pool, PoolKind,
+    PoolSpec, Window, softmax_top1,
 };
 use support::noise;
 
@@ -54,8 +54,7 @@ fn running_a_kernel_allocates_nothing() {
                 let mut images: Vec<_> = outputs
                     .iter_mut()
                     .map(|output| Image {
-                        input: &input,
-                        addend,
+                        inputs: Inputs::new([Some(&input[..]), addend].into_iter().flatten()),
                         output: &mut output[range.clone()],
                     })
                     .collect();
@@ -90,15 +89,20 @@ fn kernels(
             groups,
             activation: Activation::Relu,
         };
-        Conv2d::new(isa, &spec, &noise(1, 40 * 40 / groups * 9), &noise(2, 40)).unwrap()
+        let conv = Conv2d::new(isa, &spec).unwrap();
+        let weights = noise(1, 40 * 40 / groups * 9);
+        let packed = conv.packed(&weights, &noise(2, 40)).unwrap();
+        (conv, packed)
     };
-    let (dense, depthwise) = (conv(1), conv(40));
+    let ((dense, dense_weights), (depthwise, depthwise_weights)) = (conv(1), conv(40));
     let linear = LinearSpec {
         input: layout,
         output: vector,
         activation: Activation::None,
     };
-    let linear = Linear::new(isa, &linear, &noise(3, 40 * 40 * 81), &noise(4, 40)).unwrap();
+    let linear = Linear::new(isa, &linear).unwrap();
+    let weights = noise(3, 40 * 40 * 81);
+    let linear_weights = linear.packed(&weights, &noise(4, 40)).unwrap();
     let pool = PoolSpec {
         input: layout,
         output: layout,
@@ -117,17 +121,21 @@ fn kernels(
     let add = Add::new(isa, &add).unwrap();
     vec![
         (
-            Box::new(move |part, images: &mut [Image<'_>]| dense.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| dense.run(&dense_weights, part, images)),
             layout,
             true,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| depthwise.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| {
+                depthwise.run(&depthwise_weights, part, images)
+            }),
             layout,
             true,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| linear.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| {
+                linear.run(&linear_weights, part, images)
+            }),
             vector,
             false,
         ),

@@ -16,9 +16,10 @@ proptest! {
     #[test]
     fn convolution_equals_its_reference(case in case()) {
         let spec = case.spec();
-        let conv = Conv2d::new(case.isa, &spec, &case.weights(), &case.bias()).unwrap();
+        let conv = Conv2d::new(case.isa, &spec).unwrap();
+        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
         let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), |part, images| {
-            conv.run(part, images);
+            conv.run(&packed, part, images);
         });
         for (member, output) in outputs.iter().enumerate() {
             check_output(&spec.output, output, &case.reference(member), case.tolerance());
@@ -28,9 +29,10 @@ proptest! {
     #[test]
     fn answers_do_not_depend_on_the_batch_or_the_parts(case in case()) {
         let spec = case.spec();
-        let conv = Conv2d::new(case.isa, &spec, &case.weights(), &case.bias()).unwrap();
+        let conv = Conv2d::new(case.isa, &spec).unwrap();
+        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
         let memory = case.memory();
-        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| conv.run(part, images);
+        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| conv.run(&packed, part, images);
         let together = run_in_parts(case.parts, &spec.output, &memory, run);
         for (member, output) in together.iter().enumerate() {
             let alone = run_in_parts(1, &spec.output, &memory[member..=member], run);
@@ -51,11 +53,12 @@ proptest! {
         let elements = channels * height * width;
         let (weights, bias) = (noise(seed, features * elements), noise(seed ^ 1, features));
         let spec = LinearSpec { input, output, activation };
-        let linear = Linear::new(isa, &spec, &weights, &bias).unwrap();
+        let linear = Linear::new(isa, &spec).unwrap();
+        let packed = linear.packed(&weights, &bias).unwrap();
         let images: Vec<_> = (0..batch as u64).map(|i| noise(seed ^ (9 + i), elements)).collect();
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, f32::NAN), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| linear.run(part, images));
+        let outputs = run_in_parts(parts, &output, &memory, |part, images| linear.run(&packed, part, images));
         for (image, found) in images.iter().zip(&outputs) {
             let expected = reference::linear(activation, &weights, &bias, image);
             check_output(&output, found, &expected, tolerance(elements));
@@ -100,9 +103,10 @@ fn usual_network_shapes_equal_their_references() {
                     seed: 5,
                 };
                 let spec = case.spec();
-                let conv = Conv2d::new(isa, &spec, &case.weights(), &case.bias()).unwrap();
+                let conv = Conv2d::new(isa, &spec).unwrap();
+                let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
                 let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
-                    conv.run(part, images);
+                    conv.run(&packed, part, images);
                 };
                 let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), run);
                 check_output(
@@ -135,10 +139,13 @@ fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
                 high: 6.0,
             },
         };
-        let conv = Conv2d::new(isa, &spec, &[0.5; 8 * 8 * 9], &[0.0; 8]).unwrap();
+        let conv = Conv2d::new(isa, &spec).unwrap();
+        let packed = conv.packed(&[0.5; 8 * 8 * 9], &[0.0; 8]).unwrap();
         let mut input = vec![0.0; layout.len()];
         input[layout.index(0, 0, 0)] = f32::NAN;
-        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| conv.run(part, images);
+        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
+            conv.run(&packed, part, images)
+        };
         let output = run_in_parts(1, &layout, &[(input, None)], run);
         assert!(output[0][layout.index(0, 0, 0)].is_nan());
         assert_eq!(output[0][layout.index(0, 5, 5)], 0.0);

@@ -41,7 +41,11 @@ proptest! {
     fn pool_equals_its_reference(
         isa in isa(),
         window in window(),
-        kind in prop::sample::select(vec![PoolKind::Max, PoolKind::Average]),
+        kind in prop::sample::select(vec![
+            PoolKind::Max,
+            PoolKind::Average { counts_padding: false },
+            PoolKind::Average { counts_padding: true },
+        ]),
         (channels, height, width) in (1..=40usize, 1..=12usize, 1..=12usize),
         (input_halo, output_halo) in (0..=2usize, 0..=2usize),
         (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),

@@ -30,8 +30,7 @@ fn sound() -> (Isa, Conv2dSpec) {
 #[test]
 fn unsound_convolutions_are_refused_with_the_reason() {
     let (isa, spec) = sound();
-    let (weights, bias) = (vec![0.5; 8 * 8 * 9], vec![0.0; 8]);
-    let make = |spec: &Conv2dSpec| Conv2d::new(isa, spec, &weights, &bias).err();
+    let make = |spec: &Conv2dSpec| Conv2d::new(isa, spec).err();
     assert_eq!(make(&spec), None);
 
     let padding = Padding::uniform(2);
@@ -133,8 +132,14 @@ fn unsound_convolutions_are_refused_with_the_reason() {
             high: 0.0
         })
     );
+}
 
-    let few = Conv2d::new(isa, &spec, &weights[1..], &bias).err();
+#[test]
+fn weights_that_do_not_fit_or_are_not_finite_are_refused() {
+    let (isa, spec) = sound();
+    let (weights, bias) = (vec![0.5; 8 * 8 * 9], vec![0.0; 8]);
+    let conv = Conv2d::new(isa, &spec).unwrap();
+    let few = conv.packed(&weights[1..], &bias).err();
     let what = "the number of weights";
     assert_eq!(
         few,
@@ -145,7 +150,7 @@ fn unsound_convolutions_are_refused_with_the_reason() {
         })
     );
 
-    let infinite = Conv2d::new(isa, &spec, &weights, &[f32::INFINITY; 8]).err();
+    let infinite = conv.packed(&weights, &[f32::INFINITY; 8]).err();
     let value = f32::INFINITY;
     assert_eq!(
         infinite,
@@ -161,7 +166,7 @@ fn unsound_convolutions_are_refused_with_the_reason() {
 fn layouts_of_another_instruction_set_are_refused() {
     let (_, spec) = sound();
     for isa in Isa::available().filter(|isa| isa.lanes() != Isa::Scalar.lanes()) {
-        let made = Conv2d::new(isa, &spec, &[0.5; 8 * 8 * 9], &[0.0; 8]).err();
+        let made = Conv2d::new(isa, &spec).err();
         assert_eq!(
             made,
             Some(KernelError::LanesDiffer {
@@ -182,7 +187,7 @@ fn instruction_sets_that_the_machine_lacks_are_refused() {
             output: layout,
             ..sound().1
         };
-        let made = Conv2d::new(isa, &spec, &[0.5; 8 * 8 * 9], &[0.0; 8]).err();
+        let made = Conv2d::new(isa, &spec).err();
         assert_eq!(made, Some(KernelError::IsaUnavailable { isa }));
     }
 }
@@ -191,10 +196,11 @@ fn instruction_sets_that_the_machine_lacks_are_refused() {
 #[should_panic(expected = "the input is the whole tensor")]
 fn a_short_input_is_the_callers_error() {
     let (isa, spec) = sound();
-    let conv = Conv2d::new(isa, &spec, &[0.5; 8 * 8 * 9], &[0.0; 8]).unwrap();
+    let conv = Conv2d::new(isa, &spec).unwrap();
+    let packed = conv.packed(&[0.5; 8 * 8 * 9], &[0.0; 8]).unwrap();
     let memory = [(vec![0.0; spec.input.len() - 1], None)];
     run_in_parts(1, &spec.output, &memory, |part, images| {
-        conv.run(part, images)
+        conv.run(&packed, part, images)
     });
 }
 

@@ -1,7 +1,6 @@
 //! Weights in the order in which the kernels read them.
 
 use super::{Conv2dSpec, ConvInput};
-use crate::AlignedBuffer;
 
 /// What a block of output channels reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,45 +13,50 @@ pub(super) struct Sources {
     pub weights: usize,
 }
 
-/// A convolution's weights, an output block after the other, and its biases.
+/// The order of a convolution's packed weights: an output block after the other, then the biases.
 ///
 /// A block's weights are `[input block][kernel row][kernel column][input lane][output lane]`, for
 /// the input blocks that its groups read; where a group does not read a lane of such a block, and
-/// in surplus lanes, the weights are zero. Depthwise: `[kernel row][kernel column][lane]`.
+/// in surplus lanes, the weights are zero. Depthwise: `[kernel row][kernel column][lane]`. The biases
+/// are `[output block][lane]`.
 #[derive(Clone, Debug)]
-pub(super) struct PackedWeights {
-    pub values: AlignedBuffer,
-    pub bias: AlignedBuffer,
+pub(super) struct Packing {
     /// For each output block.
     pub sources: Box<[Sources]>,
+    /// Where the biases start: behind all weights.
+    pub bias: usize,
+    /// Floats of weights and biases.
+    pub len: usize,
 }
 
-impl PackedWeights {
-    /// Packs `[output][input / groups][kernel row][kernel column]`. The spec has been checked.
-    pub fn pack(spec: &Conv2dSpec, weights: &[f32], bias: &[f32]) -> PackedWeights {
-        let lanes = spec.output.lanes();
-        let mut packed_bias = AlignedBuffer::zeroed(spec.output.blocks() * lanes);
-        packed_bias[..bias.len()].copy_from_slice(bias);
+impl Packing {
+    /// The order for a spec that has been checked.
+    pub fn new(spec: &Conv2dSpec) -> Packing {
         let sources = sources(spec);
-        let taps = spec.window.kernel.height * spec.window.kernel.width;
         let last = sources[sources.len() - 1];
-        let len = last.weights + block_weights(spec, last.count);
-        let mut values = AlignedBuffer::zeroed(len);
+        let bias = last.weights + block_weights(spec, last.count);
+        Packing {
+            sources,
+            bias,
+            len: bias + spec.output.blocks() * spec.output.lanes(),
+        }
+    }
+
+    /// Writes `[output][input / groups][kernel row][kernel column]` and the biases in this order.
+    pub fn pack(&self, spec: &Conv2dSpec, weights: &[f32], bias: &[f32], packed: &mut [f32]) {
+        let lanes = spec.output.lanes();
+        packed.fill(0.0);
+        packed[self.bias..][..bias.len()].copy_from_slice(bias);
+        let taps = spec.window.kernel.height * spec.window.kernel.width;
         let inputs = spec.input.sizes().channels / spec.groups;
         for output in 0..spec.output.channels() {
-            let block = sources[output / lanes];
+            let block = self.sources[output / lanes];
             for input in 0..inputs {
                 for tap in 0..taps {
                     let weight = weights[(output * inputs + input) * taps + tap];
-                    let at = place(spec, &block, output, input, tap);
-                    values[at] = weight;
+                    packed[place(spec, &block, output, input, tap)] = weight;
                 }
             }
-        }
-        PackedWeights {
-            values,
-            bias: packed_bias,
-            sources,
         }
     }
 

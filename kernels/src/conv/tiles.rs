@@ -220,8 +220,8 @@ mod tests {
     use super::*;
     use crate::reference::conv2d;
     use crate::{
-        Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Padding, Part,
-        PlanarLayout, Window,
+        Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Inputs, Padding,
+        Part, PlanarLayout, Window,
     };
 
     #[test]
@@ -329,14 +329,14 @@ mod tests {
             groups: 1,
             activation,
         };
-        let conv = Conv2d::new(isa, &spec, &weights, &bias).unwrap();
+        let conv = Conv2d::new(isa, &spec).unwrap();
+        let packed = conv.packed(&weights, &bias).unwrap();
         let mut found = vec![f32::NAN; output.len()];
         let run = Image {
-            input: &memory,
-            addend: None,
+            inputs: Inputs::one(&memory),
             output: &mut found,
         };
-        conv.run(Part::WHOLE, &mut [run]);
+        conv.run(&packed, Part::WHOLE, &mut [run]);
         let mut unpacked = vec![0.0; output.shape().elements()];
         output.unpack(&found, &mut unpacked);
         let shape = input.sizes();

@@ -10,7 +10,7 @@ pub mod convolution;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use punctual_kernels::reference::Shape;
-use punctual_kernels::{Activation, BlockedLayout, Image, Isa, Part};
+use punctual_kernels::{Activation, BlockedLayout, Image, Inputs, Isa, Part};
 
 /// That many cases, the same on each run.
 pub fn cases(cases: u32) -> ProptestConfig {
@@ -35,8 +35,12 @@ pub fn activation() -> impl Strategy<Value = Activation> {
             low: -0.5,
             high: 0.25,
         },
+        Activation::Sigmoid,
         Activation::Silu,
+        Activation::HardSigmoid,
+        Activation::HardSwish,
         Activation::Gelu,
+        Activation::Tanh,
     ])
 }
 
@@ -91,8 +95,7 @@ pub fn run_in_parts(
             .iter_mut()
             .zip(inputs)
             .map(|(memory, (input, addend))| Image {
-                input,
-                addend: addend.as_deref(),
+                inputs: Inputs::new([Some(&input[..]), addend.as_deref()].into_iter().flatten()),
                 output: &mut memory[range.clone()],
             })
             .collect();

@@ -1,7 +1,7 @@
 //! The network between lowering and staging: operators with static shapes that own their weights
 //! and are not fused yet. One list; the passes of [`fuse`](crate::fuse) work on it.
 
-use punctual_model::{Activation, Extent, Padding, PoolKind, Tensor, TensorId};
+use punctual_model::{Activation, ChannelRun, Extent, Padding, PoolKind, Tensor, TensorId};
 
 /// Operators in order of execution. Tensor 0 is the network's input.
 #[derive(Debug)]
@@ -14,8 +14,9 @@ pub(crate) struct Draft {
 pub(crate) struct DraftOperator {
     pub name: String,
     pub input: TensorId,
-    /// The second addend: of an `Add`, or once fused the residual of a convolution.
-    pub second: Option<TensorId>,
+    /// What else it reads: the second operand of an `Add` or `Multiply`, once fused the residual of a
+    /// convolution, the further sources of a `Gather`.
+    pub others: Vec<TensorId>,
     pub output: TensorId,
     pub kind: DraftKind,
 }
@@ -45,6 +46,16 @@ pub(crate) enum DraftKind {
     GlobalAveragePool,
     Add {
         activation: Activation,
+    },
+    #[expect(dead_code, reason = "made by the lowering of Mul, which is next")]
+    /// The second factor is of the same shape or has one value a channel.
+    Multiply {
+        activation: Activation,
+    },
+    #[expect(dead_code, reason = "made by the lowering of Concat, which is next")]
+    /// Channels of the input (source 0) and the others.
+    Gather {
+        runs: Vec<ChannelRun>,
     },
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
     Affine {
@@ -90,7 +101,11 @@ impl DraftKind {
             }
             Self::Affine { scale, shift } => scale.len() + shift.len(),
             Self::Activate { channels, .. } => 2 * *channels as usize,
-            Self::Pool { .. } | Self::GlobalAveragePool | Self::Add { .. } => 0,
+            Self::Pool { .. }
+            | Self::GlobalAveragePool
+            | Self::Add { .. }
+            | Self::Multiply { .. }
+            | Self::Gather { .. } => 0,
         }
     }
 
@@ -113,7 +128,8 @@ impl DraftKind {
         match self {
             Self::Conv { activation, .. }
             | Self::Linear { activation, .. }
-            | Self::Add { activation } => Some(*activation),
+            | Self::Add { activation }
+            | Self::Multiply { activation } => Some(*activation),
             _ => None,
         }
     }
@@ -122,15 +138,16 @@ impl DraftKind {
         match self {
             Self::Conv { activation, .. }
             | Self::Linear { activation, .. }
-            | Self::Add { activation } => *activation = new,
+            | Self::Add { activation }
+            | Self::Multiply { activation } => *activation = new,
             _ => unreachable!("only an operator with an activation gets another"),
         }
     }
 }
 
 impl DraftOperator {
-    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
-        [Some(self.input), self.second].into_iter().flatten()
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
+        std::iter::once(self.input).chain(self.others.iter().copied())
     }
 }
 

@@ -139,7 +139,7 @@ impl Fusion {
         let Some(operator) = &self.operators[at] else {
             return;
         };
-        let (DraftKind::Add { activation }, Some(second)) = (&operator.kind, operator.second)
+        let (DraftKind::Add { activation }, &[second]) = (&operator.kind, &operator.others[..])
         else {
             return;
         };
@@ -147,7 +147,7 @@ impl Fusion {
         let candidate = |conv: TensorId, other: TensorId| {
             let writer = self.exclusive_writer(conv)?;
             let free = self.operators[writer].as_ref().is_some_and(|operator| {
-                operator.second.is_none()
+                operator.others.is_empty()
                     && matches!(
                         operator.kind,
                         DraftKind::Conv {
@@ -165,7 +165,7 @@ impl Fusion {
         let mut conv = self.operators[writer]
             .take()
             .expect("a writer is never removed");
-        conv.second = Some(other);
+        conv.others = vec![other];
         conv.output = output;
         conv.kind.set_activation(activation);
         self.operators[at] = Some(conv);
@@ -185,13 +185,16 @@ impl Fusion {
             return;
         };
         let writer = self.exclusive_writer(operator.input);
-        let inner = writer.and_then(|into| Some((into, self.kind(into).activation()?)));
-        match inner {
-            Some((into, inner)) => {
+        let composed = writer.and_then(|into| {
+            let inner = self.kind(into).activation()?;
+            Some((into, compose(inner, outer)?))
+        });
+        match composed {
+            Some((into, composed)) => {
                 let writer = self.operators[into]
                     .as_mut()
                     .expect("a writer is never removed");
-                writer.kind.set_activation(compose(inner, outer));
+                writer.kind.set_activation(composed);
                 self.merge(into, at);
                 fused.activation += 1;
             }
@@ -206,21 +209,24 @@ impl Fusion {
     }
 }
 
-/// `outer(inner(x))`. Clamping twice is clamping once to the inner bounds clamped by the outer.
-fn compose(inner: Activation, outer: Activation) -> Activation {
+/// `outer(inner(x))`, where that is one activation. Clamping twice is clamping once to the inner
+/// bounds clamped by the outer.
+fn compose(inner: Activation, outer: Activation) -> Option<Activation> {
     let bounds = |activation| match activation {
-        Activation::None => (f32::MIN, f32::MAX),
-        Activation::Relu => (0.0, f32::MAX),
-        Activation::Clip { low, high } => (low, high),
+        Activation::Relu => Some((0.0, f32::MAX)),
+        Activation::Clip { low, high } => Some((low, high)),
+        _ => None,
     };
-    let ((low, high), outer_bounds) = (bounds(inner), bounds(outer));
+    if let (Activation::None, only) | (only, Activation::None) = (inner, outer) {
+        return Some(only);
+    }
+    let ((low, high), outer_bounds) = (bounds(inner)?, bounds(outer)?);
     let clamp = |bound: f32| bound.clamp(outer_bounds.0, outer_bounds.1);
-    match (inner, outer) {
-        (Activation::None, only) | (only, Activation::None) => only,
-        _ if clamp(low) == 0.0 && clamp(high) == f32::MAX => Activation::Relu,
-        _ => Activation::Clip {
+    Some(match () {
+        () if clamp(low) == 0.0 && clamp(high) == f32::MAX => Activation::Relu,
+        () => Activation::Clip {
             low: clamp(low),
             high: clamp(high),
         },
-    }
+    })
 }

@@ -213,7 +213,7 @@ impl<'a> Lowering<'a> {
         node: &Node,
         kind: DraftKind,
         input: TensorId,
-        second: Option<TensorId>,
+        others: &[TensorId],
         shape: Tensor,
     ) -> Result<TensorId, Problem> {
         if self.draft.operators.len() == OPERATORS_MAX {
@@ -245,7 +245,7 @@ impl<'a> Lowering<'a> {
         self.draft.operators.push(DraftOperator {
             name,
             input,
-            second,
+            others: others.to_vec(),
             output,
             kind,
         });

@@ -113,19 +113,17 @@ impl Numbering {
 
 /// The operator with its final tensor numbers, its weights moved to the common list.
 fn finish(draft: DraftOperator, numbering: &mut Numbering, weights: &mut Vec<f32>) -> Operator {
-    let (input, second) = (
-        numbering.of(draft.input),
-        draft.second.map(|id| numbering.of(id)),
-    );
+    let input = numbering.of(draft.input);
+    let others = draft.others.iter().map(|id| numbering.of(*id)).collect();
     Operator {
         name: draft.name,
         input,
         output: numbering.define(draft.output),
-        kind: finish_kind(draft.kind, second, weights),
+        kind: finish_kind(draft.kind, others, weights),
     }
 }
 
-fn finish_kind(kind: DraftKind, second: Option<TensorId>, weights: &mut Vec<f32>) -> OperatorKind {
+fn finish_kind(kind: DraftKind, others: Vec<TensorId>, weights: &mut Vec<f32>) -> OperatorKind {
     let mut store = |values: Vec<f32>| {
         // Lowering counts: a network never has more weights than a u32 does.
         let (start, len) = (weights.len() as u32, values.len() as u32);
@@ -148,7 +146,7 @@ fn finish_kind(kind: DraftKind, second: Option<TensorId>, weights: &mut Vec<f32>
             stride,
             padding,
             groups,
-            residual: second,
+            residual: others.first().copied(),
             activation,
         },
         DraftKind::Linear {
@@ -173,9 +171,14 @@ fn finish_kind(kind: DraftKind, second: Option<TensorId>, weights: &mut Vec<f32>
         },
         DraftKind::GlobalAveragePool => OperatorKind::GlobalAveragePool,
         DraftKind::Add { activation } => OperatorKind::Add {
-            other: second.expect("an addition has two operands"),
+            other: *others.first().expect("an addition has two operands"),
             activation,
         },
+        DraftKind::Multiply { activation } => OperatorKind::Multiply {
+            other: *others.first().expect("a multiplication has two operands"),
+            activation,
+        },
+        DraftKind::Gather { runs } => OperatorKind::Gather { others, runs },
         DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
             unreachable!("fusing leaves no such operator")
         }

@@ -1,7 +1,7 @@
 //! Which operators of a stage need which of its tensors.
 
 use crate::memory::Lifetime;
-use crate::{Operator, OperatorKind, Stage, TensorId};
+use crate::{Stage, TensorId};
 
 /// How long a tensor is in use inside its stage, in operators of that stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +53,5 @@ impl Stage {
                 last: last_read(tensor).unwrap_or(first) as u32,
             })
             .collect()
-    }
-}
-
-impl Operator {
-    /// The tensors that it reads: its input, then a residual or second addend.
-    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
-        let second = match self.kind {
-            OperatorKind::Conv2d { residual, .. } => residual,
-            OperatorKind::Add { other, .. } => Some(other),
-            OperatorKind::Pool { .. }
-            | OperatorKind::GlobalAveragePool
-            | OperatorKind::Linear { .. } => None,
-        };
-        [Some(self.input), second].into_iter().flatten()
     }
 }

@@ -89,6 +89,18 @@ pub enum Activation {
         /// Upper bound.
         high: f32,
     },
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// `x * sigmoid(x)`.
+    Silu,
+    /// `min(max(x / 6 + 1/2, 0), 1)`.
+    HardSigmoid,
+    /// `x * hard_sigmoid(x)`.
+    HardSwish,
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`.
+    Gelu,
+    /// Hyperbolic tangent.
+    Tanh,
 }
 
 /// Rows and columns.
@@ -156,7 +168,7 @@ pub enum OperatorKind {
         kernel: Extent,
         /// Step.
         stride: Extent,
-        /// Around the input. Padding never wins a maximum and never counts in a mean.
+        /// Around the input. Padding never wins a maximum.
         padding: Padding,
     },
     /// Mean of each channel.
@@ -177,6 +189,36 @@ pub enum OperatorKind {
         /// Applied last.
         activation: Activation,
     },
+    /// `activation(input * other)`.
+    Multiply {
+        /// The second factor: the same shape, or one value a channel (channels x 1 x 1) for all of
+        /// the channel's pixels, as in squeeze-and-excitation.
+        other: TensorId,
+        /// Applied last.
+        activation: Activation,
+    },
+    /// Channels picked from one or several tensors of equal rows and columns: a concatenation, a
+    /// slice, a shuffle.
+    Gather {
+        /// Sources 1, 2, ...; source 0 is the input. At most [`GATHER_SOURCES_MAX`] in all.
+        others: Vec<TensorId>,
+        /// The output's channels, run after run.
+        runs: Vec<ChannelRun>,
+    },
+}
+
+/// Most tensors that one [`OperatorKind::Gather`] reads.
+pub const GATHER_SOURCES_MAX: usize = 8;
+
+/// Consecutive channels of one source of a [`OperatorKind::Gather`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelRun {
+    /// 0 is the operator's input, 1 the first of its other tensors, ...
+    pub source: u8,
+    /// The first channel.
+    pub first: u32,
+    /// How many; at least one.
+    pub count: u32,
 }
 
 /// How a pool reduces its window.
@@ -184,6 +226,9 @@ pub enum OperatorKind {
 pub enum PoolKind {
     /// The largest.
     Max,
-    /// The mean of the pixels that are not padding.
-    Average,
+    /// The mean.
+    Average {
+        /// Whether padding counts as zeros in each window's mean, or is left out of it.
+        counts_padding: bool,
+    },
 }

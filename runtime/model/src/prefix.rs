@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Network, Operator, OperatorKind, TensorId, WeightRange};
+use crate::network::{Network, Operator, TensorId, WeightRange};
 
 /// Names all that a stage computes from an image: two stages with the same hash give the same
 /// results for the same image, and take the same time.
@@ -55,7 +55,7 @@ impl Network {
                 let (renamed, ranges) = names.rename(operator);
                 hasher.update(&encoded(&renamed));
                 hasher.update(&encoded(&self.tensors[operator.output.0 as usize]));
-                for range in ranges.into_iter().flatten() {
+                for range in ranges {
                     let weights = &self.weights[range.start as usize..][..range.len as usize];
                     for weight in weights {
                         hasher.update(&weight.to_le_bytes());
@@ -84,31 +84,18 @@ impl Names {
     }
 
     /// The operator without what is only a name, and the ranges of its weights.
-    fn rename(&mut self, operator: &Operator) -> (Operator, [Option<WeightRange>; 2]) {
+    fn rename(&mut self, operator: &Operator) -> (Operator, Vec<WeightRange>) {
         let mut renamed = operator.clone();
         renamed.name.clear();
         renamed.input = self.of(operator.input);
-        let mut ranges = [None; 2];
-        match &mut renamed.kind {
-            OperatorKind::Conv2d {
-                weights,
-                bias,
-                residual,
-                ..
-            } => {
-                ranges = [Some(*weights), Some(*bias)];
-                (weights.start, bias.start) = (0, 0);
-                *residual = residual.map(|tensor| self.of(tensor));
-            }
-            OperatorKind::Linear { weights, bias, .. } => {
-                ranges = [Some(*weights), Some(*bias)];
-                (weights.start, bias.start) = (0, 0);
-            }
-            OperatorKind::Add { other, .. } => *other = self.of(*other),
-            OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool => {}
+        for other in renamed.kind.others_mut() {
+            *other = self.of(*other);
+        }
+        for range in renamed.kind.weight_ranges_mut() {
+            range.start = 0;
         }
         renamed.output = self.of(operator.output);
-        (renamed, ranges)
+        (renamed, operator.kind.weight_ranges().collect())
     }
 }
 

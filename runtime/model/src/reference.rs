@@ -129,8 +129,8 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         |range: WeightRange| &network.weights[range.start as usize..][..range.len as usize];
     let input = planar(operator.input);
     let output = network.tensors[operator.output.index()];
-    match operator.kind {
-        OperatorKind::Conv2d {
+    match &operator.kind {
+        &OperatorKind::Conv2d {
             weights: kernels,
             bias,
             kernel,
@@ -158,7 +158,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             sums.map(|(at, sum)| activate(sum + residual.map_or(0.0, |r| r[at]), activation))
                 .collect()
         }
-        OperatorKind::Pool {
+        &OperatorKind::Pool {
             kind,
             kernel,
             stride,
@@ -174,14 +174,35 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             },
         ),
         OperatorKind::GlobalAveragePool => global_average(input),
-        OperatorKind::Linear {
+        &OperatorKind::Linear {
             weights: matrix,
             bias,
             activation,
         } => linear(input.data, weights(matrix), weights(bias), activation),
-        OperatorKind::Add { other, activation } => {
+        &OperatorKind::Add { other, activation } => {
             let pairs = input.data.iter().zip(planar(other).data);
             pairs.map(|(a, b)| activate(a + b, activation)).collect()
+        }
+        &OperatorKind::Multiply { other, activation } => {
+            let factors = planar(other).data;
+            // One factor a value, or one a channel.
+            let each = input.data.len() / factors.len();
+            let pairs = input.data.iter().enumerate();
+            pairs
+                .map(|(at, a)| activate(a * factors[at / each], activation))
+                .collect()
+        }
+        OperatorKind::Gather { others, runs } => {
+            let plane = (output.height * output.width) as usize;
+            let picked = runs.iter().flat_map(|run| {
+                let source = match run.source {
+                    0 => operator.input,
+                    source => others[usize::from(source) - 1],
+                };
+                planar(source).data[run.first as usize * plane..][..run.count as usize * plane]
+                    .iter()
+            });
+            picked.copied().collect()
         }
     }
 }
@@ -227,7 +248,12 @@ fn pool(input: Planar, output: Tensor, kind: PoolKind, window: Window) -> Vec<f3
                 window.visit(row, column, |_, y, x| seen.extend(input.at(channel, y, x)));
                 result.push(match kind {
                     PoolKind::Max => seen.iter().copied().fold(f32::NEG_INFINITY, f32::max),
-                    PoolKind::Average => (sum(&seen) / seen.len() as f64) as f32,
+                    PoolKind::Average {
+                        counts_padding: true,
+                    } => {
+                        (sum(&seen) / f64::from(window.kernel.height * window.kernel.width)) as f32
+                    }
+                    PoolKind::Average { .. } => (sum(&seen) / seen.len() as f64) as f32,
                 });
             }
         }
@@ -262,5 +288,22 @@ fn activate(value: f32, activation: Activation) -> f32 {
         Activation::None => value,
         Activation::Relu => value.max(0.0),
         Activation::Clip { low, high } => value.clamp(low, high),
+        Activation::Sigmoid => sigmoid(value) as f32,
+        Activation::Silu => (f64::from(value) * sigmoid(value)) as f32,
+        Activation::HardSigmoid => hard_sigmoid(value),
+        Activation::HardSwish => value * hard_sigmoid(value),
+        Activation::Gelu => {
+            let value = f64::from(value);
+            (value * 0.5 * (1.0 + libm::erf(value * std::f64::consts::FRAC_1_SQRT_2))) as f32
+        }
+        Activation::Tanh => f64::from(value).tanh() as f32,
     }
+}
+
+fn sigmoid(value: f32) -> f64 {
+    1.0 / (1.0 + (-f64::from(value)).exp())
+}
+
+fn hard_sigmoid(value: f32) -> f32 {
+    (value / 6.0 + 0.5).clamp(0.0, 1.0)
 }

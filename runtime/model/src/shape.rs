@@ -2,7 +2,10 @@
 
 use thiserror::Error;
 
-use crate::{Extent, Network, Operator, OperatorKind, Padding, Stage, Tensor, TensorId};
+use crate::{
+    ChannelRun, Extent, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, Padding, Stage,
+    Tensor, TensorId,
+};
 
 /// The largest number of rows or columns of a kernel, and so of a stride or a padding.
 pub const KERNEL_MAX: u32 = 1 << 10;
@@ -57,6 +60,46 @@ pub enum ShapeError {
         first: Tensor,
         /// The second, or the residual.
         other: Tensor,
+    },
+    /// The second factor is neither of the first one's shape nor one value a channel.
+    #[error(
+        "the second factor is {other}, the first is {first}; they must be equal, or the second one value a channel"
+    )]
+    Factor {
+        /// The first factor.
+        first: Tensor,
+        /// The second.
+        other: Tensor,
+    },
+    /// Too many tensors to gather from.
+    #[error("it gathers from {found} tensors; the limit is {GATHER_SOURCES_MAX}")]
+    GatherSources {
+        /// How many.
+        found: usize,
+    },
+    /// Tensors of different rows or columns to gather from.
+    #[error("it gathers from {first} and {other}; rows and columns must be equal")]
+    GatherSizes {
+        /// The first.
+        first: Tensor,
+        /// The other.
+        other: Tensor,
+    },
+    /// A run outside its source, or an empty one.
+    #[error("it gathers channels {} to {} + {} of source {}, which has {channels}", .run.first, .run.first, .run.count, .run.source)]
+    GatherRun {
+        /// The run.
+        run: ChannelRun,
+        /// Channels of the source; 0 if there is no such source.
+        channels: u32,
+    },
+    /// Other operands than the operator takes.
+    #[error("it reads {found} tensors besides its input and takes {expected}")]
+    Operands {
+        /// How many.
+        found: usize,
+        /// As it should be.
+        expected: usize,
     },
 }
 
@@ -140,8 +183,8 @@ pub fn window_output(
 
 impl OperatorKind {
     /// The shape of the result for an `input`, where `output_channels` is what the weights say (a
-    /// convolution's or linear layer's; ignored by the others) and `second` is the shape of the
-    /// residual or second addend.
+    /// convolution's or linear layer's; ignored by the others) and `others` are the shapes of what it
+    /// reads besides: a residual, a second operand, further sources.
     ///
     /// # Errors
     /// When the operator cannot take that input.
@@ -149,9 +192,20 @@ impl OperatorKind {
         &self,
         input: Tensor,
         output_channels: u32,
-        second: Option<Tensor>,
+        others: &[Tensor],
     ) -> Result<Tensor, ShapeError> {
-        let output = match *self {
+        let addend = |output: Tensor, count: usize| match *others {
+            _ if others.len() > count => Err(ShapeError::Operands {
+                found: others.len(),
+                expected: count,
+            }),
+            [other] if other != output => Err(ShapeError::Addend {
+                first: output,
+                other,
+            }),
+            _ => Ok(output),
+        };
+        match *self {
             Self::Conv2d {
                 kernel,
                 stride,
@@ -170,24 +224,35 @@ impl OperatorKind {
                         outputs,
                     });
                 }
-                window_output(input, output_channels, kernel, stride, padding)?
+                addend(
+                    window_output(input, output_channels, kernel, stride, padding)?,
+                    1,
+                )
             }
             Self::Pool {
                 kernel,
                 stride,
                 padding,
                 ..
-            } => window_output(input, input.channels, kernel, stride, padding)?,
-            Self::GlobalAveragePool => Tensor::features(input.channels),
-            Self::Linear { .. } => Tensor::features(output_channels),
-            Self::Add { .. } => input,
-        };
-        match second {
-            Some(other) if other != output => Err(ShapeError::Addend {
-                first: output,
-                other,
-            }),
-            _ => Ok(output),
+            } => addend(
+                window_output(input, input.channels, kernel, stride, padding)?,
+                0,
+            ),
+            Self::GlobalAveragePool => addend(Tensor::features(input.channels), 0),
+            Self::Linear { .. } => addend(Tensor::features(output_channels), 0),
+            Self::Add { .. } => addend(input, 1),
+            Self::Multiply { .. } => match *others {
+                [other] if other == input || other == Tensor::features(input.channels) => Ok(input),
+                [other] => Err(ShapeError::Factor {
+                    first: input,
+                    other,
+                }),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
+            Self::Gather { ref runs, .. } => gathered(input, others, runs),
         }
     }
 
@@ -202,24 +267,50 @@ impl OperatorKind {
                 output.elements().saturating_mul(per_pixel)
             }
             Self::Linear { .. } => input.elements().saturating_mul(output.elements()),
-            Self::Pool { .. } | Self::GlobalAveragePool | Self::Add { .. } => 0,
+            _ => 0,
         }
     }
+}
+
+/// Shape of channels picked from tensors of equal rows and columns.
+fn gathered(input: Tensor, others: &[Tensor], runs: &[ChannelRun]) -> Result<Tensor, ShapeError> {
+    let found = 1 + others.len();
+    if found > GATHER_SOURCES_MAX {
+        return Err(ShapeError::GatherSources { found });
+    }
+    let size = |tensor: &Tensor| (tensor.height, tensor.width);
+    if let Some(&other) = others.iter().find(|other| size(other) != size(&input)) {
+        return Err(ShapeError::GatherSizes {
+            first: input,
+            other,
+        });
+    }
+    let mut channels = 0_u32;
+    for &run in runs {
+        let source = match run.source {
+            0 => Some(&input),
+            source => others.get(usize::from(source) - 1),
+        };
+        let available = source.map_or(0, |source| source.channels);
+        let end = run.first.checked_add(run.count);
+        let wrong = ShapeError::GatherRun {
+            run,
+            channels: available,
+        };
+        if run.count == 0 || end.is_none_or(|end| end > available) {
+            return Err(wrong);
+        }
+        channels = channels.checked_add(run.count).ok_or(wrong)?;
+    }
+    Ok(Tensor { channels, ..input })
 }
 
 impl Operator {
     /// Weights and biases.
     #[must_use]
     pub fn parameters(&self) -> u64 {
-        match self.kind {
-            OperatorKind::Conv2d { weights, bias, .. }
-            | OperatorKind::Linear { weights, bias, .. } => {
-                u64::from(weights.len) + u64::from(bias.len)
-            }
-            OperatorKind::Pool { .. }
-            | OperatorKind::GlobalAveragePool
-            | OperatorKind::Add { .. } => 0,
-        }
+        let ranges = self.kind.weight_ranges();
+        ranges.map(|range| u64::from(range.len)).sum()
     }
 }
 

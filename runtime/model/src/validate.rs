@@ -166,8 +166,10 @@ impl Network {
     fn check_operator(&self, operator: &Operator) -> Result<(), OperatorError> {
         let shape = |tensor: TensorId| self.tensors[tensor.index()];
         let (input, output) = (shape(operator.input), shape(operator.output));
-        let second = operator.reads().nth(1).map(shape);
-        let computed = operator.kind.output_shape(input, output.channels, second)?;
+        let others: Vec<Tensor> = operator.kind.others().iter().copied().map(shape).collect();
+        let computed = operator
+            .kind
+            .output_shape(input, output.channels, &others)?;
         if computed != output {
             return Err(OperatorError::OutputShape {
                 computed,
@@ -200,8 +202,12 @@ impl Network {
                 self.check_weights("bias", bias, u64::from(output.channels))?;
                 check_activation(activation)
             }
-            OperatorKind::Add { activation, .. } => check_activation(activation),
-            OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool => Ok(()),
+            OperatorKind::Add { activation, .. } | OperatorKind::Multiply { activation, .. } => {
+                check_activation(activation)
+            }
+            OperatorKind::Pool { .. }
+            | OperatorKind::GlobalAveragePool
+            | OperatorKind::Gather { .. } => Ok(()),
         }
     }
 

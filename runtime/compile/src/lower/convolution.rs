@@ -178,7 +178,7 @@ impl Lowering<'_> {
             groups,
             activation,
         };
-        let output = self.emit(node, kind, input, None, output)?;
+        let output = self.emit(node, kind, input, &[], output)?;
         self.set(node, Value::Image(output))
     }
 }

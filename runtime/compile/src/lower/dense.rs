@@ -75,7 +75,7 @@ impl Lowering<'_> {
             bias,
             activation: Activation::None,
         };
-        let output = self.emit(node, kind, input, None, shape)?;
+        let output = self.emit(node, kind, input, &[], shape)?;
         self.set(node, Value::Features(output))
     }
 }

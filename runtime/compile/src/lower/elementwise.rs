@@ -103,7 +103,7 @@ impl Lowering<'_> {
                 let kind = DraftKind::Add {
                     activation: Activation::None,
                 };
-                let output = self.emit(node, kind, a, Some(b), shape)?;
+                let output = self.emit(node, kind, a, &[b], shape)?;
                 self.set(node, reviewed(&view, output))
             }
             (Value::Image(_) | Value::Features(_), Value::Constant(_)) => {
@@ -169,7 +169,7 @@ impl Lowering<'_> {
             return Err(self.wrong(data, "data", &view, "a tensor computed from the input"));
         };
         let shape = self.shape(input);
-        let output = self.emit(node, DraftKind::Affine { scale, shift }, input, None, shape)?;
+        let output = self.emit(node, DraftKind::Affine { scale, shift }, input, &[], shape)?;
         self.set(node, reviewed(&view, output))
     }
 
@@ -181,7 +181,7 @@ impl Lowering<'_> {
             activation,
             channels: shape.channels,
         };
-        let output = self.emit(node, kind, input, None, shape)?;
+        let output = self.emit(node, kind, input, &[], shape)?;
         self.set(node, reviewed(&view, output))
     }
 

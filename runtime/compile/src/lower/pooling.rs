@@ -37,19 +37,20 @@ impl Lowering<'_> {
 
     pub(super) fn average_pool(&mut self, node: &Node) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
-        let counts_padding = attributes.int("count_include_pad", 0)? != 0;
         let padded = match attributes.ints("pads")? {
             Some(pads) => pads.iter().any(|&pad| pad != 0),
             None => !matches!(attributes.text("auto_pad", "NOTSET")?, "NOTSET" | "VALID"),
         };
-        if counts_padding && padded {
+        let counts_padding = padded && attributes.int("count_include_pad", 0)? != 0;
+        if counts_padding && attributes.int("ceil_mode", 0)? != 0 {
+            // Rounding up adds padding of its own, which does not count.
             let found = Attribute::Int(1);
-            let supported = "0, or no padding at all";
-            return Err(Problem::attribute("count_include_pad", &found, supported));
+            let supported = "0, where padding counts";
+            return Err(Problem::attribute("ceil_mode", &found, supported));
         }
         let mut attributes = Attributes::of(node);
         attributes.ignore("count_include_pad");
-        self.pool(node, attributes, PoolKind::Average)
+        self.pool(node, attributes, PoolKind::Average { counts_padding })
     }
 
     fn pool(
@@ -89,7 +90,7 @@ impl Lowering<'_> {
             stride,
             padding,
         };
-        let output = self.emit(node, kind, input, None, output)?;
+        let output = self.emit(node, kind, input, &[], output)?;
         self.set(node, Value::Image(output))
     }
 
@@ -133,7 +134,7 @@ impl Lowering<'_> {
     fn global_average(&mut self, node: &Node, input: TensorId) -> Result<TensorId, Problem> {
         let channels = self.shape(input).channels;
         let output = Tensor::features(channels);
-        self.emit(node, DraftKind::GlobalAveragePool, input, None, output)
+        self.emit(node, DraftKind::GlobalAveragePool, input, &[], output)
     }
 }
 

@@ -156,10 +156,11 @@ fn an_attribute_with_an_unsupported_value() {
         ints_of("kernel_shape", &[3, 3]),
         ints_of("pads", &[1; 4]),
         int("count_include_pad", 1),
+        int("ceil_mode", 1),
     ];
     let words = [
         "(AveragePool)",
-        "count_include_pad is 1; supported is 0, or no padding",
+        "ceil_mode is 1; supported is 0, where padding counts",
     ];
     refused(&with("AveragePool", "r", &padded), &words);
 }

@@ -25,7 +25,15 @@ pub fn every_operator(seed: u64) -> Network {
     let sum = b.add(narrow, depthwise);
     let mean = b.mean(sum);
     b.head(mean);
-    let shrunk = b.pool(image, PoolKind::Average, 3, 2, 1); // 7x6, 3 channels
+    let shrunk = b.pool(
+        image,
+        PoolKind::Average {
+            counts_padding: false,
+        },
+        3,
+        2,
+        1,
+    ); // 7x6, 3 channels
     let wide = b.conv(shrunk, 20, 5, 1, 1, Some(sum));
     let last = b.pool(wide, PoolKind::Max, 2, 2, 0); // 3x3
     let joined = b.conv(pooled, 20, 1, 1, 1, None); // 4x3

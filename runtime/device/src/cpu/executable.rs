@@ -1,9 +1,12 @@
 //! A stage as the CPU device runs it: kernels with their tensors' places, in order.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
-use punctual_kernels::{Add, BlockedLayout, Conv2d, GlobalAveragePool, Image, Linear, Part, Pool};
+use punctual_kernels::{
+    Add, AlignedBuffer, BlockedLayout, Conv2d, GlobalAveragePool, Image, Linear, Part, Pool,
+};
 
 use crate::request_buffers::InputLayout;
 use crate::shared::{Operands, Span};
@@ -11,6 +14,8 @@ use crate::shared::{Operands, Span};
 /// A network, lowered. Shared by all partitions.
 pub(crate) struct LoadedModel {
     pub(crate) stages: Vec<Executable>,
+    /// The weight image: packed weights of all steps, in order of execution.
+    pub(crate) weights: AlignedBuffer,
     pub(crate) input: InputLayout,
     /// Floats of a request buffer that this network uses.
     pub(crate) request_floats: usize,
@@ -29,6 +34,8 @@ pub(crate) struct Executable {
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) kernel: Kernel,
+    /// Where its packed weights lie in the model's weight image; empty if it has none.
+    pub(crate) weights: Range<usize>,
     pub(crate) operands: Operands,
     pub(crate) output: BlockedLayout,
     /// Multiply-accumulates for one image.
@@ -37,13 +44,14 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Runs one core's part for all members.
-    pub(crate) fn run(&self, part: Part, images: &mut [Image<'_>]) {
+    /// Runs one core's part for all members, with the model's weight image.
+    pub(crate) fn run(&self, weights: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let packed = &weights[self.weights.clone()];
         match &self.kernel {
-            Kernel::Conv2d(kernel) => kernel.run(part, images),
+            Kernel::Conv2d(kernel) => kernel.run(packed, part, images),
             Kernel::Pool(kernel) => kernel.run(part, images),
             Kernel::GlobalAveragePool(kernel) => kernel.run(part, images),
-            Kernel::Linear(kernel) => kernel.run(part, images),
+            Kernel::Linear(kernel) => kernel.run(packed, part, images),
             Kernel::Add(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
@@ -51,7 +59,7 @@ impl Step {
     }
 }
 
-/// The kernels, weights packed.
+/// The kernels.
 // Nearly all are convolutions: a box would only add a step to each.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Kernel {
@@ -63,6 +71,17 @@ pub(crate) enum Kernel {
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),
+}
+
+impl Kernel {
+    /// Floats of its packed weights.
+    pub(crate) fn packed_len(&self) -> usize {
+        match self {
+            Kernel::Conv2d(kernel) => kernel.packed_len(),
+            Kernel::Linear(kernel) => kernel.packed_len(),
+            _ => 0,
+        }
+    }
 }
 
 /// How long a step took, as its leader saw it. Statistics only: partitions that run the same model

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use heapless::Vec;
+use punctual_kernels::INPUTS_MAX;
+
 /// Which of a member's memories a tensor lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
@@ -33,36 +36,29 @@ impl Span {
 }
 
 /// The tensors of one operator; its output shares nothing with what it reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Operands {
-    input: Span,
-    addend: Option<Span>,
+    inputs: Vec<Span, INPUTS_MAX>,
     output: Span,
 }
 
 impl Operands {
     /// # Panics
-    /// If the output overlaps the input or the addend: the memory plan is wrong.
-    pub(crate) fn new(input: Span, addend: Option<Span>, output: Span) -> Self {
-        for read in [Some(input), addend].into_iter().flatten() {
+    /// If the output overlaps an input, or there are more of these than a kernel takes: the memory
+    /// plan or the network is wrong.
+    pub(crate) fn new(inputs: impl IntoIterator<Item = Span>, output: Span) -> Self {
+        let inputs: Vec<Span, INPUTS_MAX> = inputs.into_iter().collect();
+        for read in &inputs {
             assert!(
-                !output.overlaps(&read),
+                !output.overlaps(read),
                 "the output at {output:?} overlaps the input at {read:?}"
             );
         }
-        Self {
-            input,
-            addend,
-            output,
-        }
+        Self { inputs, output }
     }
 
-    pub(crate) fn input(&self) -> Span {
-        self.input
-    }
-
-    pub(crate) fn addend(&self) -> Option<Span> {
-        self.addend
+    pub(crate) fn inputs(&self) -> &[Span] {
+        &self.inputs
     }
 
     pub(crate) fn output(&self) -> Span {
@@ -81,21 +77,15 @@ mod tests {
     #[test]
     fn an_output_may_touch_its_input_and_lie_in_another_memory() {
         let output = span(Space::Workspace, 16, 16);
-        let _ = Operands::new(
-            span(Space::Workspace, 0, 16),
-            Some(span(Space::Request, 20, 4)),
-            output,
-        );
+        let inputs = [span(Space::Workspace, 0, 16), span(Space::Request, 20, 4)];
+        let _ = Operands::new(inputs, output);
     }
 
     #[test]
     #[should_panic(expected = "overlaps")]
-    fn an_output_on_its_addend_is_a_programmers_error() {
+    fn an_output_on_an_input_is_a_programmers_error() {
         let output = span(Space::Request, 16, 16);
-        let _ = Operands::new(
-            span(Space::Workspace, 0, 64),
-            Some(span(Space::Request, 31, 4)),
-            output,
-        );
+        let inputs = [span(Space::Workspace, 0, 64), span(Space::Request, 31, 4)];
+        let _ = Operands::new(inputs, output);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 
 use heapless::Vec;
 use punctual_core::{BATCH_MAX, Instant, ModelId, StageId};
-use punctual_kernels::{Image, Part};
+use punctual_kernels::{Image, Inputs, Part};
 use punctual_platform::{Doorbell, clock};
 
 use super::barrier::{Barrier, wait_spinning};
@@ -217,7 +217,7 @@ impl Team {
                 // SAFETY: this function's own promise, and the meeting below: all seats are in
                 // this same step.
                 let mut images = unsafe { self.images(stage, step, part) };
-                step.run(part, &mut images);
+                step.run(&model.weights, part, &mut images);
             }));
             if ran.is_err() {
                 // Relaxed: the meeting publishes it.
@@ -259,26 +259,20 @@ impl Team {
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
         (0..members)
             .map(|member| {
-                let (region, input) = self.place(stage, member, step.operands.input());
-                // SAFETY: an input shares nothing with the step's output (`Operands`), and in this
-                // step nothing else is written. Other members' tensors are in other buffers or
-                // shares.
-                let input = unsafe { region.read(input) };
-                let addend = step.operands.addend().map(|addend| {
-                    let (region, addend) = self.place(stage, member, addend);
-                    // SAFETY: as for the input.
-                    unsafe { region.read(addend) }
+                let inputs = step.operands.inputs().iter().map(|&input| {
+                    let (region, input) = self.place(stage, member, input);
+                    // SAFETY: an input shares nothing with the step's output (`Operands`), and in
+                    // this step nothing else is written. Other members' tensors are in other
+                    // buffers or shares.
+                    unsafe { region.read(input) }
                 });
+                let inputs = Inputs::new(inputs);
                 let (region, output) = self.place(stage, member, step.operands.output());
                 let output = output.start + written.start..output.start + written.end;
                 // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and
                 // nobody reads the output during the step.
                 let output = unsafe { region.write(output) };
-                Image {
-                    input,
-                    addend,
-                    output,
-                }
+                Image { inputs, output }
             })
             .collect()
     }

@@ -7,6 +7,12 @@ pub(super) fn activation_of(activation: punctual_model::Activation) -> Activatio
         punctual_model::Activation::None => Activation::None,
         punctual_model::Activation::Relu => Activation::Relu,
         punctual_model::Activation::Clip { low, high } => Activation::Clip { low, high },
+        punctual_model::Activation::Sigmoid => Activation::Sigmoid,
+        punctual_model::Activation::Silu => Activation::Silu,
+        punctual_model::Activation::HardSigmoid => Activation::HardSigmoid,
+        punctual_model::Activation::HardSwish => Activation::HardSwish,
+        punctual_model::Activation::Gelu => Activation::Gelu,
+        punctual_model::Activation::Tanh => Activation::Tanh,
     }
 }
 
@@ -38,6 +44,8 @@ pub(super) fn padding_of(padding: punctual_model::Padding) -> Padding {
 pub(super) fn pool_kind(kind: punctual_model::PoolKind) -> PoolKind {
     match kind {
         punctual_model::PoolKind::Max => PoolKind::Max,
-        punctual_model::PoolKind::Average => PoolKind::Average,
+        punctual_model::PoolKind::Average { counts_padding } => {
+            PoolKind::Average { counts_padding }
+        }
     }
 }

@@ -6,14 +6,15 @@
 //! as many members as there are, so a batch that is not full costs no padding.
 
 mod convert;
+mod image;
 mod places;
 
 use punctual_kernels::{
-    Activation, Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent,
+    Activation, Add, AddSpec, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent,
     GlobalAveragePool, Isa, KernelError, Linear, LinearSpec, Padding, PlanarLayout, Pool, PoolSpec,
     Window,
 };
-use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId, WeightRange};
+use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId};
 use thiserror::Error;
 
 use super::executable::{Executable, Kernel, LoadedModel, Step, StepTime};
@@ -39,7 +40,10 @@ pub struct LowerError {
 /// # Errors
 /// The first operator that no kernel takes.
 pub(super) fn lower(isa: Isa, network: &Network) -> Result<LoadedModel, LowerError> {
-    Lowering::new(isa, network).and_then(|lowering| lowering.model())
+    let lowering = Lowering::new(isa, network)?;
+    let stages = lowering.stages()?;
+    let weights = image::packed(network, &stages)?;
+    Ok(lowering.model(stages, weights))
 }
 
 struct Lowering<'n> {
@@ -90,15 +94,24 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    fn model(self) -> Result<LoadedModel, LowerError> {
-        let stages = self
-            .network
-            .stages
-            .iter()
-            .map(|stage| self.stage(stage))
-            .collect::<Result<_, _>>()?;
-        Ok(LoadedModel {
+    /// All stages, their steps' weights one after the other.
+    fn stages(&self) -> Result<Vec<Executable>, LowerError> {
+        let mut weights = image::Ranges::default();
+        let mut stages = Vec::with_capacity(self.network.stages.len());
+        for stage in &self.network.stages {
+            let mut stage = self.stage(stage)?;
+            for step in &mut stage.steps {
+                step.weights = weights.next(step.kernel.packed_len());
+            }
+            stages.push(stage);
+        }
+        Ok(stages)
+    }
+
+    fn model(self, stages: Vec<Executable>, weights: AlignedBuffer) -> LoadedModel {
+        LoadedModel {
             stages,
+            weights,
             input: InputLayout {
                 channels: self.input.channels(),
                 height: self.input.height(),
@@ -108,7 +121,7 @@ impl<'n> Lowering<'n> {
                 offset: self.input.origin(),
             },
             request_floats: self.request_floats,
-        })
+        }
     }
 
     fn stage(&self, stage: &Stage) -> Result<Executable, LowerError> {
@@ -176,19 +189,16 @@ impl<'n> Lowering<'n> {
                 stride: Extent::square(1),
                 padding: Padding::default(),
             },
-            groups: 1,
+            groups: channels,
             activation: Activation::None,
         };
-        let mut identity = vec![0.0; channels * channels];
-        for channel in 0..channels {
-            identity[channel * channels + channel] = 1.0;
-        }
-        let kernel = Conv2d::new(self.isa, &spec, &identity, &vec![0.0; channels])
-            .map_err(|source| error(self.network, name, source))?;
+        let kernel =
+            Conv2d::new(self.isa, &spec).map_err(|source| error(self.network, name, source))?;
         Ok(Step {
             name: name.to_owned(),
             kernel: Kernel::Conv2d(kernel),
-            operands: Operands::new(places.planes(), None, places.of(Value::BlockedInput)),
+            weights: 0..0,
+            operands: Operands::new([places.planes()], places.of(Value::BlockedInput)),
             output: self.blocked_input,
             macs: 0,
             time: StepTime::default(),
@@ -201,19 +211,19 @@ impl<'n> Lowering<'n> {
         // A convolution reads the network's input as the planes that it is.
         let is_convolution = matches!(operator.kind, OperatorKind::Conv2d { .. });
         let planar = is_convolution && input == Value::BlockedInput;
-        let addend = match operator.kind {
-            OperatorKind::Conv2d { residual, .. } => residual,
-            OperatorKind::Add { other, .. } => Some(other),
-            _ => None,
-        };
-        let addend = addend.map(|tensor| self.value(tensor));
+        let others: Vec<Value> = operator
+            .kind
+            .others()
+            .iter()
+            .map(|id| self.value(*id))
+            .collect();
         let kernel = if is_convolution {
             let read = if planar {
                 ConvInput::Planar(self.input)
             } else {
                 ConvInput::Blocked(self.layout(input))
             };
-            Kernel::Conv2d(self.conv2d(&operator.kind, read, output, addend)?)
+            Kernel::Conv2d(self.conv2d(&operator.kind, read, output, others.first().copied())?)
         } else {
             self.kernel(&operator.kind, self.layout(input), output)?
         };
@@ -225,9 +235,9 @@ impl<'n> Lowering<'n> {
         Ok(Step {
             name: operator.name.clone(),
             kernel,
+            weights: 0..0,
             operands: Operands::new(
-                input,
-                addend.map(|value| places.of(value)),
+                std::iter::once(input).chain(others.into_iter().map(|value| places.of(value))),
                 places.of(Value::Tensor(operator.output)),
             ),
             output,
@@ -263,18 +273,13 @@ impl<'n> Lowering<'n> {
             OperatorKind::GlobalAveragePool => {
                 GlobalAveragePool::new(isa, input, output).map(Kernel::GlobalAveragePool)
             }
-            OperatorKind::Linear {
-                weights,
-                bias,
-                activation,
-            } => {
+            OperatorKind::Linear { activation, .. } => {
                 let spec = LinearSpec {
                     input,
                     output,
                     activation: activation_of(*activation),
                 };
-                let (weights, bias) = (self.weights(*weights), self.weights(*bias));
-                Linear::new(isa, &spec, weights, bias).map(Kernel::Linear)
+                Linear::new(isa, &spec).map(Kernel::Linear)
             }
             OperatorKind::Add { other, activation } => {
                 let spec = AddSpec {
@@ -285,6 +290,10 @@ impl<'n> Lowering<'n> {
                 };
                 Add::new(isa, &spec).map(Kernel::Add)
             }
+            OperatorKind::Multiply { .. } => Err(KernelError::NoKernel {
+                operator: "Multiply",
+            }),
+            OperatorKind::Gather { .. } => Err(KernelError::NoKernel { operator: "Gather" }),
         }
     }
 
@@ -296,8 +305,6 @@ impl<'n> Lowering<'n> {
         residual: Option<Value>,
     ) -> Result<Conv2d, KernelError> {
         let OperatorKind::Conv2d {
-            weights,
-            bias,
             kernel,
             stride,
             padding,
@@ -316,11 +323,7 @@ impl<'n> Lowering<'n> {
             groups: *groups as usize,
             activation: activation_of(*activation),
         };
-        Conv2d::new(self.isa, &spec, self.weights(*weights), self.weights(*bias))
-    }
-
-    fn weights(&self, range: WeightRange) -> &[f32] {
-        &self.network.weights[range.start as usize..][..range.len as usize]
+        Conv2d::new(self.isa, &spec)
     }
 }
 
@@ -329,7 +332,7 @@ fn macs(operator: &Operator, output: BlockedLayout) -> u64 {
     match &operator.kind {
         OperatorKind::Conv2d { weights, .. } => u64::from(weights.len) * pixels,
         OperatorKind::Linear { weights, .. } => u64::from(weights.len),
-        OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool | OperatorKind::Add { .. } => 0,
+        _ => 0,
     }
 }
 

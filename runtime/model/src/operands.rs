@@ -1,0 +1,64 @@
+//! What an operator refers to: tensors that it reads, ranges of weights. The one place that lists
+//! them for each kind.
+
+use crate::{Operator, OperatorKind, TensorId, WeightRange};
+
+impl Operator {
+    /// The tensors that it reads: its input, then a residual, a second operand, further sources.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
+        std::iter::once(self.input).chain(self.kind.others().iter().copied())
+    }
+}
+
+impl OperatorKind {
+    /// The tensors that it reads besides its input.
+    #[must_use]
+    pub fn others(&self) -> &[TensorId] {
+        match self {
+            Self::Conv2d { residual, .. } => residual.as_slice(),
+            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
+            Self::Gather { others, .. } => others,
+            Self::Pool { .. } | Self::GlobalAveragePool | Self::Linear { .. } => &[],
+        }
+    }
+
+    /// As [`others`](Self::others), to rename them.
+    pub fn others_mut(&mut self) -> &mut [TensorId] {
+        match self {
+            Self::Conv2d { residual, .. } => residual.as_mut_slice(),
+            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
+            Self::Gather { others, .. } => others,
+            Self::Pool { .. } | Self::GlobalAveragePool | Self::Linear { .. } => &mut [],
+        }
+    }
+
+    /// All its weights and biases.
+    pub fn weight_ranges(&self) -> impl Iterator<Item = WeightRange> + use<> {
+        let ranges = match self {
+            Self::Conv2d { weights, bias, .. } | Self::Linear { weights, bias, .. } => {
+                [Some(*weights), Some(*bias)]
+            }
+            Self::Pool { .. }
+            | Self::GlobalAveragePool
+            | Self::Add { .. }
+            | Self::Multiply { .. }
+            | Self::Gather { .. } => [None; 2],
+        };
+        ranges.into_iter().flatten()
+    }
+
+    /// As [`weight_ranges`](Self::weight_ranges), to move them.
+    pub fn weight_ranges_mut(&mut self) -> impl Iterator<Item = &mut WeightRange> {
+        let ranges = match self {
+            Self::Conv2d { weights, bias, .. } | Self::Linear { weights, bias, .. } => {
+                [Some(weights), Some(bias)]
+            }
+            Self::Pool { .. }
+            | Self::GlobalAveragePool
+            | Self::Add { .. }
+            | Self::Multiply { .. }
+            | Self::Gather { .. } => [None, None],
+        };
+        ranges.into_iter().flatten()
+    }
+}
