@@ -6,6 +6,7 @@
 //! | [`doorbell`], [`futex`] | waking threads of this process; waiting on a word of shared memory |
 //! | [`thread`], [`affinity`] | pinned, prioritised threads, and what was missing to make them so |
 //! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
+//! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`signals`], [`service`] | epoll with a waker, SIGTERM and SIGINT, the service manager |
 //! | [`rt_log`] | logging from real-time threads |
@@ -24,6 +25,7 @@ pub mod files;
 pub mod futex;
 pub mod mapped_file;
 pub mod memory;
+pub mod paging;
 pub mod poll;
 pub mod rt_log;
 pub mod service;
