@@ -16,6 +16,10 @@ use thiserror::Error;
 ///   and then gives the answer that it would have given;
 /// - [`Event::Failed`], when it could not be completed; its members' buffers hold nothing of use.
 ///
+/// Weights of models that are not there for good come and go by [`load`](Self::load) and
+/// [`unload`](Self::unload), which is the core's decision; actions of a model are taken only while
+/// its weights are there.
+///
 /// The device rings the doorbell that it was started with after each event it has ready.
 pub trait Device {
     /// Takes an action. No event will follow a refused one.
@@ -25,11 +29,27 @@ pub trait Device {
     /// two: both are errors of the caller, and the device is as it was before.
     fn submit(&mut self, infer: &Infer) -> Result<(), Refusal>;
 
+    /// Begins to bring a model's weights in; the pages they fill are the model's from now on. One
+    /// event answers: [`Event::Loaded`], and actions of the model are taken once that has been
+    /// polled; or [`Event::Failed`], and the pages are free again. Loads are carried out one after
+    /// the other, in this order.
+    ///
+    /// # Errors
+    /// [`Refusal`], when the model is not to be loaded now or does not fit; no event follows.
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal>;
+
+    /// The pages of a model's weights are free from now on; no event follows.
+    ///
+    /// # Errors
+    /// [`Refusal`], when the weights are not there, or an action that reads them was taken and
+    /// its event has not been polled.
+    fn unload(&mut self, model: ModelId) -> Result<(), Refusal>;
+
     /// Asks for a best-effort action to be stopped at the next operator. Without effect when that
     /// action is not (or no longer) there: the event of its end is on its way then.
     fn preempt(&mut self, partition: PartitionId, action: ActionId);
 
-    /// The next event that is ready, oldest first within a partition; none when there is none now.
+    /// The next event that is ready, oldest first within a partition and among the loads; none when there is none now.
     fn poll(&mut self) -> Option<Event>;
 }
 
@@ -60,6 +80,28 @@ pub enum Refusal {
         model: ModelId,
         /// The size asked for.
         batch: u8,
+    },
+    /// The model's weights are not on the device (any more, or yet).
+    #[error("the weights of model {} are not there: use them between `Loaded` and `Unload`", .0.0)]
+    NotResident(ModelId),
+    /// The model's weights are on the device for good.
+    #[error("the weights of model {} are there for good: they are not paged", .0.0)]
+    Pinned(ModelId),
+    /// The model's weights are there already, or on their way.
+    #[error("the weights of model {} are there or on their way: load them once", .0.0)]
+    AlreadyLoaded(ModelId),
+    /// An action that reads the weights is not over.
+    #[error("the weights of model {} are in use: unload them after the events of its actions", .0.0)]
+    WeightsInUse(ModelId),
+    /// The weights need more pages than are free.
+    #[error("model {} fills {needs} pages and {free} are free: unload others first", .model.0)]
+    NoFreePages {
+        /// Which model.
+        model: ModelId,
+        /// Pages that it fills.
+        needs: u32,
+        /// Pages that are free.
+        free: u32,
     },
     /// No members, or more than the batch size.
     #[error("{members} members do not fit a batch of {batch}")]

@@ -82,6 +82,7 @@ mod device;
 pub mod profile;
 mod random;
 mod request_buffers;
+mod residency;
 mod shared;
 mod spec;
 pub mod virtual_time;

@@ -26,6 +26,14 @@ impl Device for Cpu {
         self.device.submit(infer)
     }
 
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
+        self.device.load(action, model)
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+        self.device.unload(model)
+    }
+
     fn preempt(&mut self, partition: PartitionId, action: ActionId) {
         self.device.preempt(partition, action);
     }
@@ -80,6 +88,14 @@ fn oracle(request: RequestId, model: ModelId, stage: StageId) -> Answer {
 impl Device for Virtual {
     fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
         self.0.submit(infer)
+    }
+
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
+        self.0.load(action, model)
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+        self.0.unload(model)
     }
 
     fn preempt(&mut self, partition: PartitionId, action: ActionId) {

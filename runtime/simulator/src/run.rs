@@ -118,7 +118,8 @@ pub fn run_plan<S: Source, O: Observer>(
         Draws::new(scenario.durations.clone(), &scenario.faults, settings.seed),
         Answers::new(samples.clone(), config.request_buffers),
     )
-    .with_contention(scenario.board.contention_permille);
+    .with_contention(scenario.board.contention_permille)
+    .with_cache(config.pages);
     let ledger = Ledger::new(
         samples,
         config.tasks.len(),

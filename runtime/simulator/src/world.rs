@@ -289,8 +289,19 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
             }
             Action::Infer(infer) => self.submit(infer),
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
-            Action::Load { id, model } => self.device.load(*id, *model),
-            Action::Unload { .. } => {}
+            Action::Load { id, model } => {
+                if self.device.load(*id, *model).is_err() {
+                    // What the daemon makes of a refusal.
+                    self.refused.push_back(*id);
+                }
+            }
+            Action::Unload { model } => {
+                let unloaded = self.device.unload(*model);
+                assert!(
+                    unloaded.is_ok(),
+                    "the core unloads what nobody uses: {unloaded:?}"
+                );
+            }
             Action::Reply(reply) => {
                 if let Some(tag) = self.ledger.close(self.now, reply) {
                     self.clients.replied(self.now, tag, reply);

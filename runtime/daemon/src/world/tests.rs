@@ -25,6 +25,14 @@ impl Device for Puppet {
         Ok(())
     }
 
+    fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), Refusal> {
+        Err(Refusal::Pinned(model))
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+        Err(Refusal::Pinned(model))
+    }
+
     fn preempt(&mut self, _: PartitionId, _: ActionId) {}
 
     fn poll(&mut self) -> Option<Event> {

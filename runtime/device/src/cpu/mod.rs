@@ -22,6 +22,7 @@ use thiserror::Error;
 
 use crate::device::{Device, Refusal};
 use crate::request_buffers::InputBuffers;
+use crate::residency::Residency;
 use crate::shared::team;
 use crate::spec::{DeviceSpec, PartitionSpec, SpecError};
 pub use evaluate::Evaluator;
@@ -39,6 +40,7 @@ pub struct CpuDevice {
     batches: Vec<Vec<u8>>,
     inputs: InputBuffers,
     request_buffers: u16,
+    residency: Residency,
     partitions: Vec<Partition>,
     /// Where the next poll looks first, so that no partition can keep another from being heard.
     polled: usize,
@@ -139,6 +141,7 @@ impl CpuDevice {
             request_bytes: usize::from(spec.request_buffers) * request_floats * size_of::<f32>(),
             inputs,
             request_buffers: spec.request_buffers,
+            residency: Residency::new(spec.models.iter().map(|_| None), 0),
             partitions: Vec::new(),
             polled: 0,
             workers: Vec::new(),
@@ -287,6 +290,9 @@ impl CpuDevice {
         if let Some(refusal) = Refusal::of_members(infer, self.request_buffers) {
             return Some(refusal);
         }
+        if let Err(refusal) = self.residency.check_use(infer.model) {
+            return Some(refusal);
+        }
         partition
             .is_full()
             .then_some(Refusal::Busy(infer.partition))
@@ -299,7 +305,16 @@ impl Device for CpuDevice {
             return Err(refusal);
         }
         self.partitions[infer.partition.index()].submit(infer);
+        self.residency.taken(infer.model);
         Ok(())
+    }
+
+    fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), Refusal> {
+        self.residency.load(model)
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+        self.residency.unload(model)
     }
 
     fn preempt(&mut self, partition: PartitionId, action: ActionId) {
@@ -311,8 +326,9 @@ impl Device for CpuDevice {
     fn poll(&mut self) -> Option<Event> {
         for offset in 1..=self.partitions.len() {
             let index = (self.polled + offset) % self.partitions.len();
-            if let Some(event) = self.partitions[index].poll() {
+            if let Some((model, event)) = self.partitions[index].poll() {
                 self.polled = index;
+                self.residency.released(model);
                 return Some(event);
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use heapless::Deque;
-use punctual_core::{ActionId, Criticality, Event, Infer};
+use punctual_core::{ActionId, Criticality, Event, Infer, ModelId};
 use punctual_platform::Doorbell;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -37,6 +37,7 @@ pub(super) struct Partition {
 
 struct Held {
     action: ActionId,
+    model: ModelId,
     slot: usize,
     best_effort: bool,
 }
@@ -83,6 +84,7 @@ impl Partition {
     pub(super) fn submit(&mut self, infer: &Infer) {
         let held = Held {
             action: infer.id,
+            model: infer.model,
             slot: self.slot,
             best_effort: infer.criticality == Criticality::BestEffort,
         };
@@ -112,9 +114,10 @@ impl Partition {
         }
     }
 
-    pub(super) fn poll(&mut self) -> Option<Event> {
+    /// The next event, and whose stage it is about.
+    pub(super) fn poll(&mut self) -> Option<(ModelId, Event)> {
         let event = self.events.pop().ok()?;
-        self.held.pop_front();
-        Some(event)
+        let held = self.held.pop_front().expect("an action for each event");
+        Some((held.model, event))
     }
 }

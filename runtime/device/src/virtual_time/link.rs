@@ -24,6 +24,7 @@ pub(super) struct Order {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub(super) action: ActionId,
+    pub(super) model: ModelId,
     pub(super) started: Instant,
     pub(super) ends: Instant,
 }
@@ -48,6 +49,7 @@ impl Link {
     pub(super) fn start(&mut self, order: Order, at: Instant, took: Nanos) {
         self.running = Some(Transfer {
             action: order.action,
+            model: order.model,
             started: at,
             ends: at + took,
         });

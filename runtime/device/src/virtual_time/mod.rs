@@ -7,6 +7,7 @@
 
 mod flight;
 mod link;
+mod orders;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -14,13 +15,12 @@ mod timing;
 use std::collections::VecDeque;
 
 use punctual_core::{
-    ActionId, Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, StageTime,
+    Event, Finished, Infer, Instant, ModelConfig, ModelId, PartitionConfig, PartitionId, StageTime,
 };
 
-use crate::device::{Device, Refusal};
+use crate::residency::Residency;
 use flight::{FULL_PACE, Flight};
-use link::{Link, Order};
+use link::Link;
 pub use timing::{Course, Ending, Oracle, Timing, Uniform, Variation};
 
 /// A device in virtual time. Its clock stands still until [`advance_to`](Self::advance_to).
@@ -31,13 +31,14 @@ pub struct VirtualDevice<T, O> {
     /// What runs or waits for its window, at most one action a partition.
     flights: Vec<Flight>,
     link: Link,
+    residency: Residency,
     request_buffers: u16,
     /// Thousandths by which each other action on a common unit stretches one's time.
     contention: u64,
     /// Whether any two partitions share a unit.
     overlapping: bool,
     /// Events not polled yet, oldest first.
-    ready: VecDeque<(Option<PartitionId>, Event)>,
+    ready: VecDeque<(Origin, Event)>,
     /// Compute units that are busy now, and unit-nanoseconds of busy time until `now`.
     units_busy: u64,
     busy: u128,
@@ -53,6 +54,21 @@ struct Partition {
     held: u8,
 }
 
+/// Whom an event that has not been polled is about.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// An action of this model on this partition.
+    Action(PartitionId, ModelId),
+    /// The transfer of this model's weights.
+    Transfer(ModelId),
+}
+
+impl Origin {
+    fn of(infer: &Infer) -> Self {
+        Self::Action(infer.partition, infer.model)
+    }
+}
+
 /// The action that is to follow.
 struct Next {
     infer: Infer,
@@ -61,7 +77,7 @@ struct Next {
 
 impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
     /// A device for these models (with execution times on each of the partitions), idle at
-    /// instant zero. Actions on common units share them evenly.
+    /// instant zero. Actions on common units share them evenly, and all weights are there for good.
     pub fn new(
         models: Vec<ModelConfig>,
         partitions: &[PartitionConfig],
@@ -75,6 +91,7 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         };
         Self {
             now: Instant::ZERO,
+            residency: Residency::new(models.iter().map(|_| None), 0),
             models,
             partitions: partitions
                 .iter()
@@ -103,6 +120,15 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
     #[must_use]
     pub fn with_contention(mut self, permille: u64) -> Self {
         self.contention = permille;
+        self
+    }
+
+    /// The same, with a cache of `pages` for the weights of the models that can be paged; 0: all
+    /// are there for good.
+    #[must_use]
+    pub fn with_cache(mut self, pages: u32) -> Self {
+        let paged = |model: &ModelConfig| model.weights.filter(|_| pages > 0).map(|w| w.pages);
+        self.residency = Residency::new(self.models.iter().map(paged), pages);
         self
     }
 
@@ -148,19 +174,6 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         self.pass(now);
     }
 
-    /// Starts a transfer of weights once the ones before it are through; answered by
-    /// [`Event::Loaded`]. A model without weights to load is there at once.
-    pub fn load(&mut self, action: ActionId, model: ModelId) {
-        let weights = self.models[model.index()].weights;
-        let load = weights.map_or(Nanos::ZERO, |weights| weights.load);
-        self.link.enqueue(Order {
-            action,
-            model,
-            load,
-        });
-        self.start_transfer();
-    }
-
     /// What happens next inside the device: the oldest action first among those of one instant.
     fn next_turn(&self) -> Option<(Instant, Turn)> {
         let turn = |(index, flight): (usize, &Flight)| {
@@ -189,13 +202,13 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         let flight = self.flights.swap_remove(index);
         let partition = flight.infer.partition;
         self.partitions[partition.index()].running = false;
-        let event = self.report_of(flight);
-        match event {
-            Some(event) => self.ready.push_back((Some(partition), event)),
-            None => self.partitions[partition.index()].held -= 1,
+        let origin = Origin::of(&flight.infer);
+        match self.report_of(flight) {
+            Some(event) => self.ready.push_back((origin, event)),
+            None => self.forget(origin),
         }
         if let Some(next) = self.partitions[partition.index()].next.take() {
-            self.follow(partition, next);
+            self.follow(next);
         }
         self.repace();
     }
@@ -226,11 +239,11 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         }
     }
 
-    fn follow(&mut self, partition: PartitionId, next: Next) {
+    fn follow(&mut self, next: Next) {
         if next.preempted {
             let action = next.infer.id;
-            self.ready
-                .push_back((Some(partition), Event::Preempted { action }));
+            let origin = Origin::of(&next.infer);
+            self.ready.push_back((origin, Event::Preempted { action }));
         } else {
             self.start(next.infer);
         }
@@ -241,7 +254,7 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         let started = self.now.max(infer.window.earliest);
         if started > infer.window.latest {
             let event = Event::NotRun { action: infer.id };
-            self.ready.push_back((Some(infer.partition), event));
+            self.ready.push_back((Origin::of(&infer), event));
             return;
         }
         let time = self.time(&infer);
@@ -288,9 +301,21 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
                 action: transfer.action,
                 measured: transfer.ends.since(transfer.started),
             };
-            self.ready.push_back((None, event));
+            let origin = Origin::Transfer(transfer.model);
+            self.ready.push_back((origin, event));
         }
         self.start_transfer();
+    }
+
+    /// What ended is known, or never will be.
+    fn forget(&mut self, origin: Origin) {
+        match origin {
+            Origin::Action(partition, model) => {
+                self.partitions[partition.index()].held -= 1;
+                self.residency.released(model);
+            }
+            Origin::Transfer(model) => self.residency.loaded(model, true),
+        }
     }
 
     fn time(&self, infer: &Infer) -> StageTime {
@@ -300,31 +325,6 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
             .find(|time| time.batch == infer.batch)
             .expect("checked by `refusal`")
             .on[infer.partition.index()]
-    }
-
-    fn refusal(&self, infer: &Infer) -> Option<Refusal> {
-        let Some(partition) = self.partitions.get(infer.partition.index()) else {
-            return Some(Refusal::UnknownPartition(infer.partition));
-        };
-        let Some(model) = self.models.get(infer.model.index()) else {
-            return Some(Refusal::UnknownModel(infer.model));
-        };
-        let Some(stage) = model.stages.get(infer.stage.index()) else {
-            return Some(Refusal::UnknownStage {
-                model: infer.model,
-                stage: infer.stage,
-            });
-        };
-        if !stage.times.iter().any(|time| time.batch == infer.batch) {
-            return Some(Refusal::UnknownBatch {
-                model: infer.model,
-                batch: infer.batch,
-            });
-        }
-        if let Some(refusal) = Refusal::of_members(infer, self.request_buffers) {
-            return Some(refusal);
-        }
-        (partition.held >= 2).then_some(Refusal::Busy(infer.partition))
     }
 }
 
@@ -350,47 +350,4 @@ fn units_covered(flights: &[Flight], now: Instant) -> u64 {
         free_from = free_from.max(flight.units.end());
     }
     covered
-}
-
-impl<T: Timing, O: Oracle> Device for VirtualDevice<T, O> {
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
-        if let Some(refusal) = self.refusal(infer) {
-            return Err(refusal);
-        }
-        let partition = &mut self.partitions[infer.partition.index()];
-        partition.held += 1;
-        if partition.running {
-            partition.next = Some(Next {
-                infer: infer.clone(),
-                preempted: false,
-            });
-        } else {
-            self.start(infer.clone());
-        }
-        Ok(())
-    }
-
-    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
-        let Some(target) = self.partitions.get_mut(partition.index()) else {
-            return;
-        };
-        let stops =
-            |infer: &Infer| infer.id == action && infer.criticality == Criticality::BestEffort;
-        if let Some(flight) = self.flights.iter_mut().find(|flight| stops(&flight.infer)) {
-            // An action that waits for its window stops like one between operators.
-            let at = self.now + self.timing.stopping(&target.plan);
-            flight.stop(at);
-        } else if let Some(next) = target.next.as_mut().filter(|next| stops(&next.infer)) {
-            // Reported in its turn, when the one before it ends.
-            next.preempted = true;
-        }
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        let (partition, event) = self.ready.pop_front()?;
-        if let Some(partition) = partition {
-            self.partitions[partition.index()].held -= 1;
-        }
-        Some(event)
-    }
 }

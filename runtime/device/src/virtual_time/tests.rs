@@ -7,7 +7,7 @@ use punctual_core::{
 };
 
 use super::{Course, Ending, Timing, VirtualDevice};
-use crate::device::Device;
+use crate::device::{Device, Refusal};
 
 /// Everything takes its budget; an action with an odd number ends as told.
 struct Exact(Ending);
@@ -60,7 +60,8 @@ fn device(units: &[(u16, u16)], odd: Ending) -> Tested {
         share_max: 1000,
     };
     let partitions: Vec<_> = units.iter().map(partition).collect();
-    VirtualDevice::new(vec![model], &partitions, 4, Exact(odd), answer)
+    let models = vec![model.clone(), model];
+    VirtualDevice::new(models, &partitions, 4, Exact(odd), answer)
 }
 
 fn infer(id: u64, partition: u16, earliest: u64) -> Infer {
@@ -180,9 +181,28 @@ fn a_lost_completion_is_never_reported_and_the_partition_is_free_again() {
 
 #[test]
 fn transfers_go_one_after_the_other_beside_the_actions() {
-    let mut device = device(&[(0, 1)], Ending::Finished);
-    device.load(ActionId(10), ModelId(0));
-    device.load(ActionId(11), ModelId(0));
+    let mut device = device(&[(0, 1)], Ending::Finished).with_cache(2);
+    device.load(ActionId(10), ModelId(0)).expect("fits");
+    assert_eq!(ends(&mut device), [(10, 1_000)]);
+    device.unload(ModelId(0)).expect("not in use");
+    device.load(ActionId(11), ModelId(0)).expect("fits");
+    device.load(ActionId(12), ModelId(1)).expect("fits");
+    assert_eq!(ends(&mut device), [(11, 2_000), (12, 3_000)]);
+    device.unload(ModelId(1)).expect("not in use");
+    device.load(ActionId(13), ModelId(1)).expect("fits");
     submit(&mut device, &infer(2, 0, 0));
-    assert_eq!(ends(&mut device), [(2, 100), (10, 1_000), (11, 2_000)]);
+    assert_eq!(ends(&mut device), [(2, 3_100), (13, 4_000)]);
+}
+
+#[test]
+fn weights_whose_completion_was_lost_can_leave() {
+    let mut device = device(&[(0, 1)], Ending::Lost).with_cache(1);
+    device.load(ActionId(10), ModelId(0)).expect("fits");
+    assert_eq!(ends(&mut device), [(10, 1_000)]);
+    submit(&mut device, &infer(1, 0, 0));
+    let in_use = Refusal::WeightsInUse(ModelId(0));
+    assert_eq!(device.unload(ModelId(0)), Err(in_use));
+    assert_eq!(ends(&mut device), []);
+    device.advance_to(at(2_000));
+    assert_eq!(device.unload(ModelId(0)), Ok(()));
 }

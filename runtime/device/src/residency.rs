@@ -1,0 +1,193 @@
+//! Whose weights are on a device: the rules on loads and unloads, the same for every device.
+//!
+//! Pages are counted here, not assigned: the core counts in the same way, so a device that obeys
+//! these rules never runs out where the core thinks that there is room.
+
+use punctual_core::ModelId;
+
+use crate::device::Refusal;
+
+/// Where a model's weights are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On the device, for good.
+    Pinned,
+    /// On the device until they are unloaded.
+    Resident,
+    /// On their way.
+    Loading,
+    /// Not on the device.
+    Absent,
+}
+
+#[derive(Clone, Debug)]
+struct Model {
+    place: Place,
+    /// Pages that its weights fill when it is not pinned.
+    pages: u32,
+    /// Actions that were taken and whose event has not been polled.
+    users: u32,
+}
+
+/// The books on all models of a device. Kept by the thread that submits.
+#[derive(Clone, Debug)]
+pub(crate) struct Residency {
+    models: Box<[Model]>,
+    free: u32,
+}
+
+impl Residency {
+    /// Models with the pages that each fills, none for those that are on the device for good, in
+    /// a cache of `pages`. All of the others are absent.
+    pub(crate) fn new(models: impl Iterator<Item = Option<u32>>, pages: u32) -> Self {
+        let model = |paged: Option<u32>| Model {
+            place: paged.map_or(Place::Pinned, |_| Place::Absent),
+            pages: paged.unwrap_or(0),
+            users: 0,
+        };
+        Self {
+            models: models.map(model).collect(),
+            free: pages,
+        }
+    }
+
+    /// Pages of the cache that no model has.
+    #[cfg(test)]
+    pub(crate) fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Whether an action may be submitted that reads `model`'s weights.
+    pub(crate) fn check_use(&self, model: ModelId) -> Result<(), Refusal> {
+        match self.of(model)?.place {
+            Place::Pinned | Place::Resident => Ok(()),
+            Place::Loading | Place::Absent => Err(Refusal::NotResident(model)),
+        }
+    }
+
+    /// An action that reads `model`'s weights was taken.
+    pub(crate) fn taken(&mut self, model: ModelId) {
+        self.models[model.index()].users += 1;
+    }
+
+    /// Such an action is over and its event polled.
+    ///
+    /// # Panics
+    /// If there was none.
+    pub(crate) fn released(&mut self, model: ModelId) {
+        let users = &mut self.models[model.index()].users;
+        *users = users.checked_sub(1).expect("an action that was taken");
+    }
+
+    /// Begins a load: the pages are the model's from now on.
+    pub(crate) fn load(&mut self, model: ModelId) -> Result<(), Refusal> {
+        let &Model { place, pages, .. } = self.of(model)?;
+        match place {
+            Place::Pinned => Err(Refusal::Pinned(model)),
+            Place::Resident | Place::Loading => Err(Refusal::AlreadyLoaded(model)),
+            Place::Absent if pages > self.free => Err(Refusal::NoFreePages {
+                model,
+                needs: pages,
+                free: self.free,
+            }),
+            Place::Absent => {
+                self.free -= pages;
+                self.models[model.index()].place = Place::Loading;
+                Ok(())
+            }
+        }
+    }
+
+    /// A load is over. One that failed gives its pages back.
+    ///
+    /// # Panics
+    /// If none was under way.
+    pub(crate) fn loaded(&mut self, model: ModelId, well: bool) {
+        let entry = &mut self.models[model.index()];
+        assert_eq!(entry.place, Place::Loading, "the end of a load");
+        entry.place = if well { Place::Resident } else { Place::Absent };
+        if !well {
+            self.free += entry.pages;
+        }
+    }
+
+    /// Gives a model's pages back.
+    pub(crate) fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+        let entry = self.of(model)?;
+        match entry.place {
+            Place::Pinned => Err(Refusal::Pinned(model)),
+            Place::Loading | Place::Absent => Err(Refusal::NotResident(model)),
+            Place::Resident if entry.users > 0 => Err(Refusal::WeightsInUse(model)),
+            Place::Resident => {
+                self.free += entry.pages;
+                self.models[model.index()].place = Place::Absent;
+                Ok(())
+            }
+        }
+    }
+
+    fn of(&self, model: ModelId) -> Result<&Model, Refusal> {
+        self.models
+            .get(model.index())
+            .ok_or(Refusal::UnknownModel(model))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ModelId = ModelId(0);
+    const B: ModelId = ModelId(1);
+    const PINNED: ModelId = ModelId(2);
+
+    fn residency() -> Residency {
+        Residency::new([Some(2), Some(3), None].into_iter(), 4)
+    }
+
+    #[test]
+    fn pages_are_taken_by_a_load_and_come_back_by_an_unload_or_a_failure() {
+        let mut books = residency();
+        books.load(A).expect("fits");
+        let full = Refusal::NoFreePages {
+            model: B,
+            needs: 3,
+            free: 2,
+        };
+        assert_eq!(books.load(B), Err(full));
+        books.loaded(A, true);
+        books.unload(A).expect("nobody uses it");
+        books.load(B).expect("fits now");
+        assert_eq!(books.free(), 1);
+        books.loaded(B, false);
+        assert_eq!(books.free(), 4);
+        assert_eq!(books.check_use(B), Err(Refusal::NotResident(B)));
+    }
+
+    #[test]
+    fn weights_are_used_between_their_arrival_and_their_end_only() {
+        let mut books = residency();
+        assert_eq!(books.check_use(A), Err(Refusal::NotResident(A)));
+        books.load(A).expect("fits");
+        assert_eq!(books.load(A), Err(Refusal::AlreadyLoaded(A)));
+        assert_eq!(books.check_use(A), Err(Refusal::NotResident(A)));
+        assert_eq!(books.unload(A), Err(Refusal::NotResident(A)));
+        books.loaded(A, true);
+        assert_eq!(books.check_use(A), Ok(()));
+        books.taken(A);
+        assert_eq!(books.unload(A), Err(Refusal::WeightsInUse(A)));
+        books.released(A);
+        assert_eq!(books.unload(A), Ok(()));
+        assert_eq!(books.check_use(A), Err(Refusal::NotResident(A)));
+    }
+
+    #[test]
+    fn what_is_there_for_good_is_neither_loaded_nor_unloaded() {
+        let mut books = residency();
+        assert_eq!(books.check_use(PINNED), Ok(()));
+        assert_eq!(books.load(PINNED), Err(Refusal::Pinned(PINNED)));
+        assert_eq!(books.unload(PINNED), Err(Refusal::Pinned(PINNED)));
+        let unknown = ModelId(3);
+        assert_eq!(books.load(unknown), Err(Refusal::UnknownModel(unknown)));
+    }
+}
