@@ -52,7 +52,6 @@ pub(crate) enum DraftKind {
     Multiply {
         activation: Activation,
     },
-    #[expect(dead_code, reason = "made by the lowering of Concat, which is next")]
     /// Channels of the input (source 0) and the others.
     Gather {
         runs: Vec<ChannelRun>,

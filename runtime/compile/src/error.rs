@@ -93,6 +93,14 @@ pub enum CompileError {
         /// Number of classes.
         classes: usize,
     },
+    /// An exit that is part of what an operator computes, or that in another order.
+    #[error(
+        "the exit {exit:?} is part of a tensor or has its values in another order; an exit must be the result of an operator as it is"
+    )]
+    ExitView {
+        /// The exit.
+        exit: String,
+    },
     /// An exit that is not computed from the input.
     #[error("the exit {exit:?} is not computed from the input")]
     ExitNotComputed {

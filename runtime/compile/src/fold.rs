@@ -8,8 +8,8 @@ use crate::problem::Problem;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dim {
     Known(i64),
-    /// The number of images, known only when running.
-    Batch,
+    /// So many times the number of images, which is known only when running.
+    Batches(i64),
 }
 
 /// A scalar or a vector of integers.
@@ -194,10 +194,20 @@ fn combine(operator: &str, a: Dim, b: Dim) -> Result<Dim, Problem> {
         ("Sub", Dim::Known(a), Dim::Known(b)) => a.checked_sub(b),
         ("Mul", Dim::Known(a), Dim::Known(b)) => a.checked_mul(b),
         ("Div", Dim::Known(a), Dim::Known(b)) => a.checked_div(b),
-        ("Mul" | "Div", Dim::Batch, Dim::Known(1)) | ("Mul", Dim::Known(1), Dim::Batch) => {
-            return Ok(Dim::Batch);
+        ("Mul", Dim::Batches(times), Dim::Known(by))
+        | ("Mul", Dim::Known(by), Dim::Batches(times))
+            if by > 0 =>
+        {
+            let times = times.checked_mul(by);
+            return times.map_or_else(
+                || refuse("its result is huge"),
+                |times| Ok(Dim::Batches(times)),
+            );
         }
-        (_, Dim::Batch, _) | (_, _, Dim::Batch) => {
+        ("Div", Dim::Batches(times), Dim::Known(by)) if by > 0 && times % by == 0 => {
+            return Ok(Dim::Batches(times / by));
+        }
+        (_, Dim::Batches(_), _) | (_, _, Dim::Batches(_)) => {
             return refuse("its result depends on the batch size");
         }
         _ => None,
@@ -241,12 +251,17 @@ mod tests {
     fn view_of_size_0_and_minus_1_folds_to_batch_and_minus_1() {
         let shape = Dims {
             scalar: false,
-            elements: vec![Dim::Batch, Dim::Known(64), Dim::Known(1), Dim::Known(1)],
+            elements: vec![
+                Dim::Batches(1),
+                Dim::Known(64),
+                Dim::Known(1),
+                Dim::Known(1),
+            ],
         };
         let batch = fold(&node("Gather"), &[shape, scalar(0)], 17).unwrap();
         let batch = fold(&node("Unsqueeze"), &[batch, vector(&[0])], 17).unwrap();
         let target = fold(&node("Concat"), &[batch, vector(&[-1])], 17).unwrap();
-        assert_eq!(target.elements, [Dim::Batch, Dim::Known(-1)]);
+        assert_eq!(target.elements, [Dim::Batches(1), Dim::Known(-1)]);
     }
 
     #[test]
@@ -263,7 +278,7 @@ mod tests {
     fn what_is_no_integer_or_depends_on_the_batch_is_refused() {
         let batch = Dims {
             scalar: true,
-            elements: vec![Dim::Batch],
+            elements: vec![Dim::Batches(1)],
         };
         for (operator, a, b) in [
             ("Div", scalar(1), scalar(0)),

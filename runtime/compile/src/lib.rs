@@ -239,15 +239,19 @@ fn logits(
     let mut classes = options.classes.clone();
     for id in exits {
         let exit = graph.values[id.0].clone();
-        let (tensor, softmax) = match *lowering.value(*id) {
-            Value::Softmax(tensor) => (tensor, true),
-            Value::Features(tensor) | Value::Image(tensor) => (tensor, false),
+        let (view, softmax) = match lowering.value(*id) {
+            Value::Softmax(view) => (view, true),
+            Value::View(view) => (view, false),
             _ => return Err(CompileError::ExitNotComputed { exit }),
         };
+        let tensor = view.tensor;
         if tensor == TensorId(0) {
             return Err(CompileError::ExitNotComputed { exit });
         }
         let found = lowering.draft.tensors[tensor.index()];
+        if !view.is_image(found) && !view.is_features(found) {
+            return Err(CompileError::ExitView { exit });
+        }
         if classes.is_empty() {
             classes = (0..found.channels.min(CLASSES_NAMED))
                 .map(|i| format!("class_{i}"))

@@ -9,6 +9,7 @@ mod dense;
 mod elementwise;
 mod operands;
 mod pooling;
+mod view_algebra;
 mod views;
 
 use std::rc::Rc;
@@ -17,6 +18,8 @@ use punctual_model::{
     DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
     WEIGHTS_MAX,
 };
+
+use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fold::{self, Dim, Dims};
@@ -37,6 +40,7 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Conv",
     "Div",
     "Dropout",
+    "Expand",
     "Flatten",
     "Gather",
     "Gemm",
@@ -51,8 +55,10 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Shape",
     "Slice",
     "Softmax",
+    "Split",
     "Squeeze",
     "Sub",
+    "Transpose",
     "Unsqueeze",
 ];
 
@@ -61,12 +67,10 @@ pub(crate) const SUPPORTED: &[&str] = &[
 pub(crate) enum Value {
     /// Not computed: the second result of an operator of which only the first is supported.
     Nothing,
-    /// A tensor seen as (batch, channels, rows, columns).
-    Image(TensorId),
-    /// A tensor seen as (batch, features), the features in the order channel, row, column.
-    Features(TensorId),
-    /// The softmax over a tensor's features; supported only as an exit.
-    Softmax(TensorId),
+    /// A tensor computed from the input.
+    View(View),
+    /// The softmax over a view's last dimension; supported only as an exit.
+    Softmax(View),
     Constant(Rc<Constant>),
     Dims(Dims),
 }
@@ -88,7 +92,7 @@ impl<'a> Lowering<'a> {
         for (id, constant) in &graph.constants {
             values[id.0] = Value::Constant(Rc::clone(constant));
         }
-        values[graph.input.0] = Value::Image(TensorId(0));
+        values[graph.input.0] = Value::View(View::image(TensorId(0), input));
         let draft = Draft {
             tensors: vec![input],
             operators: Vec::new(),
@@ -125,7 +129,13 @@ impl<'a> Lowering<'a> {
             "MatMul" => self.mat_mul(node),
             "Flatten" => self.flatten(node),
             "Reshape" => self.reshape(node),
+            "Transpose" => self.transpose(node),
             "Squeeze" => self.squeeze(node),
+            "Unsqueeze" => self.unsqueeze(node),
+            "Slice" if self.reads_view(node) => self.slice(node),
+            "Split" => self.split(node),
+            "Gather" if self.reads_view(node) => self.gather(node),
+            "Expand" => self.expand(node),
             "Identity" => self.identity(node),
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
@@ -162,35 +172,16 @@ impl<'a> Lowering<'a> {
         match self.value(id) {
             Value::Dims(dims) if !of_tensor => Some(dims.clone()),
             Value::Constant(constant) if !of_tensor => constant_dims(constant),
-            Value::Image(_) | Value::Features(_) if of_tensor => {
-                let elements = self.tensor_dims(self.value(id));
-                Some(Dims {
-                    scalar: false,
-                    elements,
-                })
-            }
+            Value::View(view) if of_tensor => Some(Dims {
+                scalar: false,
+                elements: view.sizes(),
+            }),
             _ => None,
         }
     }
 
-    /// The dimensions that a tensor's view has in the graph.
-    fn tensor_dims(&self, value: &Value) -> Vec<Dim> {
-        let known = |value: u64| Dim::Known(i64::try_from(value).unwrap_or(i64::MAX));
-        match value {
-            Value::Image(id) => {
-                let Tensor {
-                    channels,
-                    height,
-                    width,
-                } = self.shape(*id);
-                let sides = [channels, height, width].map(|side| known(u64::from(side)));
-                [Dim::Batch].into_iter().chain(sides).collect()
-            }
-            Value::Features(id) | Value::Softmax(id) => {
-                vec![Dim::Batch, known(self.shape(*id).elements())]
-            }
-            Value::Nothing | Value::Constant(_) | Value::Dims(_) => Vec::new(),
-        }
+    fn reads_view(&self, node: &Node) -> bool {
+        matches!(self.operand(node, 0), Some(Value::View(_)))
     }
 
     fn shape(&self, tensor: TensorId) -> Tensor {
@@ -204,6 +195,18 @@ impl<'a> Lowering<'a> {
         };
         self.values[first.0] = value;
         Ok(())
+    }
+
+    /// Makes (N, channels, rows, columns) of `tensor` the node's first result.
+    fn set_image(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
+        let view = View::image(tensor, self.shape(tensor));
+        self.set(node, Value::View(view))
+    }
+
+    /// Makes (N, features) of `tensor` the node's first result.
+    fn set_features(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
+        let view = View::features(tensor, self.shape(tensor));
+        self.set(node, Value::View(view))
     }
 
     /// Adds an operator and returns the tensor that it writes. Here every limit of a network is

@@ -77,13 +77,21 @@ pub enum Problem {
     /// The shapes do not fit.
     #[error("{0}")]
     Shape(#[from] ShapeError),
-    /// A reshape that is no flattening and leaves the batch alone.
-    #[error("it reshapes {from} to {to}; supported is to flatten each image, or to keep its shape")]
+    /// A reshape to sizes that the dimensions cannot be cut into.
+    #[error("it reshapes {from} to {to}; supported is to split dimensions and to merge neighbours")]
     Reshape {
         /// The input's shape.
         from: String,
         /// The result's shape.
         to: String,
+    },
+    /// Part of a tensor that cannot be told from its dimensions.
+    #[error(
+        "it takes part of {from}; supported are evenly spaced positions known when compiling, of any dimension but the batch"
+    )]
+    Slice {
+        /// The tensor.
+        from: String,
     },
     /// Two operands of different shapes.
     #[error("it adds {first} and {second}; supported are equal shapes, or one constant a channel")]

@@ -2,7 +2,7 @@
 
 use punctual_model::{Activation, Extent, Padding, ShapeError, Tensor, window_output};
 
-use super::{Lowering, Value};
+use super::Lowering;
 use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -179,7 +179,7 @@ impl Lowering<'_> {
             activation,
         };
         let output = self.emit(node, kind, input, &[], output)?;
-        self.set(node, Value::Image(output))
+        self.set_image(node, output)
     }
 }
 

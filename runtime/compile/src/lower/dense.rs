@@ -2,9 +2,9 @@
 
 use punctual_model::{Activation, Tensor};
 
+use super::Lowering;
 use super::convolution::dimension;
 use super::operands::Floats;
-use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
@@ -47,8 +47,9 @@ impl Lowering<'_> {
 
     /// The second operand as `[output][input]` with its number of outputs. `transposed`: it lies
     /// so in the file.
-    fn matrix(&self, node: &Node, transposed: bool) -> Result<(Vec<f32>, usize), Problem> {
-        let inputs = self.shape(self.features(node)?).elements();
+    fn matrix(&mut self, node: &Node, transposed: bool) -> Result<(Vec<f32>, usize), Problem> {
+        let input = self.features(node)?;
+        let inputs = self.shape(input).elements();
         let Floats { dims, data } = self.floats(node, 1, "weights")?;
         let (outputs, found) = match dims[..] {
             [outputs, inputs] if transposed => (outputs, inputs),
@@ -76,6 +77,6 @@ impl Lowering<'_> {
             activation: Activation::None,
         };
         let output = self.emit(node, kind, input, &[], shape)?;
-        self.set(node, Value::Features(output))
+        self.set_features(node, output)
     }
 }

@@ -3,6 +3,7 @@
 use punctual_model::{Activation, TensorId};
 
 use super::operands::Floats;
+use super::view_algebra::{Axis, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attributes, Node};
@@ -59,13 +60,14 @@ impl Lowering<'_> {
         attributes.ignore("momentum"); // Used in training only.
         attributes.only("training_mode", 0, "0, as exported for inference")?;
         attributes.finish()?;
-        let shape = self.shape(self.tensor(node)?);
-        let view = self.required(node, 0, "data")?;
-        if matches!(view, Value::Features(_)) && (shape.height, shape.width) != (1, 1) {
-            // Its channels are then the elements of a flattened image, each with its own scale.
-            return Err(self.wrong(0, "data", view, "an image, or features of one pixel"));
+        let view = self.elementwise(node, 0)?;
+        let channels = self.shape(view.tensor).channels;
+        if view.dims.len() < 2 || !view.is_whole(1, Axis::Channel, channels) {
+            // Its channels may be the elements of a flattened image, each with its own scale.
+            let expected = "an image, or features of one pixel";
+            return Err(self.wrong(0, "data", &Value::View(view), expected));
         }
-        let channels = shape.channels as usize;
+        let channels = channels as usize;
         let mut columns = Vec::with_capacity(4);
         for (position, what) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
             let Floats { dims, data } = self.floats(node, position, what)?;
@@ -86,7 +88,7 @@ impl Lowering<'_> {
             shift.map(|((&bias, &mean), scale)| (f64::from(bias) - f64::from(mean) * scale) as f32);
         let shift = shift.collect();
         let scale = scale.iter().map(|&scale| scale as f32).collect();
-        self.affine(node, 0, scale, shift)
+        self.affine(node, &view, scale, shift)
     }
 
     pub(super) fn add(&mut self, node: &Node) -> Result<(), Problem> {
@@ -95,55 +97,62 @@ impl Lowering<'_> {
         let first = self.required(node, 0, "first addend")?;
         let second = self.required(node, 1, "second addend")?;
         match (first, second) {
-            (Value::Image(a), Value::Image(b)) | (Value::Features(a), Value::Features(b))
-                if self.shape(*a) == self.shape(*b) =>
-            {
-                let (a, b, shape) = (*a, *b, self.shape(*a));
-                let view = first.clone();
+            (Value::View(a), Value::View(b)) if a.sizes() == b.sizes() => {
+                let (view, other) = self.pair(node)?;
+                let shape = self.shape(view.tensor);
                 let kind = DraftKind::Add {
                     activation: Activation::None,
                 };
-                let output = self.emit(node, kind, a, &[b], shape)?;
-                self.set(node, reviewed(&view, output))
+                let output = self.emit(node, kind, view.tensor, &[other], shape)?;
+                self.set(node, Value::View(view.of(output)))
             }
-            (Value::Image(_) | Value::Features(_), Value::Constant(_)) => {
-                self.add_constant(node, 0, 1)
-            }
-            (Value::Constant(_), Value::Image(_) | Value::Features(_)) => {
-                self.add_constant(node, 1, 0)
-            }
+            (Value::View(_), Value::Constant(_)) => self.add_constant(node, 0, 1),
+            (Value::Constant(_), Value::View(_)) => self.add_constant(node, 1, 0),
             _ => Err(self.addends(node)),
         }
     }
 
-    /// A constant of one value a channel (or one for all), added to the operand `data`.
-    fn add_constant(&mut self, node: &Node, data: usize, constant: usize) -> Result<(), Problem> {
-        let value = self.required(node, data, "data")?;
-        let Floats { dims, data: addend } = self.floats(node, constant, "constant addend")?;
-        let (Value::Image(id) | Value::Features(id)) = value else {
-            return Err(self.addends(node));
-        };
-        let shape = self.shape(*id);
-        let channels = shape.channels as usize;
-        // The constant's dimensions are aligned with the last ones of (N, C, H, W) or (N, C).
-        let behind = if matches!(value, Value::Image(_)) {
-            2
-        } else {
-            0
-        };
-        let from_end = |at: usize| dims.iter().rev().nth(at).copied().unwrap_or(1);
-        let only_channels = (0..dims.len()).all(|at| at == behind || from_end(at) == 1);
-        let is_vector = behind == 2 || shape.elements() == channels as u64;
-        let per_channel = only_channels && is_vector && from_end(behind) == channels;
-        if !per_channel && addend.len() != 1 {
+    /// Two tensors of equal sizes whose values at the same place belong together: how both are seen
+    /// and the second one.
+    pub(super) fn pair(&mut self, node: &Node) -> Result<(View, TensorId), Problem> {
+        let mut first = self.elementwise(node, 0)?;
+        let mut second = self.elementwise(node, 1)?;
+        if first.dims != second.dims || self.shape(first.tensor) != self.shape(second.tensor) {
+            first = self.as_itself(node, &first)?;
+            second = self.as_itself(node, &second)?;
+        }
+        if first.of(second.tensor) != second {
             return Err(self.addends(node));
         }
-        let shift = if per_channel {
-            addend
-        } else {
-            vec![addend[0]; channels]
+        Ok((first, second.tensor))
+    }
+
+    /// A constant of one value a channel (or one for all), added to the operand `data`.
+    fn add_constant(&mut self, node: &Node, data: usize, constant: usize) -> Result<(), Problem> {
+        let view = self.elementwise(node, data)?;
+        let addend = self.floats(node, constant, "constant addend")?;
+        let Some(shift) = self.per_channel(&view, &addend) else {
+            return Err(self.addends(node));
         };
-        self.affine(node, data, vec![1.0; channels], shift)
+        self.affine(node, &view, vec![1.0; shift.len()], shift)
+    }
+
+    /// A constant's value for each channel of the view's tensor; `None` where values of one channel
+    /// meet different ones. The constant's dimensions are aligned with the view's last ones.
+    pub(super) fn per_channel(&self, view: &View, constant: &Floats) -> Option<Vec<f32>> {
+        let channels = self.shape(view.tensor).channels;
+        if let [value] = constant.data[..] {
+            let broadcast = constant.dims.len() <= view.dims.len();
+            return broadcast.then(|| vec![value; channels as usize]);
+        }
+        let before = view.dims.len().checked_sub(constant.dims.len())?;
+        let longer = |&(_, &size): &(usize, &usize)| size != 1;
+        let mut dims = constant.dims.iter().enumerate().filter(longer);
+        let (Some((at, &size)), None) = (dims.next(), dims.next()) else {
+            return None;
+        };
+        let whole = view.is_whole(before + at, Axis::Channel, channels);
+        (whole && size == channels as usize).then(|| constant.data.clone())
     }
 
     fn addends(&self, node: &Node) -> Problem {
@@ -157,32 +166,28 @@ impl Lowering<'_> {
         }
     }
 
-    fn affine(
+    pub(super) fn affine(
         &mut self,
         node: &Node,
-        data: usize,
+        view: &View,
         scale: Vec<f32>,
         shift: Vec<f32>,
     ) -> Result<(), Problem> {
-        let view = self.required(node, data, "data")?.clone();
-        let (Value::Image(input) | Value::Features(input)) = view else {
-            return Err(self.wrong(data, "data", &view, "a tensor computed from the input"));
-        };
-        let shape = self.shape(input);
-        let output = self.emit(node, DraftKind::Affine { scale, shift }, input, &[], shape)?;
-        self.set(node, reviewed(&view, output))
+        let shape = self.shape(view.tensor);
+        let kind = DraftKind::Affine { scale, shift };
+        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        self.set(node, Value::View(view.of(output)))
     }
 
-    fn activate(&mut self, node: &Node, activation: Activation) -> Result<(), Problem> {
-        let input = self.tensor(node)?;
-        let view = self.required(node, 0, "data")?.clone();
-        let shape = self.shape(input);
+    pub(super) fn activate(&mut self, node: &Node, activation: Activation) -> Result<(), Problem> {
+        let view = self.elementwise(node, 0)?;
+        let shape = self.shape(view.tensor);
         let kind = DraftKind::Activate {
             activation,
             channels: shape.channels,
         };
-        let output = self.emit(node, kind, input, &[], shape)?;
-        self.set(node, reviewed(&view, output))
+        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        self.set(node, Value::View(view.of(output)))
     }
 
     /// Supported as the last operator before an exit only, where it is left out.
@@ -193,8 +198,8 @@ impl Lowering<'_> {
         attributes.finish()?;
         let view = self.required(node, 0, "data")?;
         match view {
-            Value::Features(id) if matches!(axis, 1 | -1) => {
-                let softmax = Value::Softmax(*id);
+            Value::View(view) if view.dims.len() == 2 && matches!(axis, 1 | -1) => {
+                let softmax = Value::Softmax(view.clone());
                 self.set(node, softmax)
             }
             other => Err(self.wrong(0, "data", other, "a vector of features, along axis 1")),
@@ -217,13 +222,5 @@ impl Lowering<'_> {
         }
         let value = self.required(node, 0, "data")?.clone();
         self.set(node, value)
-    }
-}
-
-/// The same view of another tensor.
-fn reviewed(view: &Value, tensor: TensorId) -> Value {
-    match view {
-        Value::Image(_) => Value::Image(tensor),
-        _ => Value::Features(tensor),
     }
 }

@@ -1,10 +1,13 @@
 //! A node's operands by role, with errors that say which operand is what.
 
 use std::fmt::Write;
+use std::ops::Range;
 
-use punctual_model::TensorId;
+use punctual_model::{ChannelRun, Tensor, TensorId};
 
+use super::view_algebra::View;
 use super::{Lowering, Value};
+use crate::draft::DraftKind;
 use crate::fold::{Dim, Dims};
 use crate::graph::{Data, Node};
 use crate::problem::Problem;
@@ -32,28 +35,104 @@ impl Lowering<'_> {
             .ok_or(Problem::MissingInput { position, what })
     }
 
-    /// A tensor as an image.
-    pub(super) fn image(&self, node: &Node) -> Result<TensorId, Problem> {
-        match self.required(node, 0, "data")? {
-            Value::Image(id) => Ok(*id),
-            other => Err(self.wrong(0, "data", other, "an image computed from the input")),
+    /// A tensor computed from the input, however it is seen.
+    pub(super) fn view(&self, node: &Node, position: usize) -> Result<&View, Problem> {
+        match self.required(node, position, "data")? {
+            Value::View(view) => Ok(view),
+            other => Err(self.wrong(position, "data", other, "a tensor computed from the input")),
         }
     }
 
-    /// A tensor as features.
-    pub(super) fn features(&self, node: &Node) -> Result<TensorId, Problem> {
+    /// A tensor that lies as (N, channels, rows, columns), channels moved if need be.
+    pub(super) fn image(&mut self, node: &Node) -> Result<TensorId, Problem> {
+        const EXPECTED: &str = "an image computed from the input";
         match self.required(node, 0, "data")? {
-            Value::Features(id) => Ok(*id),
-            other => Err(self.wrong(0, "data", other, "a vector of features for each image")),
+            Value::View(view) if view.dims.len() == 4 => {
+                let view = view.clone();
+                self.arranged(node, 0, &view, EXPECTED)
+            }
+            other => Err(self.wrong(0, "data", other, EXPECTED)),
         }
     }
 
-    /// A tensor, however it is seen.
-    pub(super) fn tensor(&self, node: &Node) -> Result<TensorId, Problem> {
+    /// A tensor whose values are (N, features) in the order channel, row, column, moved if need be.
+    pub(super) fn features(&mut self, node: &Node) -> Result<TensorId, Problem> {
+        const EXPECTED: &str = "a vector of features for each image";
         match self.required(node, 0, "data")? {
-            Value::Image(id) | Value::Features(id) => Ok(*id),
-            other => Err(self.wrong(0, "data", other, "a tensor computed from the input")),
+            Value::View(view) if view.dims.len() == 2 => {
+                let view = view.clone();
+                self.arranged(node, 0, &view, EXPECTED)
+            }
+            other => Err(self.wrong(0, "data", other, EXPECTED)),
         }
+    }
+
+    /// A tensor of which each value is read once, and how it is seen: for operators that treat each
+    /// value alone.
+    pub(super) fn elementwise(&mut self, node: &Node, position: usize) -> Result<View, Problem> {
+        let view = self.view(node, position)?.clone();
+        if view.covers(self.shape(view.tensor)) {
+            return Ok(view);
+        }
+        self.as_itself(node, &view)
+    }
+
+    /// The values of a view in a tensor that is seen as it lies.
+    pub(super) fn as_itself(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        const EXPECTED: &str = "all of a tensor computed from the input, or some of its channels";
+        let tensor = self.arranged(node, 0, view, EXPECTED)?;
+        let shape = self.shape(tensor);
+        Ok(match view.dims.len() {
+            2 => View::features(tensor, shape),
+            _ => View::image(tensor, shape),
+        })
+    }
+
+    /// The tensor that lies as the view says, (N, channels, rows, columns) or (N, features): its own
+    /// or one that takes channels from it.
+    fn arranged(
+        &mut self,
+        node: &Node,
+        position: usize,
+        view: &View,
+        expected: &'static str,
+    ) -> Result<TensorId, Problem> {
+        let shape = self.shape(view.tensor);
+        if view.is_image(shape) || view.is_features(shape) {
+            return Ok(view.tensor);
+        }
+        let Some(runs) = view.channel_runs(shape) else {
+            let value = Value::View(view.clone());
+            return Err(self.wrong(position, "data", &value, expected));
+        };
+        let run = |channels: Range<u32>| ChannelRun {
+            source: 0,
+            first: channels.start,
+            count: channels.end - channels.start,
+        };
+        let runs: Vec<ChannelRun> = runs.into_iter().map(run).collect();
+        let channels = runs.iter().map(|run| run.count).sum();
+        let kind = DraftKind::Gather { runs };
+        self.emit(node, kind, view.tensor, &[], Tensor { channels, ..shape })
+    }
+
+    /// The elements of a shape known when compiling.
+    pub(super) fn sizes(
+        &self,
+        node: &Node,
+        position: usize,
+        what: &'static str,
+    ) -> Result<Vec<Dim>, Problem> {
+        let value = self.required(node, position, what)?;
+        let dims = node.inputs[position].and_then(|id| self.dims(id, false));
+        let elements = dims.map(|dims| dims.elements);
+        elements.ok_or_else(|| self.wrong(position, what, value, "integers known when compiling"))
+    }
+
+    /// Whether the shape at `position` is a scalar.
+    pub(super) fn is_scalar(&self, node: &Node, position: usize) -> bool {
+        let dims = node.inputs[position].and_then(|id| self.dims(id, false));
+        dims.is_some_and(|dims| dims.scalar)
     }
 
     pub(super) fn floats(
@@ -100,7 +179,7 @@ impl Lowering<'_> {
         let known = dims.and_then(|Dims { elements, .. }| {
             let known = elements.into_iter().map(|dim| match dim {
                 Dim::Known(value) => Some(value),
-                Dim::Batch => None,
+                Dim::Batches(_) => None,
             });
             known.collect::<Option<Vec<i64>>>()
         });
@@ -145,12 +224,17 @@ impl Lowering<'_> {
 
     /// A value in words.
     pub(super) fn describe(&self, value: &Value) -> String {
-        let shape = || describe_dims(&self.tensor_dims(value));
         match value {
             Value::Nothing => "a result that is not computed".to_owned(),
-            Value::Image(_) => format!("an image {}", shape()),
-            Value::Features(_) => format!("a vector of features {}", shape()),
-            Value::Softmax(_) => format!("a softmax {}", shape()),
+            Value::View(view) => {
+                let kind = match view.dims.len() {
+                    2 => "a vector of features",
+                    4 => "an image",
+                    _ => "a tensor",
+                };
+                format!("{kind} {}", describe_dims(&view.sizes()))
+            }
+            Value::Softmax(view) => format!("a softmax {}", describe_dims(&view.sizes())),
             Value::Constant(constant) => match &constant.data {
                 Data::Floats(_) => format!("a float32 constant of shape {:?}", constant.dims),
                 Data::Ints(_) => format!("an integer constant of shape {:?}", constant.dims),
@@ -168,21 +252,11 @@ pub(super) fn describe_dims(dims: &[Dim]) -> String {
         let comma = if at > 0 { ", " } else { "" };
         let written = match dim {
             Dim::Known(value) => write!(text, "{comma}{value}"),
-            Dim::Batch => write!(text, "{comma}N"),
+            Dim::Batches(1) => write!(text, "{comma}N"),
+            Dim::Batches(times) => write!(text, "{comma}{times} N"),
         };
         written.expect("writing to a String never fails");
     }
     text.push(')');
     text
-}
-
-/// Whether the axes of an image, counted from either end, are its rows and its columns.
-pub(super) fn are_rows_and_columns(axes: &[i64]) -> bool {
-    let from_start = |&axis: &i64| match axis {
-        ..0 => axis.saturating_add(4),
-        _ => axis,
-    };
-    let mut axes: Vec<i64> = axes.iter().map(from_start).collect();
-    axes.sort_unstable();
-    axes == [2, 3]
 }

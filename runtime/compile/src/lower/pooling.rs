@@ -3,7 +3,8 @@
 use punctual_model::{Padding, PoolKind, Tensor, TensorId};
 
 use super::convolution::Window;
-use super::operands::are_rows_and_columns;
+use super::view_algebra::{Axis, View};
+use super::views::positions;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
@@ -91,7 +92,7 @@ impl Lowering<'_> {
             padding,
         };
         let output = self.emit(node, kind, input, &[], output)?;
-        self.set(node, Value::Image(output))
+        self.set_image(node, output)
     }
 
     pub(super) fn global_average_pool(&mut self, node: &Node) -> Result<(), Problem> {
@@ -99,36 +100,54 @@ impl Lowering<'_> {
         Attributes::of(node).finish()?;
         let input = self.image(node)?;
         let output = self.global_average(node, input)?;
-        self.set(node, Value::Image(output))
+        self.set_image(node, output)
     }
 
     /// A mean over rows and columns: what PyTorch's dynamo exporter makes of global pooling.
     pub(super) fn reduce_mean(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
-        let input = self.image(node)?;
+        let view = self.view(node, 0)?.clone();
         // From opset 18 on the axes are an operand.
         let from_attribute = attributes.ints("axes")?.map(<[i64]>::to_vec);
         let from_operand = self.optional_ints(node, 1, "axes")?;
         let axes = from_operand.or(from_attribute).unwrap_or_default();
-        if !are_rows_and_columns(&axes) {
+        let Some(dims) = self.rows_and_columns(&view, &axes) else {
             let found = Attribute::Ints(axes);
             return Err(Problem::attribute(
                 "axes",
                 &found,
                 "[2, 3], the rows and columns",
             ));
-        }
+        };
         let keep = attributes.int("keepdims", 1)? != 0;
         attributes.ignore("noop_with_empty_axes"); // The axes are not empty.
         attributes.finish()?;
-        let output = self.global_average(node, input)?;
-        let view = if keep {
-            Value::Image(output)
-        } else {
-            Value::Features(output)
-        };
-        self.set(node, view)
+        let mut mean = view.of(self.global_average(node, view.tensor)?);
+        for dim in dims.into_iter().rev() {
+            mean.dims[dim].clear();
+            if !keep {
+                mean.dims.remove(dim);
+            }
+        }
+        self.set(node, Value::View(mean))
+    }
+
+    /// Which dimensions `axes` are, in rising order, if they are all rows and columns of a tensor
+    /// and nothing else is left out.
+    fn rows_and_columns(&self, view: &View, axes: &[i64]) -> Option<Vec<usize>> {
+        let mut dims = positions("axes", axes, view.dims.len()).ok()?;
+        dims.sort_unstable();
+        dims.dedup();
+        let digits = dims.iter().flat_map(|&dim| &view.dims[dim]);
+        let pixels = digits.map(|digit| match digit.axis {
+            Axis::Row | Axis::Column => Some(digit.extent),
+            _ => None,
+        });
+        let Tensor { height, width, .. } = self.shape(view.tensor);
+        let product = pixels.product::<Option<u64>>()?;
+        let whole = view.covers(self.shape(view.tensor));
+        (whole && product == u64::from(height) * u64::from(width)).then_some(dims)
     }
 
     fn global_average(&mut self, node: &Node, input: TensorId) -> Result<TensorId, Problem> {

@@ -1,28 +1,27 @@
-//! Operators that move nothing: they give a tensor another shape, or name a constant.
+//! Operators that move nothing: they give a tensor other dimensions, or name a constant.
 
 use std::rc::Rc;
 
-use punctual_model::Tensor;
-
-use super::operands::{are_rows_and_columns, describe_dims};
+use super::operands::describe_dims;
+use super::view_algebra::View;
 use super::{Lowering, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
 impl Lowering<'_> {
-    /// (N, C, H, W) → (N, C * H * W).
+    /// The dimensions before `axis` become one, and those from it on.
     pub(super) fn flatten(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 1)?;
         attributes.finish()?;
-        let id = self.tensor(node)?;
-        let rank = self.tensor_dims(self.required(node, 0, "data")?).len() as i64;
-        if axis != 1 && axis != 1 - rank {
-            return Err(Problem::attribute("axis", &Attribute::Int(axis), "1"));
-        }
-        self.set(node, Value::Features(id))
+        let view = self.view(node, 0)?;
+        let from = view.sizes();
+        let axis = position("axis", axis, from.len() + 1)?;
+        let halves = [&from[..axis], &from[axis..]];
+        let to: Option<Vec<Dim>> = halves.into_iter().map(product).collect();
+        self.reshape_to(node, &to.unwrap_or_default())
     }
 
     pub(super) fn reshape(&mut self, node: &Node) -> Result<(), Problem> {
@@ -30,92 +29,241 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let zero_is_zero = attributes.int("allowzero", 0)? != 0;
         attributes.finish()?;
-        let id = self.tensor(node)?;
-        let from = self.tensor_dims(self.required(node, 0, "data")?);
-        let target = self.required(node, 1, "shape")?;
-        let dims = self.dims(node.inputs[1].expect("it is there"), false);
-        let Some(mut to) = dims.map(|dims| dims.elements) else {
-            return Err(self.wrong(1, "shape", target, "integers known when compiling"));
-        };
+        let from = self.view(node, 0)?.sizes();
+        let mut to = self.sizes(node, 1, "shape")?;
         if !zero_is_zero {
-            for (at, dim) in to
-                .iter_mut()
-                .enumerate()
-                .filter(|(_, dim)| **dim == Dim::Known(0))
-            {
-                *dim = from.get(at).copied().unwrap_or(*dim);
+            for (at, dim) in to.iter_mut().enumerate() {
+                if *dim == Dim::Known(0) {
+                    *dim = from.get(at).copied().unwrap_or(*dim);
+                }
             }
         }
-        let refused = || Problem::Reshape {
-            from: describe_dims(&from),
-            to: describe_dims(&to),
-        };
-        let image = self.each_image(&to, self.shape(id)).ok_or_else(refused)?;
-        let view = match image[..] {
-            [_] => Value::Features(id),
-            [channels, height, width] => {
-                let Tensor {
-                    channels: c,
-                    height: h,
-                    width: w,
-                } = self.shape(id);
-                if [channels, height, width] != [c, h, w].map(u64::from) {
-                    return Err(refused());
-                }
-                Value::Image(id)
-            }
-            _ => return Err(refused()),
-        };
-        self.set(node, view)
+        self.reshape_to(node, &to)
     }
 
-    /// The dimensions of each image in the reshape's target, -1 resolved; `None` unless the target
-    /// keeps the batch first and each image's elements together.
-    fn each_image(&self, to: &[Dim], shape: Tensor) -> Option<Vec<u64>> {
-        let (batch, image) = to.split_first()?;
+    fn reshape_to(&mut self, node: &Node, to: &[Dim]) -> Result<(), Problem> {
+        let view = self.view(node, 0)?;
         // A file exported for a fixed batch size names it.
         let fixed = self.graph.input_dims.first().copied().flatten();
-        let batch_is_inferred = *batch == Dim::Known(-1);
-        let keeps_batch = match *batch {
-            Dim::Batch => true,
-            Dim::Known(value) => batch_is_inferred || Some(value) == fixed,
+        let fixed = fixed.and_then(|batch| u64::try_from(batch).ok().filter(|&batch| batch > 0));
+        let from = view.sizes();
+        let sizes = resolved(&from, to, fixed);
+        let Some(view) = sizes.and_then(|sizes| view.reshape(&sizes, fixed)) else {
+            return Err(Problem::Reshape {
+                from: describe_dims(&from),
+                to: describe_dims(to),
+            });
         };
-        let inferred = image.iter().filter(|dim| **dim == Dim::Known(-1)).count();
-        if !keeps_batch || inferred + usize::from(batch_is_inferred) > 1 {
-            return None;
-        }
-        let known = |dim: &Dim| match *dim {
-            Dim::Known(-1) => Some(1),
-            Dim::Known(value) => u64::try_from(value).ok(),
-            Dim::Batch => None,
-        };
-        let mut sides: Vec<u64> = image.iter().map(known).collect::<Option<_>>()?;
-        let product = sides
-            .iter()
-            .try_fold(1_u64, |product, &side| product.checked_mul(side))?;
-        let elements = shape.elements();
-        if let Some(at) = image.iter().position(|dim| *dim == Dim::Known(-1)) {
-            sides[at] = elements.checked_div(product)?;
-        }
-        (sides.iter().product::<u64>() == elements).then_some(sides)
+        self.set(node, Value::View(view))
     }
 
-    /// (N, C, 1, 1) → (N, C).
+    pub(super) fn transpose(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let mut attributes = Attributes::of(node);
+        let order = attributes.ints("perm")?.map(<[i64]>::to_vec);
+        attributes.finish()?;
+        let view = self.view(node, 0)?;
+        let rank = view.dims.len();
+        let order = match order {
+            None => (0..rank).rev().collect(),
+            Some(order) => permutation(&order, rank).ok_or_else(|| {
+                let found = Attribute::Ints(order);
+                Problem::attribute("perm", &found, "each dimension once")
+            })?,
+        };
+        let view = view.permute(&order);
+        self.set(node, Value::View(view))
+    }
+
     pub(super) fn squeeze(&mut self, node: &Node) -> Result<(), Problem> {
+        let axes = self.axes(node)?;
+        let view = self.view(node, 0)?;
+        let rank = view.dims.len();
+        let mut axes = match axes {
+            Some(axes) => positions("axes", &axes, rank)?,
+            None => (0..rank).filter(|&at| view.dims[at].is_empty()).collect(),
+        };
+        axes.sort_unstable();
+        let mut squeezed = view.clone();
+        for &axis in axes.iter().rev() {
+            squeezed = squeezed.squeeze(axis).ok_or_else(|| {
+                let found = Attribute::Ints(axes.iter().map(|&axis| axis as i64).collect());
+                Problem::attribute("axes", &found, "dimensions of one position")
+            })?;
+        }
+        self.set(node, Value::View(squeezed))
+    }
+
+    pub(super) fn unsqueeze(&mut self, node: &Node) -> Result<(), Problem> {
+        let axes = self.axes(node)?.unwrap_or_default();
+        let mut view = self.view(node, 0)?.clone();
+        let mut axes = positions("axes", &axes, view.dims.len() + axes.len())?;
+        axes.sort_unstable();
+        for axis in axes {
+            view = view.unsqueeze(axis);
+        }
+        self.set(node, Value::View(view))
+    }
+
+    /// The axes of a squeeze: from opset 13 on an operand, before an attribute.
+    fn axes(&self, node: &Node) -> Result<Option<Vec<i64>>, Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
         let from_attribute = attributes.ints("axes")?.map(<[i64]>::to_vec);
         attributes.finish()?;
-        let id = self.image(node)?;
-        let from_operand = self.optional_ints(node, 1, "axes")?;
-        let axes = from_operand.or(from_attribute).unwrap_or_default();
-        let Tensor { height, width, .. } = self.shape(id);
-        if !are_rows_and_columns(&axes) || height != 1 || width != 1 {
-            let found = Attribute::Ints(axes);
-            let supported = "[2, 3], of an image of one pixel";
-            return Err(Problem::attribute("axes", &found, supported));
+        Ok(self.optional_ints(node, 1, "axes")?.or(from_attribute))
+    }
+
+    pub(super) fn slice(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 5, 1)?;
+        Attributes::of(node).finish()?;
+        let mut view = self.view(node, 0)?.clone();
+        let missing = |position, what| Problem::MissingInput { position, what };
+        let starts = self.optional_ints(node, 1, "starts")?;
+        let starts = starts.ok_or(missing(1, "starts"))?;
+        let ends = self.optional_ints(node, 2, "ends")?;
+        let ends = ends.ok_or(missing(2, "ends"))?;
+        let axes = self.optional_ints(node, 3, "axes")?;
+        let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
+        let steps = self.optional_ints(node, 4, "steps")?;
+        let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
+        let axes = positions("axes", &axes, view.dims.len())?;
+        if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
+            return Err(self.no_slice(node));
         }
-        self.set(node, Value::Features(id))
+        for (at, axis) in axes.into_iter().enumerate() {
+            view = self.sliced(node, &view, axis, [starts[at], ends[at], steps[at]])?;
+        }
+        self.set(node, Value::View(view))
+    }
+
+    /// Positions from the first to before the second number, the third apart.
+    fn sliced(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dim: usize,
+        [start, end, step]: [i64; 3],
+    ) -> Result<View, Problem> {
+        if let Some(part) = sliced(view, dim, start, end, step) {
+            return Ok(part);
+        }
+        // Channels in another order can be moved first.
+        if view.channel_runs(self.shape(view.tensor)).is_none() {
+            return Err(self.no_slice(node));
+        }
+        let moved = self.as_itself(node, view)?;
+        sliced(&moved, dim, start, end, step).ok_or_else(|| self.no_slice(node))
+    }
+
+    fn no_slice(&self, node: &Node) -> Problem {
+        let value = self.operand(node, 0).unwrap_or(&Value::Nothing);
+        Problem::Slice {
+            from: self.describe(value),
+        }
+    }
+
+    pub(super) fn split(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut attributes = Attributes::of(node);
+        let axis = attributes.int("axis", 0)?;
+        let from_attribute = attributes.ints("split")?.map(<[i64]>::to_vec);
+        attributes.ignore("num_outputs"); // The list of results says the same.
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let axis = position("axis", axis, view.dims.len())?;
+        let Dim::Known(size) = view.sizes()[axis] else {
+            return Err(self.no_slice(node));
+        };
+        let results = node.outputs.len().max(1) as i64;
+        let each = size.div_euclid(results) + i64::from(size.rem_euclid(results) != 0);
+        let lengths = self.optional_ints(node, 1, "split")?.or(from_attribute);
+        let equal = (0..results).map(|at| each.min(size - at * each));
+        let lengths = lengths.unwrap_or_else(|| equal.collect());
+        if lengths.len() != node.outputs.len() {
+            return Err(self.no_slice(node));
+        }
+        let mut start: i64 = 0;
+        let mut parts = Vec::with_capacity(lengths.len());
+        for length in lengths {
+            let end = start.saturating_add(length);
+            if end > size {
+                return Err(self.no_slice(node));
+            }
+            parts.push(self.sliced(node, &view, axis, [start, end, 1])?);
+            start = end;
+        }
+        for (output, part) in std::iter::zip(&node.outputs, parts) {
+            if let Some(output) = output {
+                self.values[output.0] = Value::View(part);
+            }
+        }
+        Ok(())
+    }
+
+    /// Positions of a dimension that are known when compiling.
+    pub(super) fn gather(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let mut attributes = Attributes::of(node);
+        let axis = attributes.int("axis", 0)?;
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let axis = position("axis", axis, view.dims.len())?;
+        let indices = self.sizes(node, 1, "indices")?;
+        let scalar = self.is_scalar(node, 1);
+        let Dim::Known(size) = view.sizes()[axis] else {
+            return Err(self.no_slice(node));
+        };
+        let from_start = |dim: &Dim| match *dim {
+            Dim::Known(index @ ..0) => Some(index + size),
+            Dim::Known(index) => Some(index),
+            Dim::Batches(_) => None,
+        };
+        let indices: Option<Vec<i64>> = indices.iter().map(from_start).collect();
+        let picked = indices.and_then(|indices| {
+            let (&first, rest) = indices.split_first()?;
+            let step = rest.first().map_or(1, |second| second - first);
+            let even = indices.windows(2).all(|pair| pair[1] - pair[0] == step);
+            let end = first.checked_add(step.checked_mul(indices.len() as i64)?)?;
+            sliced(&view, axis, first, end, step)
+                .filter(|_| even && (0..size).contains(&first) && end - step < size)
+        });
+        let picked = picked.and_then(|view| {
+            if scalar {
+                view.squeeze(axis)
+            } else {
+                Some(view)
+            }
+        });
+        match picked {
+            Some(view) => self.set(node, Value::View(view)),
+            None => Err(self.no_slice(node)),
+        }
+    }
+
+    /// Repeats dimensions of one position.
+    pub(super) fn expand(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let mut view = self.view(node, 0)?.clone();
+        let from = view.sizes();
+        let to = self.sizes(node, 1, "shape")?;
+        while view.dims.len() < to.len() {
+            view = view.unsqueeze(0);
+        }
+        let behind = view.dims.len() - to.len();
+        for (at, &to_size) in to.iter().enumerate() {
+            let size = view.sizes()[behind + at];
+            let repeated = match to_size {
+                _ if size == to_size || to_size == Dim::Known(1) => continue,
+                Dim::Known(times) => view.repeat(behind + at, times.unsigned_abs()),
+                Dim::Batches(_) => None,
+            };
+            view = repeated.ok_or_else(|| Problem::Reshape {
+                from: describe_dims(&from),
+                to: describe_dims(&to),
+            })?;
+        }
+        self.set(node, Value::View(view))
     }
 
     pub(super) fn constant(&mut self, node: &Node) -> Result<(), Problem> {
@@ -150,4 +298,90 @@ impl Lowering<'_> {
         };
         self.set(node, Value::Constant(constant))
     }
+}
+
+/// A dimension's position, which may count from the end.
+fn position(name: &'static str, axis: i64, rank: usize) -> Result<usize, Problem> {
+    let from_start = if axis < 0 {
+        axis.saturating_add(rank as i64)
+    } else {
+        axis
+    };
+    let position = usize::try_from(from_start).ok().filter(|&at| at < rank);
+    let found = Attribute::Int(axis);
+    position.ok_or_else(|| Problem::attribute(name, &found, "one of the dimensions"))
+}
+
+pub(super) fn positions(
+    name: &'static str,
+    axes: &[i64],
+    rank: usize,
+) -> Result<Vec<usize>, Problem> {
+    let axes = axes.iter().map(|&axis| position(name, axis, rank));
+    axes.collect()
+}
+
+fn permutation(order: &[i64], rank: usize) -> Option<Vec<usize>> {
+    let order: Vec<usize> = positions("perm", order, rank).ok()?;
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    (sorted.len() == rank && sorted.iter().copied().eq(0..rank)).then_some(order)
+}
+
+/// Positions `start` to `end` of a dimension, both clamped into it; negative ones count from the
+/// end.
+fn sliced(view: &View, dim: usize, start: i64, end: i64, step: i64) -> Option<View> {
+    let size = match view.sizes()[dim] {
+        Dim::Known(size) => size,
+        // All images are the only slice of them.
+        Dim::Batches(_) => {
+            return (start == 0 && end > i64::from(i32::MAX) - 1).then(|| view.clone());
+        }
+    };
+    let clamp = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(0, size);
+    let (start, end) = (clamp(start), clamp(end));
+    if step < 1 || end <= start {
+        return None;
+    }
+    let count = (end - start - 1) / step + 1;
+    let [start, count, step] = [start, count, step].map(i64::unsigned_abs);
+    view.slice(dim, start, count, step)
+}
+
+fn product(sizes: &[Dim]) -> Option<Dim> {
+    let times = |product: Dim, size: &Dim| match (product, *size) {
+        (Dim::Known(a), Dim::Known(b)) => a.checked_mul(b).map(Dim::Known),
+        (Dim::Known(a), Dim::Batches(b)) | (Dim::Batches(a), Dim::Known(b)) => {
+            a.checked_mul(b).map(Dim::Batches)
+        }
+        (Dim::Batches(_), Dim::Batches(_)) => None,
+    };
+    sizes.iter().try_fold(Dim::Known(1), times)
+}
+
+/// The sizes of a reshape with -1 replaced by what is left, the batch included if no other size
+/// has it.
+fn resolved(from: &[Dim], to: &[Dim], fixed: Option<u64>) -> Option<Vec<Dim>> {
+    let total = product(from)?;
+    let inferred = |dim: &&Dim| **dim == Dim::Known(-1);
+    let known: Vec<Dim> = to.iter().filter(|dim| !inferred(dim)).copied().collect();
+    let open = to.len() - known.len();
+    let rest = match (total, product(&known)?) {
+        (Dim::Batches(all), Dim::Batches(named)) | (Dim::Known(all), Dim::Known(named)) => {
+            divided(all, named).map(Dim::Known)
+        }
+        (Dim::Batches(all), Dim::Known(named)) => match fixed.and_then(|n| i64::try_from(n).ok()) {
+            // Among the named sizes there may be the fixed batch: then all of it is named.
+            Some(fixed) => divided(all.checked_mul(fixed)?, named).map(Dim::Known),
+            None => divided(all, named).map(Dim::Batches),
+        },
+        (Dim::Known(_), Dim::Batches(_)) => None,
+    };
+    let replaced = |dim: &Dim| if inferred(&dim) { rest } else { Some(*dim) };
+    let sizes: Vec<Dim> = to.iter().map(replaced).collect::<Option<_>>()?;
+    (open <= 1).then_some(sizes)
+}
+
+fn divided(all: i64, by: i64) -> Option<i64> {
+    (by > 0 && all % by == 0).then(|| all / by)
 }

@@ -6,6 +6,7 @@ mod fused;
 mod hostile;
 mod refused;
 mod reported;
+mod viewed;
 
 use punctual_model::{Calibration, InputSpec};
 

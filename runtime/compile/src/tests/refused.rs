@@ -129,7 +129,12 @@ fn an_attribute_with_an_unsupported_value() {
             ints_of("axes", &[1]),
             "axes is [1]; supported is [2, 3]",
         ),
-        ("Flatten", "r", int("axis", 2), "axis is 2; supported is 1"),
+        (
+            "Flatten",
+            "r",
+            int("axis", 5),
+            "axis is 5; supported is one of the dimensions",
+        ),
         (
             "Gemm",
             "flat flat_w",
@@ -239,7 +244,7 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     (
         "Squeeze",
         "r axes",
-        "axes is [2, 3]; supported is [2, 3], of an image of one pixel",
+        "axes is [2, 3]; supported is dimensions of one position",
     ),
     (
         "Mul",

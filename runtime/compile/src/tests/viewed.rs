@@ -1,0 +1,130 @@
+//! What reshapes, transposes, splits and slices come to: other channels of the same tensor, or
+//! nothing at all.
+
+use super::builder::{Onnx, int, ints_of};
+use super::compiled;
+use punctual_model::OperatorKind;
+
+/// Eight channels as two groups, the groups interleaved.
+fn shuffled() -> Onnx {
+    Onnx::new()
+        .floats("w", &[8, 3, 1, 1])
+        .node("Conv", "image w", "c", &[])
+        .ints("groups", &[-1, 2, 4, 8, 8])
+        .ints("back", &[-1, 8, 8, 8])
+        .node("Reshape", "c groups", "five", &[])
+        .node(
+            "Transpose",
+            "five",
+            "swapped",
+            &[ints_of("perm", &[0, 2, 1, 3, 4])],
+        )
+        .node("Reshape", "swapped back", "s", &[])
+}
+
+/// The channels that the gather named `name` takes.
+fn gathered(onnx: &Onnx, name: &str) -> Vec<u32> {
+    let package = compiled(onnx).unwrap().package;
+    let mut operators = package.network().stages.iter().flat_map(|s| &s.operators);
+    let operator = operators.find(|operator| operator.name == name).unwrap();
+    let OperatorKind::Gather { others, runs } = &operator.kind else {
+        panic!("{operator:?}");
+    };
+    assert!(others.is_empty());
+    runs.iter()
+        .flat_map(|run| run.first..run.first + run.count)
+        .collect()
+}
+
+#[test]
+fn a_channel_shuffle_is_a_gather_before_its_reader() {
+    let onnx = shuffled().head("s", 8, "exit_0");
+    assert_eq!(
+        gathered(&onnx, "node_mean_exit_0"),
+        [0, 4, 1, 5, 2, 6, 3, 7]
+    );
+}
+
+#[test]
+fn a_slice_of_a_shuffle_takes_its_channels_at_once() {
+    let split = |mut onnx: Onnx| {
+        let node = onnx.graph().node.last_mut().unwrap();
+        node.output = vec!["x".to_owned(), "y".to_owned()];
+        onnx.head("y", 4, "exit_0")
+    };
+    let halves = shuffled().ints("halves", &[4, 4]);
+    let onnx = split(halves.node("Split", "s halves", "", &[int("axis", 1)]));
+    assert_eq!(gathered(&onnx, "node_mean_exit_0"), [2, 6, 3, 7]);
+    let equal = shuffled().node("Split", "s", "", &[int("axis", -3), int("num_outputs", 2)]);
+    assert_eq!(gathered(&split(equal), "node_mean_exit_0"), [2, 6, 3, 7]);
+    let sliced = shuffled()
+        .ints("start", &[4])
+        .ints("end", &[i64::MAX])
+        .ints("axis", &[1])
+        .node("Slice", "s start end axis", "y", &[])
+        .head("y", 4, "exit_0");
+    assert_eq!(gathered(&sliced, "node_mean_exit_0"), [2, 6, 3, 7]);
+}
+
+#[test]
+fn a_slice_across_the_groups_is_taken_from_the_shuffled_channels() {
+    let onnx = shuffled()
+        .ints("start", &[3])
+        .ints("end", &[8])
+        .ints("axis", &[1])
+        .node("Slice", "s start end axis", "y", &[])
+        .head("y", 5, "exit_0");
+    assert_eq!(gathered(&onnx, "node_y"), [0, 4, 1, 5, 2, 6, 3, 7]);
+    assert_eq!(gathered(&onnx, "node_mean_exit_0"), [3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn one_channel_is_picked_by_its_index() {
+    let onnx = Onnx::new()
+        .ints("axis", &[1])
+        .node("Constant", "", "two", &[int("value_int", -2)])
+        .node("Gather", "image two", "green", &[int("axis", 1)])
+        .node("Unsqueeze", "green axis", "y", &[])
+        .head("y", 1, "exit_0");
+    assert_eq!(gathered(&onnx, "node_mean_exit_0"), [1]);
+}
+
+#[test]
+fn there_and_back_again_costs_nothing() {
+    let last = [ints_of("perm", &[0, 2, 3, 1])];
+    let first = [ints_of("perm", &[0, 3, 1, 2])];
+    let onnx = Onnx::new()
+        .node("Transpose", "image", "channels_last", &last)
+        .node("Relu", "channels_last", "r", &[])
+        .node("Transpose", "r", "y", &first)
+        .head("y", 3, "exit_0");
+    let package = compiled(&onnx).unwrap().package;
+    let operators = package.network().stages[0].operators.iter();
+    let names: Vec<&str> = operators.map(|operator| operator.name.as_str()).collect();
+    assert_eq!(names, ["node_r", "node_mean_exit_0", "node_exit_0"]);
+}
+
+#[test]
+fn what_is_taken_from_the_batch_or_unevenly_is_refused() {
+    let message = |onnx: Onnx| compiled(&onnx).unwrap_err().to_string();
+    let batch = Onnx::new()
+        .ints("one", &[1])
+        .ints("zero", &[0])
+        .node("Slice", "image zero one zero", "y", &[])
+        .head("image", 3, "exit_0");
+    assert!(message(batch).contains("(Slice): it takes part of an image (N, 3, 8, 8)"));
+    let uneven = Onnx::new()
+        .ints("some", &[0, 1, 5])
+        .node("Gather", "image some", "y", &[int("axis", 2)])
+        .head("image", 3, "exit_0");
+    assert!(message(uneven).contains("(Gather): it takes part of an image (N, 3, 8, 8)"));
+    let rows = Onnx::new()
+        .ints("four", &[4])
+        .ints("zero", &[0])
+        .ints("two", &[2])
+        .node("Slice", "image zero four two", "y", &[])
+        .head("y", 3, "exit_0");
+    assert!(
+        message(rows).contains("(GlobalAveragePool): its input 0 (data) is an image (N, 3, 4, 8)")
+    );
+}
