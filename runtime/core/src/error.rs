@@ -106,6 +106,17 @@ pub enum ConfigError {
         /// The task.
         task: TaskId,
     },
+    /// A reservation does not wait for a transfer.
+    #[error(
+        "task {}: reserved, but the weights of its model {} are not resident for good; give the \
+         model no `weights`, or the task no reservation", task.0, model.0
+    )]
+    ReservedPaged {
+        /// The task.
+        task: TaskId,
+        /// Its model.
+        model: ModelId,
+    },
     /// A span is zero or longer than [`SPAN_MAX`], so arithmetic could overflow.
     #[error("task {}: {what} is {span}; it must be more than 0 and at most {SPAN_MAX}", task.0)]
     Span {

@@ -210,6 +210,11 @@ fn check_times(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Con
     if task.criticality == Criticality::BestEffort && task.reserved {
         return Err(ConfigError::ReservedBestEffort { task: id });
     }
+    let paged = config.pages > 0 && config.models[task.model.index()].weights.is_some();
+    if task.reserved && paged && config.policy.promises() {
+        let model = task.model;
+        return Err(ConfigError::ReservedPaged { task: id, model });
+    }
     if task.criticality == Criticality::RealTime {
         span("the period", task.period)?;
         if task.deadline.is_none() {

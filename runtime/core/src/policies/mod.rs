@@ -14,6 +14,7 @@ mod edgeserving;
 mod gslice;
 mod lines;
 mod nexus;
+mod pages;
 pub(crate) mod punctual;
 mod ranges;
 mod seeb;
@@ -208,7 +209,7 @@ impl PolicyConfig {
     /// resident.
     #[must_use]
     pub const fn pages_weights(&self) -> bool {
-        matches!(self, Self::Clockwork(_))
+        matches!(self, Self::Clockwork(_) | Self::Punctual(_))
     }
 
     /// Checks the parameters, and that the plan has the partitions that it expects.

@@ -4,7 +4,7 @@
 //!
 //! - A request enters the batch queue of every compiled batch size b, and leaves it when it could
 //!   not end in time in a batch of b any more: when its deadline is less than L(b) away. L(b) is
-//!   the 99th percentile of the last ten measurements (`estimate`).
+//!   the 99th percentile of the last ten measurements (`pages::Estimate`).
 //! - A *strategy* is a model and a batch size whose queue holds at least b requests. Its *latest*
 //!   is the deadline at the head of that queue less L(b). A free partition takes the strategy with
 //!   the smallest latest (`queues`), and raises its batch while enough requests are there and the
@@ -12,7 +12,7 @@
 //! - The action's window is from now to latest.
 //! - A request that cannot end in time even alone is rejected before anything is done for it.
 //! - Weights: while none are on their way, those of the absent model with the largest load
-//!   priority are fetched; the least recently used ones make room (`residency`).
+//!   priority are fetched; the least recently used ones make room (`pages`).
 //!
 //! What the paper leaves open or has differently, and what is done here:
 //!
@@ -31,10 +31,8 @@
 //!   without deadline count as due a century after capture, so that they come last and in turn.
 //! - A model asked by several tasks runs batches that all of them allow.
 
-mod estimate;
 mod queues;
 mod ranking;
-mod residency;
 #[cfg(test)]
 mod tests;
 
@@ -47,11 +45,11 @@ use crate::action::{Action, Rejection};
 use crate::actions::Actions;
 use crate::config::Config;
 use crate::ids::{ActionId, ModelId, PartitionId};
+use crate::policies::pages::{Place, Residency};
 use crate::time::{Instant, Nanos};
 
 use queues::{Queues, Waiting};
 use ranking::Ranking;
-use residency::{Loading, Place, Residency};
 
 /// Parameters of `clockwork`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +100,7 @@ impl Clockwork {
         let alone = self.queues.alone(model);
         let ahead = match place {
             Place::Absent => alone + self.residency.transfer(model),
-            Place::Pinned | Place::Resident | Place::Loading => alone,
+            Place::Pinned | Place::Resident | Place::Loading | Place::Lost => alone,
         };
         let head = self.queues.head(model);
         let last_call = head.map(|head| head.due - ahead);
@@ -113,7 +111,7 @@ impl Clockwork {
         if waiting == 0 {
             self.residency.unclaim(model);
         }
-        let wanted = place == Place::Absent && waiting > 0;
+        let wanted = place == Place::Absent && self.residency.can_come(model) && waiting > 0;
         self.demand
             .set(model.index(), wanted.then_some(u64::MAX - demanded));
     }
@@ -140,6 +138,25 @@ impl Clockwork {
             let model = ModelId(index as u16);
             let hopeless = self.queues.pop(model);
             desk.reject(hopeless.buffer, Rejection::NoSlack, actions);
+            self.refresh(desk.now, model);
+        }
+    }
+
+    /// Takes a transfer for lost, if it is time, and rejects who waits in vain now: for its weights,
+    /// or for others that do not fit beside it.
+    fn give_up_transfer(&mut self, desk: &mut Desk, actions: &mut Actions) {
+        if self.residency.give_up(desk.now).is_none() {
+            return;
+        }
+        for index in 0..desk.config.models.len() {
+            let model = ModelId(index as u16);
+            if self.residency.can_come(model) {
+                continue;
+            }
+            while self.queues.waiting(model) > 0 {
+                let waiting = self.queues.pop(model);
+                desk.reject(waiting.buffer, Rejection::NoSlack, actions);
+            }
             self.refresh(desk.now, model);
         }
     }
@@ -174,11 +191,7 @@ impl Clockwork {
         }
         let id = desk.name_action();
         actions.push(Action::Load { id, model });
-        self.residency.start_loading(Loading {
-            action: id,
-            model,
-            until: desk.now + self.residency.transfer(model),
-        });
+        self.residency.start_loading(id, model, desk.now);
         self.refresh(desk.now, model);
     }
 }
@@ -198,7 +211,7 @@ impl Rules for Clockwork {
         let start = self
             .free_at(desk)
             .max(self.residency.ready_at(model, desk.now));
-        if start + alone > due {
+        if start + alone > due || !self.residency.can_come(model) {
             return Err(Rejection::NoSlack);
         }
         let order = request.order;
@@ -232,6 +245,7 @@ impl Rules for Clockwork {
     }
 
     fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+        self.give_up_transfer(desk, actions);
         self.reject_hopeless(desk, actions);
         for index in 0..self.busy_until.len() {
             let partition = PartitionId(index as u16);
@@ -243,7 +257,11 @@ impl Rules for Clockwork {
     }
 
     fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
-        let last_call = self.last_calls.first()?.0;
-        Some(Instant::from_nanos(last_call) + Nanos::new(1))
+        let last_call = self.last_calls.first();
+        let last_call = last_call.map(|(at, _)| Instant::from_nanos(at) + Nanos::new(1));
+        last_call
+            .into_iter()
+            .chain(self.residency.next_loss())
+            .min()
     }
 }

@@ -3,12 +3,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::estimate::Estimate;
 use super::ranking::Ranking;
 use crate::bounded::List;
 use crate::config::Config;
 use crate::ids::ModelId;
 use crate::policies::desk::Members;
+use crate::policies::pages::Estimate;
 use crate::time::{Instant, Nanos};
 
 /// A request in a model's queue.

@@ -60,6 +60,7 @@ impl Punctual {
             cohort: 0,
             answer: None,
             holds_kept,
+            relies_on_weights: false,
             gone: false,
         });
         actions.push(Action::Prepare {
@@ -82,6 +83,9 @@ impl Punctual {
         let (work, index) = (table.work(), table.partition.index());
         if self.now + table.prepare + work > due {
             return Err(Rejection::LateOnArrival);
+        }
+        if self.paging.residency.ready_at(table.model, self.now) + work > due {
+            return Err(Rejection::NoSlack);
         }
         let state = &self.tasks[arrival.task.index()];
         let stamp = arrival.captured.max(self.now - table.jitter);
@@ -158,16 +162,32 @@ impl Punctual {
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touched = true;
         self.tasks[request.task.index()].rhythm.ready(self.now);
+        let model = self.tables.task(request.task).model;
         if self.waits_in_vain(request.task) {
             return self.conclude(buffer, Verdict::Rejected(Rejection::NoSlack), actions);
         }
+        if !self.paging.residency.is_resident(model) {
+            return self.await_weights(&request, buffer, actions);
+        }
+        self.take_on(&request, buffer, actions);
+    }
+
+    /// A request's input and its model's weights are there: promise its deadline, or reject it;
+    /// best-effort work is put in line.
+    pub(crate) fn take_on(&mut self, request: &Request, buffer: u16, actions: &mut Actions) {
+        let index = self.tables.task(request.task).partition.index();
+        self.partitions[index].touched = true;
         if !self.is_real_time(request.task) {
-            return self.enqueue_best_effort(&request, buffer);
+            self.rely_on_weights(buffer);
+            return self.enqueue_best_effort(request, buffer);
         }
         self.watch_overrun(index, actions);
-        match self.admit(&request, index) {
+        match self.admit(request, index) {
             Err(reason) => self.conclude(buffer, Verdict::Rejected(reason), actions),
-            Ok(admission) => self.promise(&request, buffer, index, &admission),
+            Ok(admission) => {
+                self.rely_on_weights(buffer);
+                self.promise(request, buffer, index, &admission);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::bounded::List;
 use crate::config::{Config, PartitionConfig};
 use crate::policies::punctual::load::Load;
+use crate::policies::punctual::paging::Paging;
 use crate::policies::punctual::parameters::PunctualConfig;
 use crate::policies::punctual::partition::Partition;
 use crate::policies::punctual::price::Prices;
@@ -36,6 +37,7 @@ impl Punctual {
             partitions: (0..config.partitions.len())
                 .map(|index| partition(config, &tables, index))
                 .collect(),
+            paging: Paging::new(config),
             now: Instant::ZERO,
             actions_ordered: 0,
             wanted_layout: 0,

@@ -239,7 +239,7 @@ impl Punctual {
             }
             State::Parked => partition.remove_parked(buffer),
             State::Waiting => partition.remove_waiting(buffer),
-            State::Free | State::Preparing | State::Running | State::Locked => {
+            State::Free | State::Preparing | State::Awaiting | State::Running | State::Locked => {
                 unreachable!("a member waits in a list of its partition")
             }
         }

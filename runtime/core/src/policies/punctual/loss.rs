@@ -34,6 +34,8 @@ impl Punctual {
             let here = self.tables.task(request.task).partition.index();
             self.remove_pending(here, id.buffer);
             let request = self.requests.lock(id.buffer);
+            let model = self.tables.task(request.task).model;
+            self.paging.residency.lock(model);
             self.reply(id.buffer, &request, Verdict::Failed(failure), actions);
         }
         for buffer in 0..self.requests.buffers() {
@@ -41,13 +43,17 @@ impl Punctual {
         }
     }
 
-    /// Ends a request that waits for a locked partition: with the answer it has, if that counts.
-    fn end_wait_in_vain(&mut self, buffer: u16, actions: &mut Actions) {
+    /// Ends a request that waits for a locked partition or for pages that were lost: with the answer
+    /// it has, if that counts.
+    pub(crate) fn end_wait_in_vain(&mut self, buffer: u16, actions: &mut Actions) {
         let (state, task) = {
             let request = self.requests.get(buffer);
             (request.state, request.task)
         };
-        let waits = matches!(state, State::Pending | State::Parked | State::Waiting);
+        let waits = matches!(
+            state,
+            State::Awaiting | State::Pending | State::Parked | State::Waiting
+        );
         if !waits || !self.waits_in_vain(task) {
             return;
         }
@@ -55,6 +61,7 @@ impl Punctual {
         match state {
             State::Pending => self.remove_pending(index, buffer),
             State::Parked => self.partitions[index].remove_parked(buffer),
+            State::Awaiting => self.paging.remove(buffer),
             _ => self.partitions[index].remove_waiting(buffer),
         }
         if self.holds_answer_that_counts(buffer) {
@@ -64,9 +71,10 @@ impl Punctual {
         }
     }
 
-    /// Whether a lost action keeps a task's requests from running.
+    /// Whether a lost action or transfer keeps a task's requests from running.
     pub(crate) fn waits_in_vain(&self, task: TaskId) -> bool {
-        self.is_locked(self.tables.task(task).partition.index())
+        let table = self.tables.task(task);
+        self.is_locked(table.partition.index()) || !self.paging.residency.can_come(table.model)
     }
 
     /// Whether a lost action holds a partition, or compute units of it.
@@ -83,7 +91,9 @@ impl Punctual {
     pub(crate) fn unlock(&mut self, running: &Running) {
         for id in &running.members {
             let request = self.requests.unlock(id.buffer);
-            self.tasks[request.task.index()].kept_held -= u16::from(request.holds_kept);
+            let model = self.tables.task(request.task).model;
+            self.paging.residency.unlock(model);
+            self.let_go(&request);
         }
     }
 }

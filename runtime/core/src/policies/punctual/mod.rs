@@ -14,6 +14,7 @@
 //! | ... best-effort work, in the gaps | `best_effort` |
 //! | what it runs next, handed over ahead | `look_ahead` |
 //! | which layout of partitions is used | `layouts` |
+//! | which weights come, and which make room | `paging` |
 //! | whether an answer is good enough | `completion` |
 //! | work that runs too long; whom to drop then | `overrun`, `speed` |
 //! | what falls due without an event | `timers` |
@@ -32,6 +33,7 @@ mod loss;
 mod mandatory;
 mod optional;
 mod overrun;
+mod paging;
 mod parameters;
 mod partition;
 mod price;
@@ -59,6 +61,7 @@ use crate::ids::{ActionId, ClientId, PartitionId, RequestId, TaskId};
 use crate::policies::Policy;
 use crate::policies::punctual::ablation::Ablation;
 use crate::policies::punctual::load::{Load, load_of};
+use crate::policies::punctual::paging::Paging;
 pub use crate::policies::punctual::parameters::PunctualConfig;
 use crate::policies::punctual::partition::{Partition, Pending};
 use crate::policies::punctual::price::Prices;
@@ -80,6 +83,7 @@ pub(crate) struct Punctual {
     pub(crate) tasks: Box<[TaskState]>,
     pub(crate) requests: Requests,
     pub(crate) partitions: Box<[Partition]>,
+    pub(crate) paging: Paging,
     /// The time of this step.
     pub(crate) now: Instant,
     pub(crate) actions_ordered: u64,
@@ -127,10 +131,13 @@ impl Policy for Punctual {
             Event::Finished(finished) => self.finished(finished, actions),
             Event::NotRun { action } => self.not_run(*action, actions),
             Event::Preempted { action } => self.preempted(*action, actions),
-            Event::Failed { action } => self.failed(*action, actions),
+            Event::Failed { action } => {
+                if !self.load_failed(*action, actions) {
+                    self.failed(*action, actions);
+                }
+            }
             Event::ClientGone { client } => self.client_gone(*client, actions),
-            // This policy never orders a load: all weights are resident.
-            Event::Loaded { .. } => self.note_stale(),
+            Event::Loaded { action, measured } => self.loaded(*action, *measured, actions),
             Event::Tick => {}
             Event::Drain => self.draining = true,
         }
@@ -147,10 +154,12 @@ impl Policy for Punctual {
                 self.partitions[index].timer = self.timer_of(index);
             }
         }
+        self.fetch(actions);
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        self.partitions.iter().filter_map(|p| p.timer).min()
+        let partitions = self.partitions.iter().filter_map(|p| p.timer);
+        partitions.chain(self.paging.timer).min()
     }
 
     fn drained(&self) -> bool {
@@ -233,8 +242,17 @@ impl Punctual {
     /// Gives a request its verdict and its buffer back. The caller has taken it off the lists.
     pub(crate) fn conclude(&mut self, buffer: u16, verdict: Verdict, actions: &mut Actions) {
         let request = self.requests.release(buffer);
-        self.tasks[request.task.index()].kept_held -= u16::from(request.holds_kept);
+        self.let_go(&request);
         self.reply(buffer, &request, verdict, actions);
+    }
+
+    /// What a request held beside its buffer is free.
+    pub(crate) fn let_go(&mut self, request: &Request) {
+        self.tasks[request.task.index()].kept_held -= u16::from(request.holds_kept);
+        if request.relies_on_weights {
+            let model = self.tables.task(request.task).model;
+            self.paging.released(model);
+        }
     }
 
     /// Says what became of a request that was in `buffer`.
@@ -325,6 +343,7 @@ impl Punctual {
                 State::Pending => self.remove_pending(index, buffer),
                 State::Parked => self.partitions[index].remove_parked(buffer),
                 State::Waiting => self.partitions[index].remove_waiting(buffer),
+                State::Awaiting => self.paging.remove(buffer),
             }
             self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
         }

@@ -14,6 +14,8 @@ pub(crate) enum State {
     Free,
     /// The intake is writing its input.
     Preparing,
+    /// Its model's weights are not on the device.
+    Awaiting,
     /// In a partition's list of mandatory work.
     Pending,
     /// Holds an answer that counts; waits in a partition's list of optional work.
@@ -50,6 +52,8 @@ pub(crate) struct Request {
     pub(crate) answer: Option<(StageId, Answer)>,
     /// Whether it holds one of the buffers kept for its task's conforming requests.
     pub(crate) holds_kept: bool,
+    /// Whether its model's weights have to stay for it.
+    pub(crate) relies_on_weights: bool,
     /// Its client is gone; it ends when nobody touches its buffer any more.
     pub(crate) gone: bool,
 }
@@ -71,6 +75,7 @@ const FREE: Request = Request {
     cohort: 0,
     answer: None,
     holds_kept: false,
+    relies_on_weights: false,
     gone: false,
 };
 

@@ -61,6 +61,7 @@ impl StageRow {
 /// A task, as decisions need it.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskTable {
+    pub(crate) model: ModelId,
     pub(crate) partition: PartitionId,
     pub(crate) criticality: Criticality,
     /// D as the client knows it, before the egress bound is taken off.
@@ -153,6 +154,7 @@ impl Tables {
         let task_table = |task: &TaskConfig| {
             let first = task.partition.index() * rows_each + firsts[task.model.index()];
             TaskTable {
+                model: task.model,
                 partition: task.partition,
                 criticality: task.criticality,
                 deadline: task.deadline,

@@ -23,7 +23,7 @@ const fn us(n: u64) -> Nanos {
 pub fn random_plan(policy: &PolicyConfig, random: &mut Random) -> Config {
     let tasks = random.within(1, 5) as u16;
     let partitions = partitions(policy.partitioning(), tasks, random);
-    let paged = policy.name() == "clockwork" && random.one_in(2);
+    let paged = policy.pages_weights() && random.one_in(2);
     let models: Vec<ModelConfig> = (0..random.within(1, 3))
         .map(|_| model(&partitions, paged, random))
         .collect();

@@ -11,8 +11,8 @@ use super::world::{Ending, Nature, World};
 use crate::policies::Policy as _;
 use crate::policies::punctual::Punctual;
 use crate::{
-    Arrival, ClientId, Confidence, Event, Finished, Infer, Instant, Nanos, RequestId, StageTime,
-    TaskId, Ticket, Window, validate,
+    Arrival, ClientId, Confidence, Event, Finished, Infer, Instant, ModelId, Nanos, RequestId,
+    StageTime, TaskId, Ticket, Window, validate,
 };
 
 /// Keeps no bound.
@@ -48,6 +48,12 @@ impl Nature for Careless {
             2 => Ending::FinishedWithoutAnswers,
             _ => Ending::Finished,
         }
+    }
+    fn transfer(&mut self, _: ModelId, load: Nanos) -> Nanos {
+        load.saturating_mul(self.0.within(0, 3))
+    }
+    fn transfer_ok(&mut self, _: ModelId) -> bool {
+        !self.0.one_in(6)
     }
     fn payload_ok(&mut self, _: TaskId) -> bool {
         !self.0.one_in(8)

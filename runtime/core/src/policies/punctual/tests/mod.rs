@@ -12,6 +12,7 @@ mod layouts;
 mod look_ahead;
 mod misbehaviour;
 mod overrun;
+mod paging;
 mod plans;
 mod price;
 mod random_plans;

@@ -4,7 +4,10 @@ use std::vec::Vec;
 
 use super::plans::{best_effort, model, plan, task};
 use super::random::Random;
-use crate::{Config, Layout, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig, Units};
+use crate::{
+    Config, Layout, ModelId, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig, Units,
+    Weights,
+};
 
 /// Times are small multiples of this, so that ties and tight fits are common.
 pub const UNIT: u64 = 1_000;
@@ -41,7 +44,10 @@ pub fn random_plan(random: &mut Random) -> Config {
         task.partition = PartitionId(random.within(0, u64::from(partitions) - 1) as u16);
     }
     let preemption = units(random.within(0, 4));
-    let whole = plan(tasks, models, preemption);
+    let mut whole = plan(tasks, models, preemption);
+    if random.one_in(2) {
+        page(&mut whole, random);
+    }
     let partition = |first| PartitionConfig {
         units: Units { first, count: 1 },
         share_max: if random.one_in(2) { 1000 } else { 900 },
@@ -52,6 +58,30 @@ pub fn random_plan(random: &mut Random) -> Config {
         dispatch_cost: units(random.within(0, 1)),
         egress_bound: units(random.within(0, 2)),
         ..whole
+    }
+}
+
+/// Pages the weights of models that no reservation asks, of which there may be none, and of a copy of
+/// the first model with a task of its own.
+fn page(config: &mut Config, random: &mut Random) {
+    config.models.push(config.models[0].clone());
+    let copy = config.models.len() as u16 - 1;
+    let last = config.tasks.last().expect("there is one").clone();
+    config.tasks.push(TaskConfig {
+        mandatory_exit: StageId(0),
+        partition: PartitionId(0),
+        model: ModelId(copy),
+        ..last
+    });
+    config.pages = random.within(1, 4) as u32;
+    for (index, model) in config.models.iter_mut().enumerate() {
+        let mut tasks = config.tasks.iter();
+        if !tasks.any(|task| task.reserved && task.model.index() == index) {
+            model.weights = Some(Weights {
+                pages: random.within(1, u64::from(config.pages)) as u32,
+                load: units(random.within(1, 30)),
+            });
+        }
     }
 }
 

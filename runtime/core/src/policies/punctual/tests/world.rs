@@ -8,7 +8,7 @@ use crate::policies::Policy as _;
 use crate::policies::punctual::Punctual;
 use crate::{
     Action, Actions, Answer, Arrival, ClientId, Confidence, Config, Criticality, Event, Finished,
-    Infer, Instant, Nanos, Reply, StageTime, TaskId, Ticket, Window,
+    Infer, Instant, ModelId, Nanos, Reply, StageTime, TaskId, Ticket, Window,
 };
 
 /// What the test decides about the world: if nothing, everything takes exactly its budget, every exit
@@ -33,6 +33,14 @@ pub trait Nature {
     /// When an action starts, inside its window.
     fn start(&mut self, window: Window) -> Instant {
         window.earliest
+    }
+    /// How long a transfer of weights takes, given its budget.
+    fn transfer(&mut self, _: ModelId, load: Nanos) -> Nanos {
+        load
+    }
+    /// Whether it brings them.
+    fn transfer_ok(&mut self, _: ModelId) -> bool {
+        true
     }
     /// What the device reports at the end.
     fn ending(&mut self) -> Ending {
@@ -150,6 +158,11 @@ impl<N: Nature> World<N> {
         self.sequence
     }
 
+    /// Strikes events off the agenda: nobody will report them.
+    pub fn forget(&mut self, which: impl Fn(&Event) -> bool) {
+        self.agenda.retain(|_, event| !which(event));
+    }
+
     /// Runs until nothing is left to happen or `end` has come. Timers due before the next event
     /// tick; at equal times events come first.
     pub fn run_until(&mut self, end: Instant) -> Result<(), Violation> {
@@ -240,9 +253,21 @@ impl<N: Nature> World<N> {
                 }
             }
             Action::Reply(_) => {}
-            Action::Load { .. } | Action::Unload { .. } => {
-                unreachable!("the checker has refused it")
+            Action::Load { id, model } => {
+                let weights = self.config.models[model.index()].weights;
+                let load = weights.expect("the checker refuses others").load;
+                let measured = self.nature.transfer(*model, load);
+                let event = if self.nature.transfer_ok(*model) {
+                    Event::Loaded {
+                        action: *id,
+                        measured,
+                    }
+                } else {
+                    Event::Failed { action: *id }
+                };
+                self.schedule(self.now + measured, event);
             }
+            Action::Unload { .. } => {}
         }
     }
 

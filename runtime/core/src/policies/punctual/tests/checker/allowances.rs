@@ -18,6 +18,7 @@ impl Checker {
             let promised = self.real_time(open.task)
                 && open.prepared
                 && !open.running
+                && self.memory.is_present(task.model)
                 && open.next_stage <= task.mandatory_exit.0;
             if !promised {
                 continue;

@@ -2,15 +2,17 @@
 //! scheduler and the actions that come out, and keeps books of its own.
 
 mod allowances;
+mod memory;
 mod violation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
+use memory::Memory;
 pub use violation::Violation;
 
 use crate::{
-    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, Rejection, Reply,
+    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, ModelId, Rejection, Reply,
     RequestId, StageId, TaskId, Ticket, Verdict,
 };
 
@@ -42,6 +44,7 @@ pub struct Checker {
     in_flight: Vec<Option<InFlight>>,
     /// Handed over ahead.
     ahead: Vec<Option<InFlight>>,
+    memory: Memory,
     draining: bool,
     /// Whether a late or dropped accepted request is a violation: yes as long as the world keeps
     /// its bounds.
@@ -66,6 +69,7 @@ impl Checker {
             names: BTreeSet::new(),
             in_flight: std::vec![None; config.partitions.len()],
             ahead: std::vec![None; config.partitions.len()],
+            memory: Memory::new(config),
             draining: false,
             world_keeps_bounds: true,
             misses: 0,
@@ -97,8 +101,12 @@ impl Checker {
                     self.book_preparation(*request, *task, *ticket)?;
                 }
                 Action::Infer(infer) => self.book_infer(now, infer)?,
-                Action::Load { .. } | Action::Unload { .. } => {
-                    return Err(Violation::Paging);
+                Action::Load { id, model } => self.memory.load(now, *id, *model)?,
+                Action::Unload { model } => {
+                    if self.is_relied_upon(*model) {
+                        return Err(Violation::Paging);
+                    }
+                    self.memory.unload(*model)?;
                 }
                 Action::Preempt { partition, action } => {
                     let Some(Some(running)) = self.in_flight.get_mut(partition.index()) else {
@@ -121,16 +129,24 @@ impl Checker {
         if to_prepare.is_some() {
             return Err(Violation::Lost);
         }
-        if let Event::Prepared { request, .. } = event {
-            let still = self
-                .by_buffer
-                .get(&request.buffer)
-                .and_then(|k| self.open.get(k));
-            if still.is_some_and(|o| o.id == Some(*request) && self.real_time(o.task)) {
-                self.promised += 1;
-            }
-        }
+        self.promised += self.promised_in(event);
         self.check_priorities()
+    }
+
+    /// How many promises a step made that is over: to the request that was prepared, or to those
+    /// whose weights came.
+    fn promised_in(&self, event: &Event) -> u64 {
+        let model = |open: &Open| self.config.tasks[open.task.index()].model;
+        let promised = |open: &&Open| {
+            let just = match event {
+                Event::Prepared { request, .. } => open.id == Some(*request),
+                Event::Loaded { action, .. } => self.memory.brought(*action) == Some(model(open)),
+                _ => false,
+            };
+            just && open.prepared && open.next_stage == 0 && self.memory.is_present(model(open))
+        };
+        let open = self.open.values().filter(promised);
+        open.filter(|open| self.real_time(open.task)).count() as u64
     }
 
     /// At the end of a run, after a drain.
@@ -140,6 +156,14 @@ impl Checker {
         } else {
             Err(Violation::Lost)
         }
+    }
+
+    /// Whether an action that was ordered reads a model's weights, or one that was accepted will.
+    fn is_relied_upon(&self, model: ModelId) -> bool {
+        let orders = self.in_flight.iter().chain(&self.ahead).flatten();
+        let mut open = self.open.values();
+        orders.into_iter().any(|o| o.infer.model == model)
+            || open.any(|o| o.next_stage > 0 && self.config.tasks[o.task.index()].model == model)
     }
 
     fn real_time(&self, task: TaskId) -> bool {
@@ -186,13 +210,15 @@ impl Checker {
             }
             Event::NotRun { action } | Event::Preempted { action } | Event::Failed { action } => {
                 self.land(*action);
+                self.memory.over(*action, false);
             }
             Event::ClientGone { client } => {
                 for (_, open) in self.open.iter_mut().filter(|(k, _)| k.0 == client.0) {
                     open.gone = true;
                 }
             }
-            Event::Tick | Event::Loaded { .. } => {}
+            Event::Tick => {}
+            Event::Loaded { action, .. } => self.memory.over(*action, true),
             Event::Drain => self.draining = true,
         }
         None
@@ -280,6 +306,9 @@ impl Checker {
         if infer.members.is_empty() || smallest != Some(infer.batch) {
             return Err(Violation::WrongBatch);
         }
+        if !self.memory.is_present(infer.model) {
+            return Err(Violation::Paging);
+        }
         let tasks = self.config.tasks.clone();
         let places = self.places();
         for id in &infer.members {
@@ -363,13 +392,18 @@ impl Checker {
             Verdict::Late => !in_time && !open.gone,
             Verdict::Rejected(Rejection::Draining) => self.draining && arriving,
             Verdict::Rejected(Rejection::QueueFull) => arriving,
-            Verdict::Rejected(_) => arriving || preparing || !real_time,
+            // Nothing is promised while the weights are not there.
+            Verdict::Rejected(_) => {
+                let waited = self.memory.is_paged(task.model) && open.next_stage == 0;
+                arriving || preparing || waited || !real_time
+            }
             Verdict::Failed(Failure::ClientGone) => open.gone,
             Verdict::Failed(Failure::Payload) => {
                 preparing && matches!(event, Event::Prepared { ok: false, .. })
             }
             Verdict::Failed(Failure::Device) => {
-                matches!(event, Event::Failed { .. } | Event::Finished(_))
+                let lost = self.memory.is_paged(task.model) && self.memory.has_lost(now);
+                lost || matches!(event, Event::Failed { .. } | Event::Finished(_))
             }
             Verdict::Failed(Failure::Shed) => real_time && !arriving,
         };

@@ -7,7 +7,7 @@ const KEPT: usize = 10;
 
 /// The 99th percentile of the last ten measurements, which of ten is the largest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Estimate {
+pub(crate) struct Estimate {
     last: [Nanos; KEPT],
     oldest: u8,
     largest: Nanos,
@@ -15,7 +15,7 @@ pub(super) struct Estimate {
 
 impl Estimate {
     /// Until ten actions were measured, the profile stands for those that are missing.
-    pub(super) const fn seeded(profiled: Nanos) -> Self {
+    pub(crate) const fn seeded(profiled: Nanos) -> Self {
         Self {
             last: [profiled; KEPT],
             oldest: 0,
@@ -24,12 +24,12 @@ impl Estimate {
     }
 
     /// What to expect of the next one.
-    pub(super) const fn value(&self) -> Nanos {
+    pub(crate) const fn value(&self) -> Nanos {
         self.largest
     }
 
     /// Forgets the oldest measurement for this one.
-    pub(super) fn measured(&mut self, took: Nanos) {
+    pub(crate) fn measured(&mut self, took: Nanos) {
         self.last[usize::from(self.oldest)] = took;
         self.oldest = (self.oldest + 1) % KEPT as u8;
         self.largest = self.last.iter().copied().max().unwrap_or(took);
