@@ -48,6 +48,11 @@ pub enum Fault {
         /// Which action, in the order in which they start, from 0.
         nth: u64,
     },
+    /// The device brings a model's weights, and never says so.
+    TransferLost {
+        /// Which transfer, in the order in which they end, from 0.
+        nth: u64,
+    },
     /// The device fails: actions that run or start meanwhile report an error.
     DeviceFails {
         /// From when on.

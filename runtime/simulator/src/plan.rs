@@ -17,6 +17,15 @@ impl Scenario {
             Partitioning::Planned => self.layouts(ranges),
             _ => (ranges, Vec::new()),
         };
+        let mut models: Vec<ModelConfig> = self
+            .models
+            .iter()
+            .map(|model| model.config(&ranges))
+            .collect();
+        let mut pages = self.board.pages;
+        if policy.promises() && pages > 0 {
+            pages = self.keep_reserved(&mut models, pages);
+        }
         let tasks = self.tasks.iter().zip(of_task);
         Config {
             policy: policy.clone(),
@@ -26,11 +35,7 @@ impl Scenario {
                     ..task.config.clone()
                 })
                 .collect(),
-            models: self
-                .models
-                .iter()
-                .map(|model| model.config(&ranges))
-                .collect(),
+            models,
             partitions: ranges
                 .iter()
                 .map(|&units| PartitionConfig {
@@ -40,12 +45,23 @@ impl Scenario {
                 })
                 .collect(),
             request_buffers: self.board.request_buffers,
-            pages: self.board.pages,
+            pages,
             layouts,
             switch_cost: self.board.switch_cost,
             dispatch_cost: self.board.dispatch_cost,
             egress_bound: self.board.egress_bound,
         }
+    }
+
+    /// A policy that promises keeps the weights that reservations need for good; the pages that are
+    /// left for the others, at least one.
+    fn keep_reserved(&self, models: &mut [ModelConfig], pages: u32) -> u32 {
+        let mut left = pages;
+        for task in self.tasks.iter().filter(|task| task.config.reserved) {
+            let kept = models[task.config.model.index()].weights.take();
+            left = left.saturating_sub(kept.map_or(0, |weights| weights.pages));
+        }
+        left.max(1)
     }
 
     /// The partitions of a plan, and each task's.

@@ -134,7 +134,8 @@ pub fn run_plan<S: Source, O: Observer>(
         device,
         ledger,
         observer,
-    );
+    )
+    .losing(&scenario.faults);
     let mut actions = Actions::for_config(config);
     drive(
         &mut scheduler,

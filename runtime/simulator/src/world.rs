@@ -12,6 +12,7 @@ use punctual_executor::{Events, World};
 
 use crate::arrivals::{Source, Submission};
 use crate::clients::{Clients, Next};
+use crate::faults::Fault;
 use crate::ledger::Ledger;
 use crate::observer::{Observer, Span};
 use crate::outcome::{Effort, Ending};
@@ -41,6 +42,9 @@ pub struct VirtualWorld<'a, S, O> {
     refused: VecDeque<ActionId>,
     /// When each partition's last action ended.
     free_since: Vec<Instant>,
+    /// Transfers of weights that ended, and those of them, by number, that are not reported.
+    transfers: u64,
+    lost_transfers: Vec<u64>,
     drain_sent: bool,
     /// When something other than a timer happened last.
     last_event: Instant,
@@ -82,10 +86,33 @@ impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
             orders: Vec::new(),
             refused: VecDeque::new(),
             free_since: vec![Instant::ZERO; partitions],
+            transfers: 0,
+            lost_transfers: Vec::new(),
             drain_sent: false,
             last_event: Instant::ZERO,
             wake_ups: 0,
         }
+    }
+
+    /// The same, but the device does not report the transfers that these faults name.
+    pub fn losing(mut self, faults: &[Fault]) -> Self {
+        let lost = faults.iter().filter_map(|fault| match fault {
+            Fault::TransferLost { nth } => Some(*nth),
+            _ => None,
+        });
+        self.lost_transfers = lost.collect();
+        self
+    }
+
+    /// What the device reports, but for what gets lost.
+    fn of_device(&mut self) -> Option<Event> {
+        let event = self.device.poll()?;
+        if !matches!(event, Event::Loaded { .. }) {
+            return Some(event);
+        }
+        let nth = self.transfers;
+        self.transfers += 1;
+        (!self.lost_transfers.contains(&nth)).then_some(event)
     }
 
     /// The next event not after `until`; time moves there. At equal times clients come before the
@@ -108,7 +135,7 @@ impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
             self.pass(at);
             let event = match whose {
                 Some(next) => self.of_client(next),
-                None => self.device.poll(),
+                None => self.of_device(),
             };
             if let Some(event) = event {
                 return Some(event);

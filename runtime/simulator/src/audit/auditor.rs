@@ -1,11 +1,11 @@
 //! The auditor's way through the record: events, and what each step made of them.
 
 use punctual_core::{
-    Action, ActionId, Config, Event, Instant, Nanos, Partitioning, PolicyConfig, RequestId,
-    TaskConfig, TaskId,
+    Action, ActionId, Config, Event, Instant, ModelId, Nanos, Partitioning, PolicyConfig,
+    RequestId, TaskConfig, TaskId,
 };
 
-use super::books::{Books, Key, Place, key};
+use super::books::{Books, Key, Place, Submission, key};
 use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
 use super::floor::Floor;
 use super::violation::{Findings, Violation};
@@ -23,6 +23,10 @@ pub(super) enum Subject {
     Unreadable(Key),
     /// A device reported an action as failed.
     Failed(ActionId),
+    /// A device brought a model's weights.
+    Loaded(ModelId),
+    /// A device could not bring a model's weights.
+    NotLoaded(ModelId),
     /// Anything else.
     Other,
 }
@@ -96,13 +100,17 @@ impl Auditor {
             Event::NotRun { action } => self.did_not_end(*action, Some(Broken::NotStarted)),
             Event::Preempted { action } => self.did_not_end(*action, None),
             Event::Failed { action } => {
-                if !self.memory.loaded(*action, false) {
+                if let Some(model) = self.memory.loaded(*action, false) {
+                    self.subject = Subject::NotLoaded(model);
+                } else {
                     self.subject = Subject::Failed(*action);
                     self.did_not_end(*action, Some(Broken::DeviceFailed));
                 }
             }
             Event::Loaded { action, .. } => {
-                self.memory.loaded(*action, true);
+                if let Some(model) = self.memory.loaded(*action, true) {
+                    self.subject = Subject::Loaded(model);
+                }
             }
             Event::ClientGone { client } => {
                 let of_client = |k: &&Key| k.0 == client.0;
@@ -138,11 +146,13 @@ impl Auditor {
                     Err(Violation::WrongPreemption { action: *action })
                 }
             }
-            Action::Load { id, model } => self.memory.load(*id, *model),
+            Action::Load { id, model } => self.memory.load(self.now, *id, *model),
             Action::Unload { model } => {
                 let flights = self.floor.flights.values();
                 let in_use = flights.into_iter().any(|f| f.infer.model == *model);
-                self.memory.unload(*model, in_use)
+                let mut open = self.books.open.values();
+                let promised = open.any(|s| s.mandatory && self.task(s.task).model == *model);
+                self.memory.unload(*model, in_use || promised)
             }
             Action::Reply(reply) => self.verdict(reply),
         };
@@ -200,19 +210,36 @@ impl Auditor {
                     self.found(Violation::Undecided { task, sequence });
                 }
             }
-            Subject::Prepared(key) => {
-                if let Some(submission) = self.books.open.get_mut(&key) {
-                    let task = &self.config.tasks[submission.task.index()];
-                    if is_real_time(task) && submission.answer.is_none() {
-                        submission.mandatory = true;
-                        submission.promised_in = self.claims.epoch(task.partition);
-                        self.claims.mandatory(task.partition, true);
-                    }
-                }
+            Subject::Prepared(key) => self.promised(key),
+            Subject::Loaded(model) => {
+                let waits = |s: &Submission| {
+                    s.place == Place::Waiting && !s.mandatory && self.task(s.task).model == model
+                };
+                let open = self.books.open.iter().filter(|(_, s)| waits(s));
+                let keys: Vec<Key> = open.map(|(key, _)| *key).collect();
+                keys.into_iter().for_each(|key| self.promised(key));
             }
-            Subject::Unreadable(_) | Subject::Failed(_) | Subject::Other => {}
+            Subject::Unreadable(_)
+            | Subject::Failed(_)
+            | Subject::NotLoaded(_)
+            | Subject::Other => {}
         }
         self.claims.settle(self.now);
+    }
+
+    /// A request was taken on, if it is still there: its deadline is promised, unless it still waits
+    /// for weights.
+    fn promised(&mut self, key: Key) {
+        let Some(submission) = self.books.open.get_mut(&key) else {
+            return;
+        };
+        let task = &self.config.tasks[submission.task.index()];
+        let there = !self.punctual || self.memory.is_present(task.model);
+        if there && is_real_time(task) && submission.answer.is_none() {
+            submission.mandatory = true;
+            submission.promised_in = self.claims.epoch(task.partition);
+            self.claims.mandatory(task.partition, true);
+        }
     }
 }
 

@@ -27,7 +27,8 @@
 //! A domain is a partition (all partitions, if tasks may move between them). While it is
 //! schedulable by the auditor's own reading of the definition and the assumptions hold:
 //!
-//! - an accepted real-time request is answered on time, at its mandatory exit or deeper;
+//! - an accepted real-time request is answered on time, at its mandatory exit or deeper (one whose
+//!   model's weights are not on the device is accepted once they are);
 //! - a reserved task whose frames were all captured at least a period apart, and prepared in order
 //!   and within the jitter, is never refused.
 //!
@@ -45,7 +46,7 @@
 //! plus [`LOST_FLOOR`], counted from the end of its window or from [`LOST_FLOOR`] after its order,
 //! whichever is earlier, it is taken for lost: from then on its members may get `Failed(Device)`.
 //! What it may still touch stays locked until it is reported after all: its units, and its members'
-//! buffers.
+//! buffers. The same holds for a transfer of weights, and its pages.
 //!
 //! Each kind of finding has a canary in `tests/canaries.rs`: a planted fault that must be found.
 

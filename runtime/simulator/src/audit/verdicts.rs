@@ -97,7 +97,8 @@ impl Auditor {
             Verdict::Rejected(Rejection::QueueFull) => arriving,
             Verdict::Rejected(_) => {
                 let at_the_door = arriving || preparing || !real_time;
-                (at_the_door || !self.punctual) && !submission.gone
+                (at_the_door || self.is_unpromised(submission) || !self.punctual)
+                    && !submission.gone
             }
             Verdict::Failed(Failure::ClientGone) => submission.gone,
             Verdict::Failed(Failure::Payload) => self.subject == Subject::Unreadable(key),
@@ -116,8 +117,21 @@ impl Auditor {
         })
     }
 
-    /// Its action failed in this step, or an action that keeps it from running is lost.
+    /// Whether it waits for weights: nothing is promised before they are there.
+    fn is_unpromised(&self, submission: &Submission) -> bool {
+        let model = self.task(submission.task).model;
+        self.memory.is_paged(model) && !submission.mandatory && submission.answer.is_none()
+    }
+
+    /// Its action, or the transfer that it waited for, failed in this step, or an action or a
+    /// transfer that keeps it from running is lost.
     fn device_failed(&self, submission: &Submission) -> bool {
+        let model = self.task(submission.task).model;
+        if self.is_unpromised(submission)
+            && (self.subject == Subject::NotLoaded(model) || self.memory.has_lost(self.now))
+        {
+            return true;
+        }
         let failed = submission
             .request
             .is_some_and(|id| self.failed.contains(&id));

@@ -2,9 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{ActionId, Config, ModelId};
+use punctual_core::{ActionId, Config, Instant, ModelId, Nanos};
 
 use super::violation::Violation;
+
+/// A transfer that was ordered and has not been reported.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    model: ModelId,
+    /// From here on it is taken for lost (see the page of [`super`]).
+    lost_from: Instant,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -19,8 +27,10 @@ pub(super) struct Memory {
     pages: u64,
     taken: u64,
     sizes: Vec<u64>,
+    /// The budget of a transfer, by model.
+    budgets: Vec<Nanos>,
     states: Vec<State>,
-    loads: BTreeMap<u64, ModelId>,
+    loads: BTreeMap<u64, Load>,
 }
 
 impl Memory {
@@ -40,6 +50,11 @@ impl Memory {
         Self {
             pages: u64::from(config.pages),
             taken: 0,
+            budgets: config
+                .models
+                .iter()
+                .map(|model| model.weights.map_or(Nanos::ZERO, |weights| weights.load))
+                .collect(),
             states: sizes.iter().map(state).collect(),
             sizes,
             loads: BTreeMap::new(),
@@ -50,13 +65,30 @@ impl Memory {
         self.states.get(model.index()) == Some(&State::Present)
     }
 
-    pub(super) fn load(&mut self, id: ActionId, model: ModelId) -> Result<(), Violation> {
+    /// Whether a model's weights come and go.
+    pub(super) fn is_paged(&self, model: ModelId) -> bool {
+        self.sizes.get(model.index()).is_some_and(|&size| size > 0)
+    }
+
+    /// Whether a transfer should have been reported long ago.
+    pub(super) fn has_lost(&self, now: Instant) -> bool {
+        self.loads.values().any(|load| load.lost_from <= now)
+    }
+
+    pub(super) fn load(
+        &mut self,
+        now: Instant,
+        id: ActionId,
+        model: ModelId,
+    ) -> Result<(), Violation> {
         if self.states.get(model.index()) != Some(&State::Absent) {
             return Err(Violation::WrongWeights { model });
         }
         self.states[model.index()] = State::Loading;
         self.taken += self.sizes[model.index()];
-        self.loads.insert(id.0, model);
+        let patience = self.budgets[model.index()].saturating_mul(super::LOST_FACTOR);
+        let lost_from = now + patience + super::LOST_FLOOR;
+        self.loads.insert(id.0, Load { model, lost_from });
         if self.taken > self.pages {
             return Err(Violation::PagesExceeded {
                 model,
@@ -67,23 +99,20 @@ impl Memory {
         Ok(())
     }
 
-    /// A load was reported; `ok` if the weights are there now. False: it was no load.
-    pub(super) fn loaded(&mut self, id: ActionId, ok: bool) -> bool {
-        let Some(model) = self.loads.remove(&id.0) else {
-            return false;
-        };
+    /// A load was reported; `ok` if the weights are there now. Whose they are; none: it was no load.
+    pub(super) fn loaded(&mut self, id: ActionId, ok: bool) -> Option<ModelId> {
+        let model = self.loads.remove(&id.0)?.model;
         if ok {
             self.states[model.index()] = State::Present;
         } else {
             self.drop_weights(model);
         }
-        true
+        Some(model)
     }
 
-    /// `in_use`: an action on the model is in flight.
+    /// `in_use`: an action on the model is in flight, or promised.
     pub(super) fn unload(&mut self, model: ModelId, in_use: bool) -> Result<(), Violation> {
-        let paged = self.sizes.get(model.index()).is_some_and(|&size| size > 0);
-        if !paged || in_use || !self.is_present(model) {
+        if !self.is_paged(model) || in_use || !self.is_present(model) {
             return Err(Violation::WrongWeights { model });
         }
         self.drop_weights(model);

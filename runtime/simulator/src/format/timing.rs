@@ -65,12 +65,13 @@ fn at(section: &Section<'_>, key: &'static str) -> Instant {
 }
 
 /// The kinds of faults.
-const FAULTS: [&str; 7] = [
+const FAULTS: [&str; 8] = [
     "client-gone",
     "client-stalled",
     "payload-unreadable",
     "clock-step",
     "completion-lost",
+    "transfer-lost",
     "device-fails",
     "profile-lies",
 ];
@@ -107,6 +108,9 @@ pub(super) fn faults(root: &Section<'_>, tasks: &[Task], models: &[String]) -> V
                 by_ns: (section.number("by_ms", -1e9..=1e9, None) * 1e6) as i64,
             },
             "completion-lost" => Fault::CompletionLost {
+                nth: u64::from(section.whole("nth", 0..=u32::MAX, None)),
+            },
+            "transfer-lost" => Fault::TransferLost {
                 nth: u64::from(section.whole("nth", 0..=u32::MAX, None)),
             },
             "device-fails" => Fault::DeviceFails {

@@ -61,9 +61,22 @@ pub(super) fn case(seed: u64) -> Case {
             load: units(within(&mut random, 1, 30)),
         });
     }
+    let mut pages = root.stream("pages", 0);
+    if policy.promises() && one_in(&mut pages, 2) {
+        page(&mut pages, &mut scenario);
+    }
     let drawn = &mut root.stream("faults", 0);
     scenario.faults = faults(drawn, scenario.length, clients, scenario.models.len());
-    let lost = |fault: &Fault| matches!(fault, Fault::CompletionLost { .. });
+    if scenario.board.pages > 0 && one_in(&mut pages, 5) {
+        let nth = pages.below(20);
+        scenario.faults.push(Fault::TransferLost { nth });
+    }
+    let lost = |fault: &Fault| {
+        matches!(
+            fault,
+            Fault::CompletionLost { .. } | Fault::TransferLost { .. }
+        )
+    };
     if scenario.faults.iter().any(lost) && one_in(drawn, 4) {
         // Long enough for requests to come after the action was taken for lost.
         scenario.length = Nanos::from_millis(within(drawn, 110, 250));
@@ -78,6 +91,28 @@ pub(super) fn case(seed: u64) -> Case {
     };
     relax(&mut case);
     case
+}
+
+/// Pages the weights of models that no reservation asks. Half of the unreserved tasks get a model of
+/// their own, so that there are some.
+fn page(random: &mut Random, scenario: &mut Scenario) {
+    scenario.board.pages = within(random, 1, 6) as u32;
+    for task in &mut scenario.tasks {
+        if !task.config.reserved && one_in(random, 2) {
+            let copy = scenario.models[task.config.model.index()].clone();
+            task.config.model = ModelId(scenario.models.len() as u16);
+            scenario.models.push(copy);
+        }
+    }
+    for (index, model) in scenario.models.iter_mut().enumerate() {
+        let mut tasks = scenario.tasks.iter().map(|task| &task.config);
+        if !tasks.any(|task| task.reserved && task.model.index() == index) {
+            model.weights = Some(Weights {
+                pages: within(random, 1, u64::from(scenario.board.pages)) as u32,
+                load: units(within(random, 1, 30)),
+            });
+        }
+    }
 }
 
 /// The default policy half of the time, any other as often as the next.
