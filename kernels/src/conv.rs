@@ -1,14 +1,20 @@
 //! Convolution with bias, residual and activation.
 
+mod minimal;
 mod packed;
+mod solution;
 mod strip;
 mod tiles;
+mod transform;
+mod winograd;
 
 use core::ptr;
 
 use self::packed::Packing;
+pub use self::solution::Solution;
 use self::strip::{Strip, StripKernel, depthwise_strip};
 use self::tiles::{BLOCKS_MAX, Choices};
+pub use self::winograd::Winograd;
 use crate::activation::Curve;
 use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, Span, check_limit};
 use crate::reference::Shape;
@@ -147,6 +153,25 @@ impl Conv2dSpec {
         activation.check()
     }
 
+    /// Checks the images that a solution is to run on, and clears the halo of what it writes.
+    fn check_images(&self, part: Part, images: &mut [Image<'_>]) {
+        let len = self.output.part(part).len();
+        for image in images.iter_mut() {
+            assert_eq!(
+                image.input().len(),
+                self.input.len(),
+                "the input is the whole tensor"
+            );
+            assert_eq!(
+                image.second().map(<[f32]>::len),
+                self.residual.map(|residual| residual.len()),
+                "the residual is the whole tensor"
+            );
+            assert_eq!(image.output.len(), len, "the output is the part's slice");
+            self.output.clear_halo(part, image.output);
+        }
+    }
+
     /// Checks what [`Conv2d::pack`] is given.
     fn check_weights(&self, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
         let Conv2dSpec { window, groups, .. } = self;
@@ -169,6 +194,7 @@ impl Conv2dSpec {
 /// inputs by zero, so an infinity or a NaN may spread to it.
 #[derive(Clone, Debug)]
 pub struct Conv2d {
+    isa: Isa,
     spec: Conv2dSpec,
     packing: Packing,
     kernels: Kernels,
@@ -197,6 +223,7 @@ impl Conv2d {
             }))
         };
         Ok(Conv2d {
+            isa,
             spec: *spec,
             packing: Packing::new(spec),
             kernels,
@@ -253,32 +280,9 @@ impl Conv2d {
     /// [`pack`](Self::pack) wrote, best aligned to 64 bytes.
     pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         assert_eq!(packed.len(), self.packed_len(), "the packed weights");
-        let Conv2dSpec {
-            input,
-            output,
-            residual,
-            ..
-        } = &self.spec;
-        let range = output.part(part);
-        for image in images.iter_mut() {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.second().map(<[f32]>::len),
-                residual.map(|residual| residual.len()),
-                "the residual is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
-        }
-        for span in output.spans(part) {
+        self.spec.check_images(part, images);
+        let part_start = self.spec.output.part(part).start;
+        for span in self.spec.output.spans(part) {
             let mut block = span.block;
             let end = span.block + span.blocks;
             while block < end {
@@ -289,7 +293,7 @@ impl Conv2d {
                         blocks,
                         rows: span.rows.clone(),
                     };
-                    let strip = self.strip(packed, &span, range.start, image);
+                    let strip = self.strip(packed, &span, part_start, image);
                     // SAFETY: the constructor saw that the instruction set is available; the
                     // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
                     // is valid, see `strip`.

@@ -32,7 +32,7 @@ mod spec;
 pub use activation::Activation;
 pub use add::{Add, AddSpec};
 pub use aligned::AlignedBuffer;
-pub use conv::{Conv2d, Conv2dSpec, ConvInput};
+pub use conv::{Conv2d, Conv2dSpec, ConvInput, Solution, Winograd};
 pub use error::KernelError;
 pub use image::{INPUTS_MAX, Image, Inputs};
 pub use isa::Isa;

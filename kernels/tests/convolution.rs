@@ -5,7 +5,7 @@ mod support;
 use proptest::prelude::*;
 use punctual_kernels::{
     Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Isa, Linear, LinearSpec,
-    Padding, Part, Window, reference,
+    Padding, Part, Solution, Window, Winograd, reference,
 };
 use support::convolution::{Case, case};
 use support::{blocked, check_output, isa, noise, run_in_parts, tolerance};
@@ -149,5 +149,62 @@ fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
         let output = run_in_parts(1, &layout, &[(input, None)], run);
         assert!(output[0][layout.index(0, 0, 0)].is_nan());
         assert_eq!(output[0][layout.index(0, 5, 5)], 0.0);
+    }
+}
+
+/// Winograd's solutions of one convolution, and how much further from the reference they may be
+/// than its tolerance.
+fn winograds(conv: &Conv2d) -> impl Iterator<Item = (Winograd, f32)> {
+    [(Solution::Winograd2, 4.0), (Solution::Winograd4, 16.0)]
+        .into_iter()
+        .filter_map(|(solution, factor)| Some((conv.specialised(solution)?, factor)))
+}
+
+fn run_winograd(
+    conv: &Conv2d,
+    winograd: &Winograd,
+    packed: &[f32],
+    case: &Case,
+    parts: usize,
+    memory: &[(Vec<f32>, Option<Vec<f32>>)],
+) -> Vec<Vec<f32>> {
+    let mut own = vec![f32::NAN; winograd.own_len()];
+    winograd.prepare(packed, &mut own);
+    let scratch = std::cell::RefCell::new(vec![f32::NAN; winograd.scratch_len(memory.len())]);
+    assert_eq!(conv.spec(), &case.spec());
+    run_in_parts(parts, &case.spec().output, memory, |part, images| {
+        winograd.run(&own, part, images, &mut scratch.borrow_mut());
+    })
+}
+
+proptest! {
+    #![proptest_config(support::cases(400))]
+
+    #[test]
+    fn winograd_equals_the_reference_whatever_the_batch_and_the_parts(mut case in case()) {
+        case.window.kernel = Extent::square(3);
+        case.window.stride = Extent::square(1);
+        // One channel to one is depthwise.
+        case.inputs = (case.inputs / case.groups).max(2);
+        case.outputs /= case.groups;
+        case.groups = 1;
+        case.planar = false;
+        prop_assume!(case.window.output_extent(case.height, case.width).is_ok());
+        let spec = case.spec();
+        let conv = Conv2d::new(case.isa, &spec).unwrap();
+        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
+        let memory = case.memory();
+        prop_assert_eq!(winograds(&conv).count(), 2);
+        for (winograd, factor) in winograds(&conv) {
+            let together = run_winograd(&conv, &winograd, &packed, &case, case.parts, &memory);
+            for (member, output) in together.iter().enumerate() {
+                let tolerance = factor * case.tolerance();
+                check_output(&spec.output, output, &case.reference(member), tolerance);
+                let alone = run_winograd(
+                    &conv, &winograd, &packed, &case, 1, &memory[member..=member],
+                );
+                prop_assert_eq!(output, &alone[0], "bit for bit");
+            }
+        }
     }
 }
