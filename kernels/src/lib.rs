@@ -13,11 +13,12 @@
 //! - Batches: one [`Image`] for each member; their tensors may lie anywhere.
 
 mod activation;
-mod add;
 mod aligned;
 mod conv;
+mod elementwise;
 mod error;
 mod functions;
+mod gather;
 mod image;
 mod isa;
 mod layout;
@@ -30,10 +31,11 @@ mod softmax;
 mod spec;
 
 pub use activation::Activation;
-pub use add::{Add, AddSpec};
 pub use aligned::AlignedBuffer;
 pub use conv::{Conv2d, Conv2dSpec, ConvInput, Solution, Winograd};
+pub use elementwise::{Add, AddSpec, Multiply, MultiplySpec};
 pub use error::KernelError;
+pub use gather::{ChannelRun, Gather, GatherSpec};
 pub use image::{INPUTS_MAX, Image, Inputs};
 pub use isa::Isa;
 pub use layout::{BlockedLayout, Part, PlanarLayout};

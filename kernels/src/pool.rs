@@ -36,7 +36,7 @@ pub struct PoolSpec {
 #[derive(Clone, Debug)]
 pub struct Pool {
     spec: PoolSpec,
-    kernel: unsafe fn(&Pixels),
+    kernel: unsafe fn(&Row),
 }
 
 impl Pool {
@@ -73,8 +73,8 @@ impl Pool {
             }
         }
         let kernel = match spec.kind {
-            PoolKind::Max => compiled_for!(isa, max_of, Pixels),
-            PoolKind::Average { .. } => compiled_for!(isa, mean_of, Pixels),
+            PoolKind::Max => compiled_for!(isa, max_row, Row),
+            PoolKind::Average { .. } => compiled_for!(isa, mean_row, Row),
         };
         Ok(Pool {
             spec: *spec,
@@ -89,13 +89,8 @@ impl Pool {
 
     /// Runs `part` of the operator for each image.
     pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let PoolSpec {
-            input,
-            output,
-            window,
-            ..
-        } = &self.spec;
-        let (range, lanes) = (output.part(part), output.lanes());
+        let PoolSpec { input, output, .. } = &self.spec;
+        let range = output.part(part);
         for image in images {
             assert_eq!(
                 image.input().len(),
@@ -109,52 +104,50 @@ impl Pool {
             );
             output.clear_halo(part, image.output);
             for (block, row) in output.block_rows(part) {
-                let (stride, kernel, padding) = (window.stride, window.kernel, window.padding);
-                let rows = inside(
-                    row * stride.height,
-                    kernel.height,
-                    padding.top,
-                    input.height(),
-                );
-                for column in 0..output.width() {
-                    let left = column * stride.width;
-                    let columns = inside(left, kernel.width, padding.left, input.width());
-                    let to = output.row_start(block, row) + column * lanes - range.start;
-                    self.reduce(image, block, rows.clone(), columns, to);
-                }
+                let to = output.row_start(block, row) - range.start;
+                let to = &mut image.output[to..to + output.width() * output.lanes()];
+                let row = self.row(image.inputs[0], block, row, to);
+                // SAFETY: the constructor saw that the instruction set is available; the slices
+                // cover the row, and the output is borrowed for us alone.
+                unsafe { (self.kernel)(&row) };
             }
         }
     }
 
-    /// Writes the output pixel at `to` from the input's `rows` x `columns`.
-    fn reduce(
-        &self,
-        image: &mut Image<'_>,
-        block: usize,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        to: usize,
-    ) {
-        let (input, lanes) = (&self.spec.input, self.spec.input.lanes());
-        let start = input.row_start(block, rows.start) + columns.start * lanes;
-        let end = input.row_start(block, rows.end - 1) + columns.end * lanes;
-        let counted = match self.spec.kind {
+    /// What becomes an output row.
+    fn row(&self, from: &[f32], block: usize, row: usize, to: &mut [f32]) -> Row {
+        let PoolSpec {
+            input,
+            window,
+            kind,
+            ..
+        } = &self.spec;
+        let rows = inside(
+            row * window.stride.height,
+            window.kernel.height,
+            window.padding.top,
+            input.height(),
+        );
+        let start = input.row_start(block, rows.start);
+        let end = input.row_start(block, rows.end - 1) + input.width() * input.lanes();
+        let counted = match kind {
             PoolKind::Average {
                 counts_padding: true,
-            } => self.spec.window.kernel.height * self.spec.window.kernel.width,
-            _ => rows.len() * columns.len(),
+            } => Some(window.kernel.height * window.kernel.width),
+            _ => None,
         };
-        let pixels = Pixels {
-            share: 1.0 / counted as f32,
-            input: image.input()[start..end].as_ptr(),
+        Row {
+            input: from[start..end].as_ptr(),
             row_stride: input.row_stride(),
             rows: rows.len(),
-            columns: columns.len(),
-            output: image.output[to..to + lanes].as_mut_ptr(),
-        };
-        // SAFETY: the constructor saw that the instruction set is available; the slices cover the
-        // pixels, and the output is borrowed for us alone.
-        unsafe { (self.kernel)(&pixels) };
+            width: input.width(),
+            kernel: window.kernel.width,
+            stride: window.stride.width,
+            padding: window.padding.left,
+            counted,
+            output: to.as_mut_ptr(),
+            columns: to.len() / input.lanes(),
+        }
     }
 }
 
@@ -163,49 +156,156 @@ fn inside(start: usize, window: usize, padding: usize, size: usize) -> Range<usi
     start.saturating_sub(padding)..(start + window - padding).min(size)
 }
 
-/// Pixels of one block that become one pixel.
-struct Pixels {
+/// Rows of one input block that become one row of output pixels.
+struct Row {
+    /// The first pixel of the first of them.
     input: *const f32,
     row_stride: usize,
     rows: usize,
-    columns: usize,
-    /// A pixel's share of a mean.
-    share: f32,
+    /// Pixels in each of them.
+    width: usize,
+    /// Columns of the window.
+    kernel: usize,
+    stride: usize,
+    /// Columns of padding before the input.
+    padding: usize,
+    /// Pixels that a mean counts; none for those that are not padding.
+    counted: Option<usize>,
     output: *mut f32,
+    columns: usize,
 }
 
-/// # Safety
-/// The processor has the instruction set; `input` is valid for `rows` of `columns` pixels that are
-/// `row_stride` elements apart, `output` for one pixel that nothing aliases.
-#[inline(always)]
-unsafe fn max_of<V: Vector>(pixels: &Pixels) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut largest = V::splat(f32::NEG_INFINITY);
-        for row in 0..pixels.rows {
-            for column in 0..pixels.columns {
-                let at = row * pixels.row_stride + column * V::LANES;
-                largest = largest.max(V::load(pixels.input.add(at)));
-            }
-        }
-        largest.store(pixels.output);
+/// How two values become one, and what does not change any.
+trait Reduction {
+    const NEUTRAL: f32;
+
+    /// # Safety
+    /// The processor has the instruction set.
+    unsafe fn of<V: Vector>(a: V, b: V) -> V;
+}
+
+struct Largest;
+
+impl Reduction for Largest {
+    const NEUTRAL: f32 = f32::NEG_INFINITY;
+
+    #[inline(always)]
+    unsafe fn of<V: Vector>(a: V, b: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { a.max(b) }
+    }
+}
+
+struct Sum;
+
+impl Reduction for Sum {
+    const NEUTRAL: f32 = 0.0;
+
+    #[inline(always)]
+    unsafe fn of<V: Vector>(a: V, b: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { a.add(b) }
     }
 }
 
 /// # Safety
-/// As of [`max_of`].
+/// The processor has the instruction set; `input` is valid for `rows` of `width` pixels that are
+/// `row_stride` elements apart, `output` for `columns` pixels that nothing aliases; each window has
+/// a column that is not padding.
 #[inline(always)]
-unsafe fn mean_of<V: Vector>(pixels: &Pixels) {
+unsafe fn max_row<V: Vector>(row: &Row) {
+    for column in 0..row.columns {
+        let columns = row.window(column);
+        // SAFETY: the caller's promise.
+        unsafe { reduce::<V, Largest>(row, &columns).store(row.output.add(column * V::LANES)) };
+    }
+}
+
+/// # Safety
+/// As of [`max_row`].
+#[inline(always)]
+unsafe fn mean_row<V: Vector>(row: &Row) {
+    for column in 0..row.columns {
+        let columns = row.window(column);
+        let counted = row.counted.unwrap_or(row.rows * columns.len());
+        // SAFETY: the caller's promise.
+        unsafe {
+            reduce::<V, Sum>(row, &columns)
+                .mul(V::splat(1.0 / counted as f32))
+                .store(row.output.add(column * V::LANES));
+        }
+    }
+}
+
+impl Row {
+    /// The columns under an output pixel.
+    #[inline(always)]
+    fn window(&self, column: usize) -> Range<usize> {
+        inside(column * self.stride, self.kernel, self.padding, self.width)
+    }
+}
+
+/// All pixels of the window. A window of usual size is counted at compile time, and a wide one is
+/// reduced into several vectors, since each waits for its last addition.
+///
+/// # Safety
+/// As of [`max_row`]; the columns are inside the width.
+#[inline(always)]
+unsafe fn reduce<V: Vector, R: Reduction>(row: &Row, columns: &Range<usize>) -> V {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sum = V::splat(0.0);
-        for row in 0..pixels.rows {
-            for column in 0..pixels.columns {
-                let at = row * pixels.row_stride + column * V::LANES;
-                sum = sum.add(V::load(pixels.input.add(at)));
+        let start = row.input.add(columns.start * V::LANES);
+        match columns.len() {
+            2 => reduce_columns::<V, R, 2>(row, start),
+            3 => reduce_columns::<V, R, 3>(row, start),
+            columns => reduce_wide::<V, R>(row, start, columns),
+        }
+    }
+}
+
+/// # Safety
+/// As of [`reduce`]; `start` is the first of `COLUMNS` pixels.
+#[inline(always)]
+unsafe fn reduce_columns<V: Vector, R: Reduction, const COLUMNS: usize>(
+    row: &Row,
+    start: *const f32,
+) -> V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut all = V::splat(R::NEUTRAL);
+        for line in 0..row.rows {
+            let line = start.add(line * row.row_stride);
+            for column in 0..COLUMNS {
+                all = R::of(all, V::load(line.add(column * V::LANES)));
             }
         }
-        sum.mul(V::splat(pixels.share)).store(pixels.output);
+        all
+    }
+}
+
+/// # Safety
+/// As of [`reduce`]; `start` is the first of `columns` pixels.
+#[inline(always)]
+unsafe fn reduce_wide<V: Vector, R: Reduction>(row: &Row, start: *const f32, columns: usize) -> V {
+    const CHAINS: usize = 4;
+    // SAFETY: the caller's promise; `at + CHAINS <= columns` in the inner loops.
+    unsafe {
+        let mut chains = [V::splat(R::NEUTRAL); CHAINS];
+        for line in 0..row.rows {
+            let line = start.add(line * row.row_stride);
+            let mut at = 0;
+            while at + CHAINS <= columns {
+                for (chain, all) in chains.iter_mut().enumerate() {
+                    *all = R::of(*all, V::load(line.add((at + chain) * V::LANES)));
+                }
+                at += CHAINS;
+            }
+            while at < columns {
+                chains[0] = R::of(chains[0], V::load(line.add(at * V::LANES)));
+                at += 1;
+            }
+        }
+        R::of(R::of(chains[0], chains[1]), R::of(chains[2], chains[3]))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The plain references that every kernel is tested against: one loop a dimension, images as
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
-use crate::{Activation, Extent, PoolKind, Window};
+use crate::{Activation, ChannelRun, Extent, PoolKind, Window};
 
 /// The shape of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +152,24 @@ pub fn add(activation: Activation, input: &[f32], addend: &[f32]) -> Vec<f32> {
         .iter()
         .zip(addend)
         .map(|(&a, &b)| activation.of(a + b))
+        .collect()
+}
+
+/// `activation(input * factor)`; as many factors as values, or one a channel.
+pub fn multiply(activation: Activation, input: &[f32], factor: &[f32]) -> Vec<f32> {
+    let each = input.len() / factor.len();
+    input
+        .iter()
+        .enumerate()
+        .map(|(at, value)| activation.of(value * factor[at / each]))
+        .collect()
+}
+
+/// The runs' channels, one run after the other, from images of `pixels` each.
+pub fn gather(pixels: usize, runs: &[ChannelRun], inputs: &[Vec<f32>]) -> Vec<f32> {
+    runs.iter()
+        .flat_map(|run| &inputs[run.source][run.first * pixels..][..run.count * pixels])
+        .copied()
         .collect()
 }
 

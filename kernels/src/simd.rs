@@ -17,6 +17,12 @@ pub(crate) use scalar::Scalar;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{Avx2Fma, Avx512};
 
+/// For each lane the lane that it takes from elsewhere. Narrower vectors use the first entries.
+pub(crate) type LaneMap = [i32; 16];
+
+/// In a [`LaneMap`]: the lane keeps its value.
+pub(crate) const KEPT: i32 = -1;
+
 /// A vector of `LANES` f32.
 ///
 /// # Safety
@@ -26,6 +32,8 @@ pub(crate) use x86::{Avx2Fma, Avx512};
 pub(crate) trait Vector: Copy {
     /// Values in a vector.
     const LANES: usize;
+    /// Which lanes of one vector go where in another, ready for [`pick`](Vector::pick).
+    type Lanes: Copy;
 
     /// All lanes `value`.
     unsafe fn splat(value: f32) -> Self;
@@ -48,6 +56,10 @@ pub(crate) trait Vector: Copy {
     /// `self * 2^exponent` for whole exponents from -126 to 127; a NaN in `self` stays, whatever
     /// the exponent.
     unsafe fn scale(self, exponent: Self) -> Self;
+    /// `from[i]` is the lane that lane `i` takes, less than `LANES`, or [`KEPT`].
+    unsafe fn lanes(from: &LaneMap) -> Self::Lanes;
+    /// Takes lanes of `other`, and keeps the rest of its own.
+    unsafe fn pick(self, other: Self, lanes: Self::Lanes) -> Self;
     /// The larger, lane by lane.
     unsafe fn max(self, other: Self) -> Self;
     /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.

@@ -1,11 +1,11 @@
-//! Pools and additions equal their references on every instruction set; parts tile every layout.
+//! Pools equal their references on every instruction set; parts tile every layout.
 
 mod support;
 
 use proptest::prelude::*;
 use punctual_kernels::{
-    Add, AddSpec, BlockedLayout, Extent, GlobalAveragePool, Padding, Part, Pool, PoolKind,
-    PoolSpec, Window, reference,
+    BlockedLayout, Extent, GlobalAveragePool, Padding, Part, Pool, PoolKind, PoolSpec, Window,
+    reference,
 };
 use support::{blocked, check_output, isa, noise, run_in_parts, shape, tolerance};
 
@@ -71,7 +71,7 @@ proptest! {
     #[test]
     fn global_average_pool_equals_its_reference(
         isa in isa(),
-        (channels, height, width, halo) in (1..=70usize, 1..=12usize, 1..=12usize, 0..=2usize),
+        (channels, height, width, halo) in (1..=70usize, 1..=25usize, 1..=25usize, 0..=2usize),
         (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
     ) {
         let input = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
@@ -86,33 +86,6 @@ proptest! {
         for (image, found) in images.iter().zip(&outputs) {
             let expected = reference::global_average_pool(shape(channels, height, width), image);
             check_output(&output, found, &expected, 1e-6);
-        }
-    }
-
-    #[test]
-    fn addition_equals_its_reference(
-        isa in isa(),
-        (channels, height, width) in (1..=40usize, 1..=12usize, 1..=12usize),
-        halos in (0..=2usize, 0..=2usize, 0..=2usize),
-        activation in support::activation(),
-        (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
-    ) {
-        let layout = |halo| BlockedLayout::new(isa, channels, height, width, halo).unwrap();
-        let (input, addend, output) = (layout(halos.0), layout(halos.1), layout(halos.2));
-        let add = Add::new(isa, &AddSpec { input, addend, output, activation }).unwrap();
-        let elements = input.shape().elements();
-        let images: Vec<_> = (0..batch as u64)
-            .map(|i| (noise(seed ^ (9 + i), elements), noise(seed ^ (99 + i), elements)))
-            .collect();
-        let memory: Vec<_> = images
-            .iter()
-            .map(|(a, b)| {
-                (blocked(&input, a, 7.0, 1e9), Some(blocked(&addend, b, 7.0, 1e9)))
-            })
-            .collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| add.run(part, images));
-        for ((a, b), found) in images.iter().zip(&outputs) {
-            check_output(&output, found, &reference::add(activation, a, b), 1e-6);
         }
     }
 

@@ -1,12 +1,13 @@
 //! AArch64 Advanced SIMD.
 
 use core::arch::aarch64::{
-    float32x4_t, vaddq_f32, vaddq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32, vdupq_n_s32,
-    vfmaq_f32, vld1q_f32, vmaxq_f32, vminq_f32, vmulq_f32, vreinterpretq_f32_s32, vrndnq_f32,
-    vshlq_n_s32, vst1q_f32, vsubq_f32,
+    float32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
+    vdupq_n_s32, vfmaq_f32, vld1q_f32, vld1q_u8, vmaxq_f32, vminq_f32, vmulq_f32, vqtbx1q_u8,
+    vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_u8_f32, vrndnq_f32, vshlq_n_s32,
+    vst1q_f32, vsubq_f32,
 };
 
-use super::Vector;
+use super::{LaneMap, Vector};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Neon(float32x4_t);
@@ -15,6 +16,8 @@ pub(crate) struct Neon(float32x4_t);
 #[allow(clippy::undocumented_unsafe_blocks, unused_unsafe)]
 impl Vector for Neon {
     const LANES: usize = 4;
+    /// Positions of bytes; those beyond a vector keep what is there.
+    type Lanes = uint8x16_t;
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
@@ -79,5 +82,25 @@ impl Vector for Neon {
     unsafe fn clamp(self, low: Self, high: Self) -> Self {
         // These two hand a NaN on.
         Neon(unsafe { vminq_f32(vmaxq_f32(self.0, low.0), high.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn lanes(from: &LaneMap) -> Self::Lanes {
+        let mut bytes = [u8::MAX; 16];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            let from = from[at / 4];
+            if from >= 0 {
+                *byte = (from as usize * 4 + at % 4) as u8;
+            }
+        }
+        unsafe { vld1q_u8(bytes.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn pick(self, other: Self, lanes: Self::Lanes) -> Self {
+        Neon(unsafe {
+            let (own, other) = (vreinterpretq_u8_f32(self.0), vreinterpretq_u8_f32(other.0));
+            vreinterpretq_f32_u8(vqtbx1q_u8(own, other, lanes))
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Four lanes in plain Rust. Products are rounded before they are added: a fused one would be a
 //! library call where the instruction is missing.
 
-use super::Vector;
+use super::{LaneMap, Vector};
 
 #[derive(Clone, Copy)]
 #[repr(align(16))]
@@ -19,6 +19,7 @@ impl Scalar {
 
 impl Vector for Scalar {
     const LANES: usize = 4;
+    type Lanes = [i32; 4];
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
@@ -87,5 +88,20 @@ impl Vector for Scalar {
     unsafe fn clamp(self, low: Self, high: Self) -> Self {
         self.zip(low, |x, low| if x < low { low } else { x })
             .zip(high, |x, high| if x > high { high } else { x })
+    }
+
+    #[inline(always)]
+    unsafe fn lanes(from: &LaneMap) -> Self::Lanes {
+        [from[0], from[1], from[2], from[3]]
+    }
+
+    #[inline(always)]
+    unsafe fn pick(mut self, other: Self, lanes: Self::Lanes) -> Self {
+        for (value, from) in self.0.iter_mut().zip(lanes) {
+            if from >= 0 {
+                *value = other.0[from as usize];
+            }
+        }
+        self
     }
 }

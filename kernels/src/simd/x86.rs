@@ -1,31 +1,35 @@
 //! x86-64: AVX-512F and AVX2 with FMA.
 
 use core::arch::x86_64::{
-    __m256, __m512, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_castsi256_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_round_ps, _mm256_set1_epi32,
+    __m256, __m256i, __m512, __m512i, __mmask16, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT,
+    _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cvtps_epi32,
+    _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
+    _mm256_min_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32,
     _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm512_add_ps,
-    _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps, _mm512_sub_ps,
+    _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_epi32, _mm512_loadu_ps,
+    _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_roundscale_ps,
+    _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_si512, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
-use super::Vector;
+use super::{LaneMap, Vector};
 
 /// Rounds to the nearest whole number, the even one of two.
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 /// Implements [`Vector`] by the named intrinsics.
 macro_rules! vector {
-    ($name:ident($register:ty), $lanes:literal, $splat:ident, $load:ident, $store:ident,
+    ($name:ident($register:ty), $count:literal, $splat:ident, $load:ident, $store:ident,
      $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident,
-     $round:ident, |$value:ident, $exponent:ident| $scale:expr) => {
+     $round:ident, |$value:ident, $exponent:ident| $scale:expr,
+     $lane_map:ty = |$from:ident| $lanes:expr, |$own:ident, $other:ident, $map:ident| $pick:expr) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name($register);
 
         // SAFETY (of every block): the trait's promises are the intrinsics' conditions.
         #[allow(clippy::undocumented_unsafe_blocks)]
         impl Vector for $name {
-            const LANES: usize = $lanes;
+            const LANES: usize = $count;
+            type Lanes = $lane_map;
 
             #[inline(always)]
             unsafe fn splat(value: f32) -> Self {
@@ -79,6 +83,18 @@ macro_rules! vector {
             }
 
             #[inline(always)]
+            unsafe fn lanes(from: &LaneMap) -> Self::Lanes {
+                let $from = from.as_ptr();
+                unsafe { $lanes }
+            }
+
+            #[inline(always)]
+            unsafe fn pick(self, other: Self, lanes: Self::Lanes) -> Self {
+                let ($own, $other, $map) = (self.0, other.0, lanes);
+                $name(unsafe { $pick })
+            }
+
+            #[inline(always)]
             unsafe fn max(self, other: Self) -> Self {
                 $name(unsafe { $max(self.0, other.0) })
             }
@@ -106,7 +122,12 @@ vector!(
     _mm512_max_ps,
     _mm512_min_ps,
     _mm512_roundscale_ps,
-    |value, exponent| _mm512_scalef_ps(value, exponent)
+    |value, exponent| _mm512_scalef_ps(value, exponent),
+    (__mmask16, __m512i) = |from| {
+        let from = _mm512_loadu_epi32(from);
+        (_mm512_cmpge_epi32_mask(from, _mm512_setzero_si512()), from)
+    },
+    |own, other, map| _mm512_mask_permutexvar_ps(own, map.0, map.1, other)
 );
 vector!(
     Avx2Fma(__m256),
@@ -126,5 +147,14 @@ vector!(
         // The bits of 2^n for a normal number: its biased exponent.
         let biased = _mm256_add_epi32(_mm256_cvtps_epi32(exponent), _mm256_set1_epi32(127));
         _mm256_mul_ps(value, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased)))
+    },
+    __m256i = |from| _mm256_loadu_si256(from.cast()),
+    // The blend goes by the sign, which is that of `KEPT`.
+    |own, other, map| {
+        _mm256_blendv_ps(
+            _mm256_permutevar8x32_ps(other, map),
+            own,
+            _mm256_castsi256_ps(map),
+        )
     }
 );

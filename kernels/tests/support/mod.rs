@@ -77,14 +77,31 @@ pub fn blocked(layout: &BlockedLayout, image: &[f32], surplus: f32, halo: f32) -
     memory
 }
 
+/// What one member of a batch reads.
+pub trait Member {
+    fn inputs(&self) -> Inputs<'_>;
+}
+
+impl Member for (Vec<f32>, Option<Vec<f32>>) {
+    fn inputs(&self) -> Inputs<'_> {
+        Inputs::new([Some(&self.0[..]), self.1.as_deref()].into_iter().flatten())
+    }
+}
+
+impl Member for Vec<Vec<f32>> {
+    fn inputs(&self) -> Inputs<'_> {
+        Inputs::new(self.iter().map(Vec::as_slice))
+    }
+}
+
 /// Runs a kernel on a batch with its work cut into `parts`, into memory full of NaN.
 pub fn run_in_parts(
     parts: usize,
     output: &BlockedLayout,
-    inputs: &[(Vec<f32>, Option<Vec<f32>>)],
+    batch: &[impl Member],
     run: impl Fn(Part, &mut [Image<'_>]),
 ) -> Vec<Vec<f32>> {
-    let mut memory = vec![vec![f32::NAN; output.len()]; inputs.len()];
+    let mut memory = vec![vec![f32::NAN; output.len()]; batch.len()];
     let mut end = 0;
     for index in 0..parts {
         let part = Part::new(index, parts);
@@ -93,9 +110,9 @@ pub fn run_in_parts(
         end = range.end;
         let mut images: Vec<_> = memory
             .iter_mut()
-            .zip(inputs)
-            .map(|(memory, (input, addend))| Image {
-                inputs: Inputs::new([Some(&input[..]), addend.as_deref()].into_iter().flatten()),
+            .zip(batch)
+            .map(|(memory, member)| Image {
+                inputs: member.inputs(),
                 output: &mut memory[range.clone()],
             })
             .collect();
