@@ -111,10 +111,4 @@ pub enum KernelError {
         /// Upper bound.
         high: f32,
     },
-    /// The operator has no kernel here.
-    #[error("there is no kernel for {operator}")]
-    NoKernel {
-        /// What it is called.
-        operator: &'static str,
-    },
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::{
-    Add, AlignedBuffer, BlockedLayout, Conv2d, GlobalAveragePool, Image, Linear, Part, Pool,
+    Add, AlignedBuffer, BlockedLayout, Conv2d, Gather, GlobalAveragePool, Image, Linear, Multiply,
+    Part, Pool,
 };
 
 use crate::request_buffers::InputLayout;
@@ -53,6 +54,8 @@ impl Step {
             Kernel::GlobalAveragePool(kernel) => kernel.run(part, images),
             Kernel::Linear(kernel) => kernel.run(packed, part, images),
             Kernel::Add(kernel) => kernel.run(part, images),
+            Kernel::Multiply(kernel) => kernel.run(part, images),
+            Kernel::Gather(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -68,6 +71,8 @@ pub(crate) enum Kernel {
     GlobalAveragePool(GlobalAveragePool),
     Linear(Linear),
     Add(Add),
+    Multiply(Multiply),
+    Gather(Gather),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),

@@ -7,12 +7,12 @@
 
 mod convert;
 mod image;
+mod kernel;
 mod places;
 
 use punctual_kernels::{
-    Activation, Add, AddSpec, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent,
-    GlobalAveragePool, Isa, KernelError, Linear, LinearSpec, Padding, PlanarLayout, Pool, PoolSpec,
-    Window,
+    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Isa,
+    KernelError, Padding, PlanarLayout, Window,
 };
 use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId};
 use thiserror::Error;
@@ -20,7 +20,6 @@ use thiserror::Error;
 use super::executable::{Executable, Kernel, LoadedModel, Step, StepTime};
 use crate::request_buffers::InputLayout;
 use crate::shared::{Operands, Span};
-use convert::{activation_of, pool_kind, window};
 use places::{Places, Value};
 
 /// A network that the CPU device cannot run.
@@ -244,86 +243,6 @@ impl<'n> Lowering<'n> {
             macs: macs(operator, output),
             time: StepTime::default(),
         })
-    }
-
-    /// The kernel of an operator that is no convolution.
-    fn kernel(
-        &self,
-        kind: &OperatorKind,
-        input: BlockedLayout,
-        output: BlockedLayout,
-    ) -> Result<Kernel, KernelError> {
-        let isa = self.isa;
-        match kind {
-            OperatorKind::Conv2d { .. } => unreachable!("not called for convolutions"),
-            OperatorKind::Pool {
-                kind,
-                kernel,
-                stride,
-                padding,
-            } => {
-                let spec = PoolSpec {
-                    input,
-                    output,
-                    window: window(*kernel, *stride, *padding),
-                    kind: pool_kind(*kind),
-                };
-                Pool::new(isa, &spec).map(Kernel::Pool)
-            }
-            OperatorKind::GlobalAveragePool => {
-                GlobalAveragePool::new(isa, input, output).map(Kernel::GlobalAveragePool)
-            }
-            OperatorKind::Linear { activation, .. } => {
-                let spec = LinearSpec {
-                    input,
-                    output,
-                    activation: activation_of(*activation),
-                };
-                Linear::new(isa, &spec).map(Kernel::Linear)
-            }
-            OperatorKind::Add { other, activation } => {
-                let spec = AddSpec {
-                    input,
-                    addend: self.layout(self.value(*other)),
-                    output,
-                    activation: activation_of(*activation),
-                };
-                Add::new(isa, &spec).map(Kernel::Add)
-            }
-            OperatorKind::Multiply { .. } => Err(KernelError::NoKernel {
-                operator: "Multiply",
-            }),
-            OperatorKind::Gather { .. } => Err(KernelError::NoKernel { operator: "Gather" }),
-        }
-    }
-
-    fn conv2d(
-        &self,
-        kind: &OperatorKind,
-        input: ConvInput,
-        output: BlockedLayout,
-        residual: Option<Value>,
-    ) -> Result<Conv2d, KernelError> {
-        let OperatorKind::Conv2d {
-            kernel,
-            stride,
-            padding,
-            groups,
-            activation,
-            ..
-        } = kind
-        else {
-            unreachable!("called for convolutions")
-        };
-        let spec = Conv2dSpec {
-            input,
-            output,
-            residual: residual.map(|value| self.layout(value)),
-            window: window(*kernel, *stride, *padding),
-            groups: *groups as usize,
-            activation: activation_of(*activation),
-        };
-        Conv2d::new(self.isa, &spec)
     }
 }
 

@@ -1,0 +1,108 @@
+//! The kernel of each kind of operator.
+
+use punctual_kernels::{
+    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Gather, GatherSpec,
+    GlobalAveragePool, KernelError, Linear, LinearSpec, Multiply, MultiplySpec, Pool, PoolSpec,
+};
+use punctual_model::OperatorKind;
+
+use super::Lowering;
+use super::convert::{activation_of, channel_run, pool_kind, window};
+use super::places::Value;
+use crate::cpu::executable::Kernel;
+
+impl Lowering<'_> {
+    /// The kernel of an operator that is no convolution.
+    pub(super) fn kernel(
+        &self,
+        kind: &OperatorKind,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Kernel, KernelError> {
+        let isa = self.isa;
+        match kind {
+            OperatorKind::Conv2d { .. } => unreachable!("not called for convolutions"),
+            OperatorKind::Pool {
+                kind,
+                kernel,
+                stride,
+                padding,
+            } => {
+                let spec = PoolSpec {
+                    input,
+                    output,
+                    window: window(*kernel, *stride, *padding),
+                    kind: pool_kind(*kind),
+                };
+                Pool::new(isa, &spec).map(Kernel::Pool)
+            }
+            OperatorKind::GlobalAveragePool => {
+                GlobalAveragePool::new(isa, input, output).map(Kernel::GlobalAveragePool)
+            }
+            OperatorKind::Linear { activation, .. } => {
+                let spec = LinearSpec {
+                    input,
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Linear::new(isa, &spec).map(Kernel::Linear)
+            }
+            OperatorKind::Add { other, activation } => {
+                let spec = AddSpec {
+                    input,
+                    addend: self.layout(self.value(*other)),
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Add::new(isa, &spec).map(Kernel::Add)
+            }
+            OperatorKind::Multiply { other, activation } => {
+                let spec = MultiplySpec {
+                    input,
+                    factor: self.layout(self.value(*other)),
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Multiply::new(isa, &spec).map(Kernel::Multiply)
+            }
+            OperatorKind::Gather { others, runs } => {
+                let others = others.iter().map(|id| self.layout(self.value(*id)));
+                let spec = GatherSpec {
+                    inputs: std::iter::once(input).chain(others).collect(),
+                    output,
+                    runs: runs.iter().map(channel_run).collect(),
+                };
+                Gather::new(isa, &spec).map(Kernel::Gather)
+            }
+        }
+    }
+
+    pub(super) fn conv2d(
+        &self,
+        kind: &OperatorKind,
+        input: ConvInput,
+        output: BlockedLayout,
+        residual: Option<Value>,
+    ) -> Result<Conv2d, KernelError> {
+        let OperatorKind::Conv2d {
+            kernel,
+            stride,
+            padding,
+            groups,
+            activation,
+            ..
+        } = kind
+        else {
+            unreachable!("called for convolutions")
+        };
+        let spec = Conv2dSpec {
+            input,
+            output,
+            residual: residual.map(|value| self.layout(value)),
+            window: window(*kernel, *stride, *padding),
+            groups: *groups as usize,
+            activation: activation_of(*activation),
+        };
+        Conv2d::new(self.isa, &spec)
+    }
+}
