@@ -9,6 +9,7 @@ mod draft;
 mod error;
 mod fold;
 mod fuse;
+mod gather;
 mod graph;
 mod lower;
 mod options;
@@ -123,6 +124,8 @@ pub fn compile(
         0 => {}
         operators => notes.push(Note::Dead { operators }),
     }
+    gather::compose(&mut draft, &logits);
+    draft.remove_dead(&logits);
     let fused = fuse::fuse(&mut draft, &logits);
     check_weights(&draft)?;
     let name = |exit: usize| graph.values[exits[exit].0].clone();
