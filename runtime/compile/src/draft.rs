@@ -47,7 +47,6 @@ pub(crate) enum DraftKind {
     Add {
         activation: Activation,
     },
-    #[expect(dead_code, reason = "made by the lowering of Mul, which is next")]
     /// The second factor is of the same shape or has one value a channel.
     Multiply {
         activation: Activation,

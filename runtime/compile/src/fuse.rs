@@ -4,9 +4,13 @@
 //! when that operator's result has no other reader (an exit counts as one), so no value that
 //! somebody else needs disappears.
 
+mod hoist;
+mod products;
+
 use punctual_model::{Activation, TensorId};
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
+use crate::gather;
 
 /// How many steps were taken in, and what was left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +25,19 @@ pub(crate) struct Fused {
     pub standalone: usize,
 }
 
-/// Fuses everything that can be. Afterwards no `Affine` and no `Activate` is left.
+/// Fuses everything that can be in a draft without dead operators. Afterwards no `Affine` and no
+/// `Activate` is left.
 pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
     let mut fused = Fused::default();
+    let mut fusion = Fusion::new(draft, exits);
+    for at in 0..fusion.operators.len() {
+        fusion.recognise_product(at);
+        fusion.recognise_quotient(at);
+        fusion.hoist_affine(at, &mut draft.tensors);
+    }
+    draft.operators = fusion.operators.into_iter().flatten().collect();
+    gather::compose(draft, exits);
+    draft.remove_dead(exits);
     let mut fusion = Fusion::new(draft, exits);
     for at in 0..fusion.operators.len() {
         fusion.fold_affine(at, &mut fused);
@@ -42,7 +56,7 @@ struct Fusion {
     /// `None` where an operator was taken into another.
     operators: Vec<Option<DraftOperator>>,
     /// Readers of each tensor, an exit being one. Fusing removes a tensor together with its only
-    /// reader, so the others' counts never change.
+    /// reader, so the others' counts do not change; where a product goes, it says so.
     readers: Vec<u32>,
     /// Position of the operator that writes each tensor.
     writer: Vec<Option<usize>>,

@@ -5,18 +5,21 @@
 //! function in the module of its family.
 
 mod convolution;
+pub(crate) mod curves;
 mod dense;
 mod elementwise;
+mod join;
 mod operands;
 mod pooling;
+mod products;
 mod view_algebra;
 mod views;
 
 use std::rc::Rc;
 
 use punctual_model::{
-    DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
-    WEIGHTS_MAX,
+    Activation, DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor,
+    TensorId, WEIGHTS_MAX,
 };
 
 use view_algebra::View;
@@ -43,8 +46,11 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Expand",
     "Flatten",
     "Gather",
+    "Gelu",
     "Gemm",
     "GlobalAveragePool",
+    "HardSigmoid",
+    "HardSwish",
     "Identity",
     "MatMul",
     "MaxPool",
@@ -53,14 +59,19 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Relu",
     "Reshape",
     "Shape",
+    "Sigmoid",
     "Slice",
     "Softmax",
     "Split",
     "Squeeze",
     "Sub",
+    "Tanh",
     "Transpose",
     "Unsqueeze",
 ];
+
+/// Most runs of channels of all gathers of a draft together.
+const CHANNEL_RUNS_MAX: usize = 1 << 20;
 
 /// What a value of the graph is.
 #[derive(Clone, Debug)]
@@ -83,6 +94,8 @@ pub(crate) struct Lowering<'a> {
     /// Floats that the draft's operators hold. Several may have copies of one constant, so they
     /// can be more than the file has bytes.
     weights: usize,
+    /// Runs of all gathers: a shuffle of many channels is as many runs, out of a few bytes.
+    channel_runs: usize,
     pub notes: Vec<Note>,
 }
 
@@ -102,6 +115,7 @@ impl<'a> Lowering<'a> {
             values,
             draft,
             weights: 0,
+            channel_runs: 0,
             notes: Vec::new(),
         }
     }
@@ -140,6 +154,15 @@ impl<'a> Lowering<'a> {
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
             "Softmax" => self.softmax(node),
+            "Concat" if self.reads_view(node) => self.concat(node),
+            "Mul" => self.mul(node),
+            "Div" => self.div(node),
+            "Sub" => self.sub(node),
+            "Sigmoid" => self.curve(node, Activation::Sigmoid),
+            "Tanh" => self.curve(node, Activation::Tanh),
+            "HardSwish" => self.curve(node, Activation::HardSwish),
+            "HardSigmoid" => self.hard_sigmoid(node),
+            "Gelu" => self.gelu(node),
             operator if SUPPORTED.contains(&operator) => {
                 // One of the shape operators, on something that is no shape.
                 Err(Problem::ShapeArithmetic {
@@ -230,6 +253,15 @@ impl<'a> Lowering<'a> {
             return Err(Problem::Limit {
                 what: "weights",
                 limit: WEIGHTS_MAX,
+            });
+        }
+        if let DraftKind::Gather { runs } = &kind {
+            self.channel_runs += runs.len();
+        }
+        if self.channel_runs > CHANNEL_RUNS_MAX {
+            return Err(Problem::Limit {
+                what: "runs of channels that are joined, sliced or shuffled",
+                limit: CHANNEL_RUNS_MAX,
             });
         }
         if let Some(value) = kind.not_finite() {

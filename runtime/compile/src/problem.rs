@@ -101,6 +101,16 @@ pub enum Problem {
         /// The second.
         second: String,
     },
+    /// Two factors, or a tensor and what it is divided by or taken from, of different shapes.
+    #[error(
+        "it computes with {first} and {second}; supported are equal shapes, one value for each channel of an image, and one constant a channel"
+    )]
+    Factors {
+        /// The first shape.
+        first: String,
+        /// The second.
+        second: String,
+    },
     /// Arithmetic on shapes that cannot be done when compiling.
     #[error("it computes with shapes, and {reason}")]
     ShapeArithmetic {

@@ -181,6 +181,15 @@ impl Lowering<'_> {
 
     pub(super) fn activate(&mut self, node: &Node, activation: Activation) -> Result<(), Problem> {
         let view = self.elementwise(node, 0)?;
+        self.activate_view(node, &view, activation)
+    }
+
+    pub(super) fn activate_view(
+        &mut self,
+        node: &Node,
+        view: &View,
+        activation: Activation,
+    ) -> Result<(), Problem> {
         let shape = self.shape(view.tensor);
         let kind = DraftKind::Activate {
             activation,

@@ -301,7 +301,7 @@ impl Lowering<'_> {
 }
 
 /// A dimension's position, which may count from the end.
-fn position(name: &'static str, axis: i64, rank: usize) -> Result<usize, Problem> {
+pub(super) fn position(name: &'static str, axis: i64, rank: usize) -> Result<usize, Problem> {
     let from_start = if axis < 0 {
         axis.saturating_add(rank as i64)
     } else {

@@ -4,6 +4,8 @@
 mod builder;
 mod fused;
 mod hostile;
+mod joined;
+mod products;
 mod refused;
 mod reported;
 mod viewed;

@@ -1,0 +1,167 @@
+//! Products and quotients: what becomes an activation, a gate, a scale.
+
+use super::builder::{Onnx, float};
+use super::compiled;
+use punctual_model::{Activation, Operator, OperatorKind};
+
+fn operators(onnx: &Onnx) -> Vec<Operator> {
+    let package = compiled(onnx).unwrap().package;
+    package.network().stages[0].operators.clone()
+}
+
+/// A convolution `c` of four channels.
+fn conv() -> Onnx {
+    Onnx::new()
+        .floats("w", &[4, 3, 1, 1])
+        .node("Conv", "image w", "c", &[])
+        .exactly("three", &[], vec![3.0])
+        .exactly("six", &[], vec![6.0])
+        .exactly("sixth", &[], vec![1.0 / 6.0])
+        .exactly("zero", &[], vec![0.0])
+}
+
+/// Asserts that `y` is the convolution with this activation and nothing else.
+#[track_caller]
+fn is_one_convolution(onnx: Onnx, expected: Activation) {
+    let operators = operators(&onnx.head("y", 4, "exit_0"));
+    let OperatorKind::Conv2d { activation, .. } = operators[0].kind else {
+        panic!("{:?}", operators[0]);
+    };
+    assert_eq!(
+        (activation, operators.len()),
+        (expected, 3),
+        "{operators:?}"
+    );
+}
+
+#[test]
+fn a_sigmoid_times_its_operand_is_one_activation_of_the_convolution() {
+    for product in ["c s", "s c"] {
+        let onnx = conv()
+            .node("Sigmoid", "c", "s", &[])
+            .node("Mul", product, "y", &[]);
+        is_one_convolution(onnx, Activation::Silu);
+    }
+}
+
+#[test]
+fn every_way_to_write_a_hard_swish_is_one() {
+    let sixth = [float("alpha", 1.0 / 6.0), float("beta", 0.5)];
+    is_one_convolution(
+        conv().node("HardSwish", "c", "y", &[]),
+        Activation::HardSwish,
+    );
+    let gate = conv().node("HardSigmoid", "c", "s", &sixth);
+    is_one_convolution(gate.node("Mul", "c s", "y", &[]), Activation::HardSwish);
+    let ramp = || {
+        conv()
+            .node("Add", "c three", "sum", &[])
+            .node("Clip", "sum zero six", "ramp", &[])
+    };
+    let gate_first = ramp()
+        .node("Div", "ramp six", "gate", &[])
+        .node("Mul", "c gate", "y", &[]);
+    is_one_convolution(gate_first, Activation::HardSwish);
+    let product_first =
+        ramp()
+            .node("Mul", "c ramp", "product", &[])
+            .node("Mul", "product sixth", "y", &[]);
+    is_one_convolution(product_first, Activation::HardSwish);
+}
+
+#[test]
+fn a_ramp_from_minus_three_to_three_is_a_hard_sigmoid() {
+    let onnx = conv()
+        .node("Add", "three c", "sum", &[])
+        .node("Clip", "sum zero six", "ramp", &[])
+        .node("Div", "ramp six", "y", &[]);
+    // The sum folds into the convolution's bias, unless it is recognised before.
+    is_one_convolution(onnx, Activation::HardSigmoid);
+}
+
+#[test]
+fn a_hard_sigmoid_of_another_slope_is_a_line_that_is_clamped() {
+    let onnx = conv().node("HardSigmoid", "c", "y", &[]);
+    is_one_convolution(
+        onnx,
+        Activation::Clip {
+            low: 0.0,
+            high: 1.0,
+        },
+    );
+}
+
+#[test]
+fn a_gate_that_is_read_twice_stays() {
+    let onnx = conv()
+        .node("Sigmoid", "c", "s", &[])
+        .node("Mul", "c s", "p", &[])
+        .node("Add", "p s", "y", &[])
+        .head("y", 4, "exit_0");
+    let kinds = operators(&onnx);
+    assert!(
+        kinds
+            .iter()
+            .any(|operator| matches!(operator.kind, OperatorKind::Multiply { .. })),
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn one_value_a_channel_multiplies_all_its_pixels_from_either_side() {
+    for product in ["c s", "s c"] {
+        let onnx = conv()
+            .node("GlobalAveragePool", "c", "m", &[])
+            .node("Sigmoid", "m", "s", &[])
+            .node("Mul", product, "g", &[])
+            .node("Relu", "g", "y", &[])
+            .head("y", 4, "exit_0");
+        let operators = operators(&onnx);
+        let gate = operators
+            .iter()
+            .find(|operator| operator.name == "node_g")
+            .unwrap();
+        let OperatorKind::Multiply { other, activation } = gate.kind else {
+            panic!("{gate:?}");
+        };
+        assert_eq!(
+            (gate.input, activation),
+            (operators[0].output, Activation::Relu)
+        );
+        assert_ne!(other, gate.input);
+    }
+}
+
+#[test]
+fn constants_scale_and_shift_the_convolution_before_them() {
+    let onnx = conv()
+        .exactly("each", &[4, 1, 1], vec![2.0, 4.0, 8.0, 16.0])
+        .node("Mul", "c three", "p", &[])
+        .node("Div", "p each", "q", &[])
+        .node("Sub", "q six", "y", &[]);
+    is_one_convolution(onnx.clone(), Activation::None);
+    let package = compiled(&onnx.head("y", 4, "exit_0")).unwrap().package;
+    let OperatorKind::Conv2d { bias, .. } = package.network().stages[0].operators[0].kind else {
+        panic!("no convolution");
+    };
+    let bias = &package.network().weights[bias.start as usize..][..4];
+    assert_eq!(bias, [-6.0; 4]);
+}
+
+#[test]
+fn a_tensor_taken_from_a_constant_changes_its_sign() {
+    let onnx = conv().node("Sub", "six c", "y", &[]);
+    is_one_convolution(onnx, Activation::None);
+}
+
+#[test]
+fn a_division_by_zero_is_refused() {
+    let onnx = conv()
+        .node("Div", "c zero", "y", &[])
+        .head("y", 4, "exit_0");
+    let message = compiled(&onnx).unwrap_err().to_string();
+    assert!(
+        message.contains("node \"node_y\" (Div)") && message.contains("inf"),
+        "{message}"
+    );
+}
