@@ -51,6 +51,14 @@ pub enum CompileError {
         /// Columns, from the options.
         width: u32,
     },
+    /// Nobody says how large the input is.
+    #[error(
+        "the ONNX file leaves the input's rows and columns open, as {found:?}: give them as --size ROWSxCOLUMNS, or as input.height and input.width in an options file"
+    )]
+    SizeOpen {
+        /// Its dimensions in the file; `None` is known only when running.
+        found: Vec<Option<i64>>,
+    },
     /// A node that cannot be compiled.
     #[error("node {node:?} ({operator}): {problem}")]
     Node {

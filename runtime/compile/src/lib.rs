@@ -29,10 +29,10 @@ use punctual_core::STAGES_MAX;
 use punctual_model::{Calibration, Package, TENSOR_ELEMENTS_MAX, Tensor, TensorId};
 
 pub use error::CompileError;
-pub use options::{CompileOptions, OptionsError};
+pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, OptionsError, Overrides};
 pub use parse::ParseError;
 pub use problem::Problem;
-pub use report::{CompileReport, Note, StageReport, ThresholdReport};
+pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
 
 use draft::Draft;
 use error::ONNX_BYTES_MAX;
@@ -55,16 +55,39 @@ pub struct Compiled {
 /// # Errors
 /// When a file cannot be read, or as [`compile`].
 pub fn compile_file(options: &Path) -> Result<Compiled, CompileError> {
-    let folder = options.parent().unwrap_or(Path::new(""));
-    let text = read_text(options)?;
-    let options = CompileOptions::from_toml(&text)?;
-    let path = folder.join(&options.onnx);
-    let onnx = read_onnx(&path)?;
-    let calibration = match &options.calibration {
-        Some(path) => Calibration::from_json(&read_text(&folder.join(path))?)?,
+    compile_with(options, &Overrides::default())
+}
+
+/// Compiles an ONNX file (a name that ends in `.onnx`) or the network that an options file
+/// describes.
+///
+/// # Errors
+/// When a file cannot be read, or as [`compile`].
+pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, CompileError> {
+    let is_onnx = path
+        .extension()
+        .is_some_and(|extension| extension == "onnx");
+    let (graph, options, folder) = if is_onnx {
+        let graph = parse::parse(&read_onnx(path)?)?;
+        let options = overrides.complete(path, &graph);
+        if options.input.height == 0 || options.input.width == 0 {
+            let found = graph.input_dims;
+            return Err(CompileError::SizeOpen { found });
+        }
+        (graph, options, Path::new(""))
+    } else {
+        let mut options = CompileOptions::from_toml(&read_text(path)?)?;
+        overrides.apply(&mut options);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let graph = parse::parse(&read_onnx(&folder.join(&options.onnx))?)?;
+        (graph, options, folder)
+    };
+    let in_options = options.calibration.as_ref().map(|path| folder.join(path));
+    let calibration = match overrides.calibration.clone().or(in_options) {
+        Some(path) => Calibration::from_json(&read_text(&path)?)?,
         None => Calibration::default(),
     };
-    compile(&onnx, calibration, &options)
+    compile_graph(&graph, calibration, &options)
 }
 
 fn read_onnx(path: &Path) -> Result<Vec<u8>, CompileError> {
@@ -102,12 +125,19 @@ pub fn compile(
     calibration: Calibration,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    let graph = parse::parse(onnx)?;
-    let input = input_shape(&graph, options)?;
-    let exits = exits(&graph, options)?;
+    compile_graph(&parse::parse(onnx)?, calibration, options)
+}
 
-    let mut lowering = lower(&graph, input)?;
-    let (logits, classes) = logits(&mut lowering, &graph, &exits, options)?;
+fn compile_graph(
+    graph: &Graph,
+    calibration: Calibration,
+    options: &CompileOptions,
+) -> Result<Compiled, CompileError> {
+    let input = input_shape(graph, options)?;
+    let exits = exits(graph, options)?;
+
+    let mut lowering = lower(graph, input)?;
+    let (logits, classes) = logits(&mut lowering, graph, &exits, options)?;
     let Lowering {
         mut draft,
         mut notes,
@@ -124,8 +154,6 @@ pub fn compile(
         0 => {}
         operators => notes.push(Note::Dead { operators }),
     }
-    gather::compose(&mut draft, &logits);
-    draft.remove_dead(&logits);
     let fused = fuse::fuse(&mut draft, &logits);
     check_weights(&draft)?;
     let name = |exit: usize| graph.values[exits[exit].0].clone();
@@ -207,7 +235,10 @@ fn exits(graph: &Graph, options: &CompileOptions) -> Result<Vec<ValueId>, Compil
             .collect();
         numbered.sort_unstable();
         numbered.dedup();
-        numbered.into_iter().map(|(_, id)| id).collect()
+        match (&numbered[..], &graph.outputs[..]) {
+            ([], &[only]) => vec![only],
+            _ => numbered.into_iter().map(|(_, id)| id).collect(),
+        }
     } else {
         let mut found = Vec::new();
         for exit in &options.exits {

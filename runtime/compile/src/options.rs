@@ -16,11 +16,13 @@
 //! classes = ["stop", "give way"]     # optional: else class_0, class_1, ...
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use punctual_model::InputSpec;
 use serde::Deserialize;
 use thiserror::Error;
+
+use crate::graph::Graph;
 
 /// The options of one network.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +39,7 @@ pub struct CompileOptions {
     /// What an input image is.
     pub input: InputSpec,
     /// The network's outputs that are exits, from the first to the last. Empty: those named
-    /// `exit_0`, `exit_1`, ...
+    /// `exit_0`, `exit_1`, ..., or the only one.
     pub exits: Vec<String>,
     /// Names of the classes. Empty: `class_0`, `class_1`, ...
     pub classes: Vec<String>,
@@ -103,6 +105,73 @@ impl CompileOptions {
             exits: raw.output.exits,
             classes: raw.output.classes,
         })
+    }
+}
+
+/// What a user says of a network on the command line: it stands in for an options file, or comes
+/// before one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// The network's name; else that of the ONNX file.
+    pub name: Option<String>,
+    /// Rows and columns of the input; else what the ONNX file says.
+    pub size: Option<(u32, u32)>,
+    /// Subtracted a channel; else [`IMAGENET_MEAN`].
+    pub mean: Option<[f32; 3]>,
+    /// Divided by a channel; else [`IMAGENET_STD`].
+    pub std: Option<[f32; 3]>,
+    /// The outputs that are exits; else as [`CompileOptions::exits`].
+    pub exits: Vec<String>,
+    /// The calibration records, relative to the working directory; else none.
+    pub calibration: Option<PathBuf>,
+}
+
+/// What torchvision subtracts from red, green and blue, in units of the full scale.
+pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+/// What torchvision divides red, green and blue by, in units of the full scale.
+pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
+
+impl Overrides {
+    /// Options for the ONNX file at `path`; sides that nobody gives are 0.
+    pub(crate) fn complete(&self, path: &Path, graph: &Graph) -> CompileOptions {
+        let side = |at: usize| {
+            let declared = graph.input_dims.get(at).copied().flatten();
+            declared.and_then(|side| u32::try_from(side).ok())
+        };
+        let declared = || (side(2).unwrap_or(0), side(3).unwrap_or(0));
+        let (height, width) = self.size.unwrap_or_else(declared);
+        let stem = path.file_stem().unwrap_or_default();
+        CompileOptions {
+            name: self
+                .name
+                .clone()
+                .unwrap_or_else(|| stem.to_string_lossy().into_owned()),
+            onnx: path.to_owned(),
+            calibration: self.calibration.clone(),
+            input: InputSpec {
+                height,
+                width,
+                mean: self.mean.unwrap_or(IMAGENET_MEAN),
+                std: self.std.unwrap_or(IMAGENET_STD),
+            },
+            exits: self.exits.clone(),
+            classes: Vec::new(),
+        }
+    }
+
+    /// Changes what an options file says.
+    pub(crate) fn apply(&self, options: &mut CompileOptions) {
+        if let Some(name) = &self.name {
+            options.name.clone_from(name);
+        }
+        if let Some((height, width)) = self.size {
+            (options.input.height, options.input.width) = (height, width);
+        }
+        options.input.mean = self.mean.unwrap_or(options.input.mean);
+        options.input.std = self.std.unwrap_or(options.input.std);
+        if !self.exits.is_empty() {
+            options.exits.clone_from(&self.exits);
+        }
     }
 }
 

@@ -1,18 +1,24 @@
 //! What the compiler made of a network: figures a stage, and what it did on the way.
 
+mod kinds;
+
 use std::fmt;
 
 use punctual_core::Confidence;
 use punctual_model::{Package, PackageHash, Stage, Tensor, memory};
+use serde::{Serialize, Serializer};
+
+pub use kinds::KindReport;
 
 use crate::fuse::Fused;
 
 /// The report of one compilation; its `Display` is a table for a terminal.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CompileReport {
     /// The network's name.
     pub name: String,
     /// The package's hash.
+    #[serde(serialize_with = "as_text")]
     pub package: PackageHash,
     /// Shape of the input.
     pub input: Tensor,
@@ -20,6 +26,8 @@ pub struct CompileReport {
     pub classes: usize,
     /// One entry a stage.
     pub stages: Vec<StageReport>,
+    /// All stages' operators by kind, the one with most multiplications first.
+    pub kinds: Vec<KindReport>,
     /// Size of all weights in bytes (f32).
     pub weight_bytes: u64,
     /// Accuracy and mean depth at some thresholds, from the calibration; empty without one.
@@ -28,8 +36,12 @@ pub struct CompileReport {
     pub notes: Vec<Note>,
 }
 
+fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
 /// One stage. Sizes are those of planar f32; a device's own layout takes somewhat more.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageReport {
     /// Number of fused operators.
     pub operators: usize,
@@ -46,7 +58,7 @@ pub struct StageReport {
 }
 
 /// What a threshold does to the calibration samples.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThresholdReport {
     /// The threshold.
     pub threshold: f64,
@@ -102,6 +114,13 @@ pub enum Note {
         /// The deeper exit.
         exit: usize,
     },
+}
+
+/// As its text.
+impl Serialize for Note {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        as_text(self, serializer)
+    }
 }
 
 impl fmt::Display for Note {
@@ -192,6 +211,7 @@ impl CompileReport {
             input: network.tensors[network.input_tensor().index()],
             classes: network.classes.len(),
             weight_bytes: 4 * network.weights.len() as u64,
+            kinds: kinds::count(network),
             thresholds: thresholds(package),
             stages,
             notes,
@@ -288,6 +308,8 @@ impl fmt::Display for CompileReport {
                 kibibytes(stage.workspace_bytes),
             )?;
         }
+        writeln!(f)?;
+        kinds::write(&self.kinds, total, f)?;
         if !self.thresholds.is_empty() {
             writeln!(f)?;
             writeln!(f, "threshold  accuracy  mean depth  leaving at each exit")?;

@@ -248,8 +248,23 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     ),
     (
         "Mul",
+        "r four",
+        "it computes with an image (N, 3, 8, 8) and a float32 constant of shape [4]",
+    ),
+    (
+        "Mul",
+        "r flat",
+        "it computes with an image (N, 3, 8, 8) and a vector of features (N, 192)",
+    ),
+    (
+        "Sub",
         "r r",
-        "it computes with shapes, and its operands are no shapes",
+        "input 1 (constant) is an image (N, 3, 8, 8); supported is a float32 constant",
+    ),
+    (
+        "Concat",
+        "r flat",
+        "input 1 (data) is a vector of features (N, 192); supported is channels of a tensor",
     ),
     ("Gather", "target axes", "an index is outside the shape"),
     ("Constant", "", "its attribute value is missing"),
@@ -438,8 +453,11 @@ fn exits_that_make_no_stages() {
         ..options()
     };
     let onnx = everything();
-    let unnamed = Onnx::new().head("image", 3, "scores");
-    refused(&unnamed, &["0 exits", "exit_0, exit_1", "[\"scores\"]"]);
+    let only = Onnx::new().head("image", 3, "scores");
+    compiled(&only).unwrap();
+    let unnamed = only.head("image", 3, "others");
+    let words = ["0 exits", "exit_0, exit_1", "[\"scores\", \"others\"]"];
+    refused(&unnamed, &words);
     compile(
         &unnamed.bytes(),
         Calibration::default(),

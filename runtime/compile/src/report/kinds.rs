@@ -1,0 +1,87 @@
+//! Operators by kind: where a network's work lies.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use punctual_model::{Network, Operator, OperatorKind, PoolKind, TensorId};
+use serde::Serialize;
+
+use super::Metric;
+
+/// All operators of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KindReport {
+    /// E.g. `convolution 3x3`.
+    pub kind: String,
+    /// How many there are.
+    pub operators: usize,
+    /// Their multiply-accumulates for one image.
+    pub multiplications: u64,
+}
+
+pub(super) fn count(network: &Network) -> Vec<KindReport> {
+    let shape = |id: TensorId| network.tensors[id.index()];
+    let mut found: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+    for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
+        let (input, output) = (shape(operator.input), shape(operator.output));
+        let (operators, multiplications) = found.entry(kind(operator, input.channels)).or_default();
+        *operators += 1;
+        *multiplications += operator.kind.multiplications(input, output);
+    }
+    let report = |(kind, (operators, multiplications))| KindReport {
+        kind,
+        operators,
+        multiplications,
+    };
+    let mut kinds: Vec<KindReport> = found.into_iter().map(report).collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.multiplications));
+    kinds
+}
+
+fn kind(operator: &Operator, channels: u32) -> String {
+    let name = match &operator.kind {
+        OperatorKind::Conv2d { kernel, groups, .. } => {
+            let form = match *groups {
+                1 => "convolution",
+                groups if groups == channels => "depthwise convolution",
+                _ => "grouped convolution",
+            };
+            return format!("{form} {}x{}", kernel.height, kernel.width);
+        }
+        OperatorKind::Pool { kind, kernel, .. } => {
+            let form = match kind {
+                PoolKind::Max => "max pool",
+                PoolKind::Average { .. } => "average pool",
+            };
+            return format!("{form} {}x{}", kernel.height, kernel.width);
+        }
+        OperatorKind::GlobalAveragePool => "global average pool",
+        OperatorKind::Linear { .. } => "linear",
+        OperatorKind::Add { .. } => "add",
+        OperatorKind::Multiply { .. } => "multiply",
+        OperatorKind::Gather { .. } => "gather channels",
+    };
+    name.to_owned()
+}
+
+pub(super) fn write(kinds: &[KindReport], total: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<27}  {:>9}  {:>8}  {:>5}",
+        "kind", "operators", "MACs", "share"
+    )?;
+    for KindReport {
+        kind,
+        operators,
+        multiplications,
+    } in kinds
+    {
+        let share = 100.0 * *multiplications as f64 / total.max(1) as f64;
+        let (macs, share) = (
+            Metric(*multiplications).to_string(),
+            format!("{share:.0} %"),
+        );
+        writeln!(f, "{kind:<27}  {operators:>9}  {macs:>8}  {share:>5}")?;
+    }
+    Ok(())
+}
