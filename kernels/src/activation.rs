@@ -82,6 +82,14 @@ impl Activation {
         }
     }
 
+    /// Whether its [`bounds`](Self::bounds) are all of it.
+    pub(crate) fn is_clip(self) -> bool {
+        matches!(
+            self,
+            Activation::None | Activation::Relu | Activation::Clip { .. }
+        )
+    }
+
     /// What a kernel calls on stretches of its output that it has just stored, still in the
     /// nearest cache: so the inner loops are the same for all activations, and those that are
     /// clips pay nothing for the others.

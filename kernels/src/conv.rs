@@ -43,7 +43,7 @@ impl ConvInput {
         }
     }
 
-    fn sizes(&self) -> Shape {
+    pub(crate) fn sizes(&self) -> Shape {
         match self {
             ConvInput::Planar(layout) => layout.shape(),
             ConvInput::Blocked(layout) => layout.shape(),

@@ -25,6 +25,26 @@ pub enum KernelError {
         /// The kernel's instruction set.
         isa: Isa,
     },
+    /// A tensor of bytes where floats are needed, or the reverse.
+    #[error("the {tensor} must be a tensor of {expected}: convert it first")]
+    Element {
+        /// Which tensor: `input`, `output`, `addend`.
+        tensor: &'static str,
+        /// `floats` or `bytes`.
+        expected: &'static str,
+    },
+    /// A quantisation's scale is no size of a step.
+    #[error("a quantisation's scale is {scale}: it must be finite and more than zero")]
+    Scale {
+        /// As given.
+        scale: f32,
+    },
+    /// An activation that bytes cannot be clipped to.
+    #[error("an operator on bytes can only clip, not apply {activation:?}: apply it to floats")]
+    Curve {
+        /// As given.
+        activation: crate::Activation,
+    },
     /// A size that must not be zero is.
     #[error("{what} is 0: every size is at least 1")]
     Zero {

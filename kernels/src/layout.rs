@@ -8,8 +8,8 @@ mod planar;
 
 use core::ops::Range;
 
-pub use self::blocked::BlockedLayout;
 pub(crate) use self::blocked::Span;
+pub use self::blocked::{BlockedLayout, Element};
 pub use self::planar::PlanarLayout;
 use crate::KernelError;
 

@@ -32,27 +32,15 @@ pub struct PoolSpec {
     pub kind: PoolKind,
 }
 
-/// A pool for one instruction set.
-#[derive(Clone, Debug)]
-pub struct Pool {
-    spec: PoolSpec,
-    kernel: unsafe fn(&Row),
-}
-
-impl Pool {
-    /// Checks the shapes.
-    pub fn new(isa: Isa, spec: &PoolSpec) -> Result<Pool, KernelError> {
-        if !isa.is_available() {
-            return Err(KernelError::IsaUnavailable { isa });
-        }
+impl PoolSpec {
+    /// Checks what holds whatever the elements are.
+    pub(crate) fn check_shapes(&self) -> Result<(), KernelError> {
         let PoolSpec {
             input,
             output,
             window,
             ..
-        } = spec;
-        input.check_lanes("input", isa)?;
-        output.check_lanes("output", isa)?;
+        } = self;
         check_equal("the output's channels", output.channels(), input.channels())?;
         check_limit(
             "stride",
@@ -72,6 +60,26 @@ impl Pool {
                 return Err(KernelError::PaddingCoversWindow { padding, window });
             }
         }
+        Ok(())
+    }
+}
+
+/// A pool for one instruction set.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    spec: PoolSpec,
+    kernel: unsafe fn(&Row),
+}
+
+impl Pool {
+    /// Checks the shapes.
+    pub fn new(isa: Isa, spec: &PoolSpec) -> Result<Pool, KernelError> {
+        if !isa.is_available() {
+            return Err(KernelError::IsaUnavailable { isa });
+        }
+        spec.input.check_lanes("input", isa)?;
+        spec.output.check_lanes("output", isa)?;
+        spec.check_shapes()?;
         let kernel = match spec.kind {
             PoolKind::Max => compiled_for!(isa, max_row, Row),
             PoolKind::Average { .. } => compiled_for!(isa, mean_row, Row),
@@ -152,7 +160,7 @@ impl Pool {
 }
 
 /// The part of a window that is not padding. Never empty: padding is less than the window.
-fn inside(start: usize, window: usize, padding: usize, size: usize) -> Range<usize> {
+pub(crate) fn inside(start: usize, window: usize, padding: usize, size: usize) -> Range<usize> {
     start.saturating_sub(padding)..(start + window - padding).min(size)
 }
 

@@ -25,7 +25,12 @@ impl Shape {
     }
 
     /// The pixel at `row`, `column`, if it is inside the image and not in the padding.
-    fn pixel(self, channel: usize, row: Option<usize>, column: Option<usize>) -> Option<usize> {
+    pub(crate) fn pixel(
+        self,
+        channel: usize,
+        row: Option<usize>,
+        column: Option<usize>,
+    ) -> Option<usize> {
         match (row, column) {
             (Some(row), Some(column)) if row < self.height && column < self.width => {
                 Some(self.index(channel, row, column))
@@ -173,14 +178,14 @@ pub fn gather(pixels: usize, runs: &[ChannelRun], inputs: &[Vec<f32>]) -> Vec<f3
         .collect()
 }
 
-fn output_extent(shape: Shape, window: &Window) -> Extent {
+pub(crate) fn output_extent(shape: Shape, window: &Window) -> Extent {
     window
         .output_extent(shape.height, shape.width)
         .expect("the window fits the padded input")
 }
 
 /// The input row and column under a kernel's element; `None` above or left of the image.
-fn source(
+pub(crate) fn source(
     window: &Window,
     row: usize,
     column: usize,

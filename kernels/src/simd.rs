@@ -105,3 +105,26 @@ macro_rules! compiled_for {
     }};
 }
 pub(crate) use compiled_for;
+
+/// A plain loop, `fn(&mut Row)`, compiled for what an instruction set has beyond its architecture's
+/// least, as `unsafe fn(&mut Row)`.
+macro_rules! vectorised {
+    ($isa:expr, $kernel:ident, $row:ty) => {{
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2")]
+        unsafe fn avx2(row: &mut $row) {
+            $kernel(row)
+        }
+        unsafe fn least(row: &mut $row) {
+            $kernel(row)
+        }
+        let compiled: unsafe fn(&mut $row) = match $isa {
+            // A processor with AVX-512 has AVX2.
+            #[cfg(target_arch = "x86_64")]
+            crate::Isa::Avx512 | crate::Isa::Avx2Fma => avx2,
+            _ => least,
+        };
+        compiled
+    }};
+}
+pub(crate) use vectorised;

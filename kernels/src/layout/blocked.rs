@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use super::{Part, check_dimensions, check_elements};
+use crate::quantised::{Quantisation, bytes, bytes_mut};
 use crate::reference::Shape;
 use crate::spec::check_equal;
 use crate::{Isa, KernelError};
@@ -16,13 +17,30 @@ use crate::{Isa, KernelError};
 ///
 /// A vector of features is a tensor of one row and one column with no halo: its first `channels`
 /// elements are the features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// A tensor of bytes ([`BlockedLayout::quantised`]) lies the same way in the same memory of floats:
+/// a pixel of a block takes `lanes` bytes, a whole number of floats, and the halo is filled with the
+/// byte that means zero. Lengths, strides and places count floats for every layout.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockedLayout {
     channels: usize,
     height: usize,
     width: usize,
     halo: usize,
     lanes: usize,
+    element: Element,
+}
+
+// The scale of its bytes, if it has one, is checked to be a number.
+impl Eq for BlockedLayout {}
+
+/// What a value of a tensor is kept as.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Element {
+    /// A float.
+    F32,
+    /// A byte.
+    U8(Quantisation),
 }
 
 impl BlockedLayout {
@@ -45,7 +63,22 @@ impl BlockedLayout {
             width,
             halo,
             lanes,
+            element: Element::F32,
         })
+    }
+
+    /// The same of bytes.
+    pub fn quantised(self, quantisation: Quantisation) -> Result<BlockedLayout, KernelError> {
+        quantisation.check()?;
+        Ok(BlockedLayout {
+            element: Element::U8(quantisation),
+            ..self
+        })
+    }
+
+    /// What its values are kept as.
+    pub fn element(&self) -> Element {
+        self.element
     }
 
     /// A vector of `features`.
@@ -83,32 +116,38 @@ impl BlockedLayout {
         self.channels.div_ceil(self.lanes)
     }
 
-    /// Elements between a pixel and the one below.
-    pub fn row_stride(&self) -> usize {
-        (self.width + 2 * self.halo) * self.lanes
+    /// Floats of memory that a block's pixel takes.
+    pub(crate) fn pixel(&self) -> usize {
+        match self.element {
+            Element::F32 => self.lanes,
+            Element::U8(_) => self.lanes / size_of::<f32>(),
+        }
     }
 
-    /// Elements between a block and the next.
+    /// Floats between a pixel and the one below.
+    pub fn row_stride(&self) -> usize {
+        (self.width + 2 * self.halo) * self.pixel()
+    }
+
+    /// Floats between a block and the next.
     pub fn block_stride(&self) -> usize {
         (self.height + 2 * self.halo) * self.row_stride()
     }
 
-    /// Elements of the whole tensor, halo and surplus lanes included.
+    /// Floats of the whole tensor, halo and surplus lanes included.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.blocks() * self.block_stride()
     }
 
-    /// Where a value of the image lies.
+    /// Where a value of the image lies, in floats; in bytes if it is a byte.
     pub fn index(&self, channel: usize, row: usize, column: usize) -> usize {
         assert!(channel < self.channels && row < self.height && column < self.width);
-        channel / self.lanes * self.block_stride()
-            + (row + self.halo) * self.row_stride()
-            + (column + self.halo) * self.lanes
-            + channel % self.lanes
+        let floats = self.row_start(channel / self.lanes, row) + column * self.pixel();
+        floats * (self.lanes / self.pixel()) + channel % self.lanes
     }
 
-    /// The elements that a kernel writes for `part`. May be empty for tiny tensors.
+    /// The floats that a kernel writes for `part`. May be empty for tiny tensors.
     ///
     /// A caller that owns the tensor gets the disjoint `&mut` pieces of several parts by
     /// `split_at_mut` at these ranges' ends.
@@ -157,16 +196,22 @@ impl BlockedLayout {
 
     /// Where a block's row starts, behind the halo.
     pub(crate) fn row_start(&self, block: usize, row: usize) -> usize {
-        block * self.block_stride() + (row + self.halo) * self.row_stride() + self.halo * self.lanes
+        block * self.block_stride()
+            + (row + self.halo) * self.row_stride()
+            + self.halo * self.pixel()
     }
 
-    /// Writes zeros to the halo in the part's slice.
+    /// Writes zeros to the halo in the part's slice, or the bytes that mean zero.
     pub(crate) fn clear_halo(&self, part: Part, output: &mut [f32]) {
         if self.halo == 0 {
             return;
         }
+        let zero = match self.element {
+            Element::F32 => 0.0,
+            Element::U8(Quantisation { zero, .. }) => f32::from_ne_bytes([zero; 4]),
+        };
         let part_start = self.part(part).start;
-        let side = self.halo * self.lanes;
+        let side = self.halo * self.pixel();
         let edge = self.halo * self.row_stride();
         for span in self.spans(part) {
             for block in span.block..span.block + span.blocks {
@@ -174,13 +219,13 @@ impl BlockedLayout {
                     let start = block * self.block_stride() + (row + self.halo) * self.row_stride()
                         - part_start;
                     let end = start + self.row_stride();
-                    output[start..start + side].fill(0.0);
-                    output[end - side..end].fill(0.0);
+                    output[start..start + side].fill(zero);
+                    output[end - side..end].fill(zero);
                     if row == 0 {
-                        output[start - edge..start].fill(0.0);
+                        output[start - edge..start].fill(zero);
                     }
                     if row == self.height - 1 {
-                        output[end..end + edge].fill(0.0);
+                        output[end..end + edge].fill(zero);
                     }
                 }
             }
@@ -199,6 +244,7 @@ impl BlockedLayout {
     pub fn pack(&self, image: &[f32], blocked: &mut [f32]) {
         assert_eq!(image.len(), self.channels * self.height * self.width);
         assert_eq!(blocked.len(), self.len());
+        assert_eq!(self.element, Element::F32, "bytes are packed as bytes");
         blocked.fill(0.0);
         self.for_each(|at, i| blocked[at] = image[i]);
     }
@@ -207,6 +253,24 @@ impl BlockedLayout {
     pub fn unpack(&self, blocked: &[f32], image: &mut [f32]) {
         assert_eq!(image.len(), self.channels * self.height * self.width);
         assert_eq!(blocked.len(), self.len());
+        assert_eq!(self.element, Element::F32, "bytes are unpacked as bytes");
+        self.for_each(|at, i| image[i] = blocked[at]);
+    }
+
+    /// As [`pack`](Self::pack), for an image of bytes.
+    pub fn pack_bytes(&self, image: &[u8], blocked: &mut [f32]) {
+        assert_eq!(image.len(), self.channels * self.height * self.width);
+        assert_eq!(blocked.len(), self.len());
+        self.clear_halo(Part::WHOLE, blocked);
+        let blocked = bytes_mut(blocked);
+        self.for_each(|at, i| blocked[at] = image[i]);
+    }
+
+    /// As [`unpack`](Self::unpack), for an image of bytes.
+    pub fn unpack_bytes(&self, blocked: &[f32], image: &mut [u8]) {
+        assert_eq!(image.len(), self.channels * self.height * self.width);
+        assert_eq!(blocked.len(), self.len());
+        let blocked = bytes(blocked);
         self.for_each(|at, i| image[i] = blocked[at]);
     }
 
@@ -219,7 +283,36 @@ impl BlockedLayout {
         }
     }
 
+    /// Whether it is a tensor of floats for `isa`.
     pub(crate) fn check_lanes(&self, tensor: &'static str, isa: Isa) -> Result<(), KernelError> {
+        self.check_blocks(tensor, isa)?;
+        match self.element {
+            Element::F32 => Ok(()),
+            Element::U8(_) => Err(KernelError::Element {
+                tensor,
+                expected: "floats",
+            }),
+        }
+    }
+
+    /// Whether it is a tensor of bytes for `isa`.
+    pub(crate) fn check_bytes(
+        &self,
+        tensor: &'static str,
+        isa: Isa,
+    ) -> Result<Quantisation, KernelError> {
+        self.check_blocks(tensor, isa)?;
+        match self.element {
+            Element::U8(quantisation) => Ok(quantisation),
+            Element::F32 => Err(KernelError::Element {
+                tensor,
+                expected: "bytes",
+            }),
+        }
+    }
+
+    /// Whether its blocks are those of `isa`.
+    pub(crate) fn check_blocks(&self, tensor: &'static str, isa: Isa) -> Result<(), KernelError> {
         if self.lanes == isa.lanes() {
             Ok(())
         } else {

@@ -1,0 +1,344 @@
+//! Convolution of bytes with bias and activation, to bytes or to floats.
+
+mod packed;
+mod strip;
+mod tiles;
+
+use self::packed::Packing;
+use self::strip::{Output, Strip, StripKernel};
+use self::tiles::{BLOCKS_MAX, Choices, depthwise};
+use super::rounding::Rounding;
+use super::sums::Sums;
+use super::{Quantisation, bytes, bytes_mut};
+use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, Span, check_limit};
+use crate::spec::{check_equal, check_finite};
+use crate::{
+    Activation, AlignedBuffer, BlockedLayout, Element, Image, Isa, KernelError, Part, Window,
+};
+
+/// The most products that one sum may have: with more, sums of the largest bytes and weights would
+/// leave i32.
+pub(super) const PRODUCTS_MAX: usize = 1 << 16;
+const _: () = assert!(PRODUCTS_MAX * 255 * 128 <= i32::MAX as usize);
+
+/// `activation(conv(input) + bias)` on static shapes, of bytes and i8 weights. A fully connected
+/// layer is one whose kernel covers the whole image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conv2dSpec {
+    /// What it reads: bytes, with a halo at least as wide as the largest padding.
+    pub input: BlockedLayout,
+    /// What it writes: bytes or floats. Rows and columns must be those that the window gives.
+    pub output: BlockedLayout,
+    /// Kernel, stride, padding.
+    pub window: Window,
+    /// 1 is dense; equal to the channels is depthwise.
+    pub groups: usize,
+    /// Applied last; bytes can only be clipped.
+    pub activation: Activation,
+}
+
+impl Conv2dSpec {
+    /// One input channel for each output channel, both in the same lane.
+    fn is_depthwise(&self) -> bool {
+        self.groups == self.input.channels() && self.groups == self.output.channels()
+    }
+
+    /// Elements of the kernel.
+    fn taps(&self) -> usize {
+        self.window.kernel.height * self.window.kernel.width
+    }
+
+    fn output_quantisation(&self) -> Option<Quantisation> {
+        match self.output.element() {
+            Element::F32 => None,
+            Element::U8(quantisation) => Some(quantisation),
+        }
+    }
+
+    /// Checks everything that the kernels rely on.
+    fn check(&self, isa: Isa) -> Result<Quantisation, KernelError> {
+        if !isa.is_available() {
+            return Err(KernelError::IsaUnavailable { isa });
+        }
+        let Conv2dSpec {
+            input,
+            output,
+            window,
+            groups,
+            activation,
+        } = *self;
+        let quantisation = input.check_bytes("input", isa)?;
+        output.check_blocks("output", isa)?;
+        let (channels, outputs) = (input.channels(), output.channels());
+        if groups == 0 || channels % groups != 0 || outputs % groups != 0 {
+            return Err(KernelError::Groups {
+                groups,
+                inputs: channels,
+                outputs,
+            });
+        }
+        for (what, found) in [
+            ("kernel height", window.kernel.height),
+            ("kernel width", window.kernel.width),
+            ("stride", window.stride.height.max(window.stride.width)),
+        ] {
+            check_limit(what, found, DIMENSION_MAX)?;
+        }
+        let products = self.taps().saturating_mul(channels / groups);
+        check_limit("products of one sum", products, PRODUCTS_MAX)?;
+        let lanes = output.lanes();
+        let elements = (outputs.next_multiple_of(lanes))
+            .saturating_mul(channels.next_multiple_of(lanes))
+            .saturating_mul(self.taps());
+        check_limit("elements of the packed weights", elements, ELEMENTS_MAX)?;
+        let (padding, halo) = (window.padding.largest(), input.halo());
+        if padding > halo {
+            return Err(KernelError::HaloTooSmall { padding, halo });
+        }
+        let extent = window.output_extent(input.height(), input.width())?;
+        check_equal("the output's height", output.height(), extent.height)?;
+        check_equal("the output's width", output.width(), extent.width)?;
+        activation.check()?;
+        if !activation.is_clip() {
+            return Err(KernelError::Curve { activation });
+        }
+        Ok(quantisation)
+    }
+}
+
+/// A convolution of bytes for one instruction set.
+#[derive(Clone, Debug)]
+pub struct Conv2d {
+    spec: Conv2dSpec,
+    input: Quantisation,
+    /// How sums become bytes; none where they become floats.
+    rounding: Option<Rounding>,
+    packing: Packing,
+    kernels: Kernels,
+}
+
+/// The code that was chosen.
+#[derive(Clone, Copy, Debug)]
+enum Kernels {
+    /// For one, two, ... output blocks at once.
+    Dense([Choices; BLOCKS_MAX]),
+    Depthwise(StripKernel),
+}
+
+impl Conv2d {
+    /// Checks the shapes and chooses the code.
+    pub fn new(isa: Isa, spec: &Conv2dSpec) -> Result<Conv2d, KernelError> {
+        Conv2d::with(isa, Sums::of(isa), spec)
+    }
+
+    fn with(isa: Isa, sums: Sums, spec: &Conv2dSpec) -> Result<Conv2d, KernelError> {
+        let input = spec.check(isa)?;
+        let to = spec.output_quantisation();
+        let rounding = to
+            .map(|to| Rounding::new(to, spec.activation))
+            .transpose()?;
+        let kernels = if spec.is_depthwise() {
+            Kernels::Depthwise(depthwise(sums))
+        } else {
+            let (height, width) = (spec.output.height(), spec.output.width());
+            Kernels::Dense(core::array::from_fn(|i| {
+                Choices::new(sums, spec.window.stride.width, i + 1, height, width)
+            }))
+        };
+        Ok(Conv2d {
+            spec: *spec,
+            input,
+            rounding,
+            packing: Packing::new(spec),
+            kernels,
+        })
+    }
+
+    /// Its specification.
+    pub fn spec(&self) -> &Conv2dSpec {
+        &self.spec
+    }
+
+    /// Floats of memory that the packed weights and biases take.
+    pub fn packed_len(&self) -> usize {
+        self.packing.len
+    }
+
+    /// Packs the weights, which are
+    /// `[output channel][input channel / groups][kernel row][kernel column]`, what a step of them is
+    /// worth for each output channel, and the biases. A bias counts as the nearest whole number of
+    /// what a step of its sums is worth, the input's scale times the weights'.
+    ///
+    /// # Errors
+    /// When there are too many or too few, a scale is not more than zero or a bias not finite.
+    ///
+    /// # Panics
+    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
+    pub fn pack(
+        &self,
+        weights: &[i8],
+        scales: &[f32],
+        bias: &[f32],
+        packed: &mut [f32],
+    ) -> Result<(), KernelError> {
+        assert_eq!(
+            packed.len(),
+            self.packed_len(),
+            "the room for packed weights"
+        );
+        let spec = &self.spec;
+        let outputs = spec.output.channels();
+        let expected = outputs * (spec.input.channels() / spec.groups) * spec.taps();
+        check_equal("the number of weights", weights.len(), expected)?;
+        check_equal("the number of scales", scales.len(), outputs)?;
+        check_equal("the number of biases", bias.len(), outputs)?;
+        check_finite("bias", bias)?;
+        let steps = scales.iter().map(|&scale| {
+            let step = Quantisation {
+                scale: scale * self.input.scale,
+                zero: 0,
+            };
+            step.check()?;
+            Ok(step.scale)
+        });
+        let steps = steps.collect::<Result<Vec<f32>, KernelError>>()?;
+        self.packing
+            .pack(spec, self.input, weights, &steps, bias, packed);
+        Ok(())
+    }
+
+    /// As [`pack`](Self::pack), into memory of its own.
+    ///
+    /// # Errors
+    /// As [`pack`](Self::pack).
+    pub fn packed(
+        &self,
+        weights: &[i8],
+        scales: &[f32],
+        bias: &[f32],
+    ) -> Result<AlignedBuffer, KernelError> {
+        let mut packed = AlignedBuffer::zeroed(self.packed_len());
+        self.pack(weights, scales, bias, &mut packed)?;
+        Ok(packed)
+    }
+
+    /// Runs `part` of the operator for each image. A few output blocks' weights at a time serve the
+    /// whole batch. `packed` is what [`pack`](Self::pack) wrote, best aligned to 64 bytes.
+    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
+        let Conv2dSpec { input, output, .. } = &self.spec;
+        let range = output.part(part);
+        for image in images.iter_mut() {
+            assert_eq!(
+                image.input().len(),
+                input.len(),
+                "the input is the whole tensor"
+            );
+            assert_eq!(
+                image.output.len(),
+                range.len(),
+                "the output is the part's slice"
+            );
+            output.clear_halo(part, image.output);
+        }
+        for span in output.spans(part) {
+            let mut block = span.block;
+            let end = span.block + span.blocks;
+            while block < end {
+                let (blocks, kernel) = self.kernel(block, end, span.rows.len());
+                for image in images.iter_mut() {
+                    let span = Span {
+                        block,
+                        blocks,
+                        rows: span.rows.clone(),
+                    };
+                    let strip = self.strip(bytes(packed), &span, range.start, image);
+                    // SAFETY: the constructor saw that the instruction set is available; the
+                    // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
+                    // is valid, see `strip`.
+                    unsafe { kernel(&strip) };
+                }
+                block += blocks;
+            }
+        }
+    }
+
+    /// The number of blocks from `block` to compute at once, and the kernel for `rows` of them.
+    fn kernel(&self, block: usize, end: usize, rows: usize) -> (usize, StripKernel) {
+        match &self.kernels {
+            Kernels::Depthwise(kernel) => (1, *kernel),
+            Kernels::Dense(choices) => {
+                let sources = &self.packing.sources;
+                let same = |other: &&packed::Sources| {
+                    let (first, other) = (&sources[block], other);
+                    (other.first, other.count, other.last_quads)
+                        == (first.first, first.count, first.last_quads)
+                };
+                let blocks = match sources[block..end].iter().take_while(same).count() {
+                    // Two by two, and three for an odd number's last three.
+                    blocks @ ..=3 => blocks,
+                    _ => 2,
+                };
+                (blocks, choices[blocks - 1].kernel(rows))
+            }
+        }
+    }
+
+    /// Rows of consecutive output blocks with the same sources, of one image.
+    ///
+    /// All that the strip reaches is valid: `run` checked that the slices have the layouts'
+    /// lengths, and the constructor that the output's rows and columns are as many as the window
+    /// has positions on an input whose halo is as wide as the padding.
+    fn strip(&self, packed: &[u8], span: &Span, part_start: usize, image: &mut Image<'_>) -> Strip {
+        const FLOAT: usize = size_of::<f32>();
+        let Conv2dSpec {
+            input,
+            output,
+            window,
+            activation,
+            ..
+        } = &self.spec;
+        let sources = self.packing.sources[span.block];
+        let row = span.rows.start * window.stride.height + input.halo() - window.padding.top;
+        let column = input.halo() - window.padding.left;
+        let input_start = sources.first * input.block_stride()
+            + row * input.row_stride()
+            + column * input.pixel();
+        let lane = FLOAT * span.block * output.lanes();
+        let to = &mut image.output[output.row_start(span.block, span.rows.start) - part_start..];
+        let (to, unit) = match self.rounding {
+            Some(rounding) => {
+                let to = bytes_mut(to).as_mut_ptr();
+                (Output::Bytes { to, rounding }, FLOAT)
+            }
+            None => {
+                let (low, high) = activation.bounds();
+                let to = to.as_mut_ptr();
+                (Output::Floats { to, low, high }, 1)
+            }
+        };
+        Strip {
+            input: bytes(&image.inputs[0][input_start..]).as_ptr(),
+            input_row: input.row_stride() * FLOAT,
+            input_block: input.block_stride() * FLOAT,
+            input_blocks: sources.count,
+            last_quads: sources.last_quads,
+            kernel_height: window.kernel.height,
+            kernel_width: window.kernel.width,
+            stride_height: window.stride.height,
+            stride_width: window.stride.width,
+            weights: packed[sources.weights..].as_ptr().cast(),
+            weights_block: self.packing.block_stride(span.block),
+            bias: packed[self.packing.bias + lane..].as_ptr().cast(),
+            scales: packed[self.packing.scales + lane..].as_ptr().cast(),
+            output: to,
+            output_row: output.row_stride() * unit,
+            output_block: output.block_stride() * unit,
+            rows: span.rows.len(),
+            columns: output.width(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

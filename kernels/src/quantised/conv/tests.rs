@@ -1,0 +1,107 @@
+//! Every tile and every way of making sums, against the reference.
+
+use super::*;
+use crate::quantised::reference::{self, Parameters};
+use crate::reference::Shape;
+use crate::{Extent, Inputs, Padding};
+
+const FROM: Quantisation = Quantisation {
+    scale: 0.25,
+    zero: 131,
+};
+const TO: Quantisation = Quantisation {
+    scale: 0.5,
+    zero: 7,
+};
+
+/// Bytes that differ from their neighbours, the extremes among them.
+fn pattern(len: usize, period: usize) -> Vec<u8> {
+    let byte = |i: usize| (i * 7 % period * 255 / (period - 1)) as u8;
+    (0..len).map(byte).collect()
+}
+
+fn check(isa: Isa, sums: Sums, groups: usize, stride: usize, outputs: usize, extent: Extent) {
+    let inputs = if groups > 1 { groups } else { 21 };
+    let shape = Shape {
+        channels: inputs,
+        height: (extent.height - 1) * stride + 1,
+        width: (extent.width - 1) * stride + 1,
+    };
+    let layout = |channels, height, width, halo, of| {
+        let layout = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
+        layout.quantised(of).unwrap()
+    };
+    let spec = Conv2dSpec {
+        input: layout(inputs, shape.height, shape.width, 1, FROM),
+        output: layout(outputs, extent.height, extent.width, 0, TO),
+        window: Window {
+            kernel: Extent::square(3),
+            stride: Extent::square(stride),
+            padding: Padding::uniform(1),
+        },
+        groups,
+        activation: Activation::Relu,
+    };
+    let kernel = Conv2d::with(isa, sums, &spec).unwrap();
+    let weights = pattern(outputs * (inputs / groups) * 9, 53).into_iter();
+    let weights: Vec<i8> = weights.map(u8::cast_signed).collect();
+    let scales: Vec<f32> = (0..outputs).map(|o| 0.001 + o as f32 * 1e-4).collect();
+    let bias: Vec<f32> = (0..outputs).map(|o| o as f32 - 4.0).collect();
+    let image = pattern(shape.elements(), 61);
+    let mut memory = vec![0.0; spec.input.len()];
+    spec.input.pack_bytes(&image, &mut memory);
+    let packed = kernel.packed(&weights, &scales, &bias).unwrap();
+    let mut result = vec![0.0; spec.output.len()];
+    let run = Image {
+        inputs: Inputs::one(&memory),
+        output: &mut result,
+    };
+    kernel.run(&packed, Part::WHOLE, &mut [run]);
+    let mut found = vec![0; spec.output.shape().elements()];
+    spec.output.unpack_bytes(&result, &mut found);
+    let parameters = Parameters {
+        weights: &weights,
+        scales: &scales,
+        bias: &bias,
+    };
+    let expected = reference::conv2d(
+        shape,
+        &spec.window,
+        groups,
+        Activation::Relu,
+        parameters,
+        FROM,
+        Some(TO),
+        &image,
+    );
+    assert_eq!(
+        reference::Image::Bytes(found),
+        expected,
+        "{isa} {sums:?}, {groups} groups, stride {stride}, {outputs} outputs, {extent:?}"
+    );
+}
+
+#[test]
+fn every_tile_of_every_way_to_sum_equals_the_reference() {
+    for (isa, sums) in Sums::available() {
+        for stride in 1..=3 {
+            for (blocks, height, width) in tiles::shapes(sums, stride) {
+                let outputs = blocks * isa.lanes() - 1;
+                check(isa, sums, 1, stride, outputs, Extent { height, width });
+            }
+        }
+    }
+}
+
+#[test]
+fn every_way_to_sum_each_channel_alone_equals_the_reference() {
+    for (isa, sums) in Sums::available() {
+        for stride in 1..=3 {
+            let extent = Extent {
+                height: 2,
+                width: 8,
+            };
+            check(isa, sums, 19, stride, 19, extent);
+        }
+    }
+}
