@@ -18,7 +18,7 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_model::InputSpec;
+use punctual_model::{InputForm, InputSpec};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -101,6 +101,7 @@ impl CompileOptions {
                 width,
                 mean,
                 std,
+                form: InputForm::Image,
             },
             exits: raw.output.exits,
             classes: raw.output.classes,
@@ -153,6 +154,7 @@ impl Overrides {
                 width,
                 mean: self.mean.unwrap_or(IMAGENET_MEAN),
                 std: self.std.unwrap_or(IMAGENET_STD),
+                form: InputForm::Image,
             },
             exits: self.exits.clone(),
             classes: Vec::new(),

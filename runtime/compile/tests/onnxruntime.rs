@@ -8,7 +8,7 @@ use std::path::Path;
 use punctual_compile::{CompileOptions, Compiled, Note, compile};
 use punctual_device::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{Calibration, InputSpec, reference};
+use punctual_model::{Calibration, InputForm, InputSpec, reference};
 
 /// As in `networks/make.py`.
 const IMAGES: usize = 2;
@@ -35,6 +35,7 @@ fn compiled(name: &str) -> Compiled {
             width: WIDTH,
             mean: [0.0; 3],
             std: [1.0; 3],
+            form: InputForm::Image,
         },
         exits: vec![],
         classes: vec![],

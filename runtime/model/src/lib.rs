@@ -19,8 +19,8 @@ pub use calibration::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    Activation, ChannelRun, Extent, GATHER_SOURCES_MAX, InputSpec, Network, Operator, OperatorKind,
-    Padding, PoolKind, Stage, Tensor, TensorId, WeightRange,
+    Activation, ChannelRun, Extent, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator,
+    OperatorKind, Padding, PoolKind, Stage, Tensor, TensorId, WeightRange,
 };
 pub use package::{Package, PackageError, PackageHash};
 pub use prefix::{PrefixHash, StagePrefix};

@@ -23,7 +23,7 @@ pub struct Network {
     pub weights: Vec<f32>,
 }
 
-/// What the network takes: planar RGB, each value `(pixel / 255 - mean) / std`.
+/// What the network takes. An image is planar RGB, each value `(pixel / 255 - mean) / std`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputSpec {
     /// Rows.
@@ -34,6 +34,39 @@ pub struct InputSpec {
     pub mean: [f32; 3],
     /// Divided by a channel, in units of the full scale.
     pub std: [f32; 3],
+    /// What the values mean.
+    pub form: InputForm,
+}
+
+/// What a network's input means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InputForm {
+    /// A camera's image: three channels, normalised as above.
+    #[default]
+    Image,
+    /// One row of tokens, as many as it has columns: their numbers in the first channel, as floats.
+    /// Nothing is normalised.
+    Tokens {
+        /// A second channel says which of them count: 0 is padding.
+        mask: bool,
+    },
+}
+
+impl InputSpec {
+    /// The shape of the input tensor.
+    #[must_use]
+    pub const fn tensor(&self) -> Tensor {
+        let channels = match self.form {
+            InputForm::Image => 3,
+            InputForm::Tokens { mask: false } => 1,
+            InputForm::Tokens { mask: true } => 2,
+        };
+        Tensor {
+            channels,
+            height: self.height,
+            width: self.width,
+        }
+    }
 }
 
 /// Position of a tensor in [`Network::tensors`].
@@ -204,6 +237,46 @@ pub enum OperatorKind {
         others: Vec<TensorId>,
         /// The output's channels, run after run.
         runs: Vec<ChannelRun>,
+    },
+    /// The channels of each pixel brought to mean 0 and variance 1, then `scale * x + bias`.
+    LayerNorm {
+        /// `[channels]`.
+        scale: WeightRange,
+        /// `[channels]`.
+        bias: WeightRange,
+        /// Added to the variance; positive.
+        epsilon: f32,
+    },
+    /// Attention of each pixel of the input, the query, to the pixels of a key. A head takes its
+    /// share of the channels: `softmax(scale * query . key)` over the key's pixels weighs the
+    /// value's pixels. The result has the query's shape.
+    Attention {
+        /// Key and value, which have equal shapes and the query's channels, and a mask if there is
+        /// one: one channel of the key's pixels, 0 for those that do not count (`f32::MIN` is added
+        /// to their products).
+        others: Vec<TensorId>,
+        /// A divisor of the channels.
+        heads: u32,
+        /// Factor of the products; finite.
+        scale: f32,
+    },
+    /// A row of a table for each pixel, whose only channel holds the row's number; what is no row's
+    /// number takes the nearest.
+    Embedding {
+        /// `[rows][channels]`, at most 2^24 rows, whose numbers f32 tells apart.
+        table: WeightRange,
+    },
+    /// The pixels of an image in one row, behind some that are constant; a table is added to all.
+    Tokens {
+        /// How many constant pixels stand before the others.
+        prefix: u32,
+        /// `[prefix + pixels][channels]`.
+        table: WeightRange,
+    },
+    /// One pixel of one row.
+    Token {
+        /// Its column.
+        column: u32,
     },
 }
 

@@ -17,8 +17,14 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
-            Self::Gather { others, .. } => others,
-            Self::Pool { .. } | Self::GlobalAveragePool | Self::Linear { .. } => &[],
+            Self::Gather { others, .. } | Self::Attention { others, .. } => others,
+            Self::Pool { .. }
+            | Self::GlobalAveragePool
+            | Self::Linear { .. }
+            | Self::LayerNorm { .. }
+            | Self::Embedding { .. }
+            | Self::Tokens { .. }
+            | Self::Token { .. } => &[],
         }
     }
 
@@ -27,8 +33,14 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
-            Self::Gather { others, .. } => others,
-            Self::Pool { .. } | Self::GlobalAveragePool | Self::Linear { .. } => &mut [],
+            Self::Gather { others, .. } | Self::Attention { others, .. } => others,
+            Self::Pool { .. }
+            | Self::GlobalAveragePool
+            | Self::Linear { .. }
+            | Self::LayerNorm { .. }
+            | Self::Embedding { .. }
+            | Self::Tokens { .. }
+            | Self::Token { .. } => &mut [],
         }
     }
 
@@ -38,11 +50,15 @@ impl OperatorKind {
             Self::Conv2d { weights, bias, .. } | Self::Linear { weights, bias, .. } => {
                 [Some(*weights), Some(*bias)]
             }
+            Self::LayerNorm { scale, bias, .. } => [Some(*scale), Some(*bias)],
+            Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
             | Self::Multiply { .. }
-            | Self::Gather { .. } => [None; 2],
+            | Self::Gather { .. }
+            | Self::Attention { .. }
+            | Self::Token { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -53,11 +69,15 @@ impl OperatorKind {
             Self::Conv2d { weights, bias, .. } | Self::Linear { weights, bias, .. } => {
                 [Some(weights), Some(bias)]
             }
+            Self::LayerNorm { scale, bias, .. } => [Some(scale), Some(bias)],
+            Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
             | Self::Multiply { .. }
-            | Self::Gather { .. } => [None, None],
+            | Self::Gather { .. }
+            | Self::Attention { .. }
+            | Self::Token { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

@@ -4,6 +4,8 @@
 //!
 //! Tensors are planar (channel, row, column), sums are made in f64.
 
+mod sequence;
+
 use std::collections::BTreeMap;
 
 use crate::{
@@ -203,6 +205,30 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
                     .iter()
             });
             picked.copied().collect()
+        }
+        &OperatorKind::LayerNorm {
+            scale,
+            bias,
+            epsilon,
+        } => sequence::layer_norm(input.data, weights(scale), weights(bias), epsilon),
+        OperatorKind::Attention {
+            others,
+            heads,
+            scale,
+        } => {
+            let operands: Vec<&[f32]> = others.iter().map(|id| planar(*id).data).collect();
+            let pixels = (input.shape.height * input.shape.width) as usize;
+            sequence::attention(input.data, &operands, pixels, *heads as usize, *scale)
+        }
+        &OperatorKind::Embedding { table } => {
+            sequence::embedding(input.data, weights(table), output.channels as usize)
+        }
+        &OperatorKind::Tokens { prefix, table } => {
+            sequence::tokens(input.data, weights(table), output, prefix as usize)
+        }
+        &OperatorKind::Token { column } => {
+            let rows = input.data.chunks_exact(input.shape.width as usize);
+            rows.map(|row| row[column as usize]).collect()
         }
     }
 }

@@ -1,107 +1,16 @@
 //! Output shapes of operators: the one place that knows them.
 
-use thiserror::Error;
+mod error;
 
 use crate::{
     ChannelRun, Extent, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, Padding, Stage,
     Tensor, TensorId,
 };
 
+pub use error::ShapeError;
+
 /// The largest number of rows or columns of a kernel, and so of a stride or a padding.
 pub const KERNEL_MAX: u32 = 1 << 10;
-
-/// Why an operator cannot take its input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ShapeError {
-    /// A kernel or stride of zero, or a huge one.
-    #[error("{what} is {height}x{width}; each must be 1 to {KERNEL_MAX}")]
-    Extent {
-        /// `kernel` or `stride`.
-        what: &'static str,
-        /// Rows.
-        height: u32,
-        /// Columns.
-        width: u32,
-    },
-    /// Padding of a whole kernel or more: some windows would see nothing but padding.
-    #[error("padding {padding:?} must be less than the kernel {kernel:?} on every side")]
-    Padding {
-        /// The padding.
-        padding: Padding,
-        /// The kernel.
-        kernel: Extent,
-    },
-    /// The kernel is larger than the padded input.
-    #[error("kernel {kernel:?} is larger than the input {input} with padding {padding:?}")]
-    InputTooSmall {
-        /// The kernel.
-        kernel: Extent,
-        /// The input.
-        input: Tensor,
-        /// The padding.
-        padding: Padding,
-    },
-    /// The channels cannot be split into that many groups.
-    #[error(
-        "{groups} groups divide neither or only one of {inputs} input and {outputs} output channels"
-    )]
-    Groups {
-        /// Groups.
-        groups: u32,
-        /// Input channels.
-        inputs: u32,
-        /// Output channels.
-        outputs: u32,
-    },
-    /// The second addend has another shape.
-    #[error("the second addend is {other}, the first is {first}")]
-    Addend {
-        /// The first addend, or the convolution's result.
-        first: Tensor,
-        /// The second, or the residual.
-        other: Tensor,
-    },
-    /// The second factor is neither of the first one's shape nor one value a channel.
-    #[error(
-        "the second factor is {other}, the first is {first}; they must be equal, or the second one value a channel"
-    )]
-    Factor {
-        /// The first factor.
-        first: Tensor,
-        /// The second.
-        other: Tensor,
-    },
-    /// Too many tensors to gather from.
-    #[error("it gathers from {found} tensors; the limit is {GATHER_SOURCES_MAX}")]
-    GatherSources {
-        /// How many.
-        found: usize,
-    },
-    /// Tensors of different rows or columns to gather from.
-    #[error("it gathers from {first} and {other}; rows and columns must be equal")]
-    GatherSizes {
-        /// The first.
-        first: Tensor,
-        /// The other.
-        other: Tensor,
-    },
-    /// A run outside its source, or an empty one.
-    #[error("it gathers channels {} to {} + {} of source {}, which has {channels}", .run.first, .run.first, .run.count, .run.source)]
-    GatherRun {
-        /// The run.
-        run: ChannelRun,
-        /// Channels of the source; 0 if there is no such source.
-        channels: u32,
-    },
-    /// Other operands than the operator takes.
-    #[error("it reads {found} tensors besides its input and takes {expected}")]
-    Operands {
-        /// How many.
-        found: usize,
-        /// As it should be.
-        expected: usize,
-    },
-}
 
 impl std::fmt::Display for Tensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -253,6 +162,25 @@ impl OperatorKind {
                 }),
             },
             Self::Gather { ref runs, .. } => gathered(input, others, runs),
+            Self::LayerNorm { .. } => addend(input, 0),
+            Self::Attention { heads, .. } => attended(input, others, heads),
+            Self::Embedding { .. } if input.channels != 1 => Err(ShapeError::Lookup { input }),
+            Self::Embedding { .. } => Ok(Tensor {
+                channels: output_channels,
+                ..input
+            }),
+            Self::Tokens { prefix, .. } => Ok(Tensor {
+                // Saturating: a tensor that wide is refused.
+                width: u32::try_from(u64::from(input.height) * u64::from(input.width))
+                    .unwrap_or(u32::MAX)
+                    .saturating_add(prefix),
+                height: 1,
+                ..input
+            }),
+            Self::Token { column } if input.height != 1 || column >= input.width => {
+                Err(ShapeError::Token { column, input })
+            }
+            Self::Token { .. } => Ok(Tensor::features(input.channels)),
         }
     }
 
@@ -267,9 +195,40 @@ impl OperatorKind {
                 output.elements().saturating_mul(per_pixel)
             }
             Self::Linear { .. } => input.elements().saturating_mul(output.elements()),
+            // Products and weighing, for keys as many as queries.
+            Self::Attention { .. } => {
+                let pixels = u64::from(input.height) * u64::from(input.width);
+                input.elements().saturating_mul(2 * pixels)
+            }
             _ => 0,
         }
     }
+}
+
+/// Shape of an attention's result, the query's.
+fn attended(query: Tensor, others: &[Tensor], heads: u32) -> Result<Tensor, ShapeError> {
+    let (key, value, mask) = match *others {
+        [key, value] => (key, value, None),
+        [key, value, mask] => (key, value, Some(mask)),
+        _ => {
+            let (found, expected) = (others.len(), 2);
+            return Err(ShapeError::Operands { found, expected });
+        }
+    };
+    let expected = Tensor { channels: 1, ..key };
+    let fits = key == value
+        && key.channels == query.channels
+        && mask.is_none_or(|mask| mask == expected)
+        && heads > 0
+        && query.channels.is_multiple_of(heads);
+    if fits {
+        return Ok(query);
+    }
+    Err(ShapeError::Attention {
+        query,
+        keys: [key, value, mask.unwrap_or(expected)],
+        heads,
+    })
 }
 
 /// Shape of channels picked from tensors of equal rows and columns.

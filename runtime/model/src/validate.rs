@@ -21,6 +21,8 @@ pub const TENSOR_ELEMENTS_MAX: u64 = 1 << 26;
 pub const WEIGHTS_MAX: usize = 1 << 28;
 /// Most classes: an answer's class is a u16.
 pub const CLASSES_MAX: usize = 1 << 16;
+/// Most rows of a table to look up in: f32 tells their numbers apart.
+const TABLE_ROWS_MAX: u32 = 1 << 24;
 /// Longest name of a network, class or operator, in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 
@@ -37,11 +39,7 @@ impl Network {
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), NetworkError> {
         self.check_sizes()?;
-        let expected = Tensor {
-            channels: 3,
-            height: self.input.height,
-            width: self.input.width,
-        };
+        let expected = self.input.tensor();
         let first = self
             .stages
             .first()
@@ -205,9 +203,30 @@ impl Network {
             OperatorKind::Add { activation, .. } | OperatorKind::Multiply { activation, .. } => {
                 check_activation(activation)
             }
+            OperatorKind::LayerNorm {
+                scale,
+                bias,
+                epsilon,
+            } => {
+                self.check_weights("scale", scale, u64::from(output.channels))?;
+                self.check_weights("bias", bias, u64::from(output.channels))?;
+                check_figure("epsilon", epsilon, epsilon.is_normal() && epsilon > 0.0)
+            }
+            OperatorKind::Attention { scale, .. } => {
+                check_figure("scale", scale, scale.is_finite())
+            }
+            OperatorKind::Embedding { table } => {
+                let rows = table.len.div_ceil(output.channels).clamp(1, TABLE_ROWS_MAX);
+                let expected = u64::from(rows) * u64::from(output.channels);
+                self.check_weights("table", table, expected)
+            }
+            OperatorKind::Tokens { table, .. } => {
+                self.check_weights("table", table, output.elements())
+            }
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
-            | OperatorKind::Gather { .. } => Ok(()),
+            | OperatorKind::Gather { .. }
+            | OperatorKind::Token { .. } => Ok(()),
         }
     }
 
@@ -308,6 +327,13 @@ fn check_lists(stage: &Stage, carried: &BTreeSet<TensorId>) -> Result<(), StageE
         Some(&tensor) => Err(StageError::NotCarried(tensor)),
         None => Ok(()),
     }
+}
+
+fn check_figure(what: &'static str, value: f32, is_valid: bool) -> Result<(), OperatorError> {
+    if is_valid {
+        return Ok(());
+    }
+    Err(OperatorError::Figure { what, value })
 }
 
 fn check_activation(activation: Activation) -> Result<(), OperatorError> {

@@ -60,6 +60,11 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Add { .. } => "add",
         OperatorKind::Multiply { .. } => "multiply",
         OperatorKind::Gather { .. } => "gather channels",
+        OperatorKind::LayerNorm { .. } => "layer norm",
+        OperatorKind::Attention { .. } => "attention",
+        OperatorKind::Embedding { .. } => "embedding",
+        OperatorKind::Tokens { .. } => "tokens",
+        OperatorKind::Token { .. } => "one token",
     };
     name.to_owned()
 }

@@ -10,7 +10,7 @@ mod refused;
 mod reported;
 mod viewed;
 
-use punctual_model::{Calibration, InputSpec};
+use punctual_model::{Calibration, InputForm, InputSpec};
 
 use crate::{CompileError, CompileOptions, Compiled, compile};
 use builder::Onnx;
@@ -25,6 +25,7 @@ fn options() -> CompileOptions {
             width: 8,
             mean: [0.5; 3],
             std: [0.25; 3],
+            form: InputForm::Image,
         },
         exits: vec![],
         classes: vec![],

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    Activation, Extent, InputSpec, Network, Operator, OperatorKind, Padding, PoolKind, Stage,
-    Tensor, TensorId, WeightRange,
+    Activation, Extent, InputForm, InputSpec, Network, Operator, OperatorKind, Padding, PoolKind,
+    Stage, Tensor, TensorId, WeightRange,
 };
 
 use crate::random::SplitMix64;
@@ -254,6 +254,7 @@ impl Builder {
                 width: self.size.1,
                 mean: [0.5; 3],
                 std: [0.25; 3],
+                form: InputForm::Image,
             },
             classes: (0..self.classes)
                 .map(|class| format!("class {class}"))

@@ -60,7 +60,7 @@ pub enum NetworkError {
     /// The first stage does not take exactly one tensor of the input's shape.
     #[error("the first stage must take one tensor of shape {expected}, the network's input")]
     Input {
-        /// Planar RGB of the input's size.
+        /// The input's form and size.
         expected: Tensor,
     },
     /// A tensor that nothing writes.
@@ -148,7 +148,7 @@ pub enum OperatorError {
     /// Weights outside the network's weights.
     #[error("its {what} are elements {start} to {start} + {len} of {weights} weights")]
     WeightRange {
-        /// `weights` or `bias`.
+        /// `weights`, `bias`, `scale` or `table`.
         what: &'static str,
         /// First element.
         start: u32,
@@ -160,7 +160,7 @@ pub enum OperatorError {
     /// Weights of another size than its shapes need.
     #[error("it has {found} {what} and needs {expected}")]
     WeightCount {
-        /// `weights` or `bias`.
+        /// `weights`, `bias`, `scale` or `table`.
         what: &'static str,
         /// How many it has.
         found: u32,
@@ -177,6 +177,14 @@ pub enum OperatorError {
         computed: Tensor,
         /// The tensor's.
         declared: Tensor,
+    },
+    /// A figure that makes its results infinite or no numbers.
+    #[error("its {what} is {value}; it must be finite, and an epsilon positive and not subnormal")]
+    Figure {
+        /// `epsilon` or `scale`.
+        what: &'static str,
+        /// Its value.
+        value: f32,
     },
     /// Clip bounds that are not finite or not in order.
     #[error("it clips to {low}..{high}; bounds must be finite and in order")]

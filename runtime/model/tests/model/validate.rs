@@ -1,8 +1,8 @@
 //! Every rule that devices rely on, broken once.
 
 use punctual_model::{
-    Activation, Calibration, DIMENSION_MAX, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operator,
-    OperatorKind, Package, Padding, TensorId,
+    Activation, Calibration, DIMENSION_MAX, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX,
+    Operator, OperatorKind, Package, Padding, TensorId,
 };
 
 use crate::fixture;
@@ -234,4 +234,57 @@ fn calibration_must_have_as_many_exits_as_the_network() {
             .contains("sample 1 has 1 exits, the network has 2"),
         "{error}"
     );
+}
+
+#[test]
+fn operators_of_sequences_fit_their_tensors() {
+    let breaks = |expected: &str, damage: fn(&mut Network)| {
+        let mut network = fixture::sequence();
+        network.validate().unwrap();
+        damage(&mut network);
+        let message = network.validate().unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
+    };
+    breaks("the first stage must take one tensor of shape 1x1x4", |n| {
+        n.input.form = InputForm::Tokens { mask: false };
+    });
+    breaks("operator words: it has 20 table and needs 21", |n| {
+        n.tensors[3].channels = 3;
+    });
+    breaks("operator words: it looks up 2x1x4", |n| {
+        n.stages[0].operators[2].input = TensorId(0);
+    });
+    breaks("operator attention: its 3 heads attend from 4x1x4", |n| {
+        let OperatorKind::Attention { heads, .. } = kind(n, 0, 3) else {
+            panic!("no attention");
+        };
+        *heads = 3;
+    });
+    breaks("operator attention: its scale is NaN", |n| {
+        let OperatorKind::Attention { scale, .. } = kind(n, 0, 3) else {
+            panic!("no attention");
+        };
+        *scale = f32::NAN;
+    });
+    breaks("operator attention: it reads 1 tensors besides", |n| {
+        let OperatorKind::Attention { others, .. } = kind(n, 0, 3) else {
+            panic!("no attention");
+        };
+        others.truncate(1);
+    });
+    breaks("operator norm: its epsilon is 0", |n| {
+        let OperatorKind::LayerNorm { epsilon, .. } = kind(n, 0, 4) else {
+            panic!("no normalisation");
+        };
+        *epsilon = 0.0;
+    });
+    breaks("operator tokens: its result is 4x1x4", |n| {
+        let OperatorKind::Tokens { prefix, .. } = kind(n, 0, 5) else {
+            panic!("no tokens");
+        };
+        *prefix = 0;
+    });
+    breaks("operator first: it takes column 5 of 4x1x5", |n| {
+        *kind(n, 0, 6) = OperatorKind::Token { column: 5 };
+    });
 }

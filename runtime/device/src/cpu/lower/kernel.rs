@@ -65,6 +65,17 @@ impl Lowering<'_> {
                 };
                 Multiply::new(isa, &spec).map(Kernel::Multiply)
             }
+            OperatorKind::LayerNorm { .. } => Err(KernelError::NoKernel {
+                operator: "LayerNorm",
+            }),
+            OperatorKind::Attention { .. } => Err(KernelError::NoKernel {
+                operator: "Attention",
+            }),
+            OperatorKind::Embedding { .. } => Err(KernelError::NoKernel {
+                operator: "Embedding",
+            }),
+            OperatorKind::Tokens { .. } => Err(KernelError::NoKernel { operator: "Tokens" }),
+            OperatorKind::Token { .. } => Err(KernelError::NoKernel { operator: "Token" }),
             OperatorKind::Gather { others, runs } => {
                 let others = others.iter().map(|id| self.layout(self.value(*id)));
                 let spec = GatherSpec {
