@@ -42,6 +42,11 @@ impl Part {
         Part { index, of }
     }
 
+    /// How many parts the work has.
+    pub const fn of(self) -> usize {
+        self.of
+    }
+
     /// This part's share of `units`, as equal as whole units allow.
     pub(crate) fn share(self, units: usize) -> Range<usize> {
         units * self.index / self.of..units * (self.index + 1) / self.of

@@ -7,7 +7,8 @@ two engines alternate, so that whatever else the machine does meets both; the on
 run sleeps. A run goes from normalised images in memory to the scores of all exits: the engine runs
 stage by stage, onnxruntime the whole network with inputs and outputs bound beforehand. Both have
 one thread a core, pinned; onnxruntime's may spin within a run, not after it. Before it times
-anything the script checks that both give the same scores. Prints Markdown.
+anything the script checks that both give the same scores. The engine first chooses the fastest
+solution of each operator by measuring (but with `--direct`). Prints Markdown.
 
 `--operators` prints instead where each engine spends its time, at the first batch and thread count.
 """
@@ -31,6 +32,8 @@ WARM = 2
 # A turn is long enough to be warm, short against what changes on the machine.
 TURN_S = 0.03
 RUNS_MIN = 3
+# Runs by which each solution of an operator is measured.
+ROUNDS = 7
 # Idle time for each second of runs. Linux gives ordinary threads 50 ms of a second in which a
 # real-time thread would starve them; resting often, that thread keeps its runs free of such gaps.
 REST = 0.4
@@ -126,6 +129,10 @@ class Engine:
     def run(self, batch: int, count: int) -> list[int]:
         return [int(word) for word in self.ask(f"run {batch} {count}")]
 
+    def measure(self, rounds: int, batches: list[int]) -> list[str]:
+        """Lets it choose its solutions at these batch sizes."""
+        return self.ask(f"measure {rounds} {' '.join(map(str, sorted(batches)))}")
+
     def operators(self, batch: int, count: int) -> list[tuple[str, float]]:
         """Median microseconds of each operator of `count` runs."""
         times = {}
@@ -206,6 +213,8 @@ def print_operators(model: Path, file: Path, images, cores: list[int], options) 
     theirs = Onnxruntime(model, images, cores, profile=True)
     theirs.run(batch, runs)
     ours = Engine(model.with_suffix(".punctual"), file, cores, options.isa)
+    if not options.direct:
+        print(" ".join(ours.measure(ROUNDS, [batch])))
     for title, times in [(ours.name, ours.operators(batch, runs)), (theirs.name, theirs.operators())]:
         total = sum(duration for _, duration in times)
         print(f"\n{model.stem}, batch {batch}, {len(cores)} threads, {title}: {total:.0f} us")
@@ -223,6 +232,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[::-1])
     parser.add_argument("--isa", help="the engine's instruction set; default: the best")
     parser.add_argument("--operators", action="store_true", help="where the time goes")
+    parser.add_argument("--direct", action="store_true", help="no choice of solutions by measuring")
     options = parser.parse_args()
 
     subprocess.run(["cargo", "build", "--quiet", *EXAMPLE], cwd=ROOT, check=True)
@@ -244,6 +254,8 @@ def main() -> None:
                     Engine(package, file, cores, options.isa),
                     Onnxruntime(model, images, cores),
                 ]
+                if not options.direct:
+                    engines[0].measure(ROUNDS, options.batches)
                 for batch in options.batches:
                     check(model.stem, engines, batch)
                     times = alternate(engines, batch, options.turns)

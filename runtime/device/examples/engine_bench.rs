@@ -13,6 +13,8 @@
 //! - `scores BATCH`: the class scores of the first images, `[exit][image][class]`;
 //! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the images in the engine's memory
 //!   to the scores of every exit, all stages one by one;
+//! - `measure ROUNDS BATCH...`: from now on with the fastest solution of each operator, measured by
+//!   so many rounds at these batch sizes; answers `operator:batch=solution` for those that are not direct;
 //! - `operators`: `name=nanoseconds` of each operator in the last run.
 #![forbid(unsafe_code)]
 
@@ -22,8 +24,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use punctual_device::Evaluator;
+use punctual_device::profile::{SolutionRequest, measure_solutions};
 use punctual_kernels::Isa;
-use punctual_model::{Network, Package};
+use punctual_model::{Network, Package, SolutionChoice};
 use punctual_platform::affinity::pin_current_thread;
 use punctual_platform::clock;
 
@@ -53,7 +56,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let images = read_images(Path::new(images), network)?;
     let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
     // Started first: the mates are pinned by name, not by what this thread hands down.
-    let mut evaluator = Evaluator::with_mates(isa, network, images.len(), &cores[1..])?;
+    let mut evaluator = Evaluator::with_mates(isa, network, images.len(), &cores[1..], &[])?;
     pin_current_thread(cores[0]).map_err(|missing| format!("core {}: {missing:?}", cores[0]))?;
     let mut output = std::io::stdout();
     writeln!(output, "{isa}")?;
@@ -64,7 +67,29 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
             ["scores", batch] => scores(&mut evaluator, first(&images, batch)?),
             ["run", batch, count] => run(&mut evaluator, first(&images, batch)?, count.parse()?),
             ["operators"] => operators(&evaluator),
-            _ => return Err(format!("`{line}` is none of `scores`, `run`, `operators`").into()),
+            ["measure", rounds, batches @ ..] => {
+                let batches = batches
+                    .iter()
+                    .map(|batch| batch.parse())
+                    .collect::<Result<Vec<u8>, _>>()?;
+                let request = SolutionRequest {
+                    isa,
+                    batches: &batches,
+                    mates: &cores[1..],
+                    rounds: rounds.parse()?,
+                };
+                let choices = measure_solutions(network, &request)?;
+                evaluator =
+                    Evaluator::with_mates(isa, network, images.len(), &cores[1..], &choices)?;
+                let choice =
+                    |c: &SolutionChoice| format!("{}:{}={}", c.operator, c.batch, c.solution);
+                spaced(choices.iter().map(choice))
+            }
+            _ => {
+                return Err(
+                    format!("`{line}` is none of `scores`, `run`, `measure`, `operators`").into(),
+                );
+            }
         };
         writeln!(output, "{answer}")?;
         output.flush()?;

@@ -3,8 +3,8 @@
 
 use punctual_device::Evaluator;
 use punctual_device::conformance::networks;
-use punctual_kernels::Isa;
-use punctual_model::{Network, reference};
+use punctual_kernels::{Isa, Solution};
+use punctual_model::{Network, SolutionChoice, reference};
 
 /// Engines differ in the order of their sums; this is the bound on class scores that they must
 /// keep.
@@ -54,4 +54,32 @@ fn every_operator_scores_as_the_interpreter_does() {
 #[test]
 fn a_residual_network_scores_as_the_interpreter_does_in_a_batch() {
     assert_network(&networks::residual(1), 5);
+}
+
+#[test]
+fn every_solution_scores_as_the_interpreter_does_on_one_core_and_on_two() {
+    let network = networks::residual(2);
+    let image = networks::image(&network, 3);
+    let expected = reference::run(&network, &image);
+    for isa in Isa::available() {
+        for solution in Solution::ALL {
+            for mates in [&[][..], &[0]] {
+                let choice = |operator| SolutionChoice {
+                    operator,
+                    batch: 1,
+                    units: 1,
+                    solution: solution.name().to_owned(),
+                };
+                let choices: Vec<_> = (0..100).map(choice).collect();
+                let mut evaluator =
+                    Evaluator::with_mates(isa, &network, 2, mates, &choices).expect("starts");
+                for (exit, scores) in evaluator.scores(&[&image, &image]).iter().enumerate() {
+                    let what = format!("{} on {isa}, exit {exit}", solution.name());
+                    for scores in scores {
+                        assert_close(scores, &expected[exit], &what);
+                    }
+                }
+            }
+        }
+    }
 }

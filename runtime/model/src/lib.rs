@@ -11,6 +11,7 @@ mod prefix;
 mod profile;
 pub mod reference;
 mod shape;
+mod solution;
 mod validate;
 
 pub use calibration::{
@@ -26,6 +27,7 @@ pub use package::{Package, PackageError, PackageHash};
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
+pub use solution::SolutionChoice;
 pub use validate::{
     CLASSES_MAX, DIMENSION_MAX, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX, OperatorError,
     StageError, TENSOR_ELEMENTS_MAX, WEIGHTS_MAX,

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use punctual_core::{ModelId, StageId};
 use punctual_kernels::Isa;
-use punctual_model::Network;
+use punctual_model::{Network, SolutionChoice};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
-use super::executable::LoadedModel;
+use super::executable::{LoadedModel, Step};
 use super::lower::{LowerError, lower};
 use super::{OperatorTime, StartError};
 use crate::request_buffers::InputBuffers;
@@ -34,11 +34,12 @@ impl Evaluator {
     /// # Panics
     /// If `batch_max` is zero or above [`BATCH_MAX`](punctual_core::BATCH_MAX).
     pub fn new(isa: Isa, network: &Network, batch_max: usize) -> Result<Self, LowerError> {
-        Ok(Self::team(isa, network, batch_max, 1)?.0)
+        Ok(Self::team(lower(isa, network)?, batch_max, 1).0)
     }
 
-    /// As [`new`](Self::new), with a mate on each of `cores` that computes its share of every
-    /// operator, at ordinary priority. Where the caller runs is its own affair.
+    /// As [`new`](Self::new), with the solutions that were chosen, and with a mate on each of
+    /// `cores` that computes its share of every operator, at ordinary priority. Where the caller
+    /// runs is its own affair.
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`StartError::Thread`].
@@ -50,8 +51,11 @@ impl Evaluator {
         network: &Network,
         batch_max: usize,
         cores: &[usize],
+        solutions: &[SolutionChoice],
     ) -> Result<Self, StartError> {
-        let (evaluator, mates) = Self::team(isa, network, batch_max, cores.len() + 1)?;
+        let mut model = lower(isa, network)?;
+        model.specialise(network, solutions);
+        let (evaluator, mates) = Self::team(model, batch_max, cores.len() + 1);
         for (&core, mate) in cores.iter().zip(mates) {
             let spec = ThreadSpec::new(format!("mate/{core}"), Some(core), None);
             // It ends when the leader is dropped.
@@ -60,14 +64,8 @@ impl Evaluator {
         Ok(evaluator)
     }
 
-    fn team(
-        isa: Isa,
-        network: &Network,
-        batch_max: usize,
-        size: usize,
-    ) -> Result<(Self, Vec<Mate>), LowerError> {
+    fn team(model: LoadedModel, batch_max: usize, size: usize) -> (Self, Vec<Mate>) {
         assert!((1..=punctual_core::BATCH_MAX).contains(&batch_max));
-        let model = lower(isa, network)?;
         let inputs = InputBuffers::new(
             batch_max as u16,
             model.request_floats,
@@ -81,7 +79,7 @@ impl Evaluator {
             leader,
             batch_max,
         };
-        Ok((evaluator, mates))
+        (evaluator, mates)
     }
 
     /// The class scores of each image at each exit: `scores[exit][image][class]`. An image is
@@ -132,6 +130,12 @@ impl Evaluator {
                 scores.collect()
             })
             .collect()
+    }
+
+    /// All steps, stage after stage.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        stages.flat_map(|stage| &stage.steps)
     }
 
     /// All operators, stage after stage, with the time that each took in the last run.

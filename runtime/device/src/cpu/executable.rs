@@ -9,6 +9,7 @@ use punctual_kernels::{
     Part, Pool,
 };
 
+use super::specialised::Specialised;
 use crate::request_buffers::InputLayout;
 use crate::shared::{Operands, Span};
 
@@ -17,6 +18,8 @@ pub(crate) struct LoadedModel {
     pub(crate) stages: Vec<Executable>,
     /// The weight image: packed weights of all steps, in order of execution.
     pub(crate) weights: AlignedBuffer,
+    /// Weights that specialised solutions have derived from the image.
+    pub(crate) specialised: AlignedBuffer,
     pub(crate) input: InputLayout,
     /// Floats of a request buffer that this network uses.
     pub(crate) request_floats: usize,
@@ -37,6 +40,7 @@ pub(crate) struct Step {
     pub(crate) kernel: Kernel,
     /// Where its packed weights lie in the model's weight image; empty if it has none.
     pub(crate) weights: Range<usize>,
+    pub(crate) specialised: Specialised,
     pub(crate) operands: Operands,
     pub(crate) output: BlockedLayout,
     /// Multiply-accumulates for one image.
@@ -45,9 +49,22 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Runs one core's part for all members, with the model's weight image.
-    pub(crate) fn run(&self, weights: &[f32], part: Part, images: &mut [Image<'_>]) {
-        let packed = &weights[self.weights.clone()];
+    /// Runs one core's part for all members. `scratch` is the core's own, as long as the step's
+    /// specialised solutions need.
+    pub(crate) fn run(
+        &self,
+        model: &LoadedModel,
+        part: Part,
+        images: &mut [Image<'_>],
+        scratch: &mut [f32],
+    ) {
+        if self
+            .specialised
+            .run(&model.specialised, part, images, scratch)
+        {
+            return;
+        }
+        let packed = &model.weights[self.weights.clone()];
         match &self.kernel {
             Kernel::Conv2d(kernel) => kernel.run(packed, part, images),
             Kernel::Pool(kernel) => kernel.run(part, images),

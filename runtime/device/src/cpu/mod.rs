@@ -9,6 +9,7 @@ pub(crate) mod executable;
 mod lower;
 mod partition;
 mod priority;
+mod specialised;
 mod worker;
 
 use std::sync::Arc;

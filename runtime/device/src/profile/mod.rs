@@ -23,6 +23,7 @@
 mod machine;
 mod prepare;
 mod samples;
+mod solutions;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use thiserror::Error;
 use crate::StartError;
 pub use machine::machine;
 pub use punctual_kernels::preprocess::{PixelFormat, Size};
+pub use solutions::{SolutionRequest, measure_solutions};
 
 /// What to measure, and on what.
 #[derive(Clone, Debug, PartialEq)]

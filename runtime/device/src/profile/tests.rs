@@ -92,3 +92,30 @@ fn what_cannot_be_measured_is_refused_with_its_reason() {
         MeasureError::Frame(_)
     ));
 }
+
+#[test]
+fn solutions_are_chosen_for_every_batch_size_of_the_operators_that_gain() {
+    let network = networks::residual(5);
+    let request = SolutionRequest {
+        isa: Isa::detect(),
+        batches: &[1, 2],
+        mates: &[],
+        rounds: 3,
+    };
+    let choices = measure_solutions(&network, &request).expect("can be measured");
+    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
+    for (operator, kind) in operators.map(|operator| &operator.kind).enumerate() {
+        let own: Vec<_> = choices
+            .iter()
+            .filter(|choice| choice.operator as usize == operator)
+            .collect();
+        let special = |choice: &&&punctual_model::SolutionChoice| choice.solution != "direct";
+        if own.is_empty() {
+            continue;
+        }
+        assert!(matches!(kind, punctual_model::OperatorKind::Conv2d { .. }));
+        assert!(own.iter().any(|choice| special(&choice)));
+        let batches: Vec<_> = own.iter().map(|choice| choice.batch).collect();
+        assert_eq!(batches, [1, 2]);
+    }
+}

@@ -42,6 +42,9 @@ struct Team {
     models: Arc<[LoadedModel]>,
     requests: Arc<ClaimedRegions>,
     workspace: Region,
+    /// A piece for each seat.
+    scratch: Region,
+    scratch_stride: usize,
     job: Job,
     /// Rings when a job is there, or the team ends.
     start: Doorbell,
@@ -86,11 +89,20 @@ pub(crate) fn team(
         assert_parts_tile(step, size);
     }
     let workspace = stages().map(|stage| workspace_floats(stage, batch_max));
+    let steps = stages().flat_map(|stage| &stage.steps);
+    let scratch = steps.map(|step| step.specialised.scratch_len(batch_max));
+    // One line more than needed, as between members' shares.
+    let scratch_stride = match scratch.max().unwrap_or(0) {
+        0 => 0,
+        floats => floats.next_multiple_of(LINE) + LINE,
+    };
     let team = Arc::new(Team {
         size,
         models: models.clone(),
         requests: requests.clone(),
         workspace: Region::zeroed(workspace.max().unwrap_or(0)),
+        scratch: Region::zeroed(scratch_stride * size),
+        scratch_stride,
         job: Job::default(),
         start: Doorbell::new(),
         barrier: Barrier::new(size),
@@ -149,9 +161,9 @@ impl Leader {
         unsafe { team.run_job(0, Some(interrupted)) }
     }
 
-    /// Bytes of the team's workspace.
+    /// Bytes of the team's workspace, scratch memory included.
     pub(crate) fn workspace_bytes(&self) -> usize {
-        self.team.workspace.len() * size_of::<f32>()
+        (self.team.workspace.len() + self.team.scratch.len()) * size_of::<f32>()
     }
 
     /// The class scores of one of the members of the stage that was last [`Outcome::Done`].
@@ -217,7 +229,9 @@ impl Team {
                 // SAFETY: this function's own promise, and the meeting below: all seats are in
                 // this same step.
                 let mut images = unsafe { self.images(stage, step, part) };
-                step.run(&model.weights, part, &mut images);
+                // SAFETY: a seat's scratch memory is its own.
+                let scratch = unsafe { self.scratch.write(self.scratch_range(seat)) };
+                step.run(model, part, &mut images, scratch);
             }));
             if ran.is_err() {
                 // Relaxed: the meeting publishes it.
@@ -285,6 +299,10 @@ impl Team {
                 (self.requests.region(usize::from(buffer)), span.range())
             }
         }
+    }
+
+    fn scratch_range(&self, seat: usize) -> Range<usize> {
+        seat * self.scratch_stride..(seat + 1) * self.scratch_stride
     }
 
     fn workspace_range(&self, stage: &Executable, member: usize, span: Span) -> Range<usize> {

@@ -18,6 +18,7 @@ use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId};
 use thiserror::Error;
 
 use super::executable::{Executable, Kernel, LoadedModel, Step, StepTime};
+use super::specialised::Specialised;
 use crate::request_buffers::InputLayout;
 use crate::shared::{Operands, Span};
 use places::{Places, Value};
@@ -111,6 +112,7 @@ impl<'n> Lowering<'n> {
         LoadedModel {
             stages,
             weights,
+            specialised: AlignedBuffer::zeroed(0),
             input: InputLayout {
                 channels: self.input.channels(),
                 height: self.input.height(),
@@ -197,6 +199,7 @@ impl<'n> Lowering<'n> {
             name: name.to_owned(),
             kernel: Kernel::Conv2d(kernel),
             weights: 0..0,
+            specialised: Specialised::default(),
             operands: Operands::new([places.planes()], places.of(Value::BlockedInput)),
             output: self.blocked_input,
             macs: 0,
@@ -235,6 +238,7 @@ impl<'n> Lowering<'n> {
             name: operator.name.clone(),
             kernel,
             weights: 0..0,
+            specialised: Specialised::default(),
             operands: Operands::new(
                 std::iter::once(input).chain(others.into_iter().map(|value| places.of(value))),
                 places.of(Value::Tensor(operator.output)),

@@ -1,0 +1,19 @@
+//! Which of several kernels an operator is to use.
+
+use serde::{Deserialize, Serialize};
+
+/// That an operator is computed fastest by one of its *solutions*, as somebody has measured. It
+/// changes no result beyond rounding, so it is no part of the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SolutionChoice {
+    /// Its position among all operators in order of execution.
+    pub operator: u32,
+    /// At which batch size. Between two sizes the larger one's choice holds, beyond all of them the
+    /// largest one's.
+    pub batch: u8,
+    /// On how many compute units. Between two numbers the smaller one's choice holds.
+    pub units: u8,
+    /// The solution's name. The general one answers for a name that a device does not know.
+    pub solution: String,
+}
