@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use punctual_core::{ModelId, StageId};
-use punctual_kernels::Isa;
+use punctual_kernels::{AlignedBuffer, Isa};
 use punctual_model::{Network, SolutionChoice};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
@@ -54,7 +54,9 @@ impl Evaluator {
         solutions: &[SolutionChoice],
     ) -> Result<Self, StartError> {
         let mut model = lower(isa, network)?;
-        model.specialise(network, solutions);
+        let image = std::mem::replace(&mut model.weights, AlignedBuffer::zeroed(0));
+        model.specialise(network, solutions, &image);
+        model.weights = image;
         let (evaluator, mates) = Self::team(model, batch_max, cores.len() + 1);
         for (&core, mate) in cores.iter().zip(mates) {
             let spec = ThreadSpec::new(format!("mate/{core}"), Some(core), None);

@@ -49,22 +49,19 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Runs one core's part for all members. `scratch` is the core's own, as long as the step's
-    /// specialised solutions need.
+    /// Runs one core's part for all members. `packed` are the step's weights, `specialised` those
+    /// of all of the model's specialised solutions, `scratch` the core's own memory for these.
     pub(crate) fn run(
         &self,
-        model: &LoadedModel,
+        packed: &[f32],
+        specialised: &[f32],
         part: Part,
         images: &mut [Image<'_>],
         scratch: &mut [f32],
     ) {
-        if self
-            .specialised
-            .run(&model.specialised, part, images, scratch)
-        {
+        if self.specialised.run(specialised, part, images, scratch) {
             return;
         }
-        let packed = &model.weights[self.weights.clone()];
         match &self.kernel {
             Kernel::Conv2d(kernel) => kernel.run(packed, part, images),
             Kernel::Pool(kernel) => kernel.run(part, images),

@@ -111,7 +111,13 @@ impl Specialised {
 impl LoadedModel {
     /// Prepares the specialised solutions that `choices` name, for the network that this is.
     /// Choices of operators that have no such solution are passed over: the direct one answers.
-    pub(crate) fn specialise(&mut self, network: &Network, choices: &[SolutionChoice]) {
+    /// `image` is the model's weight image.
+    pub(crate) fn specialise(
+        &mut self,
+        network: &Network,
+        choices: &[SolutionChoice],
+        image: &[f32],
+    ) {
         let mut len = 0;
         for (operator, step) in operators(network, self) {
             let Kernel::Conv2d(conv) = &step.kernel else {
@@ -127,7 +133,7 @@ impl LoadedModel {
         self.specialised = AlignedBuffer::zeroed(len);
         for step in self.stages.iter().flat_map(|stage| &stage.steps) {
             for further in &step.specialised.solutions {
-                let packed = &self.weights[step.weights.clone()];
+                let packed = &image[step.weights.clone()];
                 let own = &mut self.specialised[further.weights.clone()];
                 further.kernel.prepare(packed, own);
             }
@@ -165,6 +171,7 @@ mod tests {
             units,
             solution: solution.to_owned(),
         };
+        let image = AlignedBuffer::zeroed(model.weights.len());
         model.specialise(
             &network,
             &[
@@ -173,6 +180,7 @@ mod tests {
                 choice(8, 3, "of-tomorrow"),
                 choice(8, 4, "direct"),
             ],
+            &image,
         );
         let step = &model.stages[0].steps[1].specialised;
         assert_eq!(

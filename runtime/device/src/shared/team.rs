@@ -231,7 +231,8 @@ impl Team {
                 let mut images = unsafe { self.images(stage, step, part) };
                 // SAFETY: a seat's scratch memory is its own.
                 let scratch = unsafe { self.scratch.write(self.scratch_range(seat)) };
-                step.run(model, part, &mut images, scratch);
+                let packed = &model.weights[step.weights.clone()];
+                step.run(packed, &model.specialised, part, &mut images, scratch);
             }));
             if ran.is_err() {
                 // Relaxed: the meeting publishes it.
