@@ -1,9 +1,17 @@
 //! Calibration: what each exit said of held-out samples, and whether it was right. Expected
 //! accuracy comes from this, never from a guess.
 
+mod reliability;
+mod temperature;
+
 use punctual_core::{ACCURACY_BINS, Confidence};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+pub use reliability::{RELIABILITY_BINS, Reliability, ReliabilityBin};
+pub use temperature::{
+    Labelled, TEMPERATURE_MAX, TEMPERATURE_MIN, TemperatureError, fit_temperature,
+};
 
 /// Records of a held-out (tuning) set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +107,16 @@ impl Calibration {
     /// When it is not that.
     pub fn from_json(json: &str) -> Result<Self, CalibrationError> {
         Ok(serde_json::from_str(json)?)
+    }
+
+    /// The JSON form, one line a sample. Same records, same text.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let line = |sample: &CalibrationSample| {
+            serde_json::to_string(sample).expect("plain data always serialises")
+        };
+        let lines: Vec<String> = self.samples.iter().map(line).collect();
+        format!("{{\"samples\":[\n{}\n]}}\n", lines.join(",\n"))
     }
 
     /// Whether every sample has `exits` exits.

@@ -15,8 +15,9 @@ mod solution;
 mod validate;
 
 pub use calibration::{
-    Calibration, CalibrationError, CalibrationExit, CalibrationSample, ExitAccuracy,
-    ThresholdEffect, bin_of,
+    Calibration, CalibrationError, CalibrationExit, CalibrationSample, ExitAccuracy, Labelled,
+    RELIABILITY_BINS, Reliability, ReliabilityBin, TEMPERATURE_MAX, TEMPERATURE_MIN,
+    TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
 pub use liveness::TensorLifetime;
 pub use network::{

@@ -5,4 +5,5 @@ mod fixture;
 mod memory;
 mod package;
 mod prefix;
+mod temperature;
 mod validate;
