@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod calibrate;
 mod commands;
 mod demo;
 mod measure;
@@ -10,7 +11,9 @@ mod termination;
 
 use clap::{Parser, Subcommand};
 
-use commands::{camera, check, compare, compile, plan, profile, simulate};
+use commands::{
+    calibrate as calibrate_command, camera, check, compare, compile, plan, profile, simulate,
+};
 use termination::Termination;
 
 /// Counts what the daemon's real-time threads must not do.
@@ -38,6 +41,8 @@ enum Command {
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
     Compile(compile::Options),
+    /// Measure what each exit's confidence is worth, with labelled pictures.
+    Calibrate(calibrate_command::Options),
     /// Measure a package on this machine.
     Profile(profile::Options),
     /// Pack sessions and queries onto a fleet of boards.
@@ -79,6 +84,9 @@ fn main() -> std::process::ExitCode {
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
         Command::Check(options) => check::run(&options).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
+        Command::Calibrate(options) => {
+            Termination::of("calibrate", calibrate_command::run(&options)).into()
+        }
         Command::Profile(options) => Termination::of("profile", profile::run(&options)).into(),
         Command::Plan(options) => plan::run(&options).into(),
         Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)).into(),

@@ -1,0 +1,239 @@
+//! `punctual calibrate`: what each exit's confidence is worth, from labelled pictures.
+
+use std::path::{Path, PathBuf};
+
+use punctual_device::LowerError;
+use punctual_model::{Calibration, Package, PackageError, TemperatureError};
+use punctual_platform::files::write_whole;
+
+use crate::calibrate::pictures::{PictureError, Pictures};
+use crate::calibrate::report::Report;
+use crate::calibrate::samples::{self, SamplesError};
+use crate::calibrate::{plot, run};
+use crate::termination::{Terminates, Termination};
+
+/// What to calibrate with which pictures, and where to put what comes out.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual calibrate signs.punctual --samples held-out/
+  punctual calibrate signs.punctual --samples held-out.csv --into signs.punctual --svg signs.svg
+  punctual calibrate resnet.punctual --samples val/ --crop 0.875 --temperature --into resnet.punctual
+
+Samples are pictures (PNG, JPEG, PPM, BMP) in one folder a class, or a file of lines `picture,class`
+with pictures relative to it. A class is the network's name for it, or its number. Take samples that
+were used neither for training nor for choosing anything, and that look like what the cameras will
+see: the scheduler believes them.
+
+The records (confidence and correctness of each exit for each sample) are what the scheduler's
+expected accuracies come from. With --temperature each exit's scores are first divided by the number
+that makes its confidence meet its accuracy; the division is folded into the package's weights, and
+changes no answer.
+
+TERMINATION CODES: 0 done; 3 the package, a sample or a class is invalid; 4 a file is missing,
+unreadable or cannot be written.")]
+pub struct Options {
+    /// The package.
+    package: PathBuf,
+    /// Labelled pictures: a folder of folders, or a list.
+    #[arg(long, short, value_name = "PATH")]
+    samples: PathBuf,
+    /// See a centred square of this share (0 to 1) of each picture's shorter side; without it, the
+    /// whole picture.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    crop: Option<f64>,
+    /// Only every so many-th sample, so that about this many are left.
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+    /// Divide each exit's scores by its fitted temperature (needs --into).
+    #[arg(long, requires = "into")]
+    temperature: bool,
+    /// Write the package with its records; may be the package itself.
+    #[arg(long, value_name = "FILE")]
+    into: Option<PathBuf>,
+    /// Write the records as JSON, as `punctual compile` reads them.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write a picture: accuracy and depth against threshold, and reliability.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write a page with the picture and all tables.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if share > 0.0 && share <= 1.0 {
+        Ok(share)
+    } else {
+        Err("give a share above 0, at most 1".to_owned())
+    }
+}
+
+/// Why nothing was calibrated.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The package cannot be used.
+    #[error("{path}: {source}", path = path.display())]
+    Package {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: PackageError,
+    },
+    /// There are no samples, or one is labelled wrongly.
+    #[error(transparent)]
+    Samples(#[from] SamplesError),
+    /// A picture cannot be used.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    /// The network cannot be run here.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// A temperature cannot be folded into the network.
+    #[error(transparent)]
+    Temperature(#[from] TemperatureError),
+    /// A result cannot be written.
+    #[error("cannot write {path}: {source}", path = path.display())]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Package {
+                source: PackageError::Read { .. },
+                ..
+            }
+            | Self::Samples(SamplesError::Read { .. })
+            | Self::Picture(PictureError::Decode {
+                source: image::ImageError::IoError(_),
+                ..
+            })
+            | Self::Write { .. } => Termination::File,
+            _ => Termination::BadInput,
+        }
+    }
+}
+
+/// Runs the samples, prints the report, writes what was asked for.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let package = Package::read(&options.package).map_err(|source| Error::Package {
+        path: options.package.clone(),
+        source,
+    })?;
+    let network = package.network();
+    let samples = thinned(
+        samples::find(&options.samples, &network.classes)?,
+        options.limit,
+    );
+    let mut evaluator = run::evaluator(network)?;
+    let mut pictures = Pictures::new(network, options.crop);
+    let scores = run::run(network, &mut evaluator, &mut pictures, &samples)?;
+    let temperatures = scores.temperatures();
+    let plain = scores.records(&vec![1.0; scores.exits()]);
+    let divided = scores.records(&temperatures);
+    let report = Report::new(
+        &network.name,
+        &plain,
+        &divided,
+        &temperatures,
+        options.temperature,
+    );
+    let records = if options.temperature { divided } else { plain };
+    if let Some(path) = &options.into {
+        let temperatures = options.temperature.then_some(&temperatures[..]);
+        write_package(path, package, records.clone(), temperatures)?;
+    }
+    write_others(options, &report, &records)?;
+    print(options, &report);
+    Ok(())
+}
+
+/// About `limit` of the samples, evenly over all of them.
+fn thinned<T>(samples: Vec<T>, limit: Option<usize>) -> Vec<T> {
+    let step = limit.map_or(1, |limit| samples.len().div_ceil(limit.max(1)));
+    samples.into_iter().step_by(step).collect()
+}
+
+fn write_package(
+    path: &Path,
+    package: Package,
+    records: Calibration,
+    temperatures: Option<&[f64]>,
+) -> Result<(), Error> {
+    let mut network = package.network().clone();
+    for (exit, &temperature) in temperatures.unwrap_or_default().iter().enumerate() {
+        network.divide_scores(exit, temperature)?;
+    }
+    let package = Package::new(network, records).map_err(|source| Error::Package {
+        path: path.to_owned(),
+        source,
+    })?;
+    write(path, &package.encode())
+}
+
+fn write_others(options: &Options, report: &Report, records: &Calibration) -> Result<(), Error> {
+    if let Some(path) = &options.output {
+        write(path, records.to_json().as_bytes())?;
+    }
+    if options.svg.is_none() && options.html.is_none() {
+        return Ok(());
+    }
+    let svg = plot::svg(report);
+    if let Some(path) = &options.svg {
+        write(path, svg.as_bytes())?;
+    }
+    if let Some(path) = &options.html {
+        write(path, page(report, &svg).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    write_whole(path, bytes).map_err(|source| Error::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn page(report: &Report, svg: &str) -> String {
+    let name = report.network.replace('&', "&amp;").replace('<', "&lt;");
+    let style = "body{font:16px sans-serif;margin:2em auto;max-width:1100px;color-scheme:light dark}\
+                 td,th{padding:.2em .8em;text-align:right}";
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>Calibration of {name}</title>\n\
+         <style>{style}</style>\n<h1>Calibration of {name}</h1>\n<p>{} samples</p>\n{svg}\n\
+         <h2>Exits</h2>\n{}\n<h2>Thresholds</h2>\n{}\n</html>\n",
+        report.samples,
+        report.exits_table().html(),
+        report.thresholds_table(true).html(),
+    )
+}
+
+fn print(options: &Options, report: &Report) {
+    if options.json {
+        let json = serde_json::to_string_pretty(report).expect("plain data always serialises");
+        println!("{json}");
+        return;
+    }
+    println!("{}: {} samples\n", report.network, report.samples);
+    println!("{}", report.exits_table().text());
+    print!("{}", report.thresholds_table(false).text());
+    let written = [&options.into, &options.output, &options.svg, &options.html];
+    for path in written.into_iter().flatten() {
+        println!("wrote {}", path.display());
+    }
+    for advice in report.advice() {
+        println!("note: {advice}");
+    }
+}
