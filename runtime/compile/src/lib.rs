@@ -20,6 +20,7 @@ mod schema;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::fs::File;
 use std::io::Read;
@@ -33,6 +34,7 @@ pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, OptionsError, Ove
 pub use parse::ParseError;
 pub use problem::Problem;
 pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
+pub use write::{WriteError, stage_to_onnx, tensor_name};
 
 use draft::Draft;
 use error::ONNX_BYTES_MAX;

@@ -1,0 +1,386 @@
+//! A stage of a compiled network as an ONNX file again: for engines that run nothing else, and to
+//! compare them with ours on the same fused network.
+//!
+//! Tensors keep their four dimensions (batch, channels, rows, columns), a vector of features being an
+//! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open.
+
+use prost::Message;
+use punctual_model::{
+    Activation, ChannelRun, Extent, Network, Operator, OperatorKind, Padding, PoolKind, Stage,
+    TensorId, WeightRange,
+};
+use thiserror::Error;
+
+use crate::schema::{
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type,
+    data_type,
+};
+
+/// The operator set that is written: the first with hard-swish, and what PyTorch exports.
+const OPSET: i64 = 17;
+/// The file format's version that goes with it.
+const IR_VERSION: i64 = 8;
+
+/// An operator that is not written as ONNX.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("operator `{operator}` cannot be written as ONNX yet: run this network on the CPU device")]
+pub struct WriteError {
+    /// Its name.
+    pub operator: String,
+}
+
+/// The name of a tensor in the files that [`stage_to_onnx`] writes.
+#[must_use]
+pub fn tensor_name(tensor: TensorId) -> String {
+    format!("t{}", tensor.0)
+}
+
+/// One stage as an ONNX file: its inputs and outputs are the stage's, the class scores come last.
+///
+/// # Errors
+/// The first operator that has no form here.
+///
+/// # Panics
+/// If the network is not valid or has no such stage.
+pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<Vec<u8>, WriteError> {
+    let stage = &network.stages[stage];
+    let mut writer = Writer {
+        network,
+        graph: GraphProto::default(),
+        names: 0,
+    };
+    for operator in &stage.operators {
+        writer.operator(operator)?;
+    }
+    let mut graph = writer.graph;
+    graph.input = stage
+        .inputs
+        .iter()
+        .map(|&id| declared(network, id))
+        .collect();
+    graph.output = results(stage).map(|id| declared(network, id)).collect();
+    let model = ModelProto {
+        ir_version: Some(IR_VERSION),
+        graph: Some(graph),
+        opset_import: vec![OperatorSetIdProto {
+            domain: Some(String::new()),
+            version: Some(OPSET),
+        }],
+        functions: Vec::new(),
+    };
+    Ok(model.encode_to_vec())
+}
+
+/// What a stage leaves behind: what it carries over, and its class scores.
+fn results(stage: &Stage) -> impl Iterator<Item = TensorId> + '_ {
+    stage.outputs.iter().copied().chain([stage.logits])
+}
+
+fn declared(network: &Network, id: TensorId) -> ValueInfoProto {
+    let shape = network.tensors[id.index()];
+    let sides = [shape.channels, shape.height, shape.width].map(|side| Some(i64::from(side)));
+    let dim = [None]
+        .into_iter()
+        .chain(sides)
+        .map(|dim_value| DimensionProto { dim_value });
+    let tensor = TensorTypeProto {
+        elem_type: Some(data_type::FLOAT),
+        shape: Some(TensorShapeProto { dim: dim.collect() }),
+    };
+    ValueInfoProto {
+        name: Some(tensor_name(id)),
+        r#type: Some(TypeProto {
+            tensor_type: Some(tensor),
+        }),
+    }
+}
+
+struct Writer<'n> {
+    network: &'n Network,
+    graph: GraphProto,
+    /// Values in between that have got a name.
+    names: u32,
+}
+
+impl Writer<'_> {
+    fn operator(&mut self, operator: &Operator) -> Result<(), WriteError> {
+        let (input, output) = (tensor_name(operator.input), tensor_name(operator.output));
+        match &operator.kind {
+            OperatorKind::Conv2d {
+                residual,
+                activation,
+                ..
+            } => {
+                let sum = self.conv(operator, &input);
+                let sum = match residual {
+                    Some(residual) => {
+                        self.node("Add", &[&sum, &tensor_name(*residual)], Vec::new())
+                    }
+                    None => sum,
+                };
+                self.activate(*activation, &sum, &output);
+            }
+            OperatorKind::Pool {
+                kind,
+                kernel,
+                stride,
+                padding,
+            } => {
+                let pooled = self.pool(&input, *kind, *kernel, *stride, *padding);
+                self.node_into("Identity", &[&pooled], &output, Vec::new());
+            }
+            OperatorKind::GlobalAveragePool => {
+                self.node_into("GlobalAveragePool", &[&input], &output, Vec::new());
+            }
+            OperatorKind::Linear { activation, .. } => {
+                let sum = self.linear(operator, &input);
+                self.activate(*activation, &sum, &output);
+            }
+            OperatorKind::Add { other, activation } => {
+                let sum = self.node("Add", &[&input, &tensor_name(*other)], Vec::new());
+                self.activate(*activation, &sum, &output);
+            }
+            OperatorKind::Multiply { other, activation } => {
+                let product = self.node("Mul", &[&input, &tensor_name(*other)], Vec::new());
+                self.activate(*activation, &product, &output);
+            }
+            OperatorKind::Gather { others, runs } => {
+                let sources: Vec<TensorId> = std::iter::once(operator.input)
+                    .chain(others.iter().copied())
+                    .collect();
+                self.gather(&sources, runs, &output);
+            }
+            #[allow(unreachable_patterns, reason = "the list of operators grows")]
+            _ => {
+                return Err(WriteError {
+                    operator: operator.name.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn conv(&mut self, operator: &Operator, input: &str) -> String {
+        let OperatorKind::Conv2d {
+            weights,
+            bias,
+            kernel,
+            stride,
+            padding,
+            groups,
+            ..
+        } = operator.kind
+        else {
+            unreachable!("called for convolutions")
+        };
+        let channels = self.network.tensors[operator.input.index()].channels;
+        let outputs = self.network.tensors[operator.output.index()].channels;
+        let dims = [outputs, channels / groups, kernel.height, kernel.width].map(i64::from);
+        let weights = self.weights(weights, dims.to_vec());
+        let bias = self.weights(bias, vec![i64::from(outputs)]);
+        let mut attributes = window(kernel, stride, padding);
+        attributes.push(int("group", i64::from(groups)));
+        self.node("Conv", &[input, &weights, &bias], attributes)
+    }
+
+    fn pool(
+        &mut self,
+        input: &str,
+        kind: PoolKind,
+        kernel: Extent,
+        stride: Extent,
+        padding: Padding,
+    ) -> String {
+        let mut attributes = window(kernel, stride, padding);
+        match kind {
+            PoolKind::Max => self.node("MaxPool", &[input], attributes),
+            PoolKind::Average { counts_padding } => {
+                attributes.push(int("count_include_pad", i64::from(counts_padding)));
+                self.node("AveragePool", &[input], attributes)
+            }
+        }
+    }
+
+    /// A matrix product, with the shape of an image of one pixel.
+    fn linear(&mut self, operator: &Operator, input: &str) -> String {
+        let OperatorKind::Linear { weights, bias, .. } = operator.kind else {
+            unreachable!("called for fully connected layers")
+        };
+        let features = i64::from(bias.len);
+        let inputs = i64::from(weights.len) / features;
+        let weights = self.weights(weights, vec![features, inputs]);
+        let bias = self.weights(bias, vec![features]);
+        let flat = self.node("Flatten", &[input], vec![int("axis", 1)]);
+        let product = self.node("Gemm", &[&flat, &weights, &bias], vec![int("transB", 1)]);
+        let axes = self.integers(&[2, 3]);
+        self.node("Unsqueeze", &[&product, &axes], Vec::new())
+    }
+
+    fn gather(&mut self, sources: &[TensorId], runs: &[ChannelRun], output: &str) {
+        let names: Vec<String> = sources.iter().map(|id| tensor_name(*id)).collect();
+        let channels = |source: usize| self.network.tensors[sources[source].index()].channels;
+        let whole = |(at, run): (usize, &ChannelRun)| {
+            usize::from(run.source) == at && run.first == 0 && run.count == channels(at)
+        };
+        let concatenates = runs.len() == sources.len() && runs.iter().enumerate().all(whole);
+        let starts: Vec<u32> = (0..sources.len())
+            .map(|source| (0..source).map(channels).sum())
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if concatenates {
+            self.node_into("Concat", &names, output, vec![int("axis", 1)]);
+            return;
+        }
+        let joined = if let [one] = names[..] {
+            one.to_owned()
+        } else {
+            self.node("Concat", &names, vec![int("axis", 1)])
+        };
+        let indices = runs.iter().flat_map(|run| {
+            let first = starts[usize::from(run.source)] + run.first;
+            first..first + run.count
+        });
+        let indices: Vec<i64> = indices.map(i64::from).collect();
+        let indices = self.integers(&indices);
+        self.node_into("Gather", &[&joined, &indices], output, vec![int("axis", 1)]);
+    }
+
+    fn activate(&mut self, activation: Activation, input: &str, output: &str) {
+        let plain = |writer: &mut Self, operator: &str| {
+            writer.node_into(operator, &[input], output, Vec::new())
+        };
+        match activation {
+            Activation::None => plain(self, "Identity"),
+            Activation::Relu => plain(self, "Relu"),
+            Activation::Sigmoid => plain(self, "Sigmoid"),
+            Activation::HardSwish => plain(self, "HardSwish"),
+            Activation::Tanh => plain(self, "Tanh"),
+            Activation::Clip { low, high } => {
+                let (low, high) = (self.scalar(low), self.scalar(high));
+                self.node_into("Clip", &[input, &low, &high], output, Vec::new());
+            }
+            Activation::HardSigmoid => {
+                let attributes = vec![float("alpha", 1.0 / 6.0), float("beta", 0.5)];
+                self.node_into("HardSigmoid", &[input], output, attributes);
+            }
+            Activation::Silu => {
+                let gate = self.node("Sigmoid", &[input], Vec::new());
+                self.node_into("Mul", &[input, &gate], output, Vec::new());
+            }
+            Activation::Gelu => {
+                let root = self.scalar(std::f32::consts::FRAC_1_SQRT_2);
+                let (one, half) = (self.scalar(1.0), self.scalar(0.5));
+                let scaled = self.node("Mul", &[input, &root], Vec::new());
+                let erf = self.node("Erf", &[&scaled], Vec::new());
+                let above = self.node("Add", &[&erf, &one], Vec::new());
+                let product = self.node("Mul", &[input, &above], Vec::new());
+                self.node_into("Mul", &[&product, &half], output, Vec::new());
+            }
+        }
+    }
+
+    /// Adds a node and gives its result a name.
+    fn node(&mut self, operator: &str, inputs: &[&str], attributes: Vec<AttributeProto>) -> String {
+        let output = self.name();
+        self.node_into(operator, inputs, &output, attributes);
+        output
+    }
+
+    fn node_into(
+        &mut self,
+        operator: &str,
+        inputs: &[&str],
+        output: &str,
+        attribute: Vec<AttributeProto>,
+    ) {
+        self.graph.node.push(NodeProto {
+            input: inputs.iter().map(|&name| name.to_owned()).collect(),
+            output: vec![output.to_owned()],
+            name: Some(format!("{operator}_{}", self.graph.node.len())),
+            op_type: Some(operator.to_owned()),
+            attribute,
+            domain: None,
+        });
+    }
+
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("v{}", self.names)
+    }
+
+    fn weights(&mut self, range: WeightRange, dims: Vec<i64>) -> String {
+        let values = &self.network.weights[range.start as usize..][..range.len as usize];
+        let bytes = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        self.initializer(data_type::FLOAT, dims, bytes)
+    }
+
+    fn scalar(&mut self, value: f32) -> String {
+        self.initializer(data_type::FLOAT, Vec::new(), value.to_le_bytes().to_vec())
+    }
+
+    fn integers(&mut self, values: &[i64]) -> String {
+        let bytes = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        self.initializer(data_type::INT64, vec![values.len() as i64], bytes)
+    }
+
+    fn initializer(&mut self, kind: i32, dims: Vec<i64>, bytes: Vec<u8>) -> String {
+        let name = self.name();
+        self.graph.initializer.push(TensorProto {
+            dims,
+            data_type: Some(kind),
+            raw_data: Some(bytes),
+            name: Some(name.clone()),
+            ..TensorProto::default()
+        });
+        name
+    }
+}
+
+fn window(kernel: Extent, stride: Extent, padding: Padding) -> Vec<AttributeProto> {
+    let Padding {
+        top,
+        left,
+        bottom,
+        right,
+    } = padding;
+    let extent = |extent: Extent| vec![i64::from(extent.height), i64::from(extent.width)];
+    vec![
+        ints("kernel_shape", extent(kernel)),
+        ints("strides", extent(stride)),
+        ints("pads", [top, left, bottom, right].map(i64::from).to_vec()),
+    ]
+}
+
+fn ints(name: &str, ints: Vec<i64>) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        ints,
+        r#type: Some(attribute_type::INTS),
+        ..AttributeProto::default()
+    }
+}
+
+fn int(name: &str, value: i64) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        i: Some(value),
+        r#type: Some(attribute_type::INT),
+        ..AttributeProto::default()
+    }
+}
+
+fn float(name: &str, value: f32) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        f: Some(value),
+        r#type: Some(attribute_type::FLOAT),
+        ..AttributeProto::default()
+    }
+}
