@@ -147,6 +147,13 @@ pub struct StageConfig {
     /// bin `b`. Nothing is before the first exit: each of its rows says how often its bins occur.
     /// All zeros: not known; then nobody is expected to come this far.
     pub follows: [[u16; ACCURACY_BINS]; ACCURACY_BINS],
+    /// Whether it ends in an exit. A stage without one only brings its requests further: they keep
+    /// the answer that they have, and what its calibration says is what that of the exit before
+    /// does. The last stage has one, and so has a mandatory exit.
+    pub answers: bool,
+    /// The model whose stage at this position does the same to the same input, so that requests of
+    /// both run in one batch, as that model's (Nexus, section 6.3). None: its own.
+    pub runs_as: Option<ModelId>,
 }
 
 /// Bins of confidence in which calibration is kept.

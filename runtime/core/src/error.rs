@@ -84,6 +84,26 @@ pub enum ConfigError {
         /// The model.
         model: ModelId,
     },
+    /// An answer is asked where there is none.
+    #[error("model {}: stage {} ends in no exit, but the last one has to, and each mandatory exit", model.0, stage.0)]
+    NoExit {
+        /// The model.
+        model: ModelId,
+        /// Which stage.
+        stage: StageId,
+    },
+    /// Two stages that are said to be the same are not, or cannot be shared.
+    #[error("model {}, stage {}: it cannot run as the same stage of model {}: {reason}", model.0, stage.0, with.0)]
+    NotShared {
+        /// The model.
+        model: ModelId,
+        /// Its stage.
+        stage: StageId,
+        /// The other model.
+        with: ModelId,
+        /// Why not.
+        reason: &'static str,
+    },
     /// The model is not so deep.
     #[error("task {}: mandatory exit {} of a model with {stages} exits", task.0, exit.0)]
     MandatoryExit {

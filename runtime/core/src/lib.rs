@@ -97,11 +97,28 @@
 //! more would otherwise be late for certain (`overrun`). If stages are slow for long, σ rises, and with
 //! it the set of guaranteed tasks shrinks to one that passed the offline test at that σ (`speed`).
 //!
+//! ## Weights that come and go
+//!
+//! Tasks with a reservation ask models whose weights are resident for good. The weights of others
+//! may be paged: a request for them is promised nothing before they are there, is then admitted
+//! like one that was just prepared, and keeps them there until its verdict. So the guarantee does not
+//! depend on transfers, and transfers depend on no promise. What comes next is what most work waits
+//! for; what goes is what was used the longest ago (`paging`).
+//!
+//! ## Networks that begin alike
+//!
+//! A stage can be declared to run as the same stage of another model
+//! ([`StageConfig::runs_as`]): requests of both share its batches, and only what differs runs apart
+//! (Nexus). For the proof it is one stage: its times are the same, and everything else, also
+//! calibration, stays each model's own. A common part that ends in no exit
+//! ([`StageConfig::answers`]) is a stage that only leads on.
+//!
 //! ## A lost completion
 //!
 //! A device may never report an action. By 16 times the longest time of its profile and 100 ms more
 //! it is taken for lost, whatever the policy: its members get `Failed(Device)`, and what it may
-//! still be writing to stays locked until it is reported after all (`lost`).
+//! still be writing to stays locked until it is reported after all (`lost`). The same holds for a
+//! transfer of weights; others go on meanwhile.
 //!
 //! ## How it is tested
 //!
@@ -113,14 +130,10 @@
 //! of [`PunctualConfig`] on or off; the same with a layout asked for at random moments, and with
 //! changes that are not tested (`layouts`); joint promises (`joint`), waiting (`rhythm`), look-ahead
 //! (`look_ahead`), the price
-//! of depth against worked cases (`price`); a world that keeps
+//! of depth against worked cases (`price`), pages (`paging`), common beginnings (`prefix`); a world that keeps
 //! no bound at all (`misbehaviour`). Each step is checked by a `checker` that sees plan, events
 //! and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
 //! compared with their definitions written out plainly. What a step costs: `docs/results/step.md`.
-//!
-//! ## Not built yet
-//!
-//! Batches across models with equal prefixes.
 #![no_std]
 #![forbid(unsafe_code)]
 

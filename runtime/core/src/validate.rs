@@ -25,6 +25,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     for (index, model) in config.models.iter().enumerate() {
         check_model(ModelId(index as u16), model, config.partitions.len())?;
         check_weights(ModelId(index as u16), model, config)?;
+        check_sharing(ModelId(index as u16), config)?;
     }
     for (index, task) in config.tasks.iter().enumerate() {
         check_task(TaskId(index as u16), task, config)?;
@@ -105,6 +106,13 @@ fn check_model(id: ModelId, model: &ModelConfig, partitions: usize) -> Result<()
     if stages == 0 || stages > STAGES_MAX {
         return Err(ConfigError::Stages { model: id, stages });
     }
+    let last = StageId(stages as u8 - 1);
+    if !model.stages[last.index()].answers {
+        return Err(ConfigError::NoExit {
+            model: id,
+            stage: last,
+        });
+    }
     for (index, stage) in model.stages.iter().enumerate() {
         let at = StageId(index as u8);
         let rising = stage.times.windows(2).all(|w| w[0].batch < w[1].batch);
@@ -156,6 +164,37 @@ fn check_weights(id: ModelId, model: &ModelConfig, config: &Config) -> Result<()
     Ok(())
 }
 
+/// Stages that run as another model's are the same in all that the scheduler sees, and the other's
+/// weights are there whenever their own are.
+fn check_sharing(id: ModelId, config: &Config) -> Result<(), ConfigError> {
+    let is_paged = |model: &ModelConfig| config.pages > 0 && model.weights.is_some();
+    let model = &config.models[id.index()];
+    for (index, stage) in model.stages.iter().enumerate() {
+        let Some(with) = stage.runs_as else {
+            continue;
+        };
+        let other = config.models.get(with.index());
+        let reason = match other.and_then(|other| Some((other, other.stages.get(index)?))) {
+            None => "there is no such stage",
+            Some(_) if with.index() >= id.index() => "the model with the lower number lends",
+            Some((_, of)) if of.runs_as.is_some() => "that one runs as a third",
+            Some((_, of)) if of.times != stage.times => "their times differ",
+            Some((_, of)) if of.answers != stage.answers => "one of them ends in no exit",
+            Some((other, _)) if is_paged(other) || is_paged(model) => {
+                "the weights of one of them are not resident for good"
+            }
+            Some(_) => continue,
+        };
+        return Err(ConfigError::NotShared {
+            model: id,
+            stage: StageId(index as u8),
+            with,
+            reason,
+        });
+    }
+    Ok(())
+}
+
 fn check_task(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
     let Some(model) = config.models.get(task.model.index()) else {
         return Err(ConfigError::UnknownModel {
@@ -176,6 +215,12 @@ fn check_task(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Conf
             task: id,
             exit: task.mandatory_exit,
             stages: model.stages.len(),
+        });
+    }
+    if !model.stages[task.mandatory_exit.index()].answers {
+        return Err(ConfigError::NoExit {
+            model: task.model,
+            stage: task.mandatory_exit,
         });
     }
     if task.threshold_min > task.threshold {

@@ -129,6 +129,8 @@ impl Subject for Virtual {
                     accuracy: [0; ACCURACY_BINS],
                     deeper: Vec::new(),
                     follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+                    answers: true,
+                    runs_as: None,
                 })
                 .collect(),
         });

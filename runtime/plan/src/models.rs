@@ -201,6 +201,8 @@ pub(crate) fn config(
             accuracy: exit.accuracy,
             deeper: exit.deeper,
             follows: exit.follows,
+            answers: true,
+            runs_as: None,
         });
     }
     if let Some((stage, batch, units)) = missing.first().copied() {

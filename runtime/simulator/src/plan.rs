@@ -2,7 +2,7 @@
 //! and how long stages take there.
 
 use punctual_core::{
-    BatchTime, Config, Layout, ModelConfig, PartitionConfig, PartitionId, Partitioning,
+    BatchTime, Config, Layout, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning,
     PolicyConfig, StageConfig, TaskConfig, Units,
 };
 
@@ -139,6 +139,8 @@ impl Model {
                     accuracy: exit.accuracy,
                     deeper: exit.deeper,
                     follows: exit.follows,
+                    answers: !stage.headless,
+                    runs_as: stage.runs_as.map(|model| ModelId(model as u16)),
                 })
                 .collect(),
             weights: self.weights,

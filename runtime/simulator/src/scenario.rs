@@ -33,6 +33,10 @@ pub struct Model {
 pub struct Stage {
     /// Every batch size with every number of units that was measured.
     pub times: Vec<Measured>,
+    /// It ends in no exit. Its calibration repeats that of the exit before.
+    pub headless: bool,
+    /// The model, by position, whose stage it is as well.
+    pub runs_as: Option<usize>,
 }
 
 /// Times of a stage at one batch size on one number of compute units.

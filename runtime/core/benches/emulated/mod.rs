@@ -80,6 +80,8 @@ impl Setting {
                 accuracy: [60_000; ACCURACY_BINS],
                 deeper: Vec::new(),
                 follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+                answers: true,
+                runs_as: None,
             }],
             weights: (self.pages > 0).then(|| Weights {
                 pages: megabytes.div_ceil(PAGE_MB),

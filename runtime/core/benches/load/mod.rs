@@ -128,6 +128,8 @@ fn model(partitions: usize, paged: bool) -> ModelConfig {
         accuracy: accuracy(exit),
         deeper: (exit + 1..3).map(accuracy).collect(),
         follows: [[u16::MAX / ACCURACY_BINS as u16; ACCURACY_BINS]; ACCURACY_BINS],
+        answers: true,
+        runs_as: None,
     };
     ModelConfig {
         stages: (0..3).map(stage).collect(),

@@ -38,6 +38,8 @@ impl Network<'_> {
             accuracy: [0; ACCURACY_BINS],
             deeper: std::vec![[0; ACCURACY_BINS]; self.stages - 1 - stage],
             follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+            answers: true,
+            runs_as: None,
         };
         ModelConfig {
             stages: (0..self.stages).map(stage).collect(),

@@ -52,6 +52,8 @@ fn device(units: &[(u16, u16)], odd: Ending) -> Tested {
             accuracy: [0; ACCURACY_BINS],
             deeper: Vec::new(),
             follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+            answers: true,
+            runs_as: None,
         }],
     };
     let partition = |&(first, count): &(u16, u16)| PartitionConfig {

@@ -123,7 +123,12 @@ impl Auditor {
                 task.criticality == Criticality::BestEffort || !stopped
             };
             let placed = !self.punctual || self.claims.may_run_on(id, infer.partition);
-            if task.model != infer.model || next_stage != infer.stage.0 || !criticality || !placed {
+            let stages = &self.config.models[task.model.index()].stages;
+            let shared = stages.get(usize::from(next_stage)).and_then(|s| s.runs_as);
+            // Only the default policy mixes models.
+            let shared = shared.filter(|_| self.punctual);
+            let model = shared.unwrap_or(task.model) == infer.model;
+            if !model || next_stage != infer.stage.0 || !criticality || !placed {
                 return Err(Violation::WrongMember { action, member });
             }
             if infer.batch > task.batch_max {

@@ -91,9 +91,13 @@ impl Auditor {
             let Some((_, submission)) = self.books.find(*id) else {
                 continue;
             };
-            submission.answer = Some((flight.infer.stage, *answer));
-            submission.next_stage = flight.infer.stage.0 + 1;
             let task = &self.config.tasks[submission.task.index()];
+            let stages = &self.config.models[task.model.index()].stages;
+            let stage = stages.get(flight.infer.stage.index());
+            if stage.is_none_or(|stage| stage.answers) {
+                submission.answer = Some((flight.infer.stage, *answer));
+            }
+            submission.next_stage = flight.infer.stage.0 + 1;
             if submission.mandatory && submission.next_stage > task.mandatory_exit.0 {
                 submission.mandatory = false;
                 self.claims.mandatory(task.partition, false);

@@ -100,6 +100,7 @@ fn stages(section: &Section<'_>, name: &str) -> Model {
         accuracies.push(stage.number("accuracy", least..=0.999, None));
         stages.push(Stage {
             times: times(&stage),
+            ..Stage::default()
         });
         stage.end();
     }

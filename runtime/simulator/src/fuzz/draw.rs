@@ -65,6 +65,7 @@ pub(super) fn case(seed: u64) -> Case {
     if policy.promises() && one_in(&mut pages, 2) {
         page(&mut pages, &mut scenario);
     }
+    share(&mut root.stream("sharing", 0), &mut scenario);
     let drawn = &mut root.stream("faults", 0);
     scenario.faults = faults(drawn, scenario.length, clients, scenario.models.len());
     if scenario.board.pages > 0 && one_in(&mut pages, 5) {
@@ -91,6 +92,33 @@ pub(super) fn case(seed: u64) -> Case {
     };
     relax(&mut case);
     case
+}
+
+/// In a third of the cases a model that begins like the first, which some of its tasks ask instead; in
+/// some of these their common beginning has no exit.
+fn share(random: &mut Random, scenario: &mut Scenario) {
+    let first = &mut scenario.models[0];
+    if !one_in(random, 3) || first.weights.is_some() {
+        return;
+    }
+    let shared = within(random, 1, first.stages.len() as u64) as usize;
+    first.stages[0].headless = first.stages.len() > 1 && one_in(random, 2);
+    let mut copy = first.clone();
+    for stage in &mut copy.stages[..shared] {
+        stage.runs_as = Some(0);
+    }
+    let least = StageId(u8::from(first.stages[0].headless));
+    let like = ModelId(scenario.models.len() as u16);
+    scenario.models.push(copy);
+    for task in &mut scenario.tasks {
+        let config = &mut task.config;
+        if config.model == ModelId(0) {
+            config.mandatory_exit = config.mandatory_exit.max(least);
+            if one_in(random, 2) {
+                config.model = like;
+            }
+        }
+    }
 }
 
 /// Pages the weights of models that no reservation asks. Half of the unreserved tasks get a model of
@@ -237,7 +265,10 @@ fn stage(random: &mut Random, all: u16) -> Stage {
         alone += random.below(alone + 1);
     }
     times.dedup_by_key(|measured| (measured.batch, measured.units));
-    Stage { times }
+    Stage {
+        times,
+        ..Stage::default()
+    }
 }
 
 fn calibration(random: &mut Random, exits: usize) -> Calibration {

@@ -57,6 +57,7 @@ pub fn single_exit(name: &str, source: &str, units: u16, times_ms: &[(u8, f64)])
         source: source.into(),
         stages: vec![Stage {
             times: measured(units, times_ms),
+            ..Stage::default()
         }],
         calibration: always_right(),
         weights: None,

@@ -82,6 +82,7 @@ impl Network {
         let stages = self.stages();
         let stage = Stage {
             times: measured(COMPUTE_UNITS, &[(1, self.time_ms / stages as f64)]),
+            ..Stage::default()
         };
         Model {
             name: self.model_name.into(),

@@ -27,6 +27,7 @@ fn early_exit(name: &str, stages_ms: &[f64], accuracies: &[f64]) -> Model {
     };
     let stage = |ms: &f64| Stage {
         times: on_cores(ms * 1e6, ms * 1.2e6),
+        ..Stage::default()
     };
     Model {
         name: name.into(),

@@ -150,6 +150,7 @@ impl Network {
         });
         Stage {
             times: times.collect(),
+            ..Stage::default()
         }
     }
 }

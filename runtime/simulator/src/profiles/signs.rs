@@ -40,6 +40,7 @@ static RECORDS: LazyLock<Calibration> = LazyLock::new(|| {
 pub fn model() -> Model {
     let stages = STAGES_NS.map(|(budget, longest)| Stage {
         times: on_cores(budget as f64, longest as f64),
+        ..Stage::default()
     });
     Model {
         name: "signs".into(),

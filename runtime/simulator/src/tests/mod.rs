@@ -64,6 +64,7 @@ fn model() -> Model {
         };
         Stage {
             times: vec![measured(1), measured(2)],
+            ..Stage::default()
         }
     };
     Model {

@@ -75,17 +75,22 @@ impl<R: Rules> Baseline<R> {
         }
         job.measured += finished.measured;
         let last = self.desk.stages(job.model) == job.stage.index() + 1;
+        let stages = &self.desk.config.models[job.model.index()].stages;
+        let answers = stages[job.stage.index()].answers;
         let mut staying = Members::new();
         for (&buffer, &answer) in job.members.iter().zip(&finished.members) {
-            self.desk.requests.get_mut(buffer).answer = Some((job.stage, answer));
+            if answers {
+                self.desk.requests.get_mut(buffer).answer = Some((job.stage, answer));
+            }
             let gone = self.desk.request(buffer).gone;
             if gone {
                 let verdict = Verdict::Failed(Failure::ClientGone);
                 self.desk.conclude(buffer, verdict, actions);
             } else if last
-                || self
-                    .rules
-                    .leaves(&self.desk, &job, buffer, job.stage, answer)
+                || answers
+                    && self
+                        .rules
+                        .leaves(&self.desk, &job, buffer, job.stage, answer)
             {
                 self.desk.answer(buffer, actions);
             } else {

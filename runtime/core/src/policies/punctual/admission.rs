@@ -239,7 +239,8 @@ impl Punctual {
 
     fn applicant(&self, task: TaskId, due: Instant) -> Applicant {
         let table = self.tables.task(task);
-        Applicant::new(task, due, table.row(StageId(0)), table.batch_max)
+        let row = self.tables.row_of(table, StageId(0));
+        Applicant::new(task, due, row, table.batch_max)
     }
 
     fn promise(&mut self, request: &Request, buffer: u16, index: usize, admission: &Admission) {
@@ -255,7 +256,7 @@ impl Punctual {
             due: request.due,
             order: request.order,
             buffer,
-            row: table.row(StageId(0)),
+            row: self.tables.row_of(table, StageId(0)),
             cohort: request.cohort,
             work: table.work(),
             running: false,
@@ -286,7 +287,7 @@ impl Punctual {
             order: request.order,
             buffer,
             task: request.task.0,
-            row: table.row(request.stage),
+            row: self.tables.row_of(table, request.stage),
             cohort: request.cohort,
             due: request.due,
             batch_max: table.batch_max,

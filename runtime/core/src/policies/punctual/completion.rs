@@ -138,7 +138,11 @@ impl Punctual {
         let request = self.requests.get_mut(buffer);
         debug_assert_eq!(request.state, State::Running);
         let exit = request.stage;
-        request.answer = Some((exit, answer));
+        let table = self.tables.task(request.task);
+        let answers = self.tables.own(table, exit).answers;
+        if answers {
+            request.answer = Some((exit, answer));
+        }
         request.stage = exit.next();
         let request = *request;
         let index = self.partition_of(buffer);
@@ -151,7 +155,8 @@ impl Punctual {
         if request.gone {
             return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
         }
-        let enough = answer.confidence >= threshold || last || self.now >= request.due;
+        let sure = answers && answer.confidence >= threshold;
+        let enough = sure || last || self.now >= request.due;
         if counts && enough {
             return self.answer(buffer, actions);
         }

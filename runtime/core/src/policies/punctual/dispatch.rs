@@ -255,7 +255,8 @@ impl Punctual {
         if request.stage.0 > table.mandatory_exit.0 {
             return self.park(&request, buffer);
         }
-        let (row, work) = (table.row(request.stage), table.work_from(request.stage));
+        let row = self.tables.row_of(table, request.stage);
+        let work = table.work_from(request.stage);
         let cohort = request.cohort;
         self.requests.get_mut(buffer).state = State::Pending;
         let entry = self.partitions[index]

@@ -191,7 +191,7 @@ impl Punctual {
             request.stage
         };
         Pending {
-            row: table.row(request.stage),
+            row: self.tables.row_of(table, request.stage),
             work: table.work_from(left_from),
             ..*entry
         }

@@ -72,9 +72,10 @@ impl Punctual {
     /// Puts a request that holds an answer that counts in line for its next stage.
     pub(crate) fn park(&mut self, request: &Request, buffer: u16) {
         let table = self.tables.task(request.task);
-        let row = table.row(request.stage);
+        let row = self.tables.row_of(table, request.stage);
+        let own = self.tables.own(table, request.stage);
         let (_, answer) = request.answer.expect("a parked request holds an answer");
-        let gain = self.tables.row(row).gain_of(answer.confidence);
+        let gain = own.gain_of(answer.confidence);
         let entry = Parked {
             row,
             cohort: request.cohort,
@@ -109,7 +110,12 @@ impl Punctual {
         // By falling gain; the group is sorted by deadline, so equals stay in that order.
         let mut members = heapless::Vec::<&Parked, BATCH_MAX>::new();
         let eligible = group.iter().filter(|p| {
-            start + cost <= p.due && p.batch_max >= places && self.is_worth_it(index, p)
+            // What is not answered in time is not worth to begin.
+            let onward = self
+                .tables
+                .own(self.tables.task(p.task), row.stage)
+                .onward();
+            start + cost + onward <= p.due && p.batch_max >= places && self.is_worth_it(index, p)
         });
         for parked in eligible {
             if members.len() == usize::from(places) {

@@ -62,7 +62,8 @@ impl Punctual {
         }
         let tasks = self.tables.tasks().iter().zip(&self.tasks);
         let joining = tasks.filter(|(table, _)| {
-            table.row(crate::StageId(0)) == choice.row && table.batch_max >= row.sizes[larger]
+            self.tables.row_of(table, crate::StageId(0)) == choice.row
+                && table.batch_max >= row.sizes[larger]
         });
         let next = joining.filter_map(|(_, state)| state.rhythm.next());
         let next = next.filter(|next| *next > self.now).min()?;

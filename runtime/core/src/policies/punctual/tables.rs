@@ -16,8 +16,9 @@ pub(crate) const SCALES: [u64; 8] = [
     65_536, 73_728, 82_944, 93_312, 104_976, 118_098, 132_861, 149_468,
 ];
 
-/// Position of a (partition, model, stage) in [`Tables::rows`]: requests with equal rows can run
-/// in one batch.
+/// Position of a (partition, model, stage) in [`Tables::rows`]. Stages that are the same, of
+/// whatever models, run as one row: requests whose next stages run as equal rows can be in one
+/// batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Row(u32);
 
@@ -32,6 +33,12 @@ impl Row {
 pub(crate) struct StageRow {
     pub(crate) model: ModelId,
     pub(crate) stage: StageId,
+    /// The row that it runs as: its own, unless it is another model's stage as well.
+    runs_as: Row,
+    /// Whether it ends in an exit.
+    pub(crate) answers: bool,
+    /// C at batch 1 of the stages after it up to the next exit; zero if it ends in one itself.
+    onward: Nanos,
     /// Compiled batch sizes, rising from 1.
     pub(crate) sizes: heapless::Vec<u8, BATCH_MAX>,
     /// Profiled budgets, by size.
@@ -47,6 +54,11 @@ pub(crate) struct StageRow {
 }
 
 impl StageRow {
+    /// C at batch 1 of the stages after it up to the next exit.
+    pub(crate) const fn onward(&self) -> Nanos {
+        self.onward
+    }
+
     /// C at batch 1.
     pub(crate) fn cost_alone(&self) -> Nanos {
         self.cost[0]
@@ -93,8 +105,8 @@ pub(crate) struct TaskTable {
 }
 
 impl TaskTable {
-    /// The row of a stage.
-    pub(crate) const fn row(&self, stage: StageId) -> Row {
+    /// The row of a stage, which may run as another.
+    const fn own_row(&self, stage: StageId) -> Row {
         Row(self.first.0 + stage.0 as u32)
     }
 
@@ -146,8 +158,12 @@ impl Tables {
         let mut rows = Vec::with_capacity(rows_each * config.partitions.len());
         for partition in 0..config.partitions.len() {
             for (index, model) in config.models.iter().enumerate() {
-                for stage in 0..model.stages.len() {
-                    rows.push(stage_row(ModelId(index as u16), model, stage, partition));
+                for (stage, config) in model.stages.iter().enumerate() {
+                    let as_model = config.runs_as.map_or(index, ModelId::index);
+                    let at = partition * rows_each + firsts[as_model] + stage;
+                    let mut row = stage_row(ModelId(index as u16), model, stage, partition);
+                    row.runs_as = Row(at as u32);
+                    rows.push(row);
                 }
             }
         }
@@ -241,8 +257,24 @@ impl Tables {
 
     /// The rows of a task's stages.
     pub(crate) fn rows_of(&self, table: &TaskTable) -> &[StageRow] {
-        let first = table.row(StageId(0)).index();
+        let first = table.own_row(StageId(0)).index();
         &self.rows[first..first + usize::from(table.stages)]
+    }
+
+    /// What a stage of a task's model runs as: who waits for equal rows can share a batch.
+    pub(crate) fn row_of(&self, table: &TaskTable, stage: StageId) -> Row {
+        self.own(table, stage).runs_as
+    }
+
+    /// The task's own row of a stage: its gains and its exit, whatever it runs as.
+    pub(crate) fn own(&self, table: &TaskTable, stage: StageId) -> &StageRow {
+        self.row(table.own_row(stage))
+    }
+
+    /// What a request that starts a stage takes alone until it has its next answer.
+    pub(crate) fn cost_to_answer(&self, task: TaskId, stage: StageId) -> Nanos {
+        let own = self.own(self.task(task), stage);
+        own.cost_alone() + own.onward
     }
 
     pub(crate) fn row(&self, row: Row) -> &StageRow {
@@ -265,6 +297,14 @@ impl Tables {
             for (cost, budget) in row.cost.iter_mut().zip(row.budget) {
                 *cost = scaled(budget, level) + self.dispatch_cost;
             }
+        }
+        for at in (start..start + self.rows_each).rev() {
+            self.rows[at].onward = if self.rows[at].answers {
+                Nanos::ZERO
+            } else {
+                // A model's last stage ends in an exit, so the next row is of the same model.
+                self.rows[at + 1].cost_alone() + self.rows[at + 1].onward
+            };
         }
         let tasks = self.layouts.iter_mut().flatten();
         for task in tasks.filter(|t| t.partition == partition) {
@@ -327,6 +367,9 @@ fn stage_row(id: ModelId, model: &ModelConfig, stage: usize, partition: usize) -
     let mut row = StageRow {
         model: id,
         stage: StageId(stage as u8),
+        runs_as: Row(0),
+        answers: model.stages[stage].answers,
+        onward: Nanos::ZERO,
         sizes: heapless::Vec::new(),
         budget: [Nanos::ZERO; BATCH_MAX],
         max_seen: [Nanos::ZERO; BATCH_MAX],

@@ -73,9 +73,10 @@ impl Punctual {
             .min()
     }
 
-    /// d - C of the next stage.
+    /// d - C of the stages up to the next exit.
     fn last_start_of_parked(&self, parked: &Parked) -> Instant {
-        parked.due - self.tables.row(parked.row).cost_alone()
+        let stage = self.tables.row(parked.row).stage;
+        parked.due - self.tables.cost_to_answer(parked.task, stage)
     }
 
     /// The last moment at which starting still makes sense: for what its next stage takes if it
@@ -87,7 +88,7 @@ impl Punctual {
         let request = self.requests.get(waiting.buffer);
         let table = self.tables.task(request.task);
         if self.holds_answer_that_counts(waiting.buffer) {
-            return waiting.due - self.tables.row(waiting.row).cost_alone();
+            return waiting.due - self.tables.cost_to_answer(request.task, request.stage);
         }
         waiting.due - table.work_from(request.stage)
     }

@@ -107,6 +107,8 @@ fn model(partitions: &[PartitionConfig], paged: bool, random: &mut Random) -> Mo
             accuracy: accuracy(exit),
             deeper: (exit + 1..stages).map(accuracy).collect(),
             follows: [[u16::MAX / ACCURACY_BINS as u16; ACCURACY_BINS]; ACCURACY_BINS],
+            answers: true,
+            runs_as: None,
         }
     };
     let stages = (0..stages).map(stage).collect();

@@ -35,6 +35,8 @@ pub fn model(one: Nanos, two: Nanos) -> ModelConfig {
         accuracy: [30_000 - 1_000 * deeper as u16; ACCURACY_BINS],
         deeper: vec![[30_000; ACCURACY_BINS]; deeper],
         follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+        answers: true,
+        runs_as: None,
     };
     ModelConfig {
         stages: vec![stage(1), stage(0)],

@@ -29,6 +29,8 @@ fn model(times: &[(u8, u64)], weights: Option<(u32, u64)>) -> ModelConfig {
             accuracy: [60_000; ACCURACY_BINS],
             deeper: Vec::new(),
             follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+            answers: true,
+            runs_as: None,
         }]
         .into(),
         weights: weights.map(|(pages, load)| Weights {

@@ -14,6 +14,7 @@ mod misbehaviour;
 mod overrun;
 mod paging;
 mod plans;
+mod prefix;
 mod price;
 mod random_plans;
 mod rhythm;

@@ -43,6 +43,8 @@ pub fn model(stages: &[Vec<(u8, Nanos)>], partitions: usize) -> ModelConfig {
         accuracy: accuracy(index),
         deeper: (index + 1..stages.len()).map(accuracy).collect(),
         follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+        answers: true,
+        runs_as: None,
     };
     ModelConfig {
         stages: stages.iter().enumerate().map(stage).collect(),

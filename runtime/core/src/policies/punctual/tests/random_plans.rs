@@ -5,8 +5,8 @@ use std::vec::Vec;
 use super::plans::{best_effort, model, plan, task};
 use super::random::Random;
 use crate::{
-    Config, Layout, ModelId, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig, Units,
-    Weights,
+    Config, Layout, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig,
+    Units, Weights,
 };
 
 /// Times are small multiples of this, so that ties and tight fits are common.
@@ -21,23 +21,28 @@ pub fn units(n: u64) -> Nanos {
 pub fn random_plan(random: &mut Random) -> Config {
     let partitions = random.within(1, 2) as u8;
     let models = random.within(1, 3);
-    let models: Vec<_> = (0..models)
+    let mut models: Vec<_> = (0..models)
         .map(|_| {
             let stages = random.within(1, 3);
             let stages: Vec<_> = (0..stages).map(|_| random_sizes(random)).collect();
             model(&stages, usize::from(partitions))
         })
         .collect();
+    if random.one_in(2) {
+        share(&mut models, random);
+    }
     let count = random.within(2, 5);
     let mut tasks: Vec<TaskConfig> = (0..count)
         .map(|_| random_task(random, &models, true))
         .collect();
     tasks.push(random_task(random, &models, false));
     for _ in 0..random.within(0, 2) {
+        let asks = random.within(0, models.len() as u64 - 1) as u16;
         tasks.push(TaskConfig {
             batch_max: 4,
             deadline: random.one_in(3).then(|| units(random.within(5, 200))),
-            ..best_effort(random.within(0, models.len() as u64 - 1) as u16)
+            mandatory_exit: first_exit(&models[usize::from(asks)]),
+            ..best_effort(asks)
         });
     }
     for task in &mut tasks {
@@ -61,14 +66,36 @@ pub fn random_plan(random: &mut Random) -> Config {
     }
 }
 
+/// Adds a model that begins like the first; their common beginning may have no exit.
+fn share(models: &mut Vec<ModelConfig>, random: &mut Random) {
+    let stages = models[0].stages.len();
+    models[0].stages[0].answers = stages == 1 || random.one_in(2);
+    let mut like = models[0].clone();
+    for stage in &mut like.stages[..random.within(1, stages as u64) as usize] {
+        stage.runs_as = Some(ModelId(0));
+    }
+    models.push(like);
+}
+
+fn first_exit(model: &ModelConfig) -> StageId {
+    let first = model.stages.iter().position(|stage| stage.answers);
+    StageId(first.expect("the last stage ends in one") as u8)
+}
+
 /// Pages the weights of models that no reservation asks, of which there may be none, and of a copy of
 /// the first model with a task of its own.
 fn page(config: &mut Config, random: &mut Random) {
-    config.models.push(config.models[0].clone());
+    let mut stages = config.models.iter().flat_map(|model| &model.stages);
+    let lends = stages.any(|stage| stage.runs_as.is_some());
+    let mut copy = config.models[0].clone();
+    for stage in &mut copy.stages {
+        stage.runs_as = None;
+    }
+    config.models.push(copy);
     let copy = config.models.len() as u16 - 1;
     let last = config.tasks.last().expect("there is one").clone();
     config.tasks.push(TaskConfig {
-        mandatory_exit: StageId(0),
+        mandatory_exit: first_exit(&config.models[0]),
         partition: PartitionId(0),
         model: ModelId(copy),
         ..last
@@ -76,7 +103,8 @@ fn page(config: &mut Config, random: &mut Random) {
     config.pages = random.within(1, 4) as u32;
     for (index, model) in config.models.iter_mut().enumerate() {
         let mut tasks = config.tasks.iter();
-        if !tasks.any(|task| task.reserved && task.model.index() == index) {
+        let shares = model.stages[0].runs_as.is_some() || lends && index == 0;
+        if !shares && !tasks.any(|task| task.reserved && task.model.index() == index) {
             model.weights = Some(Weights {
                 pages: random.within(1, u64::from(config.pages)) as u32,
                 load: units(random.within(1, 30)),
@@ -155,7 +183,8 @@ fn random_task(random: &mut Random, models: &[crate::ModelConfig], reserved: boo
     let deadline = period / 2 + random.within(0, period);
     TaskConfig {
         jitter: units(random.within(0, deadline / 3)),
-        mandatory_exit: StageId(random.within(0, stages - 1) as u8),
+        mandatory_exit: StageId(random.within(0, stages - 1) as u8)
+            .max(first_exit(&models[usize::from(asks)])),
         batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
         queue_max: 20,
         reserved,

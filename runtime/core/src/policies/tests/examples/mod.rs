@@ -43,6 +43,8 @@ fn model(stages: &[Sizes], partitions: usize) -> ModelConfig {
         accuracy,
         deeper: std::vec![accuracy; stages.len() - 1 - index],
         follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+        answers: true,
+        runs_as: None,
     };
     ModelConfig {
         stages: stages.iter().enumerate().map(stage).collect(),

@@ -12,8 +12,8 @@ use memory::Memory;
 pub use violation::Violation;
 
 use crate::{
-    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, ModelId, Rejection, Reply,
-    RequestId, StageId, TaskId, Ticket, Verdict,
+    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, ModelConfig, ModelId,
+    Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
 };
 
 #[derive(Clone, Debug)]
@@ -55,6 +55,12 @@ pub struct Checker {
     pub promised: u64,
     /// Frames rejected, or dropped after they were accepted, by task.
     pub refused: Vec<u64>,
+}
+
+/// Whether a model's stage runs as that of another, or of itself.
+fn runs_as(models: &[ModelConfig], model: ModelId, stage: u8, as_model: ModelId) -> bool {
+    let stage = &models[model.index()].stages[usize::from(stage)];
+    stage.runs_as.unwrap_or(model) == as_model
 }
 
 fn key(ticket: Ticket) -> (u16, u64) {
@@ -200,10 +206,16 @@ impl Checker {
             }
             Event::Finished(finished) => {
                 let members = self.land(finished.action);
+                let (tasks, models) = (self.config.tasks.clone(), self.config.models.clone());
                 if members.len() == finished.members.len() {
                     for (id, answer) in members.iter().zip(&finished.members) {
                         let open = self.holder(id.buffer).expect("members are open");
-                        open.answer = Some((StageId(open.next_stage), *answer));
+                        let answers = models[tasks[open.task.index()].model.index()].stages
+                            [usize::from(open.next_stage)]
+                        .answers;
+                        if answers {
+                            open.answer = Some((StageId(open.next_stage), *answer));
+                        }
                         open.next_stage += 1;
                     }
                 }
@@ -309,7 +321,7 @@ impl Checker {
         if !self.memory.is_present(infer.model) {
             return Err(Violation::Paging);
         }
-        let tasks = self.config.tasks.clone();
+        let (tasks, models) = (self.config.tasks.clone(), self.config.models.clone());
         let places = self.places();
         for id in &infer.members {
             let Some(open) = self.holder(id.buffer) else {
@@ -319,7 +331,7 @@ impl Checker {
                 return Err(Violation::MemberNotReady);
             }
             let task = &tasks[open.task.index()];
-            if task.model != infer.model
+            if !runs_as(&models, task.model, open.next_stage, infer.model)
                 || !places[open.task.index()].contains(&infer.partition)
                 || task.criticality != infer.criticality
                 || open.next_stage != infer.stage.0
