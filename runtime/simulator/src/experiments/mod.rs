@@ -8,6 +8,7 @@ mod layouts;
 mod nexus_drop;
 mod overload;
 mod planner;
+mod prefix;
 mod seeb;
 
 use punctual_core::{Criticality, Nanos, PolicyConfig};
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Experiment> {
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
         planner::EXPERIMENT,
+        prefix::EXPERIMENT,
         seeb::EXPERIMENT,
     ];
     single.into_iter().chain(clockwork::EXPERIMENTS).collect()
