@@ -8,11 +8,11 @@ use punctual_plan::Plan;
 use punctual_platform::stall::{Stall, StallProbe};
 use punctual_platform::{allocator, clock};
 
-use crate::metrics::{Metrics, Quantiles, TaskMetrics};
+use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
 use crate::report::{
-    ClientsReport, DecisionReport, LatencyReport, PartitionReport, REPORT_FORMAT, Report,
-    StallReport, StallsReport, State, TaskReport,
+    ClientsReport, DecisionReport, LatencyReport, PagingReport, PartitionReport, REPORT_FORMAT,
+    Report, StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_notes;
 
@@ -51,6 +51,7 @@ impl Observer {
             decision_us: decision(self.metrics.decisions.quantiles()),
             host_stalls: stalls,
             partitions: self.partitions(),
+            paging: paging(&self.metrics.paging),
             log_dropped: rt_notes::dropped(),
             missing: self.missing.clone(),
         }
@@ -162,6 +163,16 @@ fn task(
             .map(|n| n.load(Relaxed))
             .collect(),
         latency_us: latency(metrics.latency.quantiles()),
+    }
+}
+
+fn paging(metrics: &PagingMetrics) -> PagingReport {
+    PagingReport {
+        hits: metrics.hits.load(Relaxed),
+        misses: metrics.misses.load(Relaxed),
+        evictions: metrics.evictions.load(Relaxed),
+        failed: metrics.failed.load(Relaxed),
+        load_us: latency(metrics.loads.quantiles()),
     }
 }
 

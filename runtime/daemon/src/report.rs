@@ -54,6 +54,9 @@ pub struct Report {
     pub host_stalls: StallsReport,
     /// One entry a partition.
     pub partitions: Vec<PartitionReport>,
+    /// Weights that come and go.
+    #[serde(default)]
+    pub paging: PagingReport,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
     /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.
@@ -144,6 +147,21 @@ impl FailedReport {
     pub fn total(&self) -> u64 {
         self.device + self.payload + self.client_gone + self.shed
     }
+}
+
+/// What requests for models whose weights come and go found, and what was moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagingReport {
+    /// Requests whose weights were on the device when they arrived.
+    pub hits: u64,
+    /// Those whose weights were not.
+    pub misses: u64,
+    /// Models whose pages were freed for others.
+    pub evictions: u64,
+    /// Loads that failed.
+    pub failed: u64,
+    /// How long the others took.
+    pub load_us: LatencyReport,
 }
 
 /// Connections.

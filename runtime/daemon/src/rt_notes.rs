@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_core::{ActionId, ClientId, PartitionId};
+use punctual_core::{ActionId, ClientId, ModelId, PartitionId};
 use punctual_ipc::ChannelFault;
 use punctual_platform::rt_log::{LogRecord, RtLog};
 
@@ -36,6 +36,16 @@ pub enum Note {
         /// Where.
         partition: PartitionId,
     },
+    /// The device could not bring weights in.
+    LoadFailed {
+        /// Which action.
+        action: ActionId,
+    },
+    /// The device refused to load or unload weights.
+    WeightsRefused {
+        /// Whose.
+        model: ModelId,
+    },
     /// A payload could not be read or prepared.
     PayloadFault {
         /// Whose.
@@ -49,6 +59,8 @@ const CLIENT_FAULT: u32 = 1;
 const ACTION_FAILED: u32 = 2;
 const ACTION_REFUSED: u32 = 3;
 const PAYLOAD_FAULT: u32 = 4;
+const LOAD_FAILED: u32 = 5;
+const WEIGHTS_REFUSED: u32 = 6;
 
 /// Says it; dropped and counted if housekeeping cannot keep up. Never blocks.
 pub fn note(note: Note) {
@@ -62,6 +74,8 @@ pub fn note(note: Note) {
         Note::ActionRefused { action, partition } => {
             (ACTION_REFUSED, [action.0, u64::from(partition.0), 0])
         }
+        Note::LoadFailed { action } => (LOAD_FAILED, [action.0, 0, 0]),
+        Note::WeightsRefused { model } => (WEIGHTS_REFUSED, [u64::from(model.0), 0, 0]),
         Note::PayloadFault { client, slot } => {
             (PAYLOAD_FAULT, [u64::from(client.0), u64::from(slot), 0])
         }
@@ -111,6 +125,16 @@ impl fmt::Display for Note {
                 "partition {}: the device refused action {}, which is a defect of Punctual",
                 partition.0, action.0
             ),
+            Self::LoadFailed { action } => write!(
+                f,
+                "load {}: the weights could not be read from their package, or are not what it says",
+                action.0
+            ),
+            Self::WeightsRefused { model } => write!(
+                f,
+                "model {}: the device refused to move its weights, which is a defect of Punctual",
+                model.0
+            ),
             Self::PayloadFault { client, slot } => write!(
                 f,
                 "client slot {}: the payload in slot {slot} could not be read",
@@ -134,6 +158,12 @@ fn decode(record: &LogRecord) -> Option<Note> {
         ACTION_REFUSED => Note::ActionRefused {
             action: ActionId(a),
             partition: PartitionId(b as u16),
+        },
+        LOAD_FAILED => Note::LoadFailed {
+            action: ActionId(a),
+        },
+        WEIGHTS_REFUSED => Note::WeightsRefused {
+            model: ModelId(a as u16),
         },
         PAYLOAD_FAULT => Note::PayloadFault {
             client: ClientId(a as u16),
@@ -166,6 +196,10 @@ mod tests {
                 client: ClientId(2),
                 slot: 5,
             },
+            Note::LoadFailed {
+                action: ActionId(9),
+            },
+            Note::WeightsRefused { model: ModelId(4) },
         ];
         for written in notes {
             note(written);

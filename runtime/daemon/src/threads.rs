@@ -21,7 +21,7 @@ use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::validate::Validated;
 use crate::wiring::{EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds, Wiring};
-use crate::world::DaemonWorld;
+use crate::world::{DaemonWorld, WeightBooks};
 
 /// Stalls that each probe lists one by one.
 const STALLS_LISTED: usize = 1024;
@@ -217,7 +217,11 @@ impl Crew<'_> {
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
         let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));
-        let world = DaemonWorld::new(ends, device, self.plan().partitions.len(), metrics, drain);
+        let (partitions, weights) = (
+            self.plan().partitions.len(),
+            WeightBooks::new(&self.plan().scheduler),
+        );
+        let world = DaemonWorld::new(ends, device, partitions, weights, metrics, drain);
         let driver = Driver::new(
             self.plan().scheduler.clone(),
             world,

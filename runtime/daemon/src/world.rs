@@ -1,10 +1,13 @@
 //! The scheduler's world in the daemon: rings to the other threads, and the device.
 
+mod weights;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Event, Infer, Instant, Nanos, PartitionId, Reply, RequestId, Ticket, Verdict,
+    Action, ActionId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply, RequestId, Ticket,
+    Verdict,
 };
 use punctual_device::Device;
 use punctual_executor::{Events, World};
@@ -16,6 +19,7 @@ use crate::messages::{Inbound, IntakeOrder, Outbound, Payload, Prepared};
 use crate::metrics::{LateSpan, Metrics, count};
 use crate::rt_notes::{Note, note};
 use crate::wiring::{SchedulerClientEnds, SchedulerEnds};
+pub use weights::WeightBooks;
 
 /// The scheduler thread's ends of everything.
 pub struct DaemonWorld<D> {
@@ -30,12 +34,13 @@ pub struct DaemonWorld<D> {
     drain: Arc<DrainOrder>,
     /// One entry a partition: the actions the device holds, to know whom an event is about.
     held: Box<[Held]>,
+    weights: WeightBooks,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
 }
 
-/// Room for refused actions: a step orders at most one action a partition, and they are told at
-/// the next wait. The plan has at most 32 partitions.
+/// Room for refused actions: a step orders at most one action a partition and one load, and they
+/// are told at the next wait. The plan has at most 32 partitions.
 const REFUSED_MAX: usize = 64;
 
 /// What the scheduler's thread has to do with one client slot.
@@ -111,15 +116,17 @@ impl<D: Device> World for DaemonWorld<D> {
         match action {
             Action::Prepare {
                 request,
-                task: _,
+                task,
                 ticket,
-            } => self.prepare(*request, *ticket),
+            } => {
+                self.weights.asked(*task, &self.metrics.paging);
+                self.prepare(*request, *ticket);
+            }
             Action::Infer(infer) => self.infer(infer),
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
             Action::Reply(reply) => self.reply(reply),
-            Action::Load { .. } | Action::Unload { .. } => {
-                unreachable!("the plan has no pages: all weights are resident")
-            }
+            Action::Load { id, model } => self.load(*id, *model),
+            Action::Unload { model } => self.unload(*model),
         }
     }
 
@@ -140,6 +147,7 @@ impl<D: Device> DaemonWorld<D> {
         ends: SchedulerEnds,
         device: D,
         partitions: usize,
+        weights: WeightBooks,
         metrics: Arc<Metrics>,
         drain: Arc<DrainOrder>,
     ) -> Self {
@@ -152,6 +160,7 @@ impl<D: Device> DaemonWorld<D> {
             egress_bell: ends.egress_bell,
             metrics,
             drain,
+            weights,
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
         }
@@ -242,6 +251,27 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
+    fn load(&mut self, action: ActionId, model: ModelId) {
+        match self.device.load(action, model) {
+            Ok(()) => self.weights.coming(action, model),
+            Err(_) => {
+                note(Note::WeightsRefused { model });
+                self.refused
+                    .push(action)
+                    .expect("at most one refused load between two waits");
+                self.bell.ring();
+            }
+        }
+    }
+
+    fn unload(&mut self, model: ModelId) {
+        match self.device.unload(model) {
+            Ok(()) => self.weights.gone(model, &self.metrics.paging),
+            // The next load finds no room then, and fails.
+            Err(_) => note(Note::WeightsRefused { model }),
+        }
+    }
+
     fn reply(&mut self, reply: &Reply) {
         let metrics = self.metrics.task(reply.task);
         metrics.count(reply);
@@ -286,6 +316,19 @@ impl<D: Device> DaemonWorld<D> {
     }
 
     fn count_device_event(&mut self, event: &Event) {
+        let load = match event {
+            Event::Loaded { action, measured } => Some((*action, Some(*measured))),
+            Event::Failed { action } => Some((*action, None)),
+            _ => None,
+        };
+        if let Some((action, measured)) = load
+            && self.weights.over(action, measured, &self.metrics.paging)
+        {
+            if measured.is_none() {
+                note(Note::LoadFailed { action });
+            }
+            return;
+        }
         let (Event::Failed { action }
         | Event::NotRun { action }
         | Event::Preempted { action }

@@ -20,6 +20,8 @@ pub struct Metrics {
     pub tasks: Box<[TaskMetrics]>,
     /// One entry a partition of the plan.
     pub partitions: Box<[PartitionMetrics]>,
+    /// Weights that come and go.
+    pub paging: PagingMetrics,
     /// From before a step to after its actions.
     pub decisions: AtomicHistogram,
     /// The late ones, to be compared with the machine's stalls.
@@ -60,6 +62,30 @@ pub struct PartitionMetrics {
     pub busy_ns: AtomicU64,
 }
 
+/// Of weights that come and go.
+#[derive(Debug)]
+pub struct PagingMetrics {
+    /// Requests that found their weights when they arrived, and that did not.
+    pub hits: AtomicU64,
+    pub misses: AtomicU64,
+    /// How long loads took that brought weights.
+    pub loads: AtomicHistogram,
+    pub failed: AtomicU64,
+    pub evictions: AtomicU64,
+}
+
+impl PagingMetrics {
+    fn new() -> Self {
+        Self {
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            loads: AtomicHistogram::new(),
+            failed: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+        }
+    }
+}
+
 /// Adds one.
 pub fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
@@ -77,6 +103,7 @@ impl Metrics {
             partitions: (0..partitions)
                 .map(|_| PartitionMetrics::default())
                 .collect(),
+            paging: PagingMetrics::new(),
             decisions: AtomicHistogram::new(),
             late: LateSpans::new(),
             channel_faults: AtomicU64::new(0),

@@ -26,11 +26,17 @@ impl Device for Puppet {
     }
 
     fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), Refusal> {
-        Err(Refusal::Pinned(model))
+        if self.stubborn {
+            return Err(Refusal::Pinned(model));
+        }
+        Ok(())
     }
 
     fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
-        Err(Refusal::Pinned(model))
+        if self.stubborn {
+            return Err(Refusal::Pinned(model));
+        }
+        Ok(())
     }
 
     fn preempt(&mut self, _: PartitionId, _: ActionId) {}
@@ -104,7 +110,9 @@ fn world(device: Puppet) -> (DaemonWorld<Puppet>, Wiring) {
     let spare = Wiring::for_slots(&[2]).scheduler;
     let ends = std::mem::replace(&mut wiring.scheduler, spare);
     let metrics = Arc::new(Metrics::with_counts(1, 1));
-    let world = DaemonWorld::new(ends, device, 1, metrics, Arc::default());
+    // One model, whose weights come and go.
+    let weights = WeightBooks::of([true].into_iter(), [ModelId(0)].into_iter());
+    let world = DaemonWorld::new(ends, device, 1, weights, metrics, Arc::default());
     (world, wiring)
 }
 
@@ -165,6 +173,53 @@ fn an_action_that_the_device_refuses_fails() {
         action: ActionId(7),
     };
     assert_eq!(told(&mut world), [failure]);
+}
+
+#[test]
+fn a_load_that_the_device_refuses_fails() {
+    let (mut world, _wiring) = world(Puppet {
+        stubborn: true,
+        ..Puppet::default()
+    });
+    let (id, model) = (ActionId(7), ModelId(0));
+    world.carry_out(&Action::Load { id, model });
+    assert_eq!(told(&mut world), [Event::Failed { action: id }]);
+}
+
+#[test]
+fn what_requests_find_of_their_weights_is_counted() {
+    let (mut world, mut wiring) = world(Puppet::default());
+    let (id, model) = (ActionId(7), ModelId(0));
+    let mut ask = |world: &mut DaemonWorld<Puppet>, slot| {
+        wiring.ingress.inbound.push(arrival(slot)).expect("room");
+        told(world);
+        world.carry_out(&Action::Prepare {
+            request: REQUEST,
+            task: TaskId(0),
+            ticket: ticket(slot),
+        });
+        let _ = wiring.intakes[0].orders.pop();
+    };
+    ask(&mut world, 0);
+    world.carry_out(&Action::Load { id, model });
+    ask(&mut world, 1);
+    let measured = Nanos::new(3_000);
+    let loaded = Event::Loaded {
+        action: id,
+        measured,
+    };
+    world.device.events.push_back(loaded.clone());
+    assert_eq!(told(&mut world), [loaded]);
+    ask(&mut world, 0);
+    world.carry_out(&Action::Unload { model });
+    ask(&mut world, 1);
+    let paging = &world.metrics.paging;
+    assert_eq!(
+        (paging.hits.load(Relaxed), paging.misses.load(Relaxed)),
+        (1, 3)
+    );
+    assert_eq!(paging.evictions.load(Relaxed), 1);
+    assert_eq!(paging.loads.quantiles().count, 1);
 }
 
 #[test]
