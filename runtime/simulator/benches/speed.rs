@@ -84,6 +84,7 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
                 max_seen: budget,
             },
         }],
+        ..Stage::default()
     };
     let task = |index: u64| Task {
         name: format!("task {index}"),
