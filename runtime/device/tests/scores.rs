@@ -83,3 +83,17 @@ fn every_solution_scores_as_the_interpreter_does_on_one_core_and_on_two() {
         }
     }
 }
+
+#[test]
+fn tensors_inside_others_score_as_the_interpreter_does() {
+    for seed in 0..4 {
+        assert_network(&networks::gathers(seed), 3);
+    }
+}
+
+#[test]
+fn random_tangles_of_gathers_score_as_the_interpreter_does() {
+    for seed in 0..100 {
+        assert_network(&networks::tangle(seed), 2);
+    }
+}

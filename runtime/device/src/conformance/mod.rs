@@ -10,6 +10,7 @@
 //! - Allocation after start: the allocator belongs to a process, so it needs a test binary of
 //!   its own.
 
+mod builder;
 mod harness;
 pub mod networks;
 mod preemption;

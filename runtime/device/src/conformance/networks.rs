@@ -1,12 +1,8 @@
 //! Small networks that use every operator, with seeded weights.
 
-use std::collections::BTreeSet;
+use punctual_model::{Activation, Network, PoolKind};
 
-use punctual_model::{
-    Activation, Extent, InputForm, InputSpec, Network, Operator, OperatorKind, Padding, PoolKind,
-    Stage, Tensor, TensorId, WeightRange,
-};
-
+use super::builder::Builder;
 use crate::random::SplitMix64;
 
 /// Three exits; every operator; odd channels; a tensor that skips a stage; the network's input
@@ -76,220 +72,90 @@ pub fn image(network: &Network, seed: u64) -> Vec<f32> {
     (0..values).map(|_| 2.0 * random.signed_unit()).collect()
 }
 
-struct Builder {
-    name: &'static str,
-    input: TensorId,
-    classes: usize,
-    size: (u32, u32),
-    random: SplitMix64,
-    tensors: Vec<Tensor>,
-    weights: Vec<f32>,
-    open: Vec<Operator>,
-    stages: Vec<(Vec<Operator>, TensorId)>,
+/// Two exits; concatenations, slices and shuffles, whole blocks and broken ones for every number of
+/// lanes, extended, repeated and carried to the next stage; squeeze and excitation; every curve.
+#[must_use]
+pub fn gathers(seed: u64) -> Network {
+    let mut b = Builder::new("gathers", seed, 12, 10, 5);
+    let image = b.input;
+    let stem = b.conv(image, 32, 3, 2, 1, None); // 6x5
+    // Dense: each concatenation extends the last.
+    let mut dense = stem;
+    for activation in [Activation::Silu, Activation::HardSwish, Activation::Gelu] {
+        let squeezed = b.mix(dense, 24, activation);
+        let new = b.conv(squeezed, 16, 3, 1, 1, None);
+        dense = b.concat(&[dense, new]); // 48, 64, 80
+    }
+    // Halves, as ShuffleNet has them, but of 40 channels: one begins inside a block of 16.
+    let (left, right) = (b.slice(dense, 0, 40), b.slice(dense, 40, 40));
+    let right = b.conv(right, 40, 3, 1, 40, None);
+    let pairs: Vec<_> = (0..40).flat_map(|at| [(0, at, 1), (1, at, 1)]).collect();
+    let shuffled = b.gather(&[left, right], &pairs);
+    let upper = b.slice(shuffled, 48, 32);
+    let mean = b.mean(upper);
+    let gate = b.linear(mean, 8, Activation::Tanh);
+    let gate = b.linear(gate, 32, Activation::Sigmoid);
+    let gated = b.multiply(upper, gate);
+    let squared = b.multiply(gated, upper);
+    b.activate(Activation::HardSigmoid);
+    let carried = b.slice(shuffled, 16, 64);
+    // Repeated: only one of them can lie in the result.
+    let twice = b.concat(&[gated, squared, gated]);
+    let mean = b.mean(twice);
+    b.head(mean);
+    let counted = PoolKind::Average {
+        counts_padding: true,
+    };
+    let pooled = b.pool(carried, counted, 3, 2, 1); // 3x3
+    let narrow = b.conv(twice, 20, 3, 2, 1, None);
+    let broken = b.concat(&[narrow, pooled]);
+    let last = b.conv(broken, 16, 3, 1, 1, None);
+    let flat = b.slice(last, 4, 12);
+    b.head(flat);
+    b.finish()
 }
 
-impl Builder {
-    fn new(name: &'static str, seed: u64, height: u32, width: u32, classes: usize) -> Self {
-        Self {
-            name,
-            input: TensorId(0),
-            classes,
-            size: (height, width),
-            random: SplitMix64::new(seed),
-            tensors: vec![Tensor {
-                channels: 3,
-                height,
-                width,
-            }],
-            weights: Vec::new(),
-            open: Vec::new(),
-            stages: Vec::new(),
-        }
-    }
-
-    fn shape(&self, tensor: TensorId) -> Tensor {
-        self.tensors[tensor.0 as usize]
-    }
-
-    /// Uniform weights of a variance that keeps the scale of activations.
-    fn draw(&mut self, len: u32, fan_in: u32) -> WeightRange {
-        let start = self.weights.len() as u32;
-        let scale = (3.0 / fan_in as f32).sqrt();
-        for _ in 0..len {
-            self.weights.push(self.random.signed_unit() * scale);
-        }
-        WeightRange { start, len }
-    }
-
-    fn push(&mut self, input: TensorId, kind: OperatorKind, shape: Tensor) -> TensorId {
-        let output = TensorId(self.tensors.len() as u32);
-        self.tensors.push(shape);
-        self.open.push(Operator {
-            name: format!("operator {}", output.0),
-            input,
-            output,
-            kind,
-        });
-        output
-    }
-
-    /// A convolution padded by half its kernel.
-    fn conv(
-        &mut self,
-        input: TensorId,
-        channels: u32,
-        kernel: u32,
-        stride: u32,
-        groups: u32,
-        residual: Option<TensorId>,
-    ) -> TensorId {
-        let shape = self.shape(input);
-        let fan_in = shape.channels / groups * kernel * kernel;
-        let weights = self.draw(channels * fan_in, fan_in);
-        let bias = self.draw(channels, 16);
-        let steps = |size: u32| (size + 2 * (kernel / 2) - kernel) / stride + 1;
-        let output = Tensor {
-            channels,
-            height: steps(shape.height),
-            width: steps(shape.width),
-        };
-        let kind = OperatorKind::Conv2d {
-            weights,
-            bias,
-            kernel: square(kernel),
-            stride: square(stride),
-            padding: around(kernel / 2),
-            groups,
-            residual,
-            activation: Activation::Relu,
-        };
-        self.push(input, kind, output)
-    }
-
-    fn pool(
-        &mut self,
-        input: TensorId,
-        kind: PoolKind,
-        kernel: u32,
-        stride: u32,
-        padding: u32,
-    ) -> TensorId {
-        let shape = self.shape(input);
-        let steps = |size: u32| (size + 2 * padding - kernel) / stride + 1;
-        let output = Tensor {
-            channels: shape.channels,
-            height: steps(shape.height),
-            width: steps(shape.width),
-        };
-        let kind = OperatorKind::Pool {
-            kind,
-            kernel: square(kernel),
-            stride: square(stride),
-            padding: around(padding),
-        };
-        self.push(input, kind, output)
-    }
-
-    fn mean(&mut self, input: TensorId) -> TensorId {
-        let output = features(self.shape(input).channels);
-        self.push(input, OperatorKind::GlobalAveragePool, output)
-    }
-
-    fn linear(&mut self, input: TensorId, outputs: u32, activation: Activation) -> TensorId {
-        let shape = self.shape(input);
-        let inputs = shape.channels * shape.height * shape.width;
-        let weights = self.draw(outputs * inputs, inputs);
-        let bias = self.draw(outputs, 16);
-        let kind = OperatorKind::Linear {
-            weights,
-            bias,
-            activation,
-        };
-        self.push(input, kind, features(outputs))
-    }
-
-    fn add(&mut self, input: TensorId, other: TensorId) -> TensorId {
-        let output = self.shape(input);
-        let kind = OperatorKind::Add {
-            other,
-            activation: Activation::None,
-        };
-        self.push(input, kind, output)
-    }
-
-    /// Ends a stage.
-    fn head(&mut self, input: TensorId) {
-        let logits = self.linear(input, self.classes as u32, Activation::None);
-        self.stages.push((std::mem::take(&mut self.open), logits));
-    }
-
-    fn finish(self) -> Network {
-        let reads = |operators: &[Operator]| -> BTreeSet<TensorId> {
-            operators.iter().flat_map(Operator::reads).collect()
-        };
-        let writes = |operators: &[Operator]| -> BTreeSet<TensorId> {
-            operators.iter().map(|operator| operator.output).collect()
-        };
-        let stages = self
-            .stages
-            .iter()
-            .enumerate()
-            .map(|(index, (operators, logits))| {
-                let later: BTreeSet<TensorId> = self.stages[index + 1..]
-                    .iter()
-                    .flat_map(|(operators, _)| reads(operators))
-                    .collect();
-                let written = writes(operators);
-                Stage {
-                    inputs: reads(operators).difference(&written).copied().collect(),
-                    outputs: written.intersection(&later).copied().collect(),
-                    operators: operators.clone(),
-                    logits: *logits,
+/// A network of random gathers, convolutions, sums and products, all of one image size.
+#[must_use]
+pub fn tangle(seed: u64) -> Network {
+    const CHANNELS: [u32; 6] = [4, 12, 16, 20, 32, 48];
+    let mut b = Builder::new("tangle", seed, 6, 5, 3);
+    let first = b.conv(b.input, 32, 3, 1, 1, None);
+    let mut tensors = vec![b.input, first];
+    for _ in 0..3 {
+        for _ in 0..7 {
+            let any = |b: &mut Builder| tensors[b.below(tensors.len())];
+            let input = any(&mut b);
+            let channels = CHANNELS[b.below(CHANNELS.len())];
+            let have = b.shape(input).channels;
+            let made = match b.below(8) {
+                0 => b.conv(input, channels, 3, 1, 1, None),
+                _ if have > 200 => b.slice(input, 32, channels),
+                1 => b.mix(input, channels, Activation::Tanh),
+                2 => b.conv(input, have, 3, 1, have, None),
+                3 => b.multiply(input, input),
+                4 => {
+                    let first = b.below(have as usize) as u32;
+                    let first = if first >= 16 { 16 } else { first };
+                    let count = 1 + b.below((have - first) as usize) as u32;
+                    b.slice(input, first, count)
                 }
-            });
-        let network = Network {
-            name: self.name.to_owned(),
-            input: InputSpec {
-                height: self.size.0,
-                width: self.size.1,
-                mean: [0.5; 3],
-                std: [0.25; 3],
-                form: InputForm::Image,
-            },
-            classes: (0..self.classes)
-                .map(|class| format!("class {class}"))
-                .collect(),
-            stages: stages.collect(),
-            tensors: self.tensors,
-            weights: self.weights,
-        };
-        if let Err(error) = network.validate() {
-            panic!("the network `{}` is invalid: {error}", network.name);
+                _ => {
+                    let mut sources = vec![input];
+                    for _ in 0..1 + b.below(3) {
+                        sources.push(any(&mut b));
+                    }
+                    b.concat(&sources)
+                }
+            };
+            tensors.push(made);
         }
-        network
+        let unread = b.unread();
+        let all = b.concat(&unread);
+        // The curve keeps the scale of what later stages read.
+        let newest = b.mix(all, 16, Activation::Sigmoid);
+        let mean = b.mean(newest);
+        b.head(mean);
     }
-}
-
-fn features(channels: u32) -> Tensor {
-    Tensor {
-        channels,
-        height: 1,
-        width: 1,
-    }
-}
-
-fn square(side: u32) -> Extent {
-    Extent {
-        height: side,
-        width: side,
-    }
-}
-
-fn around(pixels: u32) -> Padding {
-    Padding {
-        top: pixels,
-        left: pixels,
-        bottom: pixels,
-        right: pixels,
-    }
+    b.finish()
 }

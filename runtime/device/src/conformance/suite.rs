@@ -61,10 +61,16 @@ fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> V
 /// Batches that are full and not full give what the reference gives for each image alone, on one
 /// core and on two.
 pub fn answers_equal_the_reference<S: Subject>() {
-    let network = networks::every_operator(11);
+    for network in [networks::every_operator(11), networks::gathers(11)] {
+        answers_equal_the_reference_on::<S>(&network);
+    }
+}
+
+/// [`answers_equal_the_reference`] on a network.
+pub fn answers_equal_the_reference_on<S: Subject>(network: &Network) {
     for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
-        let mut harness = start::<S>(&network, cores);
-        let scores = write_and_score(&mut harness, &network);
+        let mut harness = start::<S>(network, cores);
+        let scores = write_and_score(&mut harness, network);
         for (batch, buffers) in [
             (1, &[3_u16][..]),
             (2, &[0, 1]),

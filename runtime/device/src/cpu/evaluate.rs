@@ -55,7 +55,7 @@ impl Evaluator {
     ) -> Result<Self, StartError> {
         let mut model = lower(isa, network)?;
         let image = std::mem::replace(&mut model.weights, AlignedBuffer::zeroed(0));
-        model.specialise(network, solutions, &image);
+        model.specialise(solutions, &image);
         model.weights = image;
         let (evaluator, mates) = Self::team(model, batch_max, cores.len() + 1);
         for (&core, mate) in cores.iter().zip(mates) {

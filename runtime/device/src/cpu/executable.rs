@@ -34,9 +34,12 @@ pub(crate) struct Executable {
     pub(crate) workspace_floats: usize,
 }
 
-/// One operator.
+/// One operator, or a part of one, or the copy of the input.
 pub(crate) struct Step {
     pub(crate) name: String,
+    /// The position among all of the network's operators, in order of execution; none for the copy
+    /// of the input. An operator has one step, but for gathers, which may have none or several.
+    pub(crate) operator: Option<u32>,
     pub(crate) kernel: Kernel,
     /// Where its packed weights lie in the model's weight image; empty if it has none.
     pub(crate) weights: Range<usize>,
@@ -49,6 +52,26 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// A step without weights, whose multiplications do not count.
+    pub(crate) fn new(
+        name: String,
+        kernel: Kernel,
+        operands: Operands,
+        output: BlockedLayout,
+    ) -> Self {
+        Self {
+            name,
+            operator: None,
+            kernel,
+            weights: 0..0,
+            specialised: Specialised::default(),
+            operands,
+            output,
+            macs: 0,
+            time: StepTime::default(),
+        }
+    }
+
     /// Runs one core's part for all members. `packed` are the step's weights, `specialised` those
     /// of all of the model's specialised solutions, `scratch` the core's own memory for these.
     pub(crate) fn run(

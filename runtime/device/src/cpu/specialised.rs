@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use punctual_kernels::{AlignedBuffer, Conv2d, Image, Part, Solution, Winograd};
-use punctual_model::{Network, SolutionChoice};
+use punctual_model::SolutionChoice;
 
-use super::executable::{Kernel, LoadedModel, Step};
+use super::executable::{Kernel, LoadedModel};
 use crate::shared::LINE;
 
 /// The further solutions of a step, and when each is used.
@@ -109,21 +109,18 @@ impl Specialised {
 }
 
 impl LoadedModel {
-    /// Prepares the specialised solutions that `choices` name, for the network that this is.
+    /// Prepares the specialised solutions that `choices` name.
     /// Choices of operators that have no such solution are passed over: the direct one answers.
     /// `image` is the model's weight image.
-    pub(crate) fn specialise(
-        &mut self,
-        network: &Network,
-        choices: &[SolutionChoice],
-        image: &[f32],
-    ) {
+    pub(crate) fn specialise(&mut self, choices: &[SolutionChoice], image: &[f32]) {
         let mut len = 0;
-        for (operator, step) in operators(network, self) {
+        for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
             let Kernel::Conv2d(conv) = &step.kernel else {
                 continue;
             };
-            let own = choices.iter().filter(|choice| choice.operator == operator);
+            let own = choices
+                .iter()
+                .filter(|choice| Some(choice.operator) == step.operator);
             step.specialised = Specialised::new(conv, own);
             for further in &mut step.specialised.solutions {
                 further.weights = len..len + further.kernel.own_len();
@@ -139,20 +136,6 @@ impl LoadedModel {
             }
         }
     }
-}
-
-/// The steps that are operators of the network, with their positions among all of them.
-fn operators<'m>(
-    network: &Network,
-    model: &'m mut LoadedModel,
-) -> impl Iterator<Item = (u32, &'m mut Step)> {
-    let stages = model.stages.iter_mut().zip(&network.stages);
-    let steps = stages.flat_map(|(executable, stage)| {
-        // A stage may begin with a step that no operator asked for: the copy of the input.
-        let copies = executable.steps.len() - stage.operators.len();
-        executable.steps.iter_mut().skip(copies)
-    });
-    (0..).zip(steps)
 }
 
 #[cfg(test)]
@@ -173,7 +156,6 @@ mod tests {
         };
         let image = AlignedBuffer::zeroed(model.weights.len());
         model.specialise(
-            &network,
             &[
                 choice(4, 2, "winograd-4x4"),
                 choice(1, 2, "winograd-2x2"),

@@ -52,13 +52,14 @@ pub fn measure_solutions(
         evaluator.load(&vec![image.as_slice(); batch_max]);
         contestants.push(evaluator);
     }
-    let applying = applying(network, &contestants[0]);
+    let applying = applying(&contestants[0]);
     let mut choices = Vec::new();
     for &batch in request.batches {
         let medians = medians(&mut contestants, usize::from(batch), request.rounds);
-        for (operator, (step, solutions)) in applying.iter().enumerate() {
-            let time = |solution: Solution| medians[solution as usize][*step];
-            let fastest = solutions
+        for each in &applying {
+            let time = |solution: Solution| medians[solution as usize][each.step];
+            let fastest = each
+                .solutions
                 .iter()
                 .copied()
                 .min_by(|a, b| time(*a).total_cmp(&time(*b)));
@@ -66,7 +67,7 @@ pub fn measure_solutions(
                 |solution: &Solution| time(*solution) < (1.0 - GAIN_MIN) * time(Solution::Direct);
             let solution = fastest.filter(gains).unwrap_or_default();
             choices.push(SolutionChoice {
-                operator: operator as u32,
+                operator: each.operator,
                 batch,
                 units,
                 solution: solution.name().to_owned(),
@@ -99,25 +100,26 @@ fn everywhere(network: &Network, solution: Solution) -> Vec<SolutionChoice> {
     (0..operators).map(choice).collect()
 }
 
-/// For each operator its step and the solutions that apply.
-fn applying(network: &Network, evaluator: &Evaluator) -> Vec<(usize, Vec<Solution>)> {
-    let steps: Vec<_> = evaluator.steps().collect();
-    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
-    let mut next = 0;
-    let mut found = Vec::new();
-    for operator in operators {
-        // Steps that no operator asked for have names of their own.
-        while steps[next].name != operator.name {
-            next += 1;
-        }
-        let solutions = match &steps[next].kernel {
-            Kernel::Conv2d(conv) => conv.solutions().collect(),
-            _ => vec![Solution::Direct],
-        };
-        found.push((next, solutions));
-        next += 1;
-    }
-    found
+/// An operator's position, its step and the solutions that apply.
+struct Applying {
+    operator: u32,
+    step: usize,
+    solutions: Vec<Solution>,
+}
+
+/// For each operator with several solutions. Not every operator has a step, nor every step an
+/// operator.
+fn applying(evaluator: &Evaluator) -> Vec<Applying> {
+    let steps = evaluator.steps().enumerate();
+    let several = steps.filter_map(|(position, step)| match (&step.kernel, step.operator) {
+        (Kernel::Conv2d(conv), Some(operator)) => Some(Applying {
+            operator,
+            step: position,
+            solutions: conv.solutions().collect(),
+        }),
+        _ => None,
+    });
+    several.collect()
 }
 
 /// Nanoseconds of each contestant's steps.

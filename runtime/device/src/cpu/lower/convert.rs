@@ -1,6 +1,6 @@
 //! The model's words in the kernels' types.
 
-use punctual_kernels::{Activation, ChannelRun, Extent, Padding, PoolKind, Window};
+use punctual_kernels::{Activation, Extent, Padding, PoolKind, Window};
 
 pub(super) fn activation_of(activation: punctual_model::Activation) -> Activation {
     match activation {
@@ -47,13 +47,5 @@ pub(super) fn pool_kind(kind: punctual_model::PoolKind) -> PoolKind {
         punctual_model::PoolKind::Average { counts_padding } => {
             PoolKind::Average { counts_padding }
         }
-    }
-}
-
-pub(super) fn channel_run(run: &punctual_model::ChannelRun) -> ChannelRun {
-    ChannelRun {
-        source: usize::from(run.source),
-        first: run.first as usize,
-        count: run.count as usize,
     }
 }

@@ -32,16 +32,23 @@ pub(super) fn packed(
     let ends = stages.iter().flat_map(|stage| &stage.steps);
     let len = ends.map(|step| step.weights.end).max().unwrap_or(0);
     let mut image = AlignedBuffer::zeroed(len.next_multiple_of(LINE));
-    for (executable, stage) in stages.iter().zip(&network.stages) {
-        // A stage may begin with a step that no operator asked for: the copy of the input.
-        let copies = executable.steps.len() - stage.operators.len();
-        let (copies, steps) = executable.steps.split_at(copies);
-        for step in copies {
-            pack_identity(step, &mut image).map_err(|source| error(network, &step.name, source))?;
-        }
-        for (step, operator) in steps.iter().zip(&stage.operators) {
-            pack(network, step, &operator.kind, &mut image)
-                .map_err(|source| error(network, &step.name, source))?;
+    let operators: Vec<_> = network
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.operators)
+        .collect();
+    for executable in stages {
+        for step in &executable.steps {
+            let packed = match step.operator {
+                Some(operator) => pack(
+                    network,
+                    step,
+                    &operators[operator as usize].kind,
+                    &mut image,
+                ),
+                None => pack_identity(step, &mut image),
+            };
+            packed.map_err(|source| error(network, &step.name, source))?;
         }
     }
     Ok(image)

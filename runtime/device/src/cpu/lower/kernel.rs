@@ -1,18 +1,18 @@
 //! The kernel of each kind of operator.
 
 use punctual_kernels::{
-    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Gather, GatherSpec,
-    GlobalAveragePool, KernelError, Linear, LinearSpec, Multiply, MultiplySpec, Pool, PoolSpec,
+    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, GlobalAveragePool, KernelError,
+    Linear, LinearSpec, Multiply, MultiplySpec, Pool, PoolSpec,
 };
 use punctual_model::OperatorKind;
 
 use super::Lowering;
-use super::convert::{activation_of, channel_run, pool_kind, window};
+use super::convert::{activation_of, pool_kind, window};
 use super::places::Value;
 use crate::cpu::executable::Kernel;
 
 impl Lowering<'_> {
-    /// The kernel of an operator that is no convolution.
+    /// The kernel of an operator that is neither a convolution nor a gather.
     pub(super) fn kernel(
         &self,
         kind: &OperatorKind,
@@ -76,15 +76,7 @@ impl Lowering<'_> {
             }),
             OperatorKind::Tokens { .. } => Err(KernelError::NoKernel { operator: "Tokens" }),
             OperatorKind::Token { .. } => Err(KernelError::NoKernel { operator: "Token" }),
-            OperatorKind::Gather { others, runs } => {
-                let others = others.iter().map(|id| self.layout(self.value(*id)));
-                let spec = GatherSpec {
-                    inputs: std::iter::once(input).chain(others).collect(),
-                    output,
-                    runs: runs.iter().map(channel_run).collect(),
-                };
-                Gather::new(isa, &spec).map(Kernel::Gather)
-            }
+            OperatorKind::Gather { .. } => unreachable!("gathers have steps of their own"),
         }
     }
 

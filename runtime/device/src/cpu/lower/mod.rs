@@ -6,6 +6,8 @@
 //! as many members as there are, so a batch that is not full costs no padding.
 
 mod convert;
+mod gather;
+mod homes;
 mod image;
 mod kernel;
 mod places;
@@ -17,10 +19,10 @@ use punctual_kernels::{
 use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId};
 use thiserror::Error;
 
-use super::executable::{Executable, Kernel, LoadedModel, Step, StepTime};
-use super::specialised::Specialised;
+use super::executable::{Executable, Kernel, LoadedModel, Step};
 use crate::request_buffers::InputLayout;
 use crate::shared::{Operands, Span};
+use homes::Homes;
 use places::{Places, Value};
 
 /// A network that the CPU device cannot run.
@@ -49,6 +51,7 @@ pub(super) fn lower(isa: Isa, network: &Network) -> Result<LoadedModel, LowerErr
 struct Lowering<'n> {
     isa: Isa,
     network: &'n Network,
+    homes: Homes,
     input: PlanarLayout,
     /// The input as a blocked tensor.
     blocked_input: BlockedLayout,
@@ -61,7 +64,8 @@ struct Lowering<'n> {
 
 impl<'n> Lowering<'n> {
     fn new(isa: Isa, network: &'n Network) -> Result<Self, LowerError> {
-        let halos = places::halos(network);
+        let homes = Homes::find(network, isa.lanes());
+        let halo = |index: usize| homes.halo(TensorId(index as u32));
         let input_id = network.input_tensor();
         let layout = |index: usize, halo: usize| {
             let tensor = network.tensors[index];
@@ -71,7 +75,7 @@ impl<'n> Lowering<'n> {
                 .map_err(|source| error(network, &format!("tensor {index}"), source))
         };
         let layouts = (0..network.tensors.len())
-            .map(|index| layout(index, halos[index]))
+            .map(|index| layout(index, halo(index)))
             .collect::<Result<Vec<_>, _>>()?;
         let at = input_id.0 as usize;
         let blocked_input = layout(at, 0)?;
@@ -79,13 +83,14 @@ impl<'n> Lowering<'n> {
             blocked_input.channels(),
             blocked_input.height(),
             blocked_input.width(),
-            halos[at],
+            halo(at),
         )
         .map_err(|source| error(network, "input", source))?;
         let (carried, request_floats) = places::carried(network, input.len(), &layouts);
         Ok(Self {
             isa,
             network,
+            homes,
             input,
             blocked_input,
             layouts,
@@ -97,9 +102,12 @@ impl<'n> Lowering<'n> {
     /// All stages, their steps' weights one after the other.
     fn stages(&self) -> Result<Vec<Executable>, LowerError> {
         let mut weights = image::Ranges::default();
+        let mut operators = 0;
         let mut stages = Vec::with_capacity(self.network.stages.len());
         for stage in &self.network.stages {
-            let mut stage = self.stage(stage)?;
+            let before = operators;
+            operators += stage.operators.len() as u32;
+            let mut stage = self.stage(stage, before)?;
             for step in &mut stage.steps {
                 step.weights = weights.next(step.kernel.packed_len());
             }
@@ -125,7 +133,8 @@ impl<'n> Lowering<'n> {
         }
     }
 
-    fn stage(&self, stage: &Stage) -> Result<Executable, LowerError> {
+    /// A stage that has so many operators before it.
+    fn stage(&self, stage: &Stage, before: u32) -> Result<Executable, LowerError> {
         let input = self.network.input_tensor();
         let needs_copy = stage.operators.iter().any(|operator| {
             operator.reads().any(|read| read == input) && !self.reads_planes_only(operator)
@@ -135,11 +144,16 @@ impl<'n> Lowering<'n> {
         if needs_copy {
             steps.push(self.copy_step(&places)?);
         }
-        for operator in &stage.operators {
-            let step = self
-                .step(operator, &places)
-                .map_err(|source| error(self.network, &operator.name, source))?;
-            steps.push(step);
+        for (position, operator) in (before..).zip(&stage.operators) {
+            let made = match &operator.kind {
+                OperatorKind::Gather { runs, .. } => self.gather_steps(operator, runs, &places),
+                _ => self.step(operator, &places).map(|step| vec![step]),
+            };
+            let made = made.map_err(|source| error(self.network, &operator.name, source))?;
+            steps.extend(made.into_iter().map(|step| Step {
+                operator: Some(position),
+                ..step
+            }));
         }
         Ok(Executable {
             steps,
@@ -195,16 +209,12 @@ impl<'n> Lowering<'n> {
         };
         let kernel =
             Conv2d::new(self.isa, &spec).map_err(|source| error(self.network, name, source))?;
-        Ok(Step {
-            name: name.to_owned(),
-            kernel: Kernel::Conv2d(kernel),
-            weights: 0..0,
-            specialised: Specialised::default(),
-            operands: Operands::new([places.planes()], places.of(Value::BlockedInput)),
-            output: self.blocked_input,
-            macs: 0,
-            time: StepTime::default(),
-        })
+        Ok(Step::new(
+            name.to_owned(),
+            Kernel::Conv2d(kernel),
+            Operands::new([places.planes()], places.of(Value::BlockedInput)),
+            self.blocked_input,
+        ))
     }
 
     fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {
@@ -234,18 +244,16 @@ impl<'n> Lowering<'n> {
         } else {
             places.of(input)
         };
-        Ok(Step {
-            name: operator.name.clone(),
+        let inputs = std::iter::once(input).chain(others.into_iter().map(|value| places.of(value)));
+        let step = Step::new(
+            operator.name.clone(),
             kernel,
-            weights: 0..0,
-            specialised: Specialised::default(),
-            operands: Operands::new(
-                std::iter::once(input).chain(others.into_iter().map(|value| places.of(value))),
-                places.of(Value::Tensor(operator.output)),
-            ),
+            Operands::new(inputs, places.of(Value::Tensor(operator.output))),
             output,
+        );
+        Ok(Step {
             macs: macs(operator, output),
-            time: StepTime::default(),
+            ..step
         })
     }
 }

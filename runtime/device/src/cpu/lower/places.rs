@@ -1,5 +1,7 @@
 //! Where tensors lie: in the request buffer or in the workspace, planned statically.
 
+use std::collections::BTreeMap;
+
 use punctual_kernels::BlockedLayout;
 use punctual_model::memory::{self, Lifetime};
 use punctual_model::{Network, OperatorKind, Stage, TensorId};
@@ -19,7 +21,8 @@ pub(super) enum Value {
 /// Where the values of one stage lie.
 pub(super) struct Places<'l> {
     lowering: &'l Lowering<'l>,
-    local: Vec<Option<Span>>,
+    /// The stage's memories in the workspace.
+    local: BTreeMap<TensorId, Span>,
     blocked_input: Option<Span>,
     /// Floats of a member's share of the workspace.
     pub(super) total: usize,
@@ -29,56 +32,67 @@ impl<'l> Places<'l> {
     pub(super) fn plan(lowering: &'l Lowering<'l>, stage: &Stage, needs_copy: bool) -> Self {
         // The copy of the input is the first step, if there is one, and shifts all others.
         let shift = u32::from(needs_copy);
-        let lifetimes = stage.lifetimes();
-        let size = |layout: BlockedLayout| layout.len();
-        let mut buffers: Vec<Lifetime> = lifetimes
-            .iter()
-            .map(|lifetime| Lifetime {
-                first: lifetime.first + shift,
-                last: lifetime.last + shift,
-                size: size(lowering.layouts[lifetime.tensor.0 as usize]),
+        let mut local: BTreeMap<TensorId, Lifetime> = BTreeMap::new();
+        for tensor in stage.lifetimes() {
+            let root = lowering.homes.root(tensor.tensor).tensor;
+            if lowering.carried[root.0 as usize].is_some() {
+                continue;
+            }
+            // A memory is in use as long as any tensor in it.
+            let size = lowering.layouts[root.0 as usize].len();
+            let own = tensor.with_size(size);
+            let all = local.entry(root).or_insert(own);
+            all.first = all.first.min(own.first);
+            all.last = all.last.max(own.last);
+        }
+        let mut buffers: Vec<Lifetime> = local
+            .values()
+            .map(|buffer| Lifetime {
+                first: buffer.first + shift,
+                last: buffer.last + shift,
+                ..*buffer
             })
             .collect();
         if needs_copy {
             buffers.push(Lifetime {
                 first: 0,
                 last: stage.operators.len() as u32,
-                size: size(lowering.blocked_input),
+                size: lowering.blocked_input.len(),
             });
         }
         // The planner counts in any unit; here it is floats, aligned to cache lines.
         let plan = memory::plan(&buffers, LINE);
-        let mut local = vec![None; lowering.layouts.len()];
-        let spans = buffers
-            .iter()
-            .zip(&plan.offsets)
-            .map(|(buffer, &start)| Span {
-                space: Space::Workspace,
-                start,
-                len: buffer.size,
-            });
-        let mut spans: Vec<Span> = spans.collect();
+        let span = |(buffer, &start): (&Lifetime, &usize)| Span {
+            space: Space::Workspace,
+            start,
+            len: buffer.size,
+        };
+        let mut spans: Vec<Span> = buffers.iter().zip(&plan.offsets).map(span).collect();
         let blocked_input = needs_copy.then(|| spans.pop()).flatten();
-        for (lifetime, span) in lifetimes.iter().zip(spans) {
-            local[lifetime.tensor.0 as usize] = Some(span);
-        }
         Self {
             lowering,
-            local,
+            local: local.into_keys().zip(spans).collect(),
             blocked_input,
             total: plan.total,
         }
     }
 
     pub(super) fn of(&self, value: Value) -> Span {
-        match value {
-            Value::BlockedInput => self.blocked_input,
-            Value::Tensor(TensorId(index)) => {
-                let index = index as usize;
-                self.local[index].or(self.lowering.carried[index])
-            }
+        const THERE: &str = "a valid stage reads what it has written or what is carried to it";
+        let tensor = match value {
+            Value::BlockedInput => return self.blocked_input.expect(THERE),
+            Value::Tensor(tensor) => tensor,
+        };
+        let root = self.lowering.homes.root(tensor);
+        let memory = self.local.get(&root.tensor).copied();
+        let memory = memory.or(self.lowering.carried[root.tensor.0 as usize]);
+        let memory = memory.expect(THERE);
+        let layout = self.lowering.layouts[tensor.0 as usize];
+        Span {
+            start: memory.start + root.block * layout.block_stride(),
+            len: layout.len(),
+            ..memory
         }
-        .expect("a valid stage reads what it has written or what is carried to it")
     }
 
     pub(super) fn planes(&self) -> Span {

@@ -1,0 +1,299 @@
+//! Networks operator by operator, with seeded weights.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{
+    Activation, ChannelRun, Extent, InputForm, InputSpec, Network, Operator, OperatorKind, Padding,
+    PoolKind, Stage, Tensor, TensorId, WeightRange,
+};
+
+use crate::random::SplitMix64;
+
+/// A network in the making.
+pub(super) struct Builder {
+    name: &'static str,
+    pub input: TensorId,
+    classes: usize,
+    size: (u32, u32),
+    random: SplitMix64,
+    tensors: Vec<Tensor>,
+    weights: Vec<f32>,
+    open: Vec<Operator>,
+    stages: Vec<(Vec<Operator>, TensorId)>,
+}
+
+impl Builder {
+    pub fn new(name: &'static str, seed: u64, height: u32, width: u32, classes: usize) -> Self {
+        Self {
+            name,
+            input: TensorId(0),
+            classes,
+            size: (height, width),
+            random: SplitMix64::new(seed),
+            tensors: vec![Tensor {
+                channels: 3,
+                height,
+                width,
+            }],
+            weights: Vec::new(),
+            open: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
+
+    pub fn shape(&self, tensor: TensorId) -> Tensor {
+        self.tensors[tensor.0 as usize]
+    }
+
+    /// Uniform weights of a variance that keeps the scale of activations.
+    fn draw(&mut self, len: u32, fan_in: u32) -> WeightRange {
+        let start = self.weights.len() as u32;
+        let scale = (3.0 / fan_in as f32).sqrt();
+        for _ in 0..len {
+            self.weights.push(self.random.signed_unit() * scale);
+        }
+        WeightRange { start, len }
+    }
+
+    fn push(&mut self, input: TensorId, kind: OperatorKind, shape: Tensor) -> TensorId {
+        let output = TensorId(self.tensors.len() as u32);
+        self.tensors.push(shape);
+        self.open.push(Operator {
+            name: format!("operator {}", output.0),
+            input,
+            output,
+            kind,
+        });
+        output
+    }
+
+    /// A convolution padded by half its kernel.
+    pub fn conv(
+        &mut self,
+        input: TensorId,
+        channels: u32,
+        kernel: u32,
+        stride: u32,
+        groups: u32,
+        residual: Option<TensorId>,
+    ) -> TensorId {
+        let shape = self.shape(input);
+        let fan_in = shape.channels / groups * kernel * kernel;
+        let weights = self.draw(channels * fan_in, fan_in);
+        let bias = self.draw(channels, 16);
+        let steps = |size: u32| (size + 2 * (kernel / 2) - kernel) / stride + 1;
+        let output = Tensor {
+            channels,
+            height: steps(shape.height),
+            width: steps(shape.width),
+        };
+        let kind = OperatorKind::Conv2d {
+            weights,
+            bias,
+            kernel: square(kernel),
+            stride: square(stride),
+            padding: around(kernel / 2),
+            groups,
+            residual,
+            activation: Activation::Relu,
+        };
+        self.push(input, kind, output)
+    }
+
+    pub fn pool(
+        &mut self,
+        input: TensorId,
+        kind: PoolKind,
+        kernel: u32,
+        stride: u32,
+        padding: u32,
+    ) -> TensorId {
+        let shape = self.shape(input);
+        let steps = |size: u32| (size + 2 * padding - kernel) / stride + 1;
+        let output = Tensor {
+            channels: shape.channels,
+            height: steps(shape.height),
+            width: steps(shape.width),
+        };
+        let kind = OperatorKind::Pool {
+            kind,
+            kernel: square(kernel),
+            stride: square(stride),
+            padding: around(padding),
+        };
+        self.push(input, kind, output)
+    }
+
+    pub fn mean(&mut self, input: TensorId) -> TensorId {
+        let output = features(self.shape(input).channels);
+        self.push(input, OperatorKind::GlobalAveragePool, output)
+    }
+
+    pub fn linear(&mut self, input: TensorId, outputs: u32, activation: Activation) -> TensorId {
+        let shape = self.shape(input);
+        let inputs = shape.channels * shape.height * shape.width;
+        let weights = self.draw(outputs * inputs, inputs);
+        let bias = self.draw(outputs, 16);
+        let kind = OperatorKind::Linear {
+            weights,
+            bias,
+            activation,
+        };
+        self.push(input, kind, features(outputs))
+    }
+
+    pub fn add(&mut self, input: TensorId, other: TensorId) -> TensorId {
+        let output = self.shape(input);
+        let kind = OperatorKind::Add {
+            other,
+            activation: Activation::None,
+        };
+        self.push(input, kind, output)
+    }
+
+    /// A convolution with one tap, and another activation than the others.
+    pub fn mix(&mut self, input: TensorId, channels: u32, activation: Activation) -> TensorId {
+        let output = self.conv(input, channels, 1, 1, 1, None);
+        self.activate(activation);
+        output
+    }
+
+    /// Gives the last operator another activation.
+    pub fn activate(&mut self, new: Activation) {
+        let last = self.open.last_mut().expect("an operator");
+        match &mut last.kind {
+            OperatorKind::Conv2d { activation, .. }
+            | OperatorKind::Linear { activation, .. }
+            | OperatorKind::Add { activation, .. }
+            | OperatorKind::Multiply { activation, .. } => *activation = new,
+            other => panic!("{other:?} has no activation"),
+        }
+    }
+
+    /// `other` has the input's shape, or one value a channel.
+    pub fn multiply(&mut self, input: TensorId, other: TensorId) -> TensorId {
+        let output = self.shape(input);
+        let kind = OperatorKind::Multiply {
+            other,
+            activation: Activation::None,
+        };
+        self.push(input, kind, output)
+    }
+
+    /// Runs of channels `(source, first, count)`.
+    pub fn gather(&mut self, sources: &[TensorId], runs: &[(u8, u32, u32)]) -> TensorId {
+        let run = |&(source, first, count): &(u8, u32, u32)| ChannelRun {
+            source,
+            first,
+            count,
+        };
+        let output = Tensor {
+            channels: runs.iter().map(|run| run.2).sum(),
+            ..self.shape(sources[0])
+        };
+        let kind = OperatorKind::Gather {
+            others: sources[1..].to_vec(),
+            runs: runs.iter().map(run).collect(),
+        };
+        self.push(sources[0], kind, output)
+    }
+
+    /// All of each source.
+    pub fn concat(&mut self, sources: &[TensorId]) -> TensorId {
+        let channels = sources.iter().map(|&source| self.shape(source).channels);
+        let runs: Vec<_> = (0..).zip(channels).map(|(at, all)| (at, 0, all)).collect();
+        self.gather(sources, &runs)
+    }
+
+    pub fn slice(&mut self, input: TensorId, first: u32, count: u32) -> TensorId {
+        self.gather(&[input], &[(0, first, count)])
+    }
+
+    /// What the stage's operators write and none of them reads.
+    pub fn unread(&self) -> Vec<TensorId> {
+        let read: BTreeSet<TensorId> = self.open.iter().flat_map(Operator::reads).collect();
+        let written = self.open.iter().map(|operator| operator.output);
+        written.filter(|tensor| !read.contains(tensor)).collect()
+    }
+
+    /// The next random number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.random.below(limit as u64) as usize
+    }
+
+    /// Ends a stage.
+    pub fn head(&mut self, input: TensorId) {
+        let logits = self.linear(input, self.classes as u32, Activation::None);
+        self.stages.push((std::mem::take(&mut self.open), logits));
+    }
+
+    pub fn finish(self) -> Network {
+        let reads = |operators: &[Operator]| -> BTreeSet<TensorId> {
+            operators.iter().flat_map(Operator::reads).collect()
+        };
+        let writes = |operators: &[Operator]| -> BTreeSet<TensorId> {
+            operators.iter().map(|operator| operator.output).collect()
+        };
+        let stages = self
+            .stages
+            .iter()
+            .enumerate()
+            .map(|(index, (operators, logits))| {
+                let later: BTreeSet<TensorId> = self.stages[index + 1..]
+                    .iter()
+                    .flat_map(|(operators, _)| reads(operators))
+                    .collect();
+                let written = writes(operators);
+                Stage {
+                    inputs: reads(operators).difference(&written).copied().collect(),
+                    outputs: written.intersection(&later).copied().collect(),
+                    operators: operators.clone(),
+                    logits: *logits,
+                }
+            });
+        let network = Network {
+            name: self.name.to_owned(),
+            input: InputSpec {
+                height: self.size.0,
+                width: self.size.1,
+                mean: [0.5; 3],
+                std: [0.25; 3],
+                form: InputForm::Image,
+            },
+            classes: (0..self.classes)
+                .map(|class| format!("class {class}"))
+                .collect(),
+            stages: stages.collect(),
+            tensors: self.tensors,
+            weights: self.weights,
+        };
+        if let Err(error) = network.validate() {
+            panic!("the network `{}` is invalid: {error}", network.name);
+        }
+        network
+    }
+}
+
+fn features(channels: u32) -> Tensor {
+    Tensor {
+        channels,
+        height: 1,
+        width: 1,
+    }
+}
+
+fn square(side: u32) -> Extent {
+    Extent {
+        height: side,
+        width: side,
+    }
+}
+
+fn around(pixels: u32) -> Padding {
+    Padding {
+        top: pixels,
+        left: pixels,
+        bottom: pixels,
+        right: pixels,
+    }
+}
