@@ -5,6 +5,7 @@ mod cache;
 mod calibrate;
 mod commands;
 mod demo;
+mod images;
 mod measure;
 mod report;
 mod termination;

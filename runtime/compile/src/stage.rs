@@ -54,7 +54,7 @@ pub(crate) fn cut(
         classes,
         tensors: numbering.tensors,
         stages,
-        weights,
+        weights: weights.into(),
     })
 }
 

@@ -87,7 +87,9 @@ mod shared;
 mod spec;
 pub mod virtual_time;
 
-pub use cpu::{CpuDevice, Evaluator, LowerError, OperatorTime, StartError};
+pub use cpu::{
+    CpuDevice, Evaluator, LowerError, OperatorTime, StartError, image_layout, pack_image,
+};
 pub use device::{Device, Refusal};
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
 pub use spec::{DeviceSpec, ModelSpec, PartitionSpec, SpecError};

@@ -2,6 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod floats;
+#[doc(hidden)]
+pub mod internals;
+mod layout;
 mod liveness;
 pub mod memory;
 mod network;
@@ -19,12 +23,19 @@ pub use calibration::{
     RELIABILITY_BINS, Reliability, ReliabilityBin, TEMPERATURE_MAX, TEMPERATURE_MIN,
     TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
+pub use floats::Floats;
+pub use layout::{
+    IMAGE_FLOATS_MAX, ImageLayout, LANES, PACKED_ALIGNMENT, PLANNED_FLOATS_MAX, StageLayout,
+};
 pub use liveness::TensorLifetime;
 pub use network::{
     Activation, ChannelRun, Extent, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator,
     OperatorKind, Padding, PoolKind, Stage, Tensor, TensorId, WeightRange,
 };
-pub use package::{Package, PackageError, PackageHash};
+pub use package::{
+    ContentHash, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError, PackageHash,
+    SectionKind, SectionProblem, WeightImage,
+};
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Floats;
+
 /// A network, ready to be loaded by a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Network {
@@ -19,8 +21,10 @@ pub struct Network {
     pub tensors: Vec<Tensor>,
     /// From input to last exit.
     pub stages: Vec<Stage>,
-    /// All weights and biases, f32, in the logical layout that each operator's doc gives.
-    pub weights: Vec<f32>,
+    /// All weights and biases, in the logical layout that each operator's doc gives. Not encoded
+    /// with the rest: a package has a section for them.
+    #[serde(skip)]
+    pub weights: Floats,
 }
 
 /// What the network takes. An image is planar RGB, each value `(pixel / 255 - mean) / std`.

@@ -28,7 +28,7 @@ impl fmt::Debug for PrefixHash {
 }
 
 /// A stage among the stages of many networks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagePrefix {
     /// Of the stage and all before it.
     pub hash: PrefixHash,

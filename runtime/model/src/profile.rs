@@ -91,6 +91,14 @@ struct ProfileFile<P> {
     profile: P,
 }
 
+/// Many profiles, as they lie in a package.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfilesFile<P> {
+    version: u32,
+    profiles: P,
+}
+
 /// Read first, alone, so that a file of another version is called that and not malformed.
 #[derive(Deserialize)]
 struct VersionOnly {
@@ -190,6 +198,30 @@ impl Profile {
         let profile = serde_json::from_str::<ProfileFile<Self>>(json)?.profile;
         profile.check()?;
         Ok(profile)
+    }
+
+    /// Many profiles as JSON. Same profiles, same text.
+    #[must_use]
+    pub fn list_to_json(profiles: &[Self]) -> String {
+        let file = ProfilesFile {
+            version: VERSION,
+            profiles,
+        };
+        serde_json::to_string(&file).expect("plain data always serialises")
+    }
+
+    /// Parses what [`Profile::list_to_json`] wrote.
+    ///
+    /// # Errors
+    /// When it is not that, or a profile's figures are impossible.
+    pub fn list_from_json(json: &[u8]) -> Result<Vec<Self>, ProfileError> {
+        let found = serde_json::from_slice::<VersionOnly>(json)?.version;
+        if found != VERSION {
+            return Err(ProfileError::Version { found });
+        }
+        let profiles = serde_json::from_slice::<ProfilesFile<Vec<Self>>>(json)?.profiles;
+        profiles.iter().try_for_each(Self::check)?;
+        Ok(profiles)
     }
 
     /// Reads a profile file.

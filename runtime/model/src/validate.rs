@@ -38,6 +38,12 @@ impl Network {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), NetworkError> {
+        self.validate_structure()?;
+        self.validate_weights()
+    }
+
+    /// Every rule but that weights are finite, so that no weight is looked at.
+    pub(crate) fn validate_structure(&self) -> Result<(), NetworkError> {
         self.check_sizes()?;
         let expected = self.input.tensor();
         let first = self
@@ -115,6 +121,11 @@ impl Network {
                 return Err(NetworkError::TensorSize { tensor, shape });
             }
         }
+        Ok(())
+    }
+
+    /// That weights are finite.
+    pub(crate) fn validate_weights(&self) -> Result<(), NetworkError> {
         match self.weights.iter().position(|weight| !weight.is_finite()) {
             Some(index) => Err(NetworkError::Weight {
                 index,

@@ -111,7 +111,7 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Package {
-                source: PackageError::Read { .. },
+                source: PackageError::File { .. },
                 ..
             }
             | Self::Samples(SamplesError::Read { .. })

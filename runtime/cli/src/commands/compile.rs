@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use punctual_compile::CompileError;
+use punctual_model::PackageError;
 
+use crate::images::{self, ImageError};
 use crate::termination::{Terminates, Termination};
 
 /// What to compile, and where to put it.
@@ -35,6 +37,18 @@ pub struct Options {
     /// Where to write the package; by default beside the options file, ending in `.punctual`.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Pack the weights for vectors of this many floats (4, 8, 16), so that they are loaded as
+    /// they lie; by default this processor's, and 4 for AArch64 boards. Others are packed at start.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        conflicts_with = "no_images"
+    )]
+    lanes: Option<Vec<u8>>,
+    /// Pack nothing: a smaller file, the same on every processor.
+    #[arg(long)]
+    no_images: bool,
 }
 
 /// Why nothing was compiled.
@@ -48,24 +62,22 @@ pub enum Error {
         /// What is wrong.
         source: Box<CompileError>,
     },
+    /// The weights could not be packed.
+    #[error(transparent)]
+    Image(#[from] ImageError),
     /// The package could not be written.
-    #[error("cannot write {path}: {source}", path = path.display())]
-    Write {
-        /// Where.
-        path: PathBuf,
-        /// What went wrong.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] PackageError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
-            Self::Write { .. } => Termination::File,
+            Self::Write(_) => Termination::File,
             Self::Compile { source, .. } if matches!(**source, CompileError::Read { .. }) => {
                 Termination::File
             }
-            Self::Compile { .. } => Termination::BadInput,
+            Self::Compile { .. } | Self::Image(_) => Termination::BadInput,
         }
     }
 }
@@ -81,13 +93,18 @@ pub fn run(options: &Options) -> Result<(), Error> {
         .output
         .clone()
         .unwrap_or_else(|| beside(&options.options));
-    punctual_platform::files::write_whole(&output, &compiled.package.encode()).map_err(
-        |source| Error::Write {
-            path: output.clone(),
-            source,
-        },
-    )?;
+    let lanes = match (&options.lanes, options.no_images) {
+        (_, true) => Vec::new(),
+        (Some(lanes), false) => lanes.clone(),
+        (None, false) => images::usual_lanes(),
+    };
+    let package = images::add(compiled.package, &lanes)?;
+    package.write(&output)?;
     print!("{}", compiled.report);
+    println!(
+        "package {}, weights packed for {lanes:?} lanes",
+        package.hash()
+    );
     println!("wrote {}", output.display());
     Ok(())
 }

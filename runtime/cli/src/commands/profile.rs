@@ -64,7 +64,7 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Read { .. } | Self::Write(_) => Termination::File,
-            Self::Package(PackageError::Read { .. }) => Termination::File,
+            Self::Package(PackageError::File { .. }) => Termination::File,
             Self::Manifest(_) | Self::Package(_) => Termination::BadInput,
             Self::Measure(_) => Termination::Resources,
         }

@@ -265,7 +265,7 @@ impl Builder {
                 .collect(),
             stages: stages.collect(),
             tensors: self.tensors,
-            weights: self.weights,
+            weights: self.weights.into(),
         };
         if let Err(error) = network.validate() {
             panic!("the network `{}` is invalid: {error}", network.name);

@@ -28,7 +28,7 @@ use crate::shared::team;
 use crate::spec::{DeviceSpec, PartitionSpec, SpecError};
 pub use evaluate::Evaluator;
 use executable::LoadedModel;
-pub use lower::LowerError;
+pub use lower::{LowerError, image_layout, pack_image};
 use partition::Partition;
 use priority::Priorities;
 use worker::Worker;

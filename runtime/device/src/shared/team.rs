@@ -70,7 +70,7 @@ fn workspace_floats(stage: &Executable, batch: usize) -> usize {
 
 /// Floats from one member's share to the next. One line more than needed: shares whose distance is
 /// a power of two would fight for the same cache sets.
-fn member_stride(stage: &Executable) -> usize {
+pub(crate) fn member_stride(stage: &Executable) -> usize {
     stage.workspace_floats.next_multiple_of(LINE) + LINE
 }
 

@@ -128,7 +128,7 @@ impl Network {
             });
         }
         for range in operator.kind.weight_ranges().collect::<Vec<_>>() {
-            for weight in &mut self.weights[range.start as usize..][..range.len as usize] {
+            for weight in &mut self.weights.to_mut()[range.start as usize..][..range.len as usize] {
                 *weight = (f64::from(*weight) / temperature) as f32;
             }
         }

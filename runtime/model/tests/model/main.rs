@@ -5,5 +5,6 @@ mod fixture;
 mod memory;
 mod package;
 mod prefix;
+mod scratch;
 mod temperature;
 mod validate;

@@ -24,7 +24,7 @@ fn a_stage_is_as_large_as_its_weights() {
 fn a_network_with_other_last_layers_shares_the_first_stage() {
     let mut specialised = network();
     let last = specialised.weights.len() - 1;
-    specialised.weights[last] += 1.0;
+    specialised.weights.to_mut()[last] += 1.0;
     let (general, special) = (hashes(&network()), hashes(&specialised));
     assert_eq!(general[0], special[0]);
     assert_ne!(general[1], special[1]);
@@ -33,7 +33,7 @@ fn a_network_with_other_last_layers_shares_the_first_stage() {
 #[test]
 fn nothing_is_shared_behind_a_difference() {
     let mut other = network();
-    other.weights[0] += 1.0;
+    other.weights.to_mut()[0] += 1.0;
     let (one, other) = (hashes(&network()), hashes(&other));
     assert!(one[0] != other[0] && one[1] != other[1]);
 }
@@ -45,7 +45,7 @@ fn names_and_positions_make_no_difference() {
     renamed.classes[0] = "z".to_owned();
     renamed.stages[0].operators[0].name = "conv".to_owned();
     // All weights one further on, behind one that nobody uses.
-    renamed.weights.insert(0, 9.0);
+    renamed.weights.to_mut().insert(0, 9.0);
     for operator in renamed
         .stages
         .iter_mut()

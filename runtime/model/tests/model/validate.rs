@@ -40,7 +40,7 @@ fn counts_and_names_have_limits() {
         n.stages = (0..17).map(|_| n.stages[0].clone()).collect();
     });
     breaks("0 classes", |n| n.classes.clear());
-    breaks("0 weights", |n| n.weights.clear());
+    breaks("0 weights", |n| n.weights.to_mut().clear());
     breaks("0 tensors", |n| n.tensors.clear());
     breaks("operators; there must be 1 to", |n| {
         let operator = n.stages[0].operators[0].clone();
@@ -57,8 +57,8 @@ fn counts_and_names_have_limits() {
 
 #[test]
 fn figures_must_be_finite() {
-    breaks("weight 5 is NaN", |n| n.weights[5] = f32::NAN);
-    breaks("weight 6 is inf", |n| n.weights[6] = f32::INFINITY);
+    breaks("weight 5 is NaN", |n| n.weights.to_mut()[5] = f32::NAN);
+    breaks("weight 6 is inf", |n| n.weights.to_mut()[6] = f32::INFINITY);
     breaks("channel 1 is normalised with mean NaN", |n| {
         n.input.mean[1] = f32::NAN;
     });

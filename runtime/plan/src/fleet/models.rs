@@ -222,7 +222,7 @@ impl Resolver<'_> {
             problems.add(&raw.name.place, Cause::ProfileMissing { model, package });
             return None;
         }
-        let prefixes = package.network().stage_prefixes().into_iter().enumerate();
+        let prefixes = package.stage_prefixes().iter().enumerate();
         let stages = prefixes.map(|(position, prefix)| Stage {
             block: self.block(prefix.hash.to_string(), prefix.weight_bytes),
             times: self

@@ -1,14 +1,53 @@
 //! The weight image: the packed weights of all steps in one piece, in order of execution, so that
-//! what the first stage needs comes first.
+//! what the first stage needs comes first. And what is known of it without packing anything.
 
 use std::ops::Range;
 
-use punctual_kernels::{AlignedBuffer, KernelError};
-use punctual_model::{Network, OperatorKind, WeightRange};
+use punctual_kernels::{AlignedBuffer, Isa, KernelError};
+use punctual_model::{ImageLayout, Network, OperatorKind, StageLayout, WeightRange};
 
-use super::{LowerError, error};
+use super::{LowerError, Lowering, error, lower};
 use crate::cpu::executable::{Executable, Kernel, Step};
-use crate::shared::LINE;
+use crate::shared::{LINE, team};
+
+/// How the CPU device lays `network` out with kernels for `isa`: what a package carries.
+///
+/// # Errors
+/// [`LowerError`], when an operator has no kernel or the processor lacks `isa`.
+pub fn image_layout(isa: Isa, network: &Network) -> Result<ImageLayout, LowerError> {
+    let lowering = Lowering::new(isa, network)?;
+    let mut first = 0;
+    let mut stages = Vec::with_capacity(network.stages.len());
+    for (executable, stage) in lowering.stages()?.iter().zip(&network.stages) {
+        let mut layout = StageLayout {
+            before: 0,
+            operators: vec![0; stage.operators.len()],
+            workspace_floats: team::member_stride(executable) as u64,
+        };
+        for step in &executable.steps {
+            let floats = step.weights.len().next_multiple_of(LINE) as u32;
+            match step.operator {
+                Some(operator) => layout.operators[operator as usize - first] += floats,
+                None => layout.before += floats,
+            }
+        }
+        first += stage.operators.len();
+        stages.push(layout);
+    }
+    Ok(ImageLayout {
+        lanes: isa.lanes() as u8,
+        request_floats: lowering.request_floats as u64,
+        stages,
+    })
+}
+
+/// The weight image of `network` for `isa`, as [`image_layout`] says.
+///
+/// # Errors
+/// As [`image_layout`].
+pub fn pack_image(isa: Isa, network: &Network) -> Result<Vec<f32>, LowerError> {
+    lower(isa, network).map(|model| model.weights.to_vec())
+}
 
 /// Gives each step its place, aligned to the widest vector.
 #[derive(Default)]

@@ -23,6 +23,7 @@ use super::executable::{Executable, Kernel, LoadedModel, Step};
 use crate::request_buffers::InputLayout;
 use crate::shared::{Operands, Span};
 use homes::Homes;
+pub use image::{image_layout, pack_image};
 use places::{Places, Value};
 
 /// A network that the CPU device cannot run.

@@ -1,0 +1,266 @@
+//! Why a package cannot be made, read or trusted.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::table::{HEADER_BYTES, MAGIC, SECTIONS_MAX, SectionKind, VERSION};
+use super::{BYTES_MAX, ContentHash};
+use crate::validate::NetworkError;
+use crate::{CalibrationError, ProfileError};
+
+/// Why a package cannot be made, read or trusted.
+#[derive(Debug, Error)]
+pub enum PackageError {
+    /// The file cannot be opened, read or written.
+    #[error("cannot access the package {path}: {source}", path = path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The file is larger than any package.
+    #[error("the package has {bytes} bytes; the limit is {BYTES_MAX}")]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+    },
+    /// The file ends inside the header.
+    #[error("the package ends after {bytes} bytes, inside its header of {HEADER_BYTES}")]
+    Truncated {
+        /// Its size.
+        bytes: usize,
+    },
+    /// Not a package at all.
+    #[error(
+        "this is no package: it begins with {found:02x?} instead of {MAGIC:02x?}; make one with `punctual compile`"
+    )]
+    Magic {
+        /// Its first bytes.
+        found: [u8; 8],
+    },
+    /// Written by another version.
+    #[error(
+        "the package has format version {found}, this program reads {VERSION}; compile the model again"
+    )]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// The header and the file disagree about the file's size.
+    #[error(
+        "the package's header promises {promised} bytes and the file has {found}; copy or compile it again"
+    )]
+    Length {
+        /// What the header says.
+        promised: u64,
+        /// What is there.
+        found: u64,
+    },
+    /// No sections, or more than a package has.
+    #[error("the package has {found} sections; there must be 1 to {SECTIONS_MAX}")]
+    SectionCount {
+        /// How many the header says.
+        found: u32,
+    },
+    /// The header or the table of sections is damaged.
+    #[error(
+        "the package's table of sections hashes to {found}, its header says {expected}; copy or compile it again"
+    )]
+    Table {
+        /// From the header.
+        expected: ContentHash,
+        /// Of header and table.
+        found: ContentHash,
+    },
+    /// The table has an entry that no compiler writes.
+    #[error("section {index} of the package: {problem}; compile the model again")]
+    Section {
+        /// Position in the table.
+        index: usize,
+        /// What is wrong.
+        problem: SectionProblem,
+    },
+    /// A section that every package has is not there.
+    #[error("the package has no section `{0}`; compile the model again")]
+    Missing(SectionKind),
+    /// Bytes that hold nothing and are not zero.
+    #[error("byte {at} of the package holds nothing and is not zero; compile the model again")]
+    Padding {
+        /// Position in the file.
+        at: u64,
+    },
+    /// A section is damaged.
+    #[error(
+        "the package is damaged: section `{section}` hashes to {found}, the table says {expected}; copy or compile it again"
+    )]
+    Damaged {
+        /// Which section.
+        section: SectionKind,
+        /// From the table.
+        expected: ContentHash,
+        /// Of the section.
+        found: ContentHash,
+    },
+    /// The description is not the encoding of one.
+    #[error("the package's description cannot be decoded: {0}; compile the model again")]
+    Description(postcard::Error),
+    /// The description decodes, and this many bytes remain.
+    #[error("{0} bytes follow the package's description; compile the model again")]
+    Trailing(usize),
+    /// The description decodes, and is not what encoding it gives.
+    #[error("the package's description is not encoded as this program does; compile it again")]
+    NotCanonical,
+    /// The largest batch is none that a device runs.
+    #[error("the package is for batches of up to {found}; the limit is 1 to {limit}")]
+    BatchMax {
+        /// What it says.
+        found: u8,
+        /// What may be.
+        limit: usize,
+    },
+    /// The network breaks a rule that devices rely on.
+    #[error("the network is invalid: {0}")]
+    Network(#[from] NetworkError),
+    /// The calibration does not fit the network.
+    #[error("the calibration does not fit the network: {0}")]
+    Calibration(#[from] CalibrationError),
+    /// What the package says that its stages compute is not what they compute.
+    #[error("the package's prefix hashes are not those of its stages; compile the model again")]
+    Prefixes,
+    /// A layout, or the image that follows it, does not fit the network.
+    #[error("weights for {lanes} lanes: {problem}; compile the model again")]
+    Image {
+        /// Lane width of the image.
+        lanes: u8,
+        /// What is wrong.
+        problem: ImageProblem,
+    },
+    /// The profiles cannot be used.
+    #[error(transparent)]
+    Profiles(#[from] ProfileError),
+    /// A profile of something else.
+    #[error("the profile is of package {found}, this package is {expected}; measure this one")]
+    ProfileOfAnother {
+        /// What the profile's key says.
+        found: String,
+        /// This package's hash.
+        expected: String,
+    },
+}
+
+/// What is wrong with an entry of the table of sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SectionProblem {
+    /// A kind that this version does not know, or lanes that no processor has.
+    #[error("kind {kind} with parameter {parameter} is not known")]
+    Unknown {
+        /// Number of the kind.
+        kind: u32,
+        /// Its parameter.
+        parameter: u32,
+    },
+    /// Sections are sorted, each kind at most once.
+    #[error("`{0}` is not in its place: sections are sorted, none comes twice")]
+    Order(SectionKind),
+    /// Sections follow each other at the next boundary.
+    #[error("it begins at byte {found} instead of {expected}")]
+    Offset {
+        /// What the table says.
+        found: u64,
+        /// Where the section before it lets it begin.
+        expected: u64,
+    },
+    /// Empty, too large, not whole floats, or past the end of the file.
+    #[error("{found} bytes; a section `{section}` must have {expected}")]
+    Length {
+        /// Which section.
+        section: SectionKind,
+        /// What the table says.
+        found: u64,
+        /// What may be.
+        expected: &'static str,
+    },
+}
+
+/// Why a weight image, or the layout that it follows, cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum ImageProblem {
+    /// Layouts are for 4, 8 and 16 lanes, sorted, each once.
+    #[error("there must be one layout for each of 4, 8 and 16 lanes at most, in this order")]
+    Lanes,
+    /// Another number of stages, or of operators in a stage, than the network has.
+    #[error("its layout has {found} {what}, the network {expected}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// In the layout.
+        found: usize,
+        /// In the network.
+        expected: usize,
+    },
+    /// Room for an operator's weights that they cannot be packed into.
+    #[error(
+        "operator {operator} of stage {stage} takes {found} floats, which do not fit its {weights} weights"
+    )]
+    Operator {
+        /// Position among the network's stages.
+        stage: usize,
+        /// Position in its stage.
+        operator: usize,
+        /// In the layout.
+        found: u32,
+        /// Weights and biases of the operator.
+        weights: u64,
+    },
+    /// More floats than a network may have.
+    #[error("{what} of {found} floats; the limit is {limit}")]
+    TooLarge {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        found: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// An image without a layout, or the other way round.
+    #[error("the image has no layout or no page hashes")]
+    NoLayout,
+    /// The image has another size than its layout says.
+    #[error("the image has {found} {what}, its layout {expected}")]
+    Size {
+        /// Of what.
+        what: &'static str,
+        /// In the image.
+        found: u64,
+        /// By the layout.
+        expected: u64,
+    },
+    /// There is no such page.
+    #[error("there is no page {page}: it has {pages}")]
+    NoPage {
+        /// Asked for.
+        page: usize,
+        /// How many there are.
+        pages: usize,
+    },
+    /// A page is damaged.
+    #[error("page {page} hashes to {found}, the description says {expected}")]
+    Page {
+        /// Which page.
+        page: usize,
+        /// From the description.
+        expected: ContentHash,
+        /// Of the page.
+        found: ContentHash,
+    },
+    /// A weight is infinite or not a number.
+    #[error("float {index} is {value}; weights must be finite")]
+    NotFinite {
+        /// Position in the image.
+        index: usize,
+        /// Its value.
+        value: f32,
+    },
+}

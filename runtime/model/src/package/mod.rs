@@ -1,0 +1,243 @@
+//! The package: one file that holds all of a compiled model.
+//!
+//! A header, a table of sections, and the sections, each beginning at a page of memory, so that a
+//! file is mapped rather than read: opening one decodes its description, a few kilobytes, and
+//! leaves the weights where they are. docs/package.md gives the format byte for byte. Hashes find
+//! damage and name content; they are no signatures.
+
+mod description;
+mod error;
+mod hash;
+mod image;
+mod read;
+mod table;
+mod write;
+
+use std::path::Path;
+
+use punctual_core::BATCH_MAX;
+use punctual_platform::files;
+
+use crate::{Calibration, Floats, ImageLayout, Network, Profile, StagePrefix};
+use description::Description;
+pub use error::{ImageProblem, PackageError, SectionProblem};
+use hash::hash_of_floats;
+pub use hash::{ContentHash, PackageHash};
+pub use image::{PAGE_BYTES, PAGE_FLOATS, WeightImage};
+pub use table::SectionKind;
+use table::{Section, place};
+
+/// A larger file is refused: about three times the largest network with all its images.
+const BYTES_MAX: u64 = 1 << 34;
+
+/// A compiled model. Whoever holds one knows that its network can be laid out and run; what is
+/// known of its weights depends on how it was had: see [`Package::open`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Package {
+    /// With the network's weights in their place.
+    description: Description,
+    /// Of the weights, as the table of sections has it.
+    weights_hash: ContentHash,
+    /// By rising lanes.
+    images: Vec<WeightImage>,
+    profiles: Vec<Profile>,
+    hash: PackageHash,
+}
+
+impl Package {
+    /// A package of a network and what is known of its exits' accuracy (may be empty), without
+    /// layouts, images and profiles.
+    ///
+    /// # Errors
+    /// When the network is invalid or the calibration has another number of exits.
+    pub fn new(network: Network, calibration: Calibration) -> Result<Self, PackageError> {
+        network.validate()?;
+        let weights_hash = hash_of_floats(&network.weights);
+        let description = Description {
+            batch_max: BATCH_MAX as u8,
+            prefixes: network.stage_prefixes(),
+            calibration,
+            layouts: Vec::new(),
+            images: Vec::new(),
+            network,
+        };
+        description.check()?;
+        Ok(Self::of(description, weights_hash, Vec::new()))
+    }
+
+    fn of(description: Description, weights_hash: ContentHash, images: Vec<WeightImage>) -> Self {
+        let mut package = Self {
+            description,
+            weights_hash,
+            images,
+            profiles: Vec::new(),
+            hash: PackageHash::of(&[]),
+        };
+        package.hash = PackageHash::of(&place(&package.hashed_sections()));
+        package
+    }
+
+    /// This package with the memory plans of the CPU device, by rising lanes, in place of those
+    /// that it had. Images and profiles are dropped, since they belong to the package as it was.
+    ///
+    /// # Errors
+    /// When a layout does not fit the network.
+    pub fn with_layouts(mut self, layouts: Vec<ImageLayout>) -> Result<Self, PackageError> {
+        self.description.layouts = layouts;
+        self.description.images.clear();
+        self.description.check_layouts()?;
+        Ok(Self::of(self.description, self.weights_hash, Vec::new()))
+    }
+
+    /// This package with one more image of packed weights, or another in place of the one for the
+    /// same lanes. Profiles are dropped. An image of no floats is not kept: there is nothing to
+    /// load.
+    ///
+    /// # Errors
+    /// When there is no layout for `lanes`, or the image has another size or is not finite.
+    pub fn with_image(mut self, lanes: u8, floats: Vec<f32>) -> Result<Self, PackageError> {
+        let image = WeightImage::new(lanes, floats.into());
+        image.check_against(&self.description)?;
+        image.verify()?;
+        self.images.retain(|known| known.lanes() != lanes);
+        if image.floats() > 0 {
+            self.images.push(image);
+        }
+        self.images.sort_by_key(WeightImage::lanes);
+        let indexes = self.images.iter().map(|image| image.index.clone());
+        self.description.images = indexes.collect();
+        Ok(Self::of(self.description, self.weights_hash, self.images))
+    }
+
+    /// This package with these measurements in place of those that it had. Its hash stays: what
+    /// is measured says nothing of what is computed.
+    ///
+    /// # Errors
+    /// When a profile is of another package.
+    pub fn with_profiles(mut self, profiles: Vec<Profile>) -> Result<Self, PackageError> {
+        self.profiles = profiles;
+        self.check_profiles().map(|()| self)
+    }
+
+    fn check_profiles(&self) -> Result<(), PackageError> {
+        let expected = self.hash.to_string();
+        let mut found = self.profiles.iter().map(|profile| &profile.key.package);
+        match found.find(|package| **package != expected) {
+            Some(found) => Err(PackageError::ProfileOfAnother {
+                found: found.clone(),
+                expected,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.description.network
+    }
+
+    /// The largest batch that the operators serve; they serve every smaller one too. Today's
+    /// operators are the same for all of them.
+    #[must_use]
+    pub fn batch_max(&self) -> u8 {
+        self.description.batch_max
+    }
+
+    /// What each exit said of held-out samples; may be empty.
+    #[must_use]
+    pub fn calibration(&self) -> &Calibration {
+        &self.description.calibration
+    }
+
+    /// What each stage is known by among those of other networks, as it was compiled: as
+    /// [`Network::stage_prefixes`], without a look at the weights.
+    #[must_use]
+    pub fn stage_prefixes(&self) -> &[StagePrefix] {
+        &self.description.prefixes
+    }
+
+    /// The CPU device's memory plan for vectors of `lanes` floats, if it was made.
+    #[must_use]
+    pub fn layout(&self, lanes: u8) -> Option<&ImageLayout> {
+        self.description.layout(lanes)
+    }
+
+    /// The packed weights for vectors of `lanes` floats, if the package has them.
+    #[must_use]
+    pub fn image(&self, lanes: u8) -> Option<&WeightImage> {
+        self.images.iter().find(|image| image.lanes() == lanes)
+    }
+
+    /// All images that the package has, by rising lanes.
+    #[must_use]
+    pub fn images(&self) -> &[WeightImage] {
+        &self.images
+    }
+
+    /// What was measured of this package, on any number of machines.
+    #[must_use]
+    pub fn profiles(&self) -> &[Profile] {
+        &self.profiles
+    }
+
+    /// Names all of the content but the profiles; used in profile keys and in the plan's hash.
+    #[must_use]
+    pub fn hash(&self) -> PackageHash {
+        self.hash
+    }
+
+    /// Gives back the memory of all that was read of a mapped file but not decoded.
+    pub fn release(&self) {
+        self.network().weights.release();
+    }
+
+    /// Writes the package's file in place of the one that may be there: a reader sees the old
+    /// file or the new one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), PackageError> {
+        let written = files::write_whole_with(path, |file| self.write_to(file));
+        written.map_err(|source| PackageError::File {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// The bytes of the package's file. Same package, same bytes.
+    ///
+    /// # Panics
+    /// When there is no memory for them.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let written = self.write_to(&mut bytes);
+        written.expect("writing to memory does not fail");
+        bytes
+    }
+
+    /// Kind, size and hash of the sections that the package's hash covers, in their order.
+    fn hashed_sections(&self) -> Vec<(SectionKind, u64, ContentHash)> {
+        let floats = |floats: &Floats| size_of_val::<[f32]>(floats) as u64;
+        let description = self.description.encode();
+        let mut sections = vec![
+            (
+                SectionKind::Description,
+                description.len() as u64,
+                ContentHash::of(&description),
+            ),
+            (
+                SectionKind::Weights,
+                floats(&self.network().weights),
+                self.weights_hash,
+            ),
+        ];
+        let images = self.images.iter();
+        sections.extend(images.map(|image| {
+            let kind = SectionKind::Image(image.lanes());
+            (kind, floats(&image.floats), image.hash)
+        }));
+        sections
+    }
+}
