@@ -89,6 +89,7 @@ fn covers(profile: &Profile, needs: &Needs, model: &ModelNeeds, package: &Packag
     };
     profile.key.board == needs.board
         && profile.key.machine == profile::machine()
+        && profile.key.clocks == profile::clocks()
         && profile.key.package == package.hash().to_string()
         && (0..stages).all(|stage| {
             model.batches.iter().all(|batch| {

@@ -17,6 +17,8 @@ pub fn detect() -> Result<Host, OsError> {
         memory_bytes: available_memory(),
         realtime: may_be_realtime(),
         machine: punctual_device::profile::machine(),
+        clocks: punctual_device::profile::clocks(),
+        lanes: punctual_device::profile::lanes(),
     })
 }
 

@@ -34,7 +34,7 @@ fn plan_under(policy: &str) -> Result<Plan, PlanErrors> {
 
 fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
     let package = Package::decode(&support::package()).expect("a valid package");
-    let profile = support::profile(MACHINE, &package);
+    let profile = support::profile(MACHINE, "unknown", &package);
     let inputs = PlanInputs {
         manifest_text,
         manifest_path: Path::new("manifest.toml").to_owned(),
@@ -44,6 +44,8 @@ fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
             memory_bytes: 4 << 30,
             realtime: true,
             machine: MACHINE.to_owned(),
+            clocks: "unknown".to_owned(),
+            lanes: 4,
         },
         packages: vec![PackageInput {
             path: "signs.punctual".to_owned(),

@@ -6,8 +6,10 @@ use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::SolutionChoice;
+
 /// The version of the profile file that this program writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The measurements of one network on one machine in one state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +25,9 @@ pub struct Profile {
     /// From `Preempt` until the worker is free, in nanoseconds: the 99% quantile of the longest
     /// operator of a stage, the largest of all stages, batches and partition sizes.
     pub preemption_ns_max: u64,
+    /// The solutions that these figures were measured with, where they are not the direct ones.
+    #[serde(default)]
+    pub solutions: Vec<SolutionChoice>,
 }
 
 /// What a profile holds for; a figure measured under another key must not be used.
@@ -37,6 +42,8 @@ pub struct ProfileKey {
     pub package: String,
     /// Power mode, or `default`.
     pub power_mode: String,
+    /// What governs the clocks and how far they go, as the machine tells, or `unknown`.
+    pub clocks: String,
 }
 
 /// How long one stage takes.
@@ -297,6 +304,7 @@ mod tests {
                 machine: word("model avx2"),
                 package: word("00"),
                 power_mode: word("default"),
+                clocks: word("unknown"),
             },
             stages: vec![
                 entry(0, 4, 1, 400),
@@ -316,6 +324,12 @@ mod tests {
                 max_ns: 50,
             }],
             preemption_ns_max: 50,
+            solutions: vec![SolutionChoice {
+                operator: 3,
+                batch: 1,
+                units: 1,
+                solution: word("winograd"),
+            }],
         }
     }
 
@@ -349,7 +363,7 @@ mod tests {
     fn another_version_is_called_that() {
         let json = profile()
             .to_json()
-            .replace("\"version\": 1", "\"version\": 9");
+            .replace("\"version\": 2", "\"version\": 9");
         assert!(matches!(
             Profile::from_json(&json),
             Err(ProfileError::Version { found: 9 })

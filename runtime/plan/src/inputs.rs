@@ -54,4 +54,8 @@ pub struct Host {
     /// Processor model and instruction set, as in
     /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine).
     pub machine: String,
+    /// What governs its clocks, as in [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
+    pub clocks: String,
+    /// Floats of the vectors that its kernels have.
+    pub lanes: u8,
 }

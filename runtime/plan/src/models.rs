@@ -89,6 +89,7 @@ fn matching<'i>(
             ("board", key.board.clone(), inputs.board.name.clone()),
             ("machine", key.machine.clone(), inputs.host.machine.clone()),
             ("power mode", key.power_mode.clone(), power_mode.to_owned()),
+            ("clocks", key.clocks.clone(), inputs.host.clocks.clone()),
         ]
         .into_iter()
         .filter(|(_, found, wanted)| found != wanted)

@@ -160,12 +160,17 @@ fn a_board_of_ones_own_lies_beside_the_manifest() {
 }
 
 #[test]
-fn a_profile_of_another_machine_or_power_mode_is_not_used() {
-    for (field, change) in [("machine", "another processor"), ("power mode", "15W")] {
+fn a_profile_of_another_machine_power_mode_or_clocks_is_not_used() {
+    for (field, change) in [
+        ("machine", "another processor"),
+        ("power mode", "15W"),
+        ("clocks", "powersave to 800 MHz"),
+    ] {
         let mut inputs = fixture::inputs(MANIFEST, "demo.toml");
         let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
         match field {
             "machine" => profile.key.machine = change.to_owned(),
+            "clocks" => profile.key.clocks = change.to_owned(),
             _ => profile.key.power_mode = change.to_owned(),
         }
         let errors = Plan::build(&inputs).expect_err("another's profile");

@@ -59,7 +59,7 @@ pub fn package() -> Vec<u8> {
 }
 
 /// Figures that any machine keeps, in milliseconds by stage; tests here are not about speed.
-pub fn profile(machine: &str, package: &Package) -> Profile {
+pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
     let stages = (0..package.network().stages.len() as u8).flat_map(|stage| {
         let sizes = [1_u8, 2].into_iter();
         sizes
@@ -100,10 +100,12 @@ pub fn profile(machine: &str, package: &Package) -> Profile {
             machine: machine.to_owned(),
             package: package.hash().to_string(),
             power_mode: "default".to_owned(),
+            clocks: clocks.to_owned(),
         },
         stages: stages.collect(),
         prepare: formats.map(|(f, w, h)| prepare(f, w, h)).to_vec(),
         preemption_ns_max: 500_000,
+        solutions: Vec::new(),
     }
 }
 
@@ -120,9 +122,9 @@ impl Folder {
         std::fs::create_dir(&folder.0).expect("a fresh folder");
         let package = package();
         let decoded = Package::decode(&package).expect("a valid package");
-        let machine = punctual_daemon::host::detect().expect("a machine").machine;
+        let host = punctual_daemon::host::detect().expect("a machine");
         folder.write("signs.punctual", &package);
-        let profile = profile(&machine, &decoded).to_json();
+        let profile = profile(&host.machine, &host.clocks, &decoded).to_json();
         folder.write("signs.profile.json", profile.as_bytes());
         folder.write("manifest.toml", manifest.as_bytes());
         folder

@@ -39,7 +39,7 @@ use punctual_platform::{Missing, clock};
 use thiserror::Error;
 
 use crate::StartError;
-pub use machine::machine;
+pub use machine::{clocks, lanes, machine};
 pub use punctual_kernels::preprocess::{PixelFormat, Size};
 pub use solutions::{SolutionRequest, measure_solutions};
 
@@ -230,10 +230,12 @@ pub fn measure(
             machine: machine(),
             package: package.hash().to_string(),
             power_mode: request.power_mode.clone(),
+            clocks: clocks(),
         },
         stages,
         prepare,
         preemption_ns_max: preemption.as_nanos(),
+        solutions: Vec::new(),
     })
 }
 
