@@ -1,8 +1,10 @@
 //! Convolution with bias, residual and activation.
 
 mod minimal;
+mod order;
 mod packed;
 mod solution;
+mod spec;
 mod strip;
 mod tiles;
 mod transform;
@@ -12,181 +14,14 @@ use core::ptr;
 
 use self::packed::Packing;
 pub use self::solution::Solution;
+pub use self::spec::{Conv2dSpec, ConvInput};
 use self::strip::{Strip, StripKernel, depthwise_strip};
 use self::tiles::{BLOCKS_MAX, Choices};
 pub use self::winograd::Winograd;
 use crate::activation::Curve;
-use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, Span, check_limit};
-use crate::reference::Shape;
+use crate::layout::Span;
 use crate::simd::compiled_for;
-use crate::spec::{check_equal, check_finite};
-use crate::{
-    Activation, AlignedBuffer, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window,
-};
-
-/// What a convolution reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConvInput {
-    /// The network's input: the first convolution reads planes.
-    Planar(PlanarLayout),
-    /// Any other tensor.
-    Blocked(BlockedLayout),
-}
-
-impl ConvInput {
-    /// Elements of the whole tensor.
-    #[allow(clippy::len_without_is_empty)] // never empty
-    pub fn len(&self) -> usize {
-        match self {
-            ConvInput::Planar(layout) => layout.len(),
-            ConvInput::Blocked(layout) => layout.len(),
-        }
-    }
-
-    pub(crate) fn sizes(&self) -> Shape {
-        match self {
-            ConvInput::Planar(layout) => layout.shape(),
-            ConvInput::Blocked(layout) => layout.shape(),
-        }
-    }
-
-    fn halo(&self) -> usize {
-        match self {
-            ConvInput::Planar(layout) => layout.halo(),
-            ConvInput::Blocked(layout) => layout.halo(),
-        }
-    }
-
-    /// Elements between rows, and between planes or blocks.
-    fn strides(&self) -> (usize, usize) {
-        match self {
-            ConvInput::Planar(layout) => (layout.row_stride(), layout.plane_stride()),
-            ConvInput::Blocked(layout) => (layout.row_stride(), layout.block_stride()),
-        }
-    }
-}
-
-/// `activation(conv(input) + bias [+ residual])` on static shapes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conv2dSpec {
-    /// What it reads. Its halo is at least the window's largest padding.
-    pub input: ConvInput,
-    /// What it writes. Rows and columns must be those that the window gives.
-    pub output: BlockedLayout,
-    /// What it adds before the activation: channels, rows and columns of the output, own halo.
-    pub residual: Option<BlockedLayout>,
-    /// Kernel, stride, padding.
-    pub window: Window,
-    /// 1 is dense; equal to input and output channels is depthwise.
-    pub groups: usize,
-    /// Applied last.
-    pub activation: Activation,
-}
-
-impl Conv2dSpec {
-    /// Whether each block of the output reads only the block of the input at its position.
-    fn is_depthwise(&self) -> bool {
-        let channels = self.input.sizes().channels;
-        matches!(self.input, ConvInput::Blocked(_))
-            && self.groups == channels
-            && self.groups == self.output.channels()
-    }
-
-    /// Channels that lie side by side in the input.
-    fn inner_lanes(&self) -> usize {
-        match self.input {
-            ConvInput::Planar(_) => 1,
-            ConvInput::Blocked(input) => input.lanes(),
-        }
-    }
-
-    /// Checks everything that the kernels rely on.
-    fn check(&self, isa: Isa) -> Result<(), KernelError> {
-        if !isa.is_available() {
-            return Err(KernelError::IsaUnavailable { isa });
-        }
-        let Conv2dSpec {
-            input,
-            output,
-            residual,
-            window,
-            groups,
-            activation,
-        } = *self;
-        if let ConvInput::Blocked(input) = input {
-            input.check_lanes("input", isa)?;
-        }
-        output.check_lanes("output", isa)?;
-        let Shape {
-            channels,
-            height,
-            width,
-        } = input.sizes();
-        let outputs = output.channels();
-        if groups == 0 || channels % groups != 0 || outputs % groups != 0 {
-            return Err(KernelError::Groups {
-                groups,
-                inputs: channels,
-                outputs,
-            });
-        }
-        for (what, found) in [
-            ("kernel height", window.kernel.height),
-            ("kernel width", window.kernel.width),
-            ("stride", window.stride.height.max(window.stride.width)),
-        ] {
-            check_limit(what, found, DIMENSION_MAX)?;
-        }
-        let elements = usize::try_from(packed::elements_max(self)).unwrap_or(usize::MAX);
-        check_limit("elements of the packed weights", elements, ELEMENTS_MAX)?;
-        let (padding, halo) = (window.padding.largest(), input.halo());
-        if padding > halo {
-            return Err(KernelError::HaloTooSmall { padding, halo });
-        }
-        let extent = window.output_extent(height, width)?;
-        check_equal("the output's height", output.height(), extent.height)?;
-        check_equal("the output's width", output.width(), extent.width)?;
-        if let Some(residual) = residual {
-            residual.check_lanes("addend", isa)?;
-            residual.check_same_image(&output)?;
-        }
-        activation.check()
-    }
-
-    /// Checks the images that a solution is to run on, and clears the halo of what it writes.
-    fn check_images(&self, part: Part, images: &mut [Image<'_>]) {
-        let len = self.output.part(part).len();
-        for image in images.iter_mut() {
-            assert_eq!(
-                image.input().len(),
-                self.input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.second().map(<[f32]>::len),
-                self.residual.map(|residual| residual.len()),
-                "the residual is the whole tensor"
-            );
-            assert_eq!(image.output.len(), len, "the output is the part's slice");
-            self.output.clear_halo(part, image.output);
-        }
-    }
-
-    /// Checks what [`Conv2d::pack`] is given.
-    fn check_weights(&self, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
-        let Conv2dSpec { window, groups, .. } = self;
-        let (channels, outputs) = (self.input.sizes().channels, self.output.channels());
-        let taps = window.kernel.height * window.kernel.width;
-        check_equal(
-            "the number of weights",
-            weights.len(),
-            outputs * (channels / groups) * taps,
-        )?;
-        check_equal("the number of biases", bias.len(), outputs)?;
-        check_finite("weights", weights)?;
-        check_finite("bias", bias)
-    }
-}
+use crate::{AlignedBuffer, Image, Isa, KernelError, Part};
 
 /// A convolution for one instruction set.
 ///
@@ -276,31 +111,47 @@ impl Conv2d {
     }
 
     /// Runs `part` of the operator for each image, whose second input is the residual if there is
-    /// one. A few output blocks' weights at a time serve the whole batch. `packed` is what
-    /// [`pack`](Self::pack) wrote, best aligned to 64 bytes.
+    /// one. `packed` is what [`pack`](Self::pack) wrote, best aligned to 64 bytes.
     pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         assert_eq!(packed.len(), self.packed_len(), "the packed weights");
         self.spec.check_images(part, images);
         let part_start = self.spec.output.part(part).start;
         for span in self.spec.output.spans(part) {
-            let mut block = span.block;
-            let end = span.block + span.blocks;
-            while block < end {
-                let (blocks, kernel) = self.kernel(block, end, span.rows.len());
-                for image in images.iter_mut() {
-                    let span = Span {
-                        block,
-                        blocks,
-                        rows: span.rows.clone(),
+            let pieces = self.pieces(&span, images.len());
+            for images in images.chunks_mut(pieces.images) {
+                let mut rows = span.rows.clone();
+                while !rows.is_empty() {
+                    let end = rows.end.min(rows.start + pieces.rows);
+                    let piece = Span {
+                        rows: rows.start..end,
+                        ..span
                     };
-                    let strip = self.strip(packed, &span, part_start, image);
-                    // SAFETY: the constructor saw that the instruction set is available; the
-                    // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
-                    // is valid, see `strip`.
-                    unsafe { kernel(&strip) };
+                    self.run_piece(packed, &piece, part_start, images);
+                    rows.start = end;
                 }
-                block += blocks;
             }
+        }
+    }
+
+    /// Some rows of some images: a few output blocks' weights at a time serve all of them.
+    fn run_piece(&self, packed: &[f32], piece: &Span, part_start: usize, images: &mut [Image<'_>]) {
+        let mut block = piece.block;
+        let end = piece.block + piece.blocks;
+        while block < end {
+            let (blocks, kernel) = self.kernel(block, end, piece.rows.len());
+            for image in images.iter_mut() {
+                let span = Span {
+                    block,
+                    blocks,
+                    rows: piece.rows.clone(),
+                };
+                let strip = self.strip(packed, &span, part_start, image);
+                // SAFETY: the constructor saw that the instruction set is available; the
+                // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
+                // is valid, see `strip`.
+                unsafe { kernel(&strip) };
+            }
+            block += blocks;
         }
     }
 

@@ -2,9 +2,8 @@
 
     python bench.py ../signs/signs.onnx build/*.onnx [--batches 1 8] [--threads 1 2] [--turns 40]
 
-Beside each `NAME.onnx` lies its package `NAME.punctual` (`punctual compile` makes it). Turns of the
-two engines alternate, so that whatever else the machine does meets both; the one that does not
-run sleeps. A run goes from normalised images in memory to the scores of all exits: the engine runs
+Turns of the two engines alternate, so that whatever else the machine does meets both; the one that
+does not run sleeps. A run goes from normalised images in memory to the scores of all exits: the engine runs
 stage by stage, onnxruntime the whole network with inputs and outputs bound beforehand. Both have
 one thread a core, pinned; onnxruntime's may spin within a run, not after it. Before it times
 anything the script checks that both give the same scores. The engine first chooses the fastest
@@ -26,7 +25,7 @@ import numpy
 import onnxruntime
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-EXAMPLE = ["--release", "-p", "punctual-device", "--example", "engine_bench"]
+EXAMPLE = ["--release", "-p", "punctual-compile", "--example", "engine_bench"]
 # The first runs of a turn find the other engine's data in the caches; they count for neither.
 WARM = 2
 # A turn is long enough to be warm, short against what changes on the machine.
@@ -107,8 +106,8 @@ class Onnxruntime:
 class Engine:
     """The engine, in a child process that runs when told."""
 
-    def __init__(self, package: Path, images: Path, cores: list[int], isa: str | None):
-        command = ["cargo", "run", "--quiet", *EXAMPLE, "--", str(package), str(images)]
+    def __init__(self, model: Path, images: Path, cores: list[int], isa: str | None):
+        command = ["cargo", "run", "--quiet", *EXAMPLE, "--", str(model), str(images)]
         command += [",".join(map(str, cores)), *([isa] if isa else [])]
         self.child = subprocess.Popen(
             command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -212,7 +211,7 @@ def print_operators(model: Path, file: Path, images, cores: list[int], options) 
     batch, runs = options.batches[0], options.turns
     theirs = Onnxruntime(model, images, cores, profile=True)
     theirs.run(batch, runs)
-    ours = Engine(model.with_suffix(".punctual"), file, cores, options.isa)
+    ours = Engine(model, file, cores, options.isa)
     if not options.direct:
         print(" ".join(ours.measure(ROUNDS, [batch])))
     for title, times in [(ours.name, ours.operators(batch, runs)), (theirs.name, theirs.operators())]:
@@ -225,7 +224,7 @@ def print_operators(model: Path, file: Path, images, cores: list[int], options) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", type=Path, nargs="+", help="ONNX files, packages beside them")
+    parser.add_argument("models", type=Path, nargs="+", help="ONNX files")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--turns", type=int, default=40, help="turns of each engine")
@@ -249,9 +248,8 @@ def main() -> None:
                 if options.operators:
                     print_operators(model, file, images, cores, options)
                     break
-                package = model.with_suffix(".punctual")
                 engines = [
-                    Engine(package, file, cores, options.isa),
+                    Engine(model, file, cores, options.isa),
                     Onnxruntime(model, images, cores),
                 ]
                 if not options.direct:

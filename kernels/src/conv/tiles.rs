@@ -191,6 +191,11 @@ impl Choices {
         }
     }
 
+    /// Rows of the tile for strips of the whole image.
+    pub fn rows(&self) -> usize {
+        self.best.rows
+    }
+
     /// The kernel for a strip of `rows`.
     pub fn kernel(&self, rows: usize) -> StripKernel {
         if rows >= self.best.rows {

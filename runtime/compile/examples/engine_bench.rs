@@ -1,9 +1,9 @@
-//! The engine under a benchmark's command: runs a package's network on the cores that it is given,
-//! one thread each, and says how long each run took. `models/zoo/bench.py` spawns it and alternates
+//! The engine under a benchmark's command: compiles an ONNX file, runs it on the cores that it is
+//! given, one thread each, and says how long each run took. `models/zoo/bench.py` spawns it and alternates
 //! it with onnxruntime.
 //!
 //! ```text
-//! engine_bench PACKAGE IMAGES.f32 CORES [ISA]
+//! engine_bench NETWORK.onnx IMAGES.f32 CORES [ISA]
 //! ```
 //!
 //! `IMAGES.f32` starts with normalised images `[image][channel][row][column]`, little-endian;
@@ -23,10 +23,11 @@ use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use punctual_compile::{Overrides, compile_with};
 use punctual_device::Evaluator;
 use punctual_device::profile::{SolutionRequest, measure_solutions};
 use punctual_kernels::Isa;
-use punctual_model::{Network, Package, SolutionChoice};
+use punctual_model::{Network, SolutionChoice};
 use punctual_platform::affinity::pin_current_thread;
 use punctual_platform::clock;
 
@@ -42,17 +43,17 @@ fn main() -> ExitCode {
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (package, images, cores, isa) = match arguments.as_slice() {
-        [package, images, cores] => (package, images, cores, Isa::detect()),
-        [package, images, cores, isa] => (package, images, cores, available(isa)?),
-        _ => return Err("usage: engine_bench PACKAGE IMAGES.f32 CORES [ISA]".into()),
+    let (onnx, images, cores, isa) = match arguments.as_slice() {
+        [onnx, images, cores] => (onnx, images, cores, Isa::detect()),
+        [onnx, images, cores, isa] => (onnx, images, cores, available(isa)?),
+        _ => return Err("usage: engine_bench NETWORK.onnx IMAGES.f32 CORES [ISA]".into()),
     };
     let cores = cores
         .split(',')
         .map(str::parse)
         .collect::<Result<Vec<usize>, _>>()?;
-    let package = Package::read(Path::new(package))?;
-    let network = package.network();
+    let compiled = compile_with(Path::new(onnx), &Overrides::default())?;
+    let network = compiled.package.network();
     let images = read_images(Path::new(images), network)?;
     let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
     // Started first: the mates are pinned by name, not by what this thread hands down.

@@ -1,0 +1,171 @@
+//! What a convolution computes, and what its kernels rely on.
+
+use super::packed;
+use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, check_limit};
+use crate::reference::Shape;
+use crate::spec::{check_equal, check_finite};
+use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window};
+
+/// What a convolution reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConvInput {
+    /// The network's input: the first convolution reads planes.
+    Planar(PlanarLayout),
+    /// Any other tensor.
+    Blocked(BlockedLayout),
+}
+
+impl ConvInput {
+    /// Elements of the whole tensor.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        match self {
+            ConvInput::Planar(layout) => layout.len(),
+            ConvInput::Blocked(layout) => layout.len(),
+        }
+    }
+
+    pub(crate) fn sizes(&self) -> Shape {
+        match self {
+            ConvInput::Planar(layout) => layout.shape(),
+            ConvInput::Blocked(layout) => layout.shape(),
+        }
+    }
+
+    pub(super) fn halo(&self) -> usize {
+        match self {
+            ConvInput::Planar(layout) => layout.halo(),
+            ConvInput::Blocked(layout) => layout.halo(),
+        }
+    }
+
+    /// Elements between rows, and between planes or blocks.
+    pub(super) fn strides(&self) -> (usize, usize) {
+        match self {
+            ConvInput::Planar(layout) => (layout.row_stride(), layout.plane_stride()),
+            ConvInput::Blocked(layout) => (layout.row_stride(), layout.block_stride()),
+        }
+    }
+}
+
+/// `activation(conv(input) + bias [+ residual])` on static shapes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conv2dSpec {
+    /// What it reads. Its halo is at least the window's largest padding.
+    pub input: ConvInput,
+    /// What it writes. Rows and columns must be those that the window gives.
+    pub output: BlockedLayout,
+    /// What it adds before the activation: channels, rows and columns of the output, own halo.
+    pub residual: Option<BlockedLayout>,
+    /// Kernel, stride, padding.
+    pub window: Window,
+    /// 1 is dense; equal to input and output channels is depthwise.
+    pub groups: usize,
+    /// Applied last.
+    pub activation: Activation,
+}
+
+impl Conv2dSpec {
+    /// Whether each block of the output reads only the block of the input at its position.
+    pub(super) fn is_depthwise(&self) -> bool {
+        let channels = self.input.sizes().channels;
+        matches!(self.input, ConvInput::Blocked(_))
+            && self.groups == channels
+            && self.groups == self.output.channels()
+    }
+
+    /// Channels that lie side by side in the input.
+    pub(super) fn inner_lanes(&self) -> usize {
+        match self.input {
+            ConvInput::Planar(_) => 1,
+            ConvInput::Blocked(input) => input.lanes(),
+        }
+    }
+
+    /// Checks everything that the kernels rely on.
+    pub(super) fn check(&self, isa: Isa) -> Result<(), KernelError> {
+        if !isa.is_available() {
+            return Err(KernelError::IsaUnavailable { isa });
+        }
+        let Conv2dSpec {
+            input,
+            output,
+            residual,
+            window,
+            groups,
+            activation,
+        } = *self;
+        if let ConvInput::Blocked(input) = input {
+            input.check_lanes("input", isa)?;
+        }
+        output.check_lanes("output", isa)?;
+        let Shape {
+            channels,
+            height,
+            width,
+        } = input.sizes();
+        let outputs = output.channels();
+        if groups == 0 || channels % groups != 0 || outputs % groups != 0 {
+            return Err(KernelError::Groups {
+                groups,
+                inputs: channels,
+                outputs,
+            });
+        }
+        for (what, found) in [
+            ("kernel height", window.kernel.height),
+            ("kernel width", window.kernel.width),
+            ("stride", window.stride.height.max(window.stride.width)),
+        ] {
+            check_limit(what, found, DIMENSION_MAX)?;
+        }
+        let elements = usize::try_from(packed::elements_max(self)).unwrap_or(usize::MAX);
+        check_limit("elements of the packed weights", elements, ELEMENTS_MAX)?;
+        let (padding, halo) = (window.padding.largest(), input.halo());
+        if padding > halo {
+            return Err(KernelError::HaloTooSmall { padding, halo });
+        }
+        let extent = window.output_extent(height, width)?;
+        check_equal("the output's height", output.height(), extent.height)?;
+        check_equal("the output's width", output.width(), extent.width)?;
+        if let Some(residual) = residual {
+            residual.check_lanes("addend", isa)?;
+            residual.check_same_image(&output)?;
+        }
+        activation.check()
+    }
+
+    /// Checks the images that a solution is to run on, and clears the halo of what it writes.
+    pub(super) fn check_images(&self, part: Part, images: &mut [Image<'_>]) {
+        let len = self.output.part(part).len();
+        for image in images.iter_mut() {
+            assert_eq!(
+                image.input().len(),
+                self.input.len(),
+                "the input is the whole tensor"
+            );
+            assert_eq!(
+                image.second().map(<[f32]>::len),
+                self.residual.map(|residual| residual.len()),
+                "the residual is the whole tensor"
+            );
+            assert_eq!(image.output.len(), len, "the output is the part's slice");
+            self.output.clear_halo(part, image.output);
+        }
+    }
+
+    /// Checks what [`Conv2d::pack`] is given.
+    pub(super) fn check_weights(&self, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
+        let Conv2dSpec { window, groups, .. } = self;
+        let (channels, outputs) = (self.input.sizes().channels, self.output.channels());
+        let taps = window.kernel.height * window.kernel.width;
+        check_equal(
+            "the number of weights",
+            weights.len(),
+            outputs * (channels / groups) * taps,
+        )?;
+        check_equal("the number of biases", bias.len(), outputs)?;
+        check_finite("weights", weights)?;
+        check_finite("bias", bias)
+    }
+}
