@@ -1,13 +1,23 @@
 //! The network between lowering and staging: operators with static shapes that own their weights
 //! and are not fused yet. One list; the passes of [`fuse`](crate::fuse) work on it.
 
-use punctual_model::{Activation, ChannelRun, Extent, Padding, PoolKind, Tensor, TensorId};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use punctual_model::{
+    Activation, ChannelRun, Extent, Padding, PoolKind, Quantisation, Tensor, TensorId,
+};
 
 /// Operators in order of execution. Tensor 0 is the network's input.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub tensors: Vec<Tensor>,
     pub operators: Vec<DraftOperator>,
+    /// The tensors of bytes.
+    pub quantised: BTreeMap<TensorId, Quantisation>,
+    /// Where an operator's weights are whole numbers of steps, what a step is worth: one value, or
+    /// one an output channel. By the tensor that the operator writes.
+    pub steps: BTreeMap<TensorId, Rc<[f32]>>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +54,19 @@ pub(crate) enum DraftKind {
         padding: Padding,
     },
     GlobalAveragePool,
+    /// Floats to bytes, bytes to floats, or bytes to other bytes.
+    Convert,
+    /// A convolution of bytes, or a linear layer as one.
+    QuantisedConv {
+        weights: Vec<i8>,
+        scales: Vec<f32>,
+        bias: Vec<f32>,
+        kernel: Extent,
+        stride: Extent,
+        padding: Padding,
+        groups: u32,
+        activation: Activation,
+    },
     Add {
         activation: Activation,
     },
@@ -100,6 +123,8 @@ impl DraftKind {
             Self::Affine { scale, shift } => scale.len() + shift.len(),
             Self::Activate { channels, .. } => 2 * *channels as usize,
             Self::Pool { .. }
+            | Self::Convert
+            | Self::QuantisedConv { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
             | Self::Multiply { .. }

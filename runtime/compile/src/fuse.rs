@@ -225,7 +225,7 @@ impl Fusion {
 
 /// `outer(inner(x))`, where that is one activation. Clamping twice is clamping once to the inner
 /// bounds clamped by the outer.
-fn compose(inner: Activation, outer: Activation) -> Option<Activation> {
+pub(crate) fn compose(inner: Activation, outer: Activation) -> Option<Activation> {
     let bounds = |activation| match activation {
         Activation::Relu => Some((0.0, f32::MAX)),
         Activation::Clip { low, high } => Some((low, high)),

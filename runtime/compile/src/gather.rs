@@ -299,6 +299,7 @@ mod tests {
         let mut draft = Draft {
             tensors: vec![shape(channels); bases as usize + 1],
             operators: Vec::new(),
+            ..Draft::default()
         };
         for output in 1..=bases {
             draft.operators.push(relu(0, output, channels));

@@ -63,8 +63,17 @@ pub(crate) enum Data {
     Floats(Vec<f32>),
     /// From int64, int32 and bool.
     Ints(Vec<i64>),
+    Signed(Vec<i8>),
+    Unsigned(Vec<u8>),
     /// An element type that no supported operator takes, by its ONNX number.
     Other(i32),
+}
+
+impl Constant {
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.dims.iter().product()
+    }
 }
 
 impl fmt::Display for Attribute {

@@ -15,6 +15,7 @@ mod lower;
 mod options;
 mod parse;
 mod problem;
+mod quantise;
 mod report;
 mod schema;
 mod stage;
@@ -156,6 +157,7 @@ fn compile_graph(
         0 => {}
         operators => notes.push(Note::Dead { operators }),
     }
+    quantise::quantise(&mut draft, &logits);
     let fused = fuse::fuse(&mut draft, &logits);
     check_weights(&draft)?;
     let name = |exit: usize| graph.values[exits[exit].0].clone();

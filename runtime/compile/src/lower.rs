@@ -12,9 +12,11 @@ mod join;
 mod operands;
 mod pooling;
 mod products;
+mod quantised;
 mod view_algebra;
 mod views;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{
@@ -26,7 +28,7 @@ use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fold::{self, Dim, Dims};
-use crate::graph::{Constant, Data, Graph, Node};
+use crate::graph::{Constant, Data, Graph, Node, ValueId};
 use crate::problem::Problem;
 use crate::report::Note;
 
@@ -41,6 +43,7 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Concat",
     "Constant",
     "Conv",
+    "DequantizeLinear",
     "Div",
     "Dropout",
     "Expand",
@@ -55,6 +58,7 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "MatMul",
     "MaxPool",
     "Mul",
+    "QuantizeLinear",
     "ReduceMean",
     "Relu",
     "Reshape",
@@ -97,6 +101,8 @@ pub(crate) struct Lowering<'a> {
     /// Runs of all gathers: a shuffle of many channels is as many runs, out of a few bytes.
     channel_runs: usize,
     pub notes: Vec<Note>,
+    /// What a step of a constant is worth that is a whole number of steps everywhere.
+    steps: BTreeMap<ValueId, Rc<[f32]>>,
 }
 
 impl<'a> Lowering<'a> {
@@ -109,6 +115,8 @@ impl<'a> Lowering<'a> {
         let draft = Draft {
             tensors: vec![input],
             operators: Vec::new(),
+            quantised: BTreeMap::new(),
+            steps: BTreeMap::new(),
         };
         Self {
             graph,
@@ -117,6 +125,7 @@ impl<'a> Lowering<'a> {
             weights: 0,
             channel_runs: 0,
             notes: Vec::new(),
+            steps: BTreeMap::new(),
         }
     }
 
@@ -130,7 +139,7 @@ impl<'a> Lowering<'a> {
             return self.set(node, Value::Dims(dims));
         }
         match node.operator.as_str() {
-            "Conv" => self.conv(node),
+            "Conv" => self.conv(node).map(|()| self.note_steps(node)),
             "BatchNormalization" => self.batch_normalization(node),
             "Relu" => self.relu(node),
             "Clip" => self.clip(node),
@@ -139,8 +148,8 @@ impl<'a> Lowering<'a> {
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
             "ReduceMean" => self.reduce_mean(node),
-            "Gemm" => self.gemm(node),
-            "MatMul" => self.mat_mul(node),
+            "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),
+            "MatMul" => self.mat_mul(node).map(|()| self.note_steps(node)),
             "Flatten" => self.flatten(node),
             "Reshape" => self.reshape(node),
             "Transpose" => self.transpose(node),
@@ -163,6 +172,8 @@ impl<'a> Lowering<'a> {
             "HardSwish" => self.curve(node, Activation::HardSwish),
             "HardSigmoid" => self.hard_sigmoid(node),
             "Gelu" => self.gelu(node),
+            "QuantizeLinear" => self.quantize_linear(node),
+            "DequantizeLinear" => self.dequantize_linear(node),
             operator if SUPPORTED.contains(&operator) => {
                 // One of the shape operators, on something that is no shape.
                 Err(Problem::ShapeArithmetic {

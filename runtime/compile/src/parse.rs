@@ -301,11 +301,21 @@ fn constant(proto: &TensorProto, name: &str) -> Result<Constant, ParseError> {
             Some(raw) => raw.iter().copied().map(i64::from).collect(),
             None => proto.int32_data.iter().copied().map(i64::from).collect(),
         }),
+        data_type::UINT8 => Data::Unsigned(match raw {
+            Some(raw) => raw.to_vec(),
+            None => proto.int32_data.iter().map(|&byte| byte as u8).collect(),
+        }),
+        data_type::INT8 => Data::Signed(match raw {
+            Some(raw) => raw.iter().map(|byte| byte.cast_signed()).collect(),
+            None => proto.int32_data.iter().map(|&byte| byte as i8).collect(),
+        }),
         other => Data::Other(other),
     };
     let found = match &data {
         Data::Floats(values) => values.len(),
         Data::Ints(values) => values.len(),
+        Data::Signed(bytes) => bytes.len(),
+        Data::Unsigned(bytes) => bytes.len(),
         Data::Other(_) => {
             return Ok(Constant {
                 dims: Vec::new(),

@@ -28,7 +28,7 @@ pub struct CompileReport {
     pub stages: Vec<StageReport>,
     /// All stages' operators by kind, the one with most multiplications first.
     pub kinds: Vec<KindReport>,
-    /// Size of all weights in bytes (f32).
+    /// Size of all weights in bytes.
     pub weight_bytes: u64,
     /// Accuracy and mean depth at some thresholds, from the calibration; empty without one.
     pub thresholds: Vec<ThresholdReport>,
@@ -40,7 +40,7 @@ fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S:
     to.collect_str(value)
 }
 
-/// One stage. Sizes are those of planar f32; a device's own layout takes somewhat more.
+/// One stage. Sizes are those without layout; a device's own layout takes somewhat more.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageReport {
     /// Number of fused operators.
@@ -210,7 +210,7 @@ impl CompileReport {
             package: package.hash(),
             input: network.tensors[network.input_tensor().index()],
             classes: network.classes.len(),
-            weight_bytes: 4 * network.weights.len() as u64,
+            weight_bytes: (4 * network.weights.len() + network.quantised.weights.len()) as u64,
             kinds: kinds::count(network),
             thresholds: thresholds(package),
             stages,
@@ -223,7 +223,7 @@ impl StageReport {
     fn of(package: &Package, index: usize) -> Self {
         let network = package.network();
         let stage: &Stage = &network.stages[index];
-        let bytes = |id: &punctual_model::TensorId| 4 * network.tensors[id.index()].elements();
+        let bytes = |id: &punctual_model::TensorId| network.tensor_bytes(*id);
         let local = stage.lifetimes();
         let local: Vec<_> = local
             .iter()

@@ -3,10 +3,11 @@
 //! Stage k runs every operator that exit k depends on and no earlier stage has run: the next
 //! segment of the backbone and head k. What later stages read of that is carried over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    InputSpec, Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange,
+    InputSpec, Network, Operator, OperatorKind, Quantisation, Quantised, Stage, Tensor, TensorId,
+    WeightRange,
 };
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
@@ -30,13 +31,13 @@ pub(crate) fn cut(
 ) -> Result<Network, CutError> {
     let stage_of = assign(&draft, exits);
     let mut numbering = Numbering::new(&draft);
-    let mut weights = Vec::new();
+    let mut store = Store::default();
     let mut operators: Vec<Vec<Operator>> = exits.iter().map(|_| Vec::new()).collect();
     // The final numbers follow the order of execution: all of stage 0, then all of stage 1, ...
     let mut order: Vec<_> = draft.operators.into_iter().zip(stage_of).collect();
     order.sort_by_key(|(_, stage)| *stage);
     for (operator, stage) in order {
-        let operator = finish(operator, &mut numbering, &mut weights);
+        let operator = finish(operator, &mut numbering, &mut store);
         operators[stage].push(operator);
     }
     if let Some(empty) = operators.iter().position(Vec::is_empty) {
@@ -54,7 +55,11 @@ pub(crate) fn cut(
         classes,
         tensors: numbering.tensors,
         stages,
-        weights: weights.into(),
+        weights: store.floats.into(),
+        quantised: Quantised {
+            tensors: numbering.quantised,
+            weights: store.integers,
+        },
     })
 }
 
@@ -86,6 +91,9 @@ struct Numbering {
     new: Vec<Option<TensorId>>,
     shapes: Vec<Tensor>,
     tensors: Vec<Tensor>,
+    /// What bytes stand for, by the old numbers and by the new.
+    bytes: BTreeMap<TensorId, Quantisation>,
+    quantised: BTreeMap<TensorId, Quantisation>,
 }
 
 impl Numbering {
@@ -96,6 +104,8 @@ impl Numbering {
             new,
             shapes: draft.tensors.clone(),
             tensors: vec![draft.tensors[0]],
+            bytes: draft.quantised.clone(),
+            quantised: BTreeMap::new(),
         }
     }
 
@@ -103,6 +113,9 @@ impl Numbering {
         let id = TensorId(self.tensors.len() as u32);
         self.tensors.push(self.shapes[old.index()]);
         self.new[old.index()] = Some(id);
+        if let Some(&quantisation) = self.bytes.get(&old) {
+            self.quantised.insert(id, quantisation);
+        }
         id
     }
 
@@ -112,24 +125,42 @@ impl Numbering {
 }
 
 /// The operator with its final tensor numbers, its weights moved to the common list.
-fn finish(draft: DraftOperator, numbering: &mut Numbering, weights: &mut Vec<f32>) -> Operator {
+fn finish(draft: DraftOperator, numbering: &mut Numbering, store: &mut Store) -> Operator {
     let input = numbering.of(draft.input);
     let others = draft.others.iter().map(|id| numbering.of(*id)).collect();
     Operator {
         name: draft.name,
         input,
         output: numbering.define(draft.output),
-        kind: finish_kind(draft.kind, others, weights),
+        kind: finish_kind(draft.kind, others, store),
     }
 }
 
-fn finish_kind(kind: DraftKind, others: Vec<TensorId>, weights: &mut Vec<f32>) -> OperatorKind {
-    let mut store = |values: Vec<f32>| {
-        // Lowering counts: a network never has more weights than a u32 does.
-        let (start, len) = (weights.len() as u32, values.len() as u32);
-        weights.extend(values);
-        WeightRange { start, len }
-    };
+/// The weights of all operators.
+#[derive(Default)]
+struct Store {
+    floats: Vec<f32>,
+    integers: Vec<i8>,
+}
+
+impl Store {
+    fn floats(&mut self, values: Vec<f32>) -> WeightRange {
+        stored(&mut self.floats, values)
+    }
+
+    fn integers(&mut self, values: Vec<i8>) -> WeightRange {
+        stored(&mut self.integers, values)
+    }
+}
+
+fn stored<T>(all: &mut Vec<T>, values: Vec<T>) -> WeightRange {
+    // Lowering counts: a network never has more weights than a u32 does.
+    let (start, len) = (all.len() as u32, values.len() as u32);
+    all.extend(values);
+    WeightRange { start, len }
+}
+
+fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> OperatorKind {
     match kind {
         DraftKind::Conv {
             weights,
@@ -140,8 +171,8 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, weights: &mut Vec<f32>) -
             groups,
             activation,
         } => OperatorKind::Conv2d {
-            weights: store(weights),
-            bias: store(bias),
+            weights: store.floats(weights),
+            bias: store.floats(bias),
             kernel,
             stride,
             padding,
@@ -154,8 +185,8 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, weights: &mut Vec<f32>) -
             bias,
             activation,
         } => OperatorKind::Linear {
-            weights: store(weights),
-            bias: store(bias),
+            weights: store.floats(weights),
+            bias: store.floats(bias),
             activation,
         },
         DraftKind::Pool {
@@ -170,6 +201,26 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, weights: &mut Vec<f32>) -
             padding,
         },
         DraftKind::GlobalAveragePool => OperatorKind::GlobalAveragePool,
+        DraftKind::Convert => OperatorKind::Convert,
+        DraftKind::QuantisedConv {
+            weights,
+            scales,
+            bias,
+            kernel,
+            stride,
+            padding,
+            groups,
+            activation,
+        } => OperatorKind::QuantisedConv2d {
+            weights: store.integers(weights),
+            scales: store.floats(scales),
+            bias: store.floats(bias),
+            kernel,
+            stride,
+            padding,
+            groups,
+            activation,
+        },
         DraftKind::Add { activation } => OperatorKind::Add {
             other: *others.first().expect("an addition has two operands"),
             activation,

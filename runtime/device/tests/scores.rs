@@ -97,3 +97,10 @@ fn random_tangles_of_gathers_score_as_the_interpreter_does() {
         assert_network(&networks::tangle(seed), 2);
     }
 }
+
+#[test]
+fn a_network_of_bytes_scores_as_the_interpreter_does_to_the_last_step() {
+    for seed in 0..4 {
+        assert_network(&networks::quantised(seed), 3);
+    }
+}

@@ -13,6 +13,7 @@ mod operands;
 mod package;
 mod prefix;
 mod profile;
+mod quantised;
 pub mod reference;
 mod shape;
 mod solution;
@@ -38,6 +39,7 @@ pub use package::{
 };
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
+pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantisation, Quantised};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use solution::SolutionChoice;
 pub use validate::{

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Floats;
+use crate::{Floats, Quantised};
 
 /// A network, ready to be loaded by a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct Network {
     /// with the rest: a package has a section for them.
     #[serde(skip)]
     pub weights: Floats,
+    /// What of it is kept in bytes.
+    pub quantised: Quantised,
 }
 
 /// What the network takes. An image is planar RGB, each value `(pixel / 255 - mean) / std`.
@@ -282,6 +284,31 @@ pub enum OperatorKind {
         /// Its column.
         column: u32,
     },
+    /// `activation(conv(input) + bias)` of bytes and i8 weights, to bytes or floats as the output
+    /// is. A fully connected layer is one whose kernel covers the whole input.
+    QuantisedConv2d {
+        /// `[output channels][input channels / groups][kernel height][kernel width]`, of
+        /// [`Quantised::weights`].
+        weights: WeightRange,
+        /// `[output channels]`: what a step of the channel's weights is worth.
+        scales: WeightRange,
+        /// `[output channels]`. Counts as the nearest whole number of what a step of the channel's
+        /// sums is worth, the input's scale times the weights'.
+        bias: WeightRange,
+        /// Kernel size.
+        kernel: Extent,
+        /// Step between output pixels, in input pixels.
+        stride: Extent,
+        /// Zeros around the input.
+        padding: Padding,
+        /// 1 is dense; equal to the channels is depthwise.
+        groups: u32,
+        /// Applied last; a clip.
+        activation: Activation,
+    },
+    /// The same values, kept as the output is: floats as bytes, bytes as floats, or bytes as bytes
+    /// of another quantisation.
+    Convert,
 }
 
 /// Most tensors that one [`OperatorKind::Gather`] reads.

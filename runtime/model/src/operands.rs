@@ -24,7 +24,9 @@ impl OperatorKind {
             | Self::LayerNorm { .. }
             | Self::Embedding { .. }
             | Self::Tokens { .. }
-            | Self::Token { .. } => &[],
+            | Self::Token { .. }
+            | Self::QuantisedConv2d { .. }
+            | Self::Convert => &[],
         }
     }
 
@@ -40,11 +42,13 @@ impl OperatorKind {
             | Self::LayerNorm { .. }
             | Self::Embedding { .. }
             | Self::Tokens { .. }
-            | Self::Token { .. } => &mut [],
+            | Self::Token { .. }
+            | Self::QuantisedConv2d { .. }
+            | Self::Convert => &mut [],
         }
     }
 
-    /// All its weights and biases.
+    /// All its f32 weights, scales and biases.
     pub fn weight_ranges(&self) -> impl Iterator<Item = WeightRange> + use<> {
         let ranges = match self {
             Self::Conv2d { weights, bias, .. } | Self::Linear { weights, bias, .. } => {
@@ -52,13 +56,15 @@ impl OperatorKind {
             }
             Self::LayerNorm { scale, bias, .. } => [Some(*scale), Some(*bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
+            Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
             | Self::Attention { .. }
-            | Self::Token { .. } => [None; 2],
+            | Self::Token { .. }
+            | Self::Convert => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -71,13 +77,15 @@ impl OperatorKind {
             }
             Self::LayerNorm { scale, bias, .. } => [Some(scale), Some(bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
+            Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
             | Self::Attention { .. }
-            | Self::Token { .. } => [None, None],
+            | Self::Token { .. }
+            | Self::Convert => [None, None],
         };
         ranges.into_iter().flatten()
     }

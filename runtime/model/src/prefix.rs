@@ -55,13 +55,18 @@ impl Network {
                 let (renamed, ranges) = names.rename(operator);
                 hasher.update(&encoded(&renamed));
                 hasher.update(&encoded(&self.tensors[operator.output.0 as usize]));
+                hasher.update(&encoded(&self.quantisation(operator.output)));
                 for range in ranges {
                     let weights = &self.weights[range.start as usize..][..range.len as usize];
                     for weight in weights {
                         hasher.update(&weight.to_le_bytes());
                     }
-                    weight_bytes += size_of_val(weights) as u64;
                 }
+                if let Some(range) = operator.kind.quantised_weights() {
+                    let weights = &self.quantised.weights[range.start as usize..];
+                    hasher.update(&encoded(&weights[..range.len as usize]));
+                }
+                weight_bytes += Network::weight_bytes(operator);
             }
             hasher.update(&encoded(&names.of(stage.logits)));
             prefixes.push(StagePrefix {
@@ -94,11 +99,14 @@ impl Names {
         for range in renamed.kind.weight_ranges_mut() {
             range.start = 0;
         }
+        if let Some(range) = renamed.kind.quantised_weights_mut() {
+            range.start = 0;
+        }
         renamed.output = self.of(operator.output);
         (renamed, operator.kind.weight_ranges().collect())
     }
 }
 
-fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+fn encoded<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     postcard::to_allocvec(value).expect("plain data with known lengths always encodes")
 }

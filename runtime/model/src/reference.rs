@@ -2,7 +2,9 @@
 //! compiler and the devices are tested against; it shares no code with any device and is no way
 //! to run anything in earnest.
 //!
-//! Tensors are planar (channel, row, column), sums are made in f64.
+//! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers.
+
+mod quantised;
 
 mod sequence;
 
@@ -104,6 +106,24 @@ struct Window {
 }
 
 impl Window {
+    /// The whole image.
+    fn whole(shape: Tensor) -> Self {
+        let Tensor { height, width, .. } = shape;
+        Self {
+            kernel: Extent { height, width },
+            stride: Extent {
+                height: 1,
+                width: 1,
+            },
+            padding: Padding {
+                top: 0,
+                left: 0,
+                bottom: 0,
+                right: 0,
+            },
+        }
+    }
+
     /// Calls `visit` with each kernel position (numbered row by row) and its input pixel.
     fn visit(self, row: usize, column: usize, mut visit: impl FnMut(usize, i64, i64)) {
         let first_row = row as i64 * i64::from(self.stride.height) - i64::from(self.padding.top);
@@ -122,6 +142,11 @@ impl Window {
     }
 }
 
+/// The mean of what is there.
+const AVERAGE: PoolKind = PoolKind::Average {
+    counts_padding: false,
+};
+
 fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<f32> {
     let planar = |id: TensorId| Planar {
         shape: network.tensors[id.index()],
@@ -129,6 +154,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
     };
     let weights =
         |range: WeightRange| &network.weights[range.start as usize..][..range.len as usize];
+    let of = |tensor: TensorId| network.quantisation(tensor);
     let input = planar(operator.input);
     let output = network.tensors[operator.output.index()];
     match &operator.kind {
@@ -165,25 +191,64 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             kernel,
             stride,
             padding,
-        } => pool(
-            input,
-            output,
-            kind,
-            Window {
+        } => {
+            let window = Window {
                 kernel,
                 stride,
                 padding,
-            },
-        ),
-        OperatorKind::GlobalAveragePool => global_average(input),
+            };
+            match of(operator.input).zip(of(operator.output)) {
+                Some((from, to)) => quantised::pool(input, from, kind, window, output, to),
+                None => pool(input, output, kind, window),
+            }
+        }
+        OperatorKind::GlobalAveragePool => match of(operator.input).zip(of(operator.output)) {
+            Some((from, to)) => {
+                let (kind, window) = (AVERAGE, Window::whole(input.shape));
+                quantised::pool(input, from, kind, window, output, to)
+            }
+            None => global_average(input),
+        },
         &OperatorKind::Linear {
             weights: matrix,
             bias,
             activation,
         } => linear(input.data, weights(matrix), weights(bias), activation),
         &OperatorKind::Add { other, activation } => {
-            let pairs = input.data.iter().zip(planar(other).data);
-            pairs.map(|(a, b)| activate(a + b, activation)).collect()
+            let (a, b) = (input.data, planar(other).data);
+            match of(operator.input).zip(of(other)).zip(of(operator.output)) {
+                Some(((of_a, of_b), to)) => quantised::add((a, of_a), (b, of_b), to, activation),
+                None => add(a, b, activation),
+            }
+        }
+        &OperatorKind::QuantisedConv2d {
+            weights: kernels,
+            scales,
+            bias,
+            kernel,
+            stride,
+            padding,
+            groups,
+            activation,
+        } => {
+            let window = Window {
+                kernel,
+                stride,
+                padding,
+            };
+            let integers = &network.quantised.weights[kernels.start as usize..];
+            let weights = quantised::Weights {
+                weights: &integers[..kernels.len as usize],
+                scales: weights(scales),
+                bias: weights(bias),
+                groups,
+            };
+            let from = of(operator.input).expect("it reads bytes");
+            let to = of(operator.output);
+            quantised::convolve(input, from, &weights, window, output, to, activation)
+        }
+        OperatorKind::Convert => {
+            quantised::convert(input.data, of(operator.input), of(operator.output))
         }
         &OperatorKind::Multiply { other, activation } => {
             let factors = planar(other).data;
@@ -303,6 +368,11 @@ fn linear(input: &[f32], matrix: &[f32], bias: &[f32], activation: Activation) -
         activate((sum + f64::from(bias)) as f32, activation)
     })
     .collect()
+}
+
+fn add(a: &[f32], b: &[f32], activation: Activation) -> Vec<f32> {
+    let pairs = a.iter().zip(b);
+    pairs.map(|(a, b)| activate(a + b, activation)).collect()
 }
 
 fn sum(values: &[f32]) -> f64 {

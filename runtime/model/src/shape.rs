@@ -121,6 +121,13 @@ impl OperatorKind {
                 padding,
                 groups,
                 ..
+            }
+            | Self::QuantisedConv2d {
+                kernel,
+                stride,
+                padding,
+                groups,
+                ..
             } => {
                 if groups == 0
                     || !input.channels.is_multiple_of(groups)
@@ -150,6 +157,7 @@ impl OperatorKind {
             Self::GlobalAveragePool => addend(Tensor::features(input.channels), 0),
             Self::Linear { .. } => addend(Tensor::features(output_channels), 0),
             Self::Add { .. } => addend(input, 1),
+            Self::Convert => addend(input, 0),
             Self::Multiply { .. } => match *others {
                 [other] if other == input || other == Tensor::features(input.channels) => Ok(input),
                 [other] => Err(ShapeError::Factor {
@@ -188,7 +196,7 @@ impl OperatorKind {
     #[must_use]
     pub fn multiplications(&self, input: Tensor, output: Tensor) -> u64 {
         match *self {
-            Self::Conv2d { kernel, groups, .. } => {
+            Self::Conv2d { kernel, groups, .. } | Self::QuantisedConv2d { kernel, groups, .. } => {
                 let per_pixel = u64::from(input.channels / groups.max(1))
                     * u64::from(kernel.height)
                     * u64::from(kernel.width);
@@ -269,6 +277,7 @@ impl Operator {
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let ranges = self.kind.weight_ranges();
+        let ranges = ranges.chain(self.kind.quantised_weights());
         ranges.map(|range| u64::from(range.len)).sum()
     }
 }

@@ -55,6 +55,7 @@ impl Network {
         }) else {
             return Err(NetworkError::Input { expected });
         };
+        self.check_quantised()?;
         let mut written = vec![false; self.tensors.len()];
         written[input.index()] = true;
         let mut carried = BTreeSet::from([input]);
@@ -185,6 +186,8 @@ impl Network {
                 declared: output,
             });
         }
+        self.check_elements(operator)?;
+        let there = self.weights.len();
         match operator.kind {
             OperatorKind::Conv2d {
                 weights,
@@ -197,8 +200,8 @@ impl Network {
                 let inputs = u64::from(input.channels / groups);
                 let area = u64::from(kernel.height) * u64::from(kernel.width);
                 let expected = u64::from(output.channels) * inputs.saturating_mul(area);
-                self.check_weights("weights", weights, expected)?;
-                self.check_weights("bias", bias, u64::from(output.channels))?;
+                weights.check("weights", there, expected)?;
+                bias.check("bias", there, u64::from(output.channels))?;
                 check_activation(activation)
             }
             OperatorKind::Linear {
@@ -207,8 +210,8 @@ impl Network {
                 activation,
             } => {
                 let expected = input.elements().saturating_mul(u64::from(output.channels));
-                self.check_weights("weights", weights, expected)?;
-                self.check_weights("bias", bias, u64::from(output.channels))?;
+                weights.check("weights", there, expected)?;
+                bias.check("bias", there, u64::from(output.channels))?;
                 check_activation(activation)
             }
             OperatorKind::Add { activation, .. } | OperatorKind::Multiply { activation, .. } => {
@@ -219,8 +222,8 @@ impl Network {
                 bias,
                 epsilon,
             } => {
-                self.check_weights("scale", scale, u64::from(output.channels))?;
-                self.check_weights("bias", bias, u64::from(output.channels))?;
+                scale.check("scale", there, u64::from(output.channels))?;
+                bias.check("bias", there, u64::from(output.channels))?;
                 check_figure("epsilon", epsilon, epsilon.is_normal() && epsilon > 0.0)
             }
             OperatorKind::Attention { scale, .. } => {
@@ -229,42 +232,16 @@ impl Network {
             OperatorKind::Embedding { table } => {
                 let rows = table.len.div_ceil(output.channels).clamp(1, TABLE_ROWS_MAX);
                 let expected = u64::from(rows) * u64::from(output.channels);
-                self.check_weights("table", table, expected)
+                table.check("table", there, expected)
             }
-            OperatorKind::Tokens { table, .. } => {
-                self.check_weights("table", table, output.elements())
-            }
+            OperatorKind::Tokens { table, .. } => table.check("table", there, output.elements()),
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Gather { .. }
-            | OperatorKind::Token { .. } => Ok(()),
+            | OperatorKind::Token { .. }
+            | OperatorKind::QuantisedConv2d { .. }
+            | OperatorKind::Convert => Ok(()),
         }
-    }
-
-    fn check_weights(
-        &self,
-        what: &'static str,
-        range: WeightRange,
-        expected: u64,
-    ) -> Result<(), OperatorError> {
-        let WeightRange { start, len } = range;
-        let weights = self.weights.len();
-        if u64::from(start) + u64::from(len) > weights as u64 {
-            return Err(OperatorError::WeightRange {
-                what,
-                start,
-                len,
-                weights,
-            });
-        }
-        if u64::from(len) != expected {
-            return Err(OperatorError::WeightCount {
-                what,
-                found: len,
-                expected,
-            });
-        }
-        Ok(())
     }
 
     /// What a stage leaves behind: everything it writes is of use, the logits are the exit's.
@@ -317,6 +294,34 @@ impl Network {
             }),
             None => Ok(()),
         }
+    }
+}
+
+impl WeightRange {
+    /// Whether the range lies in the weights `there`, and is as long as `expected`.
+    pub(crate) fn check(
+        self,
+        what: &'static str,
+        there: usize,
+        expected: u64,
+    ) -> Result<(), OperatorError> {
+        let WeightRange { start, len } = self;
+        if u64::from(start) + u64::from(len) > there as u64 {
+            return Err(OperatorError::WeightRange {
+                what,
+                start,
+                len,
+                weights: there,
+            });
+        }
+        if u64::from(len) != expected {
+            return Err(OperatorError::WeightCount {
+                what,
+                found: len,
+                expected,
+            });
+        }
+        Ok(())
     }
 }
 

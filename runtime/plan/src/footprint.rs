@@ -24,6 +24,12 @@ pub(crate) fn weights(network: &Network) -> u64 {
                     outputs * block(inputs) * taps + outputs
                 }
                 OperatorKind::Linear { .. } => outputs * block(elements(input)) + outputs,
+                // As one of floats: its bytes take less.
+                OperatorKind::QuantisedConv2d { kernel, groups, .. } => {
+                    let inputs = u64::from(input.channels / groups.max(&1));
+                    let taps = u64::from(kernel.height) * u64::from(kernel.width);
+                    outputs * block(inputs) * taps + 2 * outputs
+                }
                 _ => 0,
             }
         })
@@ -64,7 +70,9 @@ fn elements(tensor: Tensor) -> u64 {
 fn border(network: &Network) -> u64 {
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let widest = operators.filter_map(|operator| match &operator.kind {
-        OperatorKind::Conv2d { padding, .. } | OperatorKind::Pool { padding, .. } => {
+        OperatorKind::Conv2d { padding, .. }
+        | OperatorKind::QuantisedConv2d { padding, .. }
+        | OperatorKind::Pool { padding, .. } => {
             [padding.top, padding.left, padding.bottom, padding.right]
                 .into_iter()
                 .max()

@@ -238,6 +238,9 @@ impl Lowering<'_> {
             Value::Constant(constant) => match &constant.data {
                 Data::Floats(_) => format!("a float32 constant of shape {:?}", constant.dims),
                 Data::Ints(_) => format!("an integer constant of shape {:?}", constant.dims),
+                Data::Signed(_) | Data::Unsigned(_) => {
+                    format!("a constant of bytes of shape {:?}", constant.dims)
+                }
                 Data::Other(kind) => format!("a constant of ONNX element type {kind}"),
             },
             Value::Dims(dims) => format!("the shape {}", describe_dims(&dims.elements)),

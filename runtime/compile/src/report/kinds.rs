@@ -24,7 +24,11 @@ pub(super) fn count(network: &Network) -> Vec<KindReport> {
     let mut found: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
         let (input, output) = (shape(operator.input), shape(operator.output));
-        let (operators, multiplications) = found.entry(kind(operator, input.channels)).or_default();
+        let mut kind = kind(operator, input.channels);
+        if network.quantisation(operator.input).is_some() {
+            kind.push_str(", int8");
+        }
+        let (operators, multiplications) = found.entry(kind).or_default();
         *operators += 1;
         *multiplications += operator.kind.multiplications(input, output);
     }
@@ -40,7 +44,8 @@ pub(super) fn count(network: &Network) -> Vec<KindReport> {
 
 fn kind(operator: &Operator, channels: u32) -> String {
     let name = match &operator.kind {
-        OperatorKind::Conv2d { kernel, groups, .. } => {
+        OperatorKind::Conv2d { kernel, groups, .. }
+        | OperatorKind::QuantisedConv2d { kernel, groups, .. } => {
             let form = match *groups {
                 1 => "convolution",
                 groups if groups == channels => "depthwise convolution",
@@ -60,6 +65,7 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Add { .. } => "add",
         OperatorKind::Multiply { .. } => "multiply",
         OperatorKind::Gather { .. } => "gather channels",
+        OperatorKind::Convert => "convert",
         OperatorKind::LayerNorm { .. } => "layer norm",
         OperatorKind::Attention { .. } => "attention",
         OperatorKind::Embedding { .. } => "embedding",

@@ -61,6 +61,28 @@ impl Onnx {
         self
     }
 
+    /// An initializer of unsigned bytes.
+    pub fn unsigned(self, name: &str, dims: &[i64], bytes: Vec<u8>) -> Self {
+        self.raw(name, dims, data_type::UINT8, bytes)
+    }
+
+    /// An initializer of signed bytes.
+    pub fn signed(self, name: &str, dims: &[i64], bytes: Vec<i8>) -> Self {
+        let bytes = bytes.into_iter().map(i8::cast_unsigned).collect();
+        self.raw(name, dims, data_type::INT8, bytes)
+    }
+
+    fn raw(mut self, name: &str, dims: &[i64], kind: i32, bytes: Vec<u8>) -> Self {
+        self.graph().initializer.push(TensorProto {
+            name: Some(name.to_owned()),
+            dims: dims.to_vec(),
+            data_type: Some(kind),
+            raw_data: Some(bytes),
+            ..TensorProto::default()
+        });
+        self
+    }
+
     /// A vector of integers.
     pub fn ints(mut self, name: &str, values: &[i64]) -> Self {
         self.graph().initializer.push(ints(name, values));

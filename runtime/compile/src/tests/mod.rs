@@ -6,6 +6,7 @@ mod fused;
 mod hostile;
 mod joined;
 mod products;
+mod quantised;
 mod refused;
 mod reported;
 mod viewed;

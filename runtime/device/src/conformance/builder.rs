@@ -1,10 +1,12 @@
 //! Networks operator by operator, with seeded weights.
 
+mod quantised;
+
 use std::collections::BTreeSet;
 
 use punctual_model::{
     Activation, ChannelRun, Extent, InputForm, InputSpec, Network, Operator, OperatorKind, Padding,
-    PoolKind, Stage, Tensor, TensorId, WeightRange,
+    PoolKind, Quantised, Stage, Tensor, TensorId, WeightRange,
 };
 
 use crate::random::SplitMix64;
@@ -18,6 +20,7 @@ pub(super) struct Builder {
     random: SplitMix64,
     tensors: Vec<Tensor>,
     weights: Vec<f32>,
+    quantised: Quantised,
     open: Vec<Operator>,
     stages: Vec<(Vec<Operator>, TensorId)>,
 }
@@ -36,6 +39,7 @@ impl Builder {
                 width,
             }],
             weights: Vec::new(),
+            quantised: Quantised::default(),
             open: Vec::new(),
             stages: Vec::new(),
         }
@@ -224,6 +228,11 @@ impl Builder {
     /// Ends a stage.
     pub fn head(&mut self, input: TensorId) {
         let logits = self.linear(input, self.classes as u32, Activation::None);
+        self.end(logits);
+    }
+
+    /// Ends a stage whose class scores are there.
+    pub fn end(&mut self, logits: TensorId) {
         self.stages.push((std::mem::take(&mut self.open), logits));
     }
 
@@ -266,6 +275,7 @@ impl Builder {
             stages: stages.collect(),
             tensors: self.tensors,
             weights: self.weights.into(),
+            quantised: self.quantised,
         };
         if let Err(error) = network.validate() {
             panic!("the network `{}` is invalid: {error}", network.name);

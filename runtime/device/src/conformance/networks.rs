@@ -1,6 +1,6 @@
 //! Small networks that use every operator, with seeded weights.
 
-use punctual_model::{Activation, Network, PoolKind};
+use punctual_model::{Activation, Network, PoolKind, Quantisation};
 
 use super::builder::Builder;
 use crate::random::SplitMix64;
@@ -157,5 +157,45 @@ pub fn tangle(seed: u64) -> Network {
         let mean = b.mean(newest);
         b.head(mean);
     }
+    b.finish()
+}
+
+/// Three exits; every operator on bytes; zero points at the ends and in between; bytes carried from
+/// stage to stage; floats in the middle.
+#[must_use]
+pub fn quantised(seed: u64) -> Network {
+    let of = |scale: f32, zero: u8| Some(Quantisation { scale, zero });
+    let mut b = Builder::new("quantised", seed, 13, 11, 7);
+    let image = b.convert(b.input, of(4.0 / 255.0, 128));
+    let a = b.quantised_conv(image, 20, 3, 2, 1, of(0.02, 0)); // 7x6
+    let depthwise = b.quantised_conv(a, 20, 3, 1, 20, of(0.015, 3));
+    let sum = b.add(depthwise, a);
+    b.keep(sum, of(0.03, 1));
+    let pooled = b.pool(sum, PoolKind::Max, 3, 2, 1); // 4x3
+    b.keep(pooled, of(0.03, 1));
+    let mean = b.mean(pooled);
+    b.keep(mean, of(0.02, 0));
+    b.quantised_head(mean);
+    let grouped = b.quantised_conv(sum, 24, 1, 1, 4, of(0.02, 255));
+    let again = b.convert(grouped, of(0.05, 90));
+    let floats = b.convert(again, None);
+    let floats = b.conv(floats, 20, 3, 1, 1, None);
+    let bytes = b.convert(floats, of(0.01, 0));
+    let smooth = b.pool(
+        bytes,
+        PoolKind::Average {
+            counts_padding: true,
+        },
+        3,
+        1,
+        1,
+    );
+    b.keep(smooth, of(0.01, 7));
+    let last = b.quantised_conv(smooth, 7, 5, 3, 1, None); // 3x2
+    let mean = b.mean(last);
+    b.head(mean);
+    let whole = b.quantised_conv_over(pooled, 7, of(0.03, 120));
+    let scores = b.convert(whole, None);
+    b.end(scores);
     b.finish()
 }

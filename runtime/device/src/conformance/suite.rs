@@ -61,7 +61,12 @@ fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> V
 /// Batches that are full and not full give what the reference gives for each image alone, on one
 /// core and on two.
 pub fn answers_equal_the_reference<S: Subject>() {
-    for network in [networks::every_operator(11), networks::gathers(11)] {
+    let networks = [
+        networks::every_operator(11),
+        networks::gathers(11),
+        networks::quantised(11),
+    ];
+    for network in networks {
         answers_equal_the_reference_on::<S>(&network);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     Add, AlignedBuffer, BlockedLayout, Conv2d, Gather, GlobalAveragePool, Image, Linear, Multiply,
-    Part, Pool,
+    Part, Pool, quantised,
 };
 
 use super::specialised::Specialised;
@@ -93,6 +93,10 @@ impl Step {
             Kernel::Add(kernel) => kernel.run(part, images),
             Kernel::Multiply(kernel) => kernel.run(part, images),
             Kernel::Gather(kernel) => kernel.run(part, images),
+            Kernel::QuantisedConv2d(kernel) => kernel.run(packed, part, images),
+            Kernel::QuantisedPool(kernel) => kernel.run(part, images),
+            Kernel::QuantisedAdd(kernel) => kernel.run(part, images),
+            Kernel::Convert(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -110,6 +114,10 @@ pub(crate) enum Kernel {
     Add(Add),
     Multiply(Multiply),
     Gather(Gather),
+    QuantisedConv2d(quantised::Conv2d),
+    QuantisedPool(quantised::Pool),
+    QuantisedAdd(quantised::Add),
+    Convert(quantised::Convert),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),
@@ -121,6 +129,7 @@ impl Kernel {
         match self {
             Kernel::Conv2d(kernel) => kernel.packed_len(),
             Kernel::Linear(kernel) => kernel.packed_len(),
+            Kernel::QuantisedConv2d(kernel) => kernel.packed_len(),
             _ => 0,
         }
     }

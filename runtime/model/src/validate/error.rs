@@ -69,6 +69,16 @@ pub enum NetworkError {
         /// Which tensor.
         tensor: usize,
     },
+    /// A tensor that cannot be one of bytes.
+    #[error(
+        "tensor {tensor:?} is to be bytes in steps of {scale}; it must exist, be neither the input nor an exit's logits, and the scale must be more than zero"
+    )]
+    Quantisation {
+        /// Which tensor.
+        tensor: TensorId,
+        /// Its scale.
+        scale: f32,
+    },
     /// Something is wrong inside a stage.
     #[error("stage {stage}: {problem}")]
     Stage {
@@ -185,6 +195,31 @@ pub enum OperatorError {
         what: &'static str,
         /// Its value.
         value: f32,
+    },
+    /// Tensors of bytes and of floats as the operator cannot take them.
+    #[error("it cannot read or write this mix of tensors of bytes and of floats")]
+    Elements,
+    /// Another activation than a clip on bytes.
+    #[error("its activation is a curve; bytes can only be clipped")]
+    Curve,
+    /// A scale of weights that is no size of a step.
+    #[error(
+        "a step of its weights is {scale}, of its input {input}; their product must be a normal number above zero"
+    )]
+    Scale {
+        /// Of the weights.
+        scale: f32,
+        /// Of the input.
+        input: f32,
+    },
+    /// Sums that might leave 32 bits.
+    #[error(
+        "each of its sums has {products} products; the limit for bytes is {}",
+        crate::QUANTISED_PRODUCTS_MAX
+    )]
+    Products {
+        /// How many.
+        products: u64,
     },
     /// Clip bounds that are not finite or not in order.
     #[error("it clips to {low}..{high}; bounds must be finite and in order")]

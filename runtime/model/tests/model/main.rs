@@ -5,6 +5,7 @@ mod fixture;
 mod memory;
 mod package;
 mod prefix;
+mod quantised;
 mod scratch;
 mod temperature;
 mod validate;

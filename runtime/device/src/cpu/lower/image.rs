@@ -109,6 +109,19 @@ fn pack(
         (Kernel::Linear(kernel), OperatorKind::Linear { weights, bias, .. }) => {
             kernel.pack(values(weights), values(bias), packed)
         }
+        (
+            Kernel::QuantisedConv2d(kernel),
+            OperatorKind::QuantisedConv2d {
+                weights,
+                scales,
+                bias,
+                ..
+            },
+        ) => {
+            let integers = &network.quantised.weights[weights.start as usize..];
+            let integers = &integers[..weights.len as usize];
+            kernel.pack(integers, values(scales), values(bias), packed)
+        }
         _ => Ok(()),
     }
 }

@@ -22,6 +22,9 @@ impl Lowering<'_> {
         let isa = self.isa;
         match kind {
             OperatorKind::Conv2d { .. } => unreachable!("not called for convolutions"),
+            OperatorKind::QuantisedConv2d { .. } | OperatorKind::Convert => {
+                unreachable!("not called for operators on bytes")
+            }
             OperatorKind::Pool {
                 kind,
                 kernel,

@@ -11,6 +11,7 @@ mod homes;
 mod image;
 mod kernel;
 mod places;
+mod quantised;
 
 use punctual_kernels::{
     Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Isa,
@@ -73,6 +74,7 @@ impl<'n> Lowering<'n> {
             let [channels, height, width] =
                 [tensor.channels, tensor.height, tensor.width].map(|size| size as usize);
             BlockedLayout::new(isa, channels, height, width, halo)
+                .and_then(|layout| quantised::layout(network, index, layout))
                 .map_err(|source| error(network, &format!("tensor {index}"), source))
         };
         let layouts = (0..network.tensors.len())
@@ -172,6 +174,7 @@ impl<'n> Lowering<'n> {
         let input = self.network.input_tensor();
         match operator.kind {
             OperatorKind::Conv2d { residual, .. } => residual != Some(input),
+            OperatorKind::Convert => true,
             _ => false,
         }
     }
@@ -221,9 +224,15 @@ impl<'n> Lowering<'n> {
     fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {
         let output = self.layouts[operator.output.0 as usize];
         let input = self.value(operator.input);
-        // A convolution reads the network's input as the planes that it is.
+        // A convolution or a conversion reads the network's input as the planes that it is.
         let is_convolution = matches!(operator.kind, OperatorKind::Conv2d { .. });
-        let planar = is_convolution && input == Value::BlockedInput;
+        let reads_planes = is_convolution || operator.kind == OperatorKind::Convert;
+        let planar = reads_planes && input == Value::BlockedInput;
+        let read = if planar {
+            ConvInput::Planar(self.input)
+        } else {
+            ConvInput::Blocked(self.layout(input))
+        };
         let others: Vec<Value> = operator
             .kind
             .others()
@@ -231,12 +240,9 @@ impl<'n> Lowering<'n> {
             .map(|id| self.value(*id))
             .collect();
         let kernel = if is_convolution {
-            let read = if planar {
-                ConvInput::Planar(self.input)
-            } else {
-                ConvInput::Blocked(self.layout(input))
-            };
             Kernel::Conv2d(self.conv2d(&operator.kind, read, output, others.first().copied())?)
+        } else if let Some(kernel) = self.quantised(&operator.kind, read, output)? {
+            kernel
         } else {
             self.kernel(&operator.kind, self.layout(input), output)?
         };
@@ -262,7 +268,9 @@ impl<'n> Lowering<'n> {
 fn macs(operator: &Operator, output: BlockedLayout) -> u64 {
     let pixels = (output.height() * output.width()) as u64;
     match &operator.kind {
-        OperatorKind::Conv2d { weights, .. } => u64::from(weights.len) * pixels,
+        OperatorKind::Conv2d { weights, .. } | OperatorKind::QuantisedConv2d { weights, .. } => {
+            u64::from(weights.len) * pixels
+        }
         OperatorKind::Linear { weights, .. } => u64::from(weights.len),
         _ => 0,
     }

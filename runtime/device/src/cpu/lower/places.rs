@@ -108,7 +108,9 @@ impl<'l> Places<'l> {
 pub(super) fn halos(network: &Network) -> Vec<usize> {
     let mut halos = vec![0; network.tensors.len()];
     for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
-        if let OperatorKind::Conv2d { padding, .. } = operator.kind {
+        if let OperatorKind::Conv2d { padding, .. }
+        | OperatorKind::QuantisedConv2d { padding, .. } = operator.kind
+        {
             let halo = &mut halos[operator.input.0 as usize];
             *halo = (*halo).max(padding_of(padding).largest());
         }

@@ -1,0 +1,236 @@
+//! QuantizeLinear and DequantizeLinear: of tensors they become conversions, of constants they are
+//! computed here.
+
+use std::rc::Rc;
+
+use punctual_model::Quantisation;
+
+use super::operands::Floats;
+use super::{Lowering, Value};
+use crate::draft::DraftKind;
+use crate::graph::{Attributes, Constant, Data, Node};
+use crate::problem::Problem;
+
+/// Signed bytes are taken as unsigned ones that are as much larger.
+const SIGNED: i32 = 128;
+
+/// A quantised constant's integers and what they stand for.
+struct Integers {
+    dims: Vec<usize>,
+    values: Vec<i32>,
+    /// One, or one for each position on the axis.
+    scales: Vec<f32>,
+    zeros: Vec<i32>,
+    axis: usize,
+}
+
+impl Lowering<'_> {
+    /// Floats to bytes.
+    pub(super) fn quantize_linear(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        let axis = quantisation_axis(node)?;
+        if let Some(Value::Constant(constant)) = self.operand(node, 0)
+            && let Data::Floats(floats) = &constant.data
+        {
+            let (dims, floats) = (constant.dims.clone(), floats.clone());
+            let values = vec![0; floats.len()];
+            let integers = self.integers(node, dims, values, axis)?;
+            let constant = integers.quantised(&floats, self.is_signed(node));
+            return self.set(node, Value::Constant(Rc::new(constant)));
+        }
+        let quantisation = self.quantisation(node)?;
+        let view = self.elementwise(node, 0)?;
+        let shape = self.shape(view.tensor);
+        let output = self.emit(node, DraftKind::Convert, view.tensor, &[], shape)?;
+        self.draft.quantised.insert(output, quantisation);
+        self.set(node, Value::View(view.of(output)))
+    }
+
+    /// Bytes to floats.
+    pub(super) fn dequantize_linear(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        let axis = quantisation_axis(node)?;
+        if let Some(Value::Constant(constant)) = self.operand(node, 0) {
+            let values = match &constant.data {
+                Data::Signed(bytes) => bytes.iter().copied().map(i32::from).collect(),
+                Data::Unsigned(bytes) => bytes.iter().copied().map(i32::from).collect(),
+                Data::Ints(values) => values.iter().map(|&value| value as i32).collect(),
+                _ => {
+                    let expected = "a tensor of bytes, or constant integers";
+                    let value = self.required(node, 0, "data")?;
+                    return Err(self.wrong(0, "data", value, expected));
+                }
+            };
+            let dims = constant.dims.clone();
+            let integers = self.integers(node, dims, values, axis)?;
+            if let Some(steps) = integers.steps()
+                && let Some(Some(output)) = node.outputs.first()
+            {
+                self.steps.insert(*output, steps);
+            }
+            return self.set(node, Value::Constant(Rc::new(integers.dequantised())));
+        }
+        let quantisation = self.quantisation(node)?;
+        let view = self.elementwise(node, 0)?;
+        if self.draft.quantised.get(&view.tensor) != Some(&quantisation) {
+            let value = self.required(node, 0, "data")?;
+            let expected = "a tensor that was quantised with the same scale and zero point";
+            return Err(self.wrong(0, "data", value, expected));
+        }
+        let shape = self.shape(view.tensor);
+        let output = self.emit(node, DraftKind::Convert, view.tensor, &[], shape)?;
+        self.set(node, Value::View(view.of(output)))
+    }
+
+    /// Remembers what a step of the weights of the node's operator is worth, if they are integers.
+    pub(super) fn note_steps(&mut self, node: &Node) {
+        let weights = node.inputs.get(1).copied().flatten();
+        let steps = weights.and_then(|id| self.steps.get(&id));
+        if let Some(steps) = steps
+            && let Some(Some(output)) = node.outputs.first()
+            && let Value::View(view) = self.value(*output)
+        {
+            self.draft.steps.insert(view.tensor, Rc::clone(steps));
+        }
+    }
+
+    /// Whether a quantised constant is to be signed: as its zero point is.
+    fn is_signed(&self, node: &Node) -> bool {
+        let zero = self.operand(node, 2);
+        matches!(zero, Some(Value::Constant(zero)) if matches!(zero.data, Data::Signed(_)))
+    }
+
+    /// A tensor's quantisation: one scale, one zero point.
+    fn quantisation(&self, node: &Node) -> Result<Quantisation, Problem> {
+        let scale = match self.floats(node, 1, "scale")?.data[..] {
+            [scale] if scale.is_normal() && scale > 0.0 => scale,
+            _ => {
+                let found = self.required(node, 1, "scale")?;
+                return Err(self.wrong(1, "scale", found, "one number above zero"));
+            }
+        };
+        let zero = match self.operand(node, 2) {
+            None => 0,
+            Some(Value::Constant(constant)) => match (&constant.data, constant.elements()) {
+                (Data::Unsigned(bytes), 1) => bytes[0],
+                (Data::Signed(bytes), 1) => (i32::from(bytes[0]) + SIGNED) as u8,
+                _ => return Err(self.wrong_zero(node)),
+            },
+            Some(_) => return Err(self.wrong_zero(node)),
+        };
+        Ok(Quantisation { scale, zero })
+    }
+
+    fn wrong_zero(&self, node: &Node) -> Problem {
+        match self.required(node, 2, "zero point") {
+            Ok(found) => self.wrong(2, "zero point", found, "constant bytes"),
+            Err(problem) => problem,
+        }
+    }
+
+    /// The integers with the node's scales and zero points.
+    fn integers(
+        &self,
+        node: &Node,
+        dims: Vec<usize>,
+        values: Vec<i32>,
+        axis: i64,
+    ) -> Result<Integers, Problem> {
+        let Floats { data: scales, .. } = self.floats(node, 1, "scale")?;
+        let zeros = match self.operand(node, 2) {
+            None => vec![0; scales.len()],
+            Some(Value::Constant(constant)) => match &constant.data {
+                Data::Unsigned(bytes) => bytes.iter().copied().map(i32::from).collect(),
+                Data::Signed(bytes) => bytes.iter().copied().map(i32::from).collect(),
+                Data::Ints(values) => values.iter().map(|&value| value as i32).collect(),
+                _ => return Err(self.wrong_zero(node)),
+            },
+            Some(_) => return Err(self.wrong_zero(node)),
+        };
+        if zeros.len() != scales.len() {
+            return Err(self.wrong_zero(node));
+        }
+        let rank = dims.len() as i64;
+        let axis = if axis < 0 { axis + rank } else { axis };
+        let along = usize::try_from(axis).ok().and_then(|axis| dims.get(axis));
+        let fits = scales.len() == 1 || along == Some(&scales.len());
+        if !fits || !scales.iter().all(|&scale| scale.is_normal() && scale > 0.0) {
+            let found = self.required(node, 1, "scale")?;
+            let expected = "numbers above zero: one, or one for each position on the axis";
+            return Err(self.wrong(1, "scale", found, expected));
+        }
+        Ok(Integers {
+            axis: axis.max(0) as usize,
+            dims,
+            values,
+            scales,
+            zeros,
+        })
+    }
+}
+
+fn quantisation_axis(node: &Node) -> Result<i64, Problem> {
+    let mut attributes = Attributes::of(node);
+    let axis = attributes.int("axis", 1)?;
+    attributes.only("block_size", 0, "0")?;
+    attributes.only("saturate", 1, "1")?;
+    // The zero point's type says the same.
+    attributes.ignore("output_dtype");
+    attributes.finish()?;
+    Ok(axis)
+}
+
+impl Integers {
+    /// The position among the scales of the value at `at`.
+    fn channel(&self, at: usize) -> usize {
+        if self.scales.len() == 1 {
+            return 0;
+        }
+        let inner: usize = self.dims[self.axis + 1..].iter().product();
+        at / inner.max(1) % self.scales.len()
+    }
+
+    fn dequantised(self) -> Constant {
+        let value = |(at, &value): (usize, &i32)| {
+            let channel = self.channel(at);
+            (value - self.zeros[channel]) as f32 * self.scales[channel]
+        };
+        let floats = self.values.iter().enumerate().map(value).collect();
+        Constant {
+            data: Data::Floats(floats),
+            dims: self.dims,
+        }
+    }
+
+    fn quantised(self, floats: &[f32], signed: bool) -> Constant {
+        let (least, most) = if signed {
+            (-128.0, 127.0)
+        } else {
+            (0.0, 255.0)
+        };
+        let integers = floats.iter().enumerate().map(|(at, value)| {
+            let channel = self.channel(at);
+            let steps = (value / self.scales[channel]).round_ties_even();
+            (steps + self.zeros[channel] as f32).clamp(least, most)
+        });
+        let data = if signed {
+            Data::Signed(integers.map(|value| value as i8).collect())
+        } else {
+            Data::Unsigned(integers.map(|value| value as u8).collect())
+        };
+        Constant {
+            data,
+            dims: self.dims,
+        }
+    }
+
+    /// What a step is worth, if all of them are whole steps of signed bytes around zero.
+    fn steps(&self) -> Option<Rc<[f32]>> {
+        let fits = |(at, value): (usize, &i32)| {
+            let steps = value.checked_sub(self.zeros[self.channel(at)]);
+            steps.is_some_and(|steps| i8::try_from(steps).is_ok())
+        };
+        let all = self.values.iter().enumerate().all(fits);
+        all.then(|| self.scales.clone().into())
+    }
+}

@@ -1,0 +1,188 @@
+//! Networks with QuantizeLinear and DequantizeLinear.
+
+use punctual_model::{Activation, OperatorKind, PoolKind, Quantisation, TensorId, reference};
+
+use super::builder::{Onnx, int, ints_of};
+use super::{compiled, options};
+use crate::{Calibration, CompileError, Compiled, compile};
+
+impl Onnx {
+    /// A scale and a zero point of bytes, named NAME_s and NAME_z.
+    fn scale(self, name: &str, scale: f32, zero: u8) -> Self {
+        self.exactly(&format!("{name}_s"), &[], vec![scale])
+            .unsigned(&format!("{name}_z"), &[], vec![zero])
+    }
+
+    /// `from` to bytes NAME_q and back to floats NAME.
+    fn through(self, from: &str, name: &str) -> Self {
+        let (bytes, by) = (format!("{name}_q"), format!("{name}_s {name}_z"));
+        self.node("QuantizeLinear", &format!("{from} {by}"), &bytes, &[])
+            .node("DequantizeLinear", &format!("{bytes} {by}"), name, &[])
+    }
+
+    /// Weights of i8 with a scale an output channel, as floats NAME.
+    fn integers(self, name: &str, dims: &[i64], scales: Vec<f32>) -> Self {
+        let count = dims.iter().product::<i64>();
+        let integers = (0..count).map(|at| (at * 37 % 255 - 127) as i8).collect();
+        let outputs = scales.len();
+        let names = format!("{name}_q {name}_s {name}_z");
+        self.signed(&format!("{name}_q"), dims, integers)
+            .exactly(&format!("{name}_s"), &[outputs as i64], scales)
+            .signed(&format!("{name}_z"), &[outputs as i64], vec![0; outputs])
+            .node("DequantizeLinear", &names, name, &[int("axis", 0)])
+    }
+}
+
+/// As onnxruntime's quantize_static writes them: convolution, addition, pool, mean, head.
+fn residual() -> Onnx {
+    let mut onnx = Onnx::new();
+    for (name, scale, zero) in [
+        ("x", 0.03, 120),
+        ("a", 0.05, 0),
+        ("b", 0.06, 131),
+        ("sum", 0.07, 0),
+        ("pool", 0.07, 0),
+        ("mean", 0.02, 0),
+        ("flat", 0.02, 0),
+        ("logits", 0.1, 128),
+    ] {
+        onnx = onnx.scale(name, scale, zero);
+    }
+    onnx.integers("w0", &[4, 3, 3, 3], vec![0.004, 0.003, 0.002, 0.001])
+        .integers("w1", &[4, 4, 1, 1], vec![0.004, 0.003, 0.002, 0.001])
+        .integers("w2", &[5, 4], vec![0.01, 0.02, 0.01, 0.02, 0.03])
+        .floats("b0", &[4])
+        .floats("b1", &[4])
+        .floats("b2", &[5])
+        .through("image", "x")
+        .node("Conv", "x w0 b0", "c0", &[ints_of("pads", &[1; 4])])
+        .node("Relu", "c0", "r0", &[])
+        .through("r0", "a")
+        .node("Conv", "a w1 b1", "c1", &[])
+        .through("c1", "b")
+        .node("Add", "b a", "s", &[])
+        .node("Relu", "s", "rs", &[])
+        .through("rs", "sum")
+        .node("MaxPool", "sum", "p", &[ints_of("kernel_shape", &[2, 2])])
+        .through("p", "pool")
+        .node("GlobalAveragePool", "pool", "m", &[])
+        .through("m", "mean")
+        .node("Flatten", "mean", "f", &[])
+        .through("f", "flat")
+        .node("Gemm", "flat w2 b2", "h", &[int("transB", 1)])
+        .scale("exit_0", 0.1, 128)
+        .through("h", "exit_0")
+        .output("exit_0")
+}
+
+fn kinds(compiled: &Compiled) -> Vec<OperatorKind> {
+    let stages = compiled.package.network().stages.iter();
+    let operators = stages.flat_map(|stage| &stage.operators);
+    operators.map(|operator| operator.kind.clone()).collect()
+}
+
+#[test]
+fn a_quantised_network_runs_on_bytes_from_its_input_to_its_scores() {
+    let compiled = compiled(&residual()).unwrap();
+    let kinds = kinds(&compiled);
+    assert!(matches!(
+        kinds[..],
+        [
+            OperatorKind::Convert,
+            OperatorKind::QuantisedConv2d {
+                activation: Activation::Relu,
+                ..
+            },
+            OperatorKind::QuantisedConv2d {
+                activation: Activation::None,
+                ..
+            },
+            OperatorKind::Add {
+                activation: Activation::Relu,
+                ..
+            },
+            OperatorKind::Pool {
+                kind: PoolKind::Max,
+                ..
+            },
+            OperatorKind::GlobalAveragePool,
+            OperatorKind::QuantisedConv2d { .. },
+            OperatorKind::Convert,
+        ]
+    ));
+    let network = compiled.package.network();
+    assert_eq!(network.quantised.tensors.len(), 7);
+    assert_eq!(network.quantised.weights.len(), 4 * 27 + 16 + 20);
+    assert_eq!(
+        network.quantisation(TensorId(1)),
+        Some(Quantisation {
+            scale: 0.03,
+            zero: 120
+        })
+    );
+    let report = compiled.report.to_string();
+    assert!(report.contains("convolution 3x3, int8"), "{report}");
+}
+
+#[test]
+fn what_has_no_operator_on_bytes_stays_between_two_conversions() {
+    let onnx = Onnx::new()
+        .scale("x", 0.03, 120)
+        .scale("y", 0.01, 0)
+        .through("image", "x")
+        .node("Sigmoid", "x", "c", &[])
+        .through("c", "y")
+        .head("y", 3, "exit_0");
+    let found = kinds(&compiled(&onnx).unwrap());
+    assert!(matches!(
+        found[..],
+        [
+            OperatorKind::Convert,
+            OperatorKind::Convert,
+            OperatorKind::Conv2d { .. },
+            OperatorKind::Convert,
+            OperatorKind::Convert,
+            OperatorKind::GlobalAveragePool,
+            OperatorKind::Linear { .. },
+        ]
+    ));
+}
+
+#[test]
+fn signed_activations_are_the_unsigned_ones_with_another_zero() {
+    let signed = |name: &str| {
+        Onnx::new()
+            .exactly("x_s", &[], vec![0.03])
+            .signed("x_z", &[], vec![-8])
+            .integers("w0", &[5, 3, 8, 8], vec![0.004; 5])
+            .through("image", "x")
+            .node("Conv", "x w0", "c", &[])
+            .node("Flatten", "c", name, &[])
+            .output(name)
+    };
+    let compiled = compiled(&signed("exit_0")).unwrap();
+    let network = compiled.package.network();
+    assert_eq!(network.quantisation(TensorId(1)).unwrap().zero, 120);
+    // The same in floats, but for the input's rounding.
+    let image: Vec<f32> = (0..192).map(|at| (at * 5 % 50) as f32 * 0.03).collect();
+    let scores = reference::run(network, &image);
+    for (output, score) in scores[0].iter().enumerate() {
+        let weight = |at: usize| (((output * 192 + at) * 37 % 255) as f32 - 127.0) * 0.004;
+        let products = image.iter().enumerate();
+        let expected: f32 = products.map(|(at, x)| x * weight(at)).sum();
+        assert!((score - expected).abs() < 1e-3, "{score} {expected}");
+    }
+}
+
+#[test]
+fn bytes_read_with_another_scale_than_they_were_written_with_are_refused() {
+    let onnx = Onnx::new()
+        .scale("x", 0.03, 120)
+        .scale("y", 0.02, 120)
+        .node("QuantizeLinear", "image x_s x_z", "q", &[])
+        .node("DequantizeLinear", "q y_s y_z", "y", &[])
+        .head("y", 3, "exit_0");
+    let error = compile(&onnx.bytes(), Calibration::default(), &options()).unwrap_err();
+    assert!(matches!(error, CompileError::Node { .. }), "{error}");
+    assert!(error.to_string().contains("same scale"), "{error}");
+}

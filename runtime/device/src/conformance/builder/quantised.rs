@@ -1,0 +1,112 @@
+//! Operators on bytes.
+
+use punctual_model::{
+    Activation, Extent, OperatorKind, Quantisation, Tensor, TensorId, WeightRange,
+};
+
+use super::{Builder, around, features, square};
+
+impl Builder {
+    /// Makes a tensor one of bytes.
+    pub fn keep(&mut self, tensor: TensorId, of: Option<Quantisation>) {
+        if let Some(of) = of {
+            self.quantised.tensors.insert(tensor, of);
+        }
+    }
+
+    pub fn convert(&mut self, input: TensorId, to: Option<Quantisation>) -> TensorId {
+        let output = self.push(input, OperatorKind::Convert, self.shape(input));
+        self.keep(output, to);
+        output
+    }
+
+    /// Any integers, the extremes among them.
+    fn integers(&mut self, len: u32) -> WeightRange {
+        let start = self.quantised.weights.len() as u32;
+        for _ in 0..len {
+            let value = (self.random.signed_unit() * 130.0) as i8;
+            self.quantised.weights.push(value);
+        }
+        WeightRange { start, len }
+    }
+
+    /// Steps of weights that keep the scale of activations.
+    fn steps(&mut self, channels: u32, fan_in: u32) -> WeightRange {
+        let start = self.weights.len() as u32;
+        let step = (3.0 / fan_in as f32).sqrt() / 127.0;
+        for _ in 0..channels {
+            let factor = 1.0 + 0.3 * self.random.signed_unit();
+            self.weights.push(step * factor);
+        }
+        WeightRange {
+            start,
+            len: channels,
+        }
+    }
+
+    /// A convolution of bytes padded by half its kernel.
+    pub fn quantised_conv(
+        &mut self,
+        input: TensorId,
+        channels: u32,
+        kernel: u32,
+        stride: u32,
+        groups: u32,
+        to: Option<Quantisation>,
+    ) -> TensorId {
+        let shape = self.shape(input);
+        let fan_in = shape.channels / groups * kernel * kernel;
+        let kind = OperatorKind::QuantisedConv2d {
+            weights: self.integers(channels * fan_in),
+            scales: self.steps(channels, fan_in),
+            bias: self.draw(channels, 16),
+            kernel: square(kernel),
+            stride: square(stride),
+            padding: around(kernel / 2),
+            groups,
+            activation: Activation::Relu,
+        };
+        let steps = |size: u32| (size + 2 * (kernel / 2) - kernel) / stride + 1;
+        let output = Tensor {
+            channels,
+            height: steps(shape.height),
+            width: steps(shape.width),
+        };
+        let output = self.push(input, kind, output);
+        self.keep(output, to);
+        output
+    }
+
+    /// A fully connected layer of bytes.
+    pub fn quantised_conv_over(
+        &mut self,
+        input: TensorId,
+        outputs: u32,
+        to: Option<Quantisation>,
+    ) -> TensorId {
+        let shape = self.shape(input);
+        let inputs = shape.channels * shape.height * shape.width;
+        let kind = OperatorKind::QuantisedConv2d {
+            weights: self.integers(outputs * inputs),
+            scales: self.steps(outputs, inputs),
+            bias: self.draw(outputs, 16),
+            kernel: Extent {
+                height: shape.height,
+                width: shape.width,
+            },
+            stride: square(1),
+            padding: around(0),
+            groups: 1,
+            activation: Activation::None,
+        };
+        let output = self.push(input, kind, features(outputs));
+        self.keep(output, to);
+        output
+    }
+
+    /// Ends a stage with a layer of bytes whose scores are floats.
+    pub fn quantised_head(&mut self, input: TensorId) {
+        let logits = self.quantised_conv_over(input, self.classes as u32, None);
+        self.end(logits);
+    }
+}
