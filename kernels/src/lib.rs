@@ -14,6 +14,7 @@
 
 mod activation;
 mod aligned;
+mod attention;
 mod conv;
 mod elementwise;
 mod error;
@@ -21,6 +22,7 @@ mod functions;
 mod gather;
 mod image;
 mod isa;
+mod layer_norm;
 mod layout;
 mod linear;
 mod pool;
@@ -30,17 +32,21 @@ pub mod reference;
 mod simd;
 mod softmax;
 mod spec;
+mod tokens;
 
 pub use activation::Activation;
 pub use aligned::AlignedBuffer;
+pub use attention::{Attention, AttentionSpec, HEAD_CHANNELS_MAX};
 pub use conv::{Conv2d, Conv2dSpec, ConvInput, Solution, Winograd};
 pub use elementwise::{Add, AddSpec, Multiply, MultiplySpec};
 pub use error::KernelError;
 pub use gather::{ChannelRun, Gather, GatherSpec};
 pub use image::{INPUTS_MAX, Image, Inputs};
 pub use isa::Isa;
+pub use layer_norm::{LayerNorm, LayerNormSpec};
 pub use layout::{BlockedLayout, Element, Part, PlanarLayout};
 pub use linear::{Linear, LinearSpec};
 pub use pool::{GlobalAveragePool, Pool, PoolKind, PoolSpec};
 pub use softmax::{Top1, softmax_top1};
 pub use spec::{Extent, Padding, Window};
+pub use tokens::{Embedding, Token, Tokens};
