@@ -123,12 +123,6 @@ pub enum KernelError {
         /// Value.
         value: f32,
     },
-    /// The operator has no kernel here.
-    #[error("there is no kernel for {operator}")]
-    NoKernel {
-        /// What it is called.
-        operator: &'static str,
-    },
     /// An activation's bounds are not ordered.
     #[error("the activation clips to [{low}, {high}]: give low <= high, neither of them NaN")]
     ClipBounds {

@@ -140,9 +140,9 @@ unsafe fn load_keys<V: Vector>(head: &Head, first: usize, scratch: &mut Scratch)
             let at = Head::at::<V>(head.key_block, head.first + channel, first);
             head.key.add(at)
         };
-        for key in 0..count {
+        for (key, to) in row[..count].iter_mut().enumerate() {
             // SAFETY: as above; keys are `LANES` apart.
-            row[key] = unsafe { *from.add(key * V::LANES) };
+            *to = unsafe { *from.add(key * V::LANES) };
         }
         row[count..].fill(0.0);
     }
@@ -205,10 +205,10 @@ unsafe fn products<V: Vector>(
             for (column, to) in columns.iter_mut().enumerate() {
                 *to = V::load(keys.add(column * V::LANES));
             }
-            for row in 0..WIDTH {
-                let query = V::splat(*block.add(pixels[row] * V::LANES));
-                for column in 0..WIDTH {
-                    sums[row][column] = sums[row][column].mul_add(query, columns[column]);
+            for (sums, pixel) in sums.iter_mut().zip(pixels) {
+                let query = V::splat(*block.add(pixel * V::LANES));
+                for (sum, key) in sums.iter_mut().zip(columns) {
+                    *sum = sum.mul_add(query, key);
                 }
             }
             keys = keys.add(tile);
@@ -324,10 +324,10 @@ unsafe fn weigh_columns<V: Vector, const COLUMNS: usize>(
             for (column, to) in columns.iter_mut().enumerate() {
                 *to = V::load(values.add(key * size + column * V::LANES));
             }
-            for row in 0..WIDTH {
+            for (row, sums) in rows.iter_mut().enumerate() {
                 let weight = V::splat(*weights.add(row * tile + key));
-                for column in 0..COLUMNS {
-                    rows[row][column] = rows[row][column].mul_add(weight, columns[column]);
+                for (sum, value) in sums.iter_mut().zip(columns) {
+                    *sum = sum.mul_add(weight, value);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Networks operator by operator, with seeded weights.
 
 mod quantised;
+mod sequence;
 
 use std::collections::BTreeSet;
 

@@ -43,6 +43,16 @@ pub fn every_operator(seed: u64) -> Network {
         },
     );
     let both = b.add(flat, joined);
+    let mask = b.slice(last, 5, 1);
+    let attended = b.attention(last, mask);
+    let row = b.tokens(attended);
+    let row = b.layer_norm(row);
+    let token = b.token(row, 1);
+    let both = b.add(both, token);
+    let numbers = b.slice(image, 0, 1);
+    let words = b.embedding(numbers, 20, 3); // 13x11
+    let mean = b.mean(words);
+    let both = b.add(both, mean);
     b.head(both);
     b.finish()
 }

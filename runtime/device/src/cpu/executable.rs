@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::{
-    Add, AlignedBuffer, BlockedLayout, Conv2d, Gather, GlobalAveragePool, Image, Linear, Multiply,
-    Part, Pool, quantised,
+    Add, AlignedBuffer, Attention, BlockedLayout, Conv2d, Embedding, Gather, GlobalAveragePool,
+    Image, LayerNorm, Linear, Multiply, Part, Pool, Token, Tokens, quantised,
 };
 
 use super::specialised::Specialised;
@@ -97,6 +97,11 @@ impl Step {
             Kernel::QuantisedPool(kernel) => kernel.run(part, images),
             Kernel::QuantisedAdd(kernel) => kernel.run(part, images),
             Kernel::Convert(kernel) => kernel.run(part, images),
+            Kernel::LayerNorm(kernel) => kernel.run(packed, part, images),
+            Kernel::Attention(kernel) => kernel.run(part, images),
+            Kernel::Embedding(kernel) => kernel.run(packed, part, images),
+            Kernel::Tokens(kernel) => kernel.run(packed, part, images),
+            Kernel::Token(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -118,6 +123,11 @@ pub(crate) enum Kernel {
     QuantisedPool(quantised::Pool),
     QuantisedAdd(quantised::Add),
     Convert(quantised::Convert),
+    LayerNorm(LayerNorm),
+    Attention(Attention),
+    Embedding(Embedding),
+    Tokens(Tokens),
+    Token(Token),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),
@@ -130,6 +140,9 @@ impl Kernel {
             Kernel::Conv2d(kernel) => kernel.packed_len(),
             Kernel::Linear(kernel) => kernel.packed_len(),
             Kernel::QuantisedConv2d(kernel) => kernel.packed_len(),
+            Kernel::LayerNorm(kernel) => kernel.packed_len(),
+            Kernel::Embedding(kernel) => kernel.packed_len(),
+            Kernel::Tokens(kernel) => kernel.packed_len(),
             _ => 0,
         }
     }

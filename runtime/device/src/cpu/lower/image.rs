@@ -122,6 +122,15 @@ fn pack(
             let integers = &integers[..weights.len as usize];
             kernel.pack(integers, values(scales), values(bias), packed)
         }
+        (Kernel::LayerNorm(kernel), OperatorKind::LayerNorm { scale, bias, .. }) => {
+            kernel.pack(values(scale), values(bias), packed)
+        }
+        (Kernel::Embedding(kernel), OperatorKind::Embedding { table }) => {
+            kernel.pack(values(table), packed)
+        }
+        (Kernel::Tokens(kernel), OperatorKind::Tokens { table, .. }) => {
+            kernel.pack(values(table), packed)
+        }
         _ => Ok(()),
     }
 }

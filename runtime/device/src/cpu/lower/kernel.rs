@@ -1,10 +1,11 @@
 //! The kernel of each kind of operator.
 
 use punctual_kernels::{
-    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, GlobalAveragePool, KernelError,
-    Linear, LinearSpec, Multiply, MultiplySpec, Pool, PoolSpec,
+    Add, AddSpec, Attention, AttentionSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput,
+    Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec,
+    Multiply, MultiplySpec, Pool, PoolSpec, Token, Tokens,
 };
-use punctual_model::OperatorKind;
+use punctual_model::{OperatorKind, TensorId};
 
 use super::Lowering;
 use super::convert::{activation_of, pool_kind, window};
@@ -68,19 +69,53 @@ impl Lowering<'_> {
                 };
                 Multiply::new(isa, &spec).map(Kernel::Multiply)
             }
-            OperatorKind::LayerNorm { .. } => Err(KernelError::NoKernel {
-                operator: "LayerNorm",
-            }),
-            OperatorKind::Attention { .. } => Err(KernelError::NoKernel {
-                operator: "Attention",
-            }),
-            OperatorKind::Embedding { .. } => Err(KernelError::NoKernel {
-                operator: "Embedding",
-            }),
-            OperatorKind::Tokens { .. } => Err(KernelError::NoKernel { operator: "Tokens" }),
-            OperatorKind::Token { .. } => Err(KernelError::NoKernel { operator: "Token" }),
             OperatorKind::Gather { .. } => unreachable!("gathers have steps of their own"),
+            OperatorKind::LayerNorm { epsilon, .. } => {
+                let epsilon = *epsilon;
+                let spec = LayerNormSpec {
+                    input,
+                    output,
+                    epsilon,
+                };
+                LayerNorm::new(isa, &spec).map(Kernel::LayerNorm)
+            }
+            OperatorKind::Attention {
+                others,
+                heads,
+                scale,
+            } => self.attention(input, others, output, *heads as usize, *scale),
+            OperatorKind::Embedding { table } => {
+                let rows = table.len as usize / output.channels();
+                Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
+            }
+            OperatorKind::Tokens { prefix, .. } => {
+                Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)
+            }
+            OperatorKind::Token { column } => {
+                Token::new(isa, input, output, *column as usize).map(Kernel::Token)
+            }
         }
+    }
+
+    fn attention(
+        &self,
+        query: BlockedLayout,
+        others: &[TensorId],
+        output: BlockedLayout,
+        heads: usize,
+        scale: f32,
+    ) -> Result<Kernel, KernelError> {
+        let layout = |at: usize| self.layout(self.value(others[at]));
+        let spec = AttentionSpec {
+            query,
+            key: layout(0),
+            value: layout(1),
+            mask: others.get(2).map(|_| layout(2)),
+            output,
+            heads,
+            scale,
+        };
+        Attention::new(self.isa, &spec).map(Kernel::Attention)
     }
 
     pub(super) fn conv2d(
