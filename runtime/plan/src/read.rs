@@ -16,7 +16,8 @@ use crate::problem::{Place, PlanErrors, Problems};
 
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
-    /// none is, the one beside each package (`signs.punctual`: `signs.profile.json`). The board is
+    /// none is, those inside each package, then the one beside it (`signs.punctual`:
+    /// `signs.profile.json`). The board is
     /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest.
     ///
     /// # Errors
@@ -49,7 +50,7 @@ impl PlanInputs {
         };
         let packages = read_packages(&manifest, directory);
         let profiles = if profiles.is_empty() {
-            beside(&packages, directory)
+            of_packages(&packages, directory)
         } else {
             profiles.iter().cloned().map(read_profile).collect()
         };
@@ -79,15 +80,29 @@ fn read_packages(manifest: &Manifest, directory: &Path) -> Vec<PackageInput> {
     packages
 }
 
-/// The profiles that lie beside their packages. That one is not there is for the plan to say,
-/// which knows whether it is needed.
-fn beside(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput> {
-    packages
-        .iter()
-        .map(|package| directory.join(&package.path).with_extension("profile.json"))
-        .filter(|path| path.exists())
-        .map(read_profile)
-        .collect()
+/// The profiles that lie in and beside the packages; the first that fits is used. That there is
+/// none is for the plan to say, which knows whether it is needed.
+fn of_packages(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput> {
+    let mut profiles = Vec::new();
+    for input in packages {
+        let path = directory.join(&input.path);
+        if let Ok(package) = &input.package {
+            profiles.extend(inside(package, &path));
+        }
+        let beside = path.with_extension("profile.json");
+        if beside.exists() {
+            profiles.push(read_profile(beside));
+        }
+    }
+    profiles
+}
+
+/// The profiles that a package carries.
+pub(crate) fn inside(package: &Package, path: &Path) -> impl Iterator<Item = ProfileInput> {
+    package.profiles().iter().map(|profile| ProfileInput {
+        path: path.to_owned(),
+        profile: Ok(profile.clone()),
+    })
 }
 
 pub(crate) fn read_profile(path: PathBuf) -> ProfileInput {

@@ -77,6 +77,22 @@ fn the_profile_beside_the_package_is_found() {
 }
 
 #[test]
+fn the_profile_of_this_machine_inside_the_package_is_used() {
+    let folder = Folder::new("inside");
+    let package = fixture::package();
+    let ours = fixture::profile(&package);
+    let mut others = ours.clone();
+    others.key.machine = "another processor".to_owned();
+    let path = folder.path("signs.punctual");
+    let foreign = package.with_profile(others).expect("of this package");
+    foreign.write(&path).expect("a package");
+    assert!(folder.build(&[]).is_err(), "only another machine's");
+    let both = foreign.with_profile(ours).expect("of this package");
+    both.write(&path).expect("a package");
+    assert!(folder.build(&[]).is_ok());
+}
+
+#[test]
 fn a_profile_that_is_named_is_used_instead() {
     let folder = Folder::new("named");
     folder.profile_beside_the_package();

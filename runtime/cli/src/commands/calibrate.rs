@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use punctual_device::LowerError;
-use punctual_model::{Calibration, Package, PackageError, TemperatureError};
+use punctual_model::{Calibration, Package, PackageError, TemperatureError, WeightImage};
 use punctual_platform::files::write_whole;
 
 use crate::calibrate::pictures::{PictureError, Pictures};
 use crate::calibrate::report::Report;
 use crate::calibrate::samples::{self, SamplesError};
 use crate::calibrate::{plot, run};
+use crate::images::{self, ImageError};
 use crate::termination::{Terminates, Termination};
 
 /// What to calibrate with which pictures, and where to put what comes out.
@@ -94,6 +95,9 @@ pub enum Error {
     /// The network cannot be run here.
     #[error(transparent)]
     Lower(#[from] LowerError),
+    /// The weights cannot be packed again as they were.
+    #[error(transparent)]
+    Image(#[from] ImageError),
     /// A temperature cannot be folded into the network.
     #[error(transparent)]
     Temperature(#[from] TemperatureError),
@@ -171,6 +175,7 @@ fn write_package(
     records: Calibration,
     temperatures: Option<&[f64]>,
 ) -> Result<(), Error> {
+    let lanes: Vec<u8> = package.images().iter().map(WeightImage::lanes).collect();
     let mut network = package.network().clone();
     for (exit, &temperature) in temperatures.unwrap_or_default().iter().enumerate() {
         network.divide_scores(exit, temperature)?;
@@ -179,7 +184,7 @@ fn write_package(
         path: path.to_owned(),
         source,
     })?;
-    write(path, &package.encode())
+    write(path, &images::add(package, &lanes)?.encode())
 }
 
 fn write_others(options: &Options, report: &Report, records: &Calibration) -> Result<(), Error> {

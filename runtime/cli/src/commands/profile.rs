@@ -16,10 +16,12 @@ use crate::termination::{Terminates, Termination};
 EXAMPLES:
   punctual profile manifest.toml
   punctual profile manifest.toml --every --quick
+  punctual profile manifest.toml --into-packages
 
 Measures the models that the manifest names: each stage at each batch size and partition size,
 and the preparation of each frame format. The profile lies beside the package
-(signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it.
+(signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
+it: a package may carry the profiles of many boards. Its hash stays.
 Measure on a quiet machine, in the power mode it will run in.
 
 TERMINATION CODES: 0 done; 3 the manifest or a package is invalid; 4 a file is missing or cannot
@@ -33,6 +35,10 @@ pub struct Options {
     /// Fewer samples: seconds instead of minutes, with a less certain tail.
     #[arg(long)]
     quick: bool,
+    /// Keep each profile in its package rather than beside it. Done without being asked for where
+    /// the package has one of this machine.
+    #[arg(long)]
+    into_packages: bool,
 }
 
 /// Why nothing was measured.
@@ -99,9 +105,16 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let package = Package::read(&package_file)?;
         let request = measure::request(&needs, model, effort);
         let profile = measure::measure(&model.name, &package, &request)?;
-        let output = package_file.with_extension("profile.json");
-        profile.write(&output)?;
         print!("{}", table(&model.name, &profile));
+        let known = package.profiles().iter().any(|old| old.key == profile.key);
+        let output = if options.into_packages || known {
+            package.with_profile(profile)?.write(&package_file)?;
+            package_file
+        } else {
+            let beside = package_file.with_extension("profile.json");
+            profile.write(&beside)?;
+            beside
+        };
         println!("wrote {}", output.display());
     }
     Ok(())

@@ -119,6 +119,22 @@ impl Package {
         self.check_profiles().map(|()| self)
     }
 
+    /// This package with one more measurement, or this one in place of that under the same key.
+    ///
+    /// # Errors
+    /// When the profile is of another package.
+    pub fn with_profile(mut self, profile: Profile) -> Result<Self, PackageError> {
+        let same = self
+            .profiles
+            .iter()
+            .position(|known| known.key == profile.key);
+        match same {
+            Some(at) => self.profiles[at] = profile,
+            None => self.profiles.push(profile),
+        }
+        self.check_profiles().map(|()| self)
+    }
+
     fn check_profiles(&self) -> Result<(), PackageError> {
         let expected = self.hash.to_string();
         let mut found = self.profiles.iter().map(|profile| &profile.key.package);

@@ -42,6 +42,7 @@ impl Package {
     pub fn read(path: &Path) -> Result<Self, PackageError> {
         let package = Self::open(path)?;
         package.verify()?;
+        package.release();
         Ok(package)
     }
 

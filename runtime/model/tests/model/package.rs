@@ -102,6 +102,14 @@ fn profiles_come_and_go_under_the_same_hash() {
     let bare = measured.clone().with_profiles(Vec::new()).unwrap();
     assert_eq!(bare.hash(), measured.hash());
     assert!(bare.encode().len() < measured.encode().len());
+    let again = bare.clone().with_profile(measured.profiles()[0].clone());
+    let mut newer = measured.profiles()[0].clone();
+    newer.preemption_ns_max += 1;
+    let again = again
+        .and_then(|package| package.with_profile(newer))
+        .unwrap();
+    assert_eq!(again.profiles().len(), 1, "the same key, measured again");
+    assert_ne!(again, measured);
     let foreign =
         fixture::profile(&Package::new(fixture::network(), Calibration::default()).unwrap());
     assert!(matches!(

@@ -8,14 +8,14 @@ use punctual_model::Package;
 use crate::cause::Cause;
 use crate::inputs::PackageInput;
 use crate::problem::{Place, PlanErrors, Problems};
-use crate::read::{read_profile, read_text};
+use crate::read::{inside, read_profile, read_text};
 
 use super::file::{File, RawModel};
 use super::inputs::FleetInputs;
 
 impl FleetInputs {
     /// Reads a fleet file, the packages that it names, and their profiles: those that it names, or if
-    /// it names none, the one beside each package (`signs.punctual`: `signs.profile.json`).
+    /// it names none, those inside each package and the one beside it (`signs.punctual`: `signs.profile.json`).
     ///
     /// # Errors
     /// When the fleet file cannot be read. A package or profile that cannot be is noted in its
@@ -43,19 +43,19 @@ impl FleetInputs {
         let Some(package) = &model.package else {
             return;
         };
-        if self
-            .packages
-            .iter()
-            .all(|known| known.path != package.value)
-        {
+        let path = directory.join(&package.value);
+        let mut known = self.packages.iter();
+        if known.all(|known| known.path != package.value) {
+            let read = Package::read(&path).map_err(Arc::new);
+            if let Ok(read) = &read {
+                self.profiles.extend(inside(read, &path));
+            }
             self.packages.push(PackageInput {
                 path: package.value.clone(),
-                package: Package::read(&directory.join(&package.value)).map_err(Arc::new),
+                package: read,
             });
         }
-        let beside = directory
-            .join(&package.value)
-            .with_extension("profile.json");
+        let beside = path.with_extension("profile.json");
         let profiles: Vec<PathBuf> = if model.profiles.is_empty() {
             // That it is not there is for the plan to say.
             beside.exists().then_some(beside).into_iter().collect()
