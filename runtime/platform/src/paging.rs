@@ -12,7 +12,7 @@ use crate::error::{OsError, check};
 use crate::memory::PAGE_BYTES;
 use crate::shared_memory::MemoryFile;
 
-/// Pieces of memory of one size, all taken from the machine when made.
+/// Pieces of memory of one size.
 #[derive(Debug)]
 pub struct PageStore {
     file: MemoryFile,
@@ -20,14 +20,14 @@ pub struct PageStore {
 }
 
 impl PageStore {
-    /// Takes `pages` pieces of `page_bytes`, zeroed.
+    /// Room for `pages` pieces of `page_bytes`; [`take`](Self::take) makes memory of it.
     ///
     /// # Errors
-    /// When the memory cannot be had.
+    /// When there is no such room.
     ///
     /// # Panics
     /// If `page_bytes` is no multiple of 64 KiB, the largest page of any kernel.
-    pub fn take(name: &CStr, page_bytes: usize, pages: usize) -> Result<Self, OsError> {
+    pub fn reserve(name: &CStr, page_bytes: usize, pages: usize) -> Result<Self, OsError> {
         assert!(
             page_bytes > 0 && page_bytes.is_multiple_of(64 << 10),
             "pages of {page_bytes} bytes cannot be mapped"
@@ -35,16 +35,41 @@ impl PageStore {
         let bytes = (page_bytes.checked_mul(pages))
             .ok_or_else(|| OsError::from_code("memfd_create", libc::ENOMEM))?;
         let file = MemoryFile::create(name, bytes)?;
-        if bytes > 0 {
-            let length = libc::off_t::try_from(bytes)
-                .map_err(|_| OsError::from_code("fallocate", libc::EFBIG))?;
-            // Now, so that running out of memory is an error here and not a signal later.
-            // SAFETY: an open descriptor and plain numbers.
-            check("fallocate", unsafe {
-                libc::fallocate(file.as_fd().as_raw_fd(), 0, 0, length)
-            })?;
-        }
         Ok(Self { file, page_bytes })
+    }
+
+    /// Takes the memory of `count` pieces from `first` on, zeroed; those that were taken before
+    /// stay as they are. So running out is an error here, and not a signal when they are used.
+    ///
+    /// # Errors
+    /// When the memory cannot be had.
+    ///
+    /// # Panics
+    /// If there are no such pieces.
+    pub fn take(&self, first: usize, count: usize) -> Result<(), OsError> {
+        self.assert_pieces(first, count);
+        if count == 0 {
+            return Ok(());
+        }
+        let offset = |pages: usize| {
+            libc::off_t::try_from(pages * self.page_bytes)
+                .map_err(|_| OsError::from_code("fallocate", libc::EFBIG))
+        };
+        // SAFETY: an open descriptor and plain numbers.
+        let result = unsafe {
+            let file = self.file.as_fd().as_raw_fd();
+            libc::fallocate(file, 0, offset(first)?, offset(count)?)
+        };
+        check("fallocate", result).map(drop)
+    }
+
+    fn assert_pieces(&self, first: usize, count: usize) {
+        let end = first.checked_add(count);
+        assert!(
+            end.is_some_and(|end| end <= self.pages()),
+            "{count} pages from {first} on: there are {}",
+            self.pages()
+        );
     }
 
     /// How many pieces there are.
@@ -120,7 +145,7 @@ impl AddressRange {
     /// When the kernel has no memory for its tables, or too many mappings already.
     ///
     /// # Panics
-    /// If the pieces do not exist or do not fit, or `at` is no multiple of a piece's size.
+    /// If the pieces do not exist or do not fit, or `at` is not where a page of the machine begins.
     pub fn show(
         &self,
         at: usize,
@@ -129,12 +154,7 @@ impl AddressRange {
         count: usize,
     ) -> Result<(), OsError> {
         let bytes = count * store.page_bytes;
-        assert!(
-            first + count <= store.pages() && at.is_multiple_of(store.page_bytes),
-            "pages {first} to {} of {}, at {at}",
-            first + count,
-            store.pages()
-        );
+        store.assert_pieces(first, count);
         self.assert_inside(at, bytes);
         if bytes == 0 {
             return Ok(());
@@ -215,6 +235,12 @@ mod tests {
 
     const PIECE: usize = 64 << 10;
 
+    fn taken(pages: usize) -> PageStore {
+        let store = PageStore::reserve(c"test", PIECE, pages).unwrap();
+        store.take(0, pages).unwrap();
+        store
+    }
+
     fn write(range: &AddressRange, at: usize, value: u8) {
         assert!(at < range.bytes());
         // SAFETY: inside the range, where the test shows a piece.
@@ -229,7 +255,7 @@ mod tests {
 
     #[test]
     fn pieces_are_shown_in_any_order_and_in_several_places() {
-        let store = PageStore::take(c"test", PIECE, 3).unwrap();
+        let store = taken(3);
         let (a, b) = (
             AddressRange::reserve(3 * PIECE).unwrap(),
             AddressRange::reserve(PIECE).unwrap(),
@@ -246,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_is_hidden_keeps_its_content() {
-        let store = PageStore::take(c"test", PIECE, 1).unwrap();
+        let store = taken(1);
         let range = AddressRange::reserve(PIECE).unwrap();
         range.show(0, &store, 0, 1).unwrap();
         write(&range, 9, 7);
@@ -257,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_used_without_faults() {
-        let store = PageStore::take(c"test", PIECE, 16).unwrap();
+        let store = taken(16);
         let range = AddressRange::reserve(16 * PIECE).unwrap();
         range.show(0, &store, 0, 16).unwrap();
         let before = faults::of_current_thread().unwrap();
@@ -271,15 +297,17 @@ mod tests {
 
     #[test]
     fn more_memory_than_there_is_is_an_error() {
-        assert!(PageStore::take(c"test", PIECE, usize::MAX / PIECE).is_err());
-        assert!(PageStore::take(c"test", PIECE, usize::MAX).is_err());
+        assert!(PageStore::reserve(c"test", PIECE, usize::MAX / PIECE).is_err());
+        assert!(PageStore::reserve(c"test", PIECE, usize::MAX).is_err());
+        let store = PageStore::reserve(c"test", PIECE, 1 << 40).unwrap();
+        assert!(store.take(0, 1 << 40).is_err());
         assert!(AddressRange::reserve(usize::MAX).is_err());
     }
 
     #[test]
     #[should_panic(expected = "outside a range")]
     fn a_piece_beyond_the_end_is_a_programmers_error() {
-        let store = PageStore::take(c"test", PIECE, 2).unwrap();
+        let store = taken(2);
         let range = AddressRange::reserve(PIECE).unwrap();
         let _ = range.show(0, &store, 0, 2);
     }
