@@ -61,9 +61,9 @@ fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, Sta
     let plan = &validated.plan;
     let models: Vec<ModelSpec<'_>> = (0..)
         .zip(&plan.models)
-        .map(|(id, model)| ModelSpec {
-            network: validated.network(punctual_core::ModelId(id)),
-            batches: &model.batches,
+        .map(|(id, model)| {
+            let network = validated.network(punctual_core::ModelId(id));
+            ModelSpec::resident(network, &model.batches)
         })
         .collect();
     let partitions: Vec<PartitionSpec> = (0..)
@@ -78,6 +78,7 @@ fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, Sta
         models: &models,
         partitions: &partitions,
         request_buffers: plan.scheduler.request_buffers,
+        cache: None,
     };
     Ok(CpuDevice::start(&spec, Arc::clone(&wiring.scheduler.bell))?)
 }

@@ -40,9 +40,10 @@
 //! let bell = Arc::new(Doorbell::new());
 //! let mut device = CpuDevice::start(
 //!     &DeviceSpec {
-//!         models: &[ModelSpec { network: &network, batches: &[1, 2] }],
+//!         models: &[ModelSpec::resident(&network, &[1, 2])],
 //!         partitions: &[PartitionSpec { name: "main".into(), cores: vec![0], priority: None }],
 //!         request_buffers: 4,
+//!         cache: None,
 //!     },
 //!     bell.clone(),
 //! )?;
@@ -87,9 +88,11 @@ mod shared;
 mod spec;
 pub mod virtual_time;
 
+pub use cpu::cold_start;
 pub use cpu::{
-    CpuDevice, Evaluator, LowerError, OperatorTime, StartError, image_layout, pack_image,
+    CpuDevice, Evaluator, LoadError, LoadFailure, LowerError, OperatorTime, StartError,
+    image_layout, pack_image,
 };
 pub use device::{Device, Refusal};
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
-pub use spec::{DeviceSpec, ModelSpec, PartitionSpec, SpecError};
+pub use spec::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, SpecError};

@@ -1,7 +1,7 @@
 //! What a device is started with: models, partitions, request buffers.
 
 use punctual_core::BATCH_MAX;
-use punctual_model::Network;
+use punctual_model::{Network, WeightImage};
 use thiserror::Error;
 
 /// Everything a device must know before it is ready. Positions are the ids: `models[0]` is
@@ -15,6 +15,19 @@ pub struct DeviceSpec<'a> {
     pub partitions: &'a [PartitionSpec],
     /// How many request buffers to hold (`Config::request_buffers`).
     pub request_buffers: u16,
+    /// Where the weights of paged models come and go; none: there are no such models.
+    pub cache: Option<CacheSpec>,
+}
+
+/// Memory for the weights of models that are not there for good, and who fills it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheSpec {
+    /// How many pages of [`PAGE_BYTES`](punctual_model::PAGE_BYTES) (`Config::pages`).
+    pub pages: u32,
+    /// The core of the thread that loads; none: wherever the kernel likes.
+    pub core: Option<usize>,
+    /// Its real-time priority (`SCHED_FIFO`); none for an ordinary thread.
+    pub priority: Option<u8>,
 }
 
 /// One network and the batch sizes to prepare it for.
@@ -24,6 +37,25 @@ pub struct ModelSpec<'a> {
     pub network: &'a Network,
     /// Batch sizes by rising size, the first being 1, none above [`BATCH_MAX`].
     pub batches: &'a [u8],
+    /// Its packed weights for the device's vectors, as its package has them; none: packed at the
+    /// start, and kept in memory if the model is paged.
+    pub image: Option<&'a WeightImage>,
+    /// Whether its weights come by [`Device::load`](crate::Device::load) and go by
+    /// [`Device::unload`](crate::Device::unload), instead of being there for good.
+    pub paged: bool,
+}
+
+impl<'a> ModelSpec<'a> {
+    /// A network whose weights are packed at the start and there for good.
+    #[must_use]
+    pub fn resident(network: &'a Network, batches: &'a [u8]) -> Self {
+        Self {
+            network,
+            batches,
+            image: None,
+            paged: false,
+        }
+    }
 }
 
 /// The cores of one partition.
@@ -43,6 +75,9 @@ pub enum SpecError {
     /// Nothing to run, or nowhere to run it.
     #[error("a device needs at least one {0}")]
     Empty(Part),
+    /// A paged model, and nowhere to page it to.
+    #[error("the weights of `{0}` are paged: give the device a cache for them")]
+    NoCache(String),
     /// A partition without cores.
     #[error("partition `{0}` has no cores: give it at least one")]
     NoCores(String),
@@ -129,6 +164,9 @@ impl DeviceSpec<'_> {
                     model: model.network.name.clone(),
                     batches: model.batches.to_vec(),
                 });
+            }
+            if model.paged && self.cache.is_none() {
+                return Err(SpecError::NoCache(model.network.name.clone()));
             }
         }
         for partition in self.partitions {

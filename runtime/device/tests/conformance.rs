@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual_core::{
     ACCURACY_BINS, ActionId, Answer, BatchTime, Confidence, Event, Infer, Instant, ModelConfig,
     ModelId, Nanos, PartitionConfig, PartitionId, RequestId, StageConfig, StageId, StageTime,
-    Units,
+    Units, Weights,
 };
 use punctual_device::conformance::{Subject, suite};
 use punctual_device::virtual_time::{Uniform, Variation, VirtualDevice};
@@ -122,7 +122,10 @@ impl Subject for Virtual {
             ],
         };
         let models = spec.models.iter().map(|model| ModelConfig {
-            weights: None,
+            weights: model.paged.then_some(Weights {
+                pages: 2,
+                load: Nanos::from_micros(300),
+            }),
             stages: (model.network.stages.iter())
                 .map(|_| StageConfig {
                     times: model.batches.iter().map(time).collect(),
@@ -153,7 +156,8 @@ impl Subject for Virtual {
             spec.request_buffers,
             variation.seeded(1),
             oracle as Oracle,
-        );
+        )
+        .with_cache(spec.cache.map_or(0, |cache| cache.pages));
         device.advance_to(Instant::from_nanos(1_000_000));
         Self(device)
     }
@@ -192,6 +196,9 @@ conforms!(cpu as Cpu:
     actions_that_do_not_fit_are_refused,
     a_third_action_is_refused,
     partitions_do_not_disturb_each_other,
+    weights_come_and_go,
+    loads_that_do_not_fit_are_refused,
+    weights_in_use_stay,
 );
 
 conforms!(virtual_time as Virtual:
@@ -203,6 +210,9 @@ conforms!(virtual_time as Virtual:
     actions_that_do_not_fit_are_refused,
     a_third_action_is_refused,
     partitions_do_not_disturb_each_other,
+    weights_come_and_go,
+    loads_that_do_not_fit_are_refused,
+    weights_in_use_stay,
 );
 
 #[test]

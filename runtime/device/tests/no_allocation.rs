@@ -1,5 +1,5 @@
-//! Nothing is allocated or freed after the start: on the workers, and on the thread that submits
-//! and polls, which is marked as real-time here as in the daemon.
+//! Nothing is allocated or freed after the start: on the workers, on the loader, and on the thread
+//! that submits and polls, which is marked as real-time here as in the daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
 use punctual_device::conformance::networks;
-use punctual_device::{CpuDevice, Device, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{CacheSpec, CpuDevice, Device, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, SealedAllocator, allocator, clock};
 
@@ -18,10 +18,26 @@ static ALLOCATOR: SealedAllocator = SealedAllocator;
 const ROUNDS: u64 = 300;
 const LIMIT_NS: u64 = 60_000_000_000;
 
+/// Brings the second model's weights in and lets them go again.
+fn page(device: &mut CpuDevice, bell: &Doorbell, limit: u64) {
+    device.load(ActionId(0), ModelId(1)).expect("fits");
+    let event = loop {
+        let seen = bell.count();
+        if let Some(event) = device.poll() {
+            break event;
+        }
+        assert!(clock::now_ns() < limit, "stuck");
+        bell.wait(seen, Some(limit));
+    };
+    assert!(matches!(event, Event::Loaded { .. }), "{event:?}");
+    device.unload(ModelId(1)).expect("nobody uses it");
+}
+
 fn load(mut device: CpuDevice, bell: &Doorbell, done: &AtomicU64) -> CpuDevice {
     let inputs = device.input_buffers();
     let limit = clock::now_ns() + LIMIT_NS;
     for round in 0..ROUNDS {
+        page(&mut device, bell, limit);
         for buffer in 0..8 {
             let mut writer = inputs.claim(buffer, ModelId(0)).expect("free");
             writer.pixels()[0] = round as f32;
@@ -73,19 +89,27 @@ fn load(mut device: CpuDevice, bell: &Doorbell, done: &AtomicU64) -> CpuDevice {
 #[test]
 fn nothing_is_allocated_after_the_start() {
     assert!(allocator::is_installed());
-    let network = networks::residual(1);
+    let (network, other) = (networks::residual(1), networks::residual(2));
     let bell = Arc::new(Doorbell::new());
     let spec = DeviceSpec {
-        models: &[ModelSpec {
-            network: &network,
-            batches: &[1, 8],
-        }],
+        models: &[
+            ModelSpec::resident(&network, &[1, 8]),
+            ModelSpec {
+                paged: true,
+                ..ModelSpec::resident(&other, &[1])
+            },
+        ],
         partitions: &[PartitionSpec {
             name: "main".to_owned(),
             cores: vec![0, 1],
             priority: None,
         }],
         request_buffers: 8,
+        cache: Some(CacheSpec {
+            pages: 4,
+            core: None,
+            priority: None,
+        }),
     };
     let device = CpuDevice::start(&spec, bell.clone()).expect("starts");
     let done = Arc::new(AtomicU64::new(0));

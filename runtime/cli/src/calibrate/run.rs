@@ -61,7 +61,7 @@ pub fn run(
 ///
 /// # Errors
 /// As [`Evaluator::new`].
-pub fn evaluator(network: &Network) -> Result<Evaluator, punctual_device::LowerError> {
+pub fn evaluator(network: &Network) -> Result<Evaluator, punctual_device::StartError> {
     Evaluator::new(Isa::detect(), network, BATCH)
 }
 

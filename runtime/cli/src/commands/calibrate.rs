@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_device::LowerError;
+use punctual_device::StartError;
 use punctual_model::{Calibration, Package, PackageError, TemperatureError, WeightImage};
 use punctual_platform::files::write_whole;
 
@@ -94,7 +94,7 @@ pub enum Error {
     Picture(#[from] PictureError),
     /// The network cannot be run here.
     #[error(transparent)]
-    Lower(#[from] LowerError),
+    Start(#[from] StartError),
     /// The weights cannot be packed again as they were.
     #[error(transparent)]
     Image(#[from] ImageError),

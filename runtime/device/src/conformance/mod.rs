@@ -13,6 +13,7 @@
 mod builder;
 mod harness;
 pub mod networks;
+mod paging;
 mod preemption;
 pub mod suite;
 

@@ -6,16 +6,19 @@ use punctual_model::{Network, reference};
 use super::Subject;
 use super::harness::{ALWAYS, Harness, assert_answer};
 use super::networks;
+pub use super::paging::{
+    loads_that_do_not_fit_are_refused, weights_come_and_go, weights_in_use_stay,
+};
 pub use super::preemption::preempted_actions_can_be_run_again;
 use crate::device::Refusal;
 use crate::random::SplitMix64;
 use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
 
-const BATCHES: [u8; 4] = [1, 2, 4, 8];
+pub(super) const BATCHES: [u8; 4] = [1, 2, 4, 8];
 const BUFFERS: u16 = 8;
 
 /// Partitions on these cores, at ordinary priority: a test must not need privileges.
-fn partitions(cores: &[&[usize]]) -> Vec<PartitionSpec> {
+pub(super) fn partitions(cores: &[&[usize]]) -> Vec<PartitionSpec> {
     let partition = |(index, cores): (usize, &&[usize])| PartitionSpec {
         name: format!("p{index}"),
         cores: cores.to_vec(),
@@ -26,12 +29,10 @@ fn partitions(cores: &[&[usize]]) -> Vec<PartitionSpec> {
 
 pub(super) fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
     let subject = S::start(&DeviceSpec {
-        models: &[ModelSpec {
-            network,
-            batches: &BATCHES,
-        }],
+        models: &[ModelSpec::resident(network, &BATCHES)],
         partitions: &partitions(cores),
         request_buffers: BUFFERS,
+        cache: None,
     });
     Harness::new(subject, cores.len())
 }
@@ -131,17 +132,12 @@ pub fn request_buffers_are_used_again_by_other_models<S: Subject>() {
     let (a, b) = (networks::every_operator(13), networks::residual(13));
     let subject = S::start(&DeviceSpec {
         models: &[
-            ModelSpec {
-                network: &a,
-                batches: &BATCHES,
-            },
-            ModelSpec {
-                network: &b,
-                batches: &BATCHES,
-            },
+            ModelSpec::resident(&a, &BATCHES),
+            ModelSpec::resident(&b, &BATCHES),
         ],
         partitions: &partitions(&[&[0]]),
         request_buffers: 1,
+        cache: None,
     });
     let mut harness = Harness::new(subject, 1);
     for round in 0..6 {

@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use punctual_core::{ModelId, StageId};
-use punctual_kernels::{AlignedBuffer, Isa};
+use punctual_kernels::Isa;
 use punctual_model::{Network, SolutionChoice};
+use punctual_platform::Doorbell;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
 use super::executable::{LoadedModel, Step};
-use super::lower::{LowerError, lower};
+use super::lower::lower;
+use super::memory::{self, Memory};
 use super::{OperatorTime, StartError};
 use crate::request_buffers::InputBuffers;
 use crate::shared::team::{self, Leader, Mate, Outcome};
+use crate::shared::weights::Weights;
+use crate::spec::ModelSpec;
 
 const MODEL: ModelId = ModelId(0);
 
@@ -20,6 +24,7 @@ const MODEL: ModelId = ModelId(0);
 /// instead of the device's: for calibration, for comparing engines, for a look at one image.
 pub struct Evaluator {
     models: Arc<[LoadedModel]>,
+    weights: Arc<Weights>,
     inputs: InputBuffers,
     leader: Leader,
     batch_max: usize,
@@ -29,12 +34,13 @@ impl Evaluator {
     /// An evaluator of `network` with kernels for `isa`, for up to `batch_max` images at once.
     ///
     /// # Errors
-    /// [`LowerError`], when an operator has no kernel or the processor lacks `isa`.
+    /// [`StartError`], when an operator has no kernel, the processor lacks `isa`, or memory cannot
+    /// be had.
     ///
     /// # Panics
     /// If `batch_max` is zero or above [`BATCH_MAX`](punctual_core::BATCH_MAX).
-    pub fn new(isa: Isa, network: &Network, batch_max: usize) -> Result<Self, LowerError> {
-        Ok(Self::team(lower(isa, network)?, batch_max, 1).0)
+    pub fn new(isa: Isa, network: &Network, batch_max: usize) -> Result<Self, StartError> {
+        Ok(Self::team(isa, network, batch_max, 1, &[])?.0)
     }
 
     /// As [`new`](Self::new), with the solutions that were chosen, and with a mate on each of
@@ -42,7 +48,7 @@ impl Evaluator {
     /// runs is its own affair.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and [`StartError::Thread`].
+    /// As [`new`](Self::new).
     ///
     /// # Panics
     /// As [`new`](Self::new).
@@ -53,11 +59,8 @@ impl Evaluator {
         cores: &[usize],
         solutions: &[SolutionChoice],
     ) -> Result<Self, StartError> {
-        let mut model = lower(isa, network)?;
-        let image = std::mem::replace(&mut model.weights, AlignedBuffer::zeroed(0));
-        model.specialise(solutions, &image);
-        model.weights = image;
-        let (evaluator, mates) = Self::team(model, batch_max, cores.len() + 1);
+        let size = cores.len() + 1;
+        let (evaluator, mates) = Self::team(isa, network, batch_max, size, solutions)?;
         for (&core, mate) in cores.iter().zip(mates) {
             let spec = ThreadSpec::new(format!("mate/{core}"), Some(core), None);
             // It ends when the leader is dropped.
@@ -66,22 +69,39 @@ impl Evaluator {
         Ok(evaluator)
     }
 
-    fn team(model: LoadedModel, batch_max: usize, size: usize) -> (Self, Vec<Mate>) {
+    fn team(
+        isa: Isa,
+        network: &Network,
+        batch_max: usize,
+        size: usize,
+        solutions: &[SolutionChoice],
+    ) -> Result<(Self, Vec<Mate>), StartError> {
         assert!((1..=punctual_core::BATCH_MAX).contains(&batch_max));
+        if !isa.is_available() {
+            return Err(StartError::IsaUnavailable(isa));
+        }
+        let mut model = lower(isa, network)?;
+        let source = memory::source(isa, &model, &ModelSpec::resident(network, &[]))?;
+        let memory = Memory::take(vec![source], None, &Arc::new(Doorbell::new()))?;
+        let weights = memory.weights().clone();
+        if let Some(claim) = weights.claim(MODEL) {
+            model.specialise(solutions, claim.floats());
+        }
         let inputs = InputBuffers::new(
             batch_max as u16,
             model.request_floats,
             Box::new([model.input]),
         );
         let models: Arc<[LoadedModel]> = Arc::new([model]);
-        let (leader, mates) = team::team(size, &models, inputs.regions(), batch_max);
+        let (leader, mates) = team::team(size, &models, &weights, inputs.regions(), batch_max);
         let evaluator = Self {
             models,
+            weights,
             inputs,
             leader,
             batch_max,
         };
-        (evaluator, mates)
+        Ok((evaluator, mates))
     }
 
     /// The class scores of each image at each exit: `scores[exit][image][class]`. An image is
@@ -120,11 +140,12 @@ impl Evaluator {
             .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
             .collect();
         let never = AtomicBool::new(false);
+        let weights = self.weights.claim(MODEL).expect("they are there for good");
         let stages = 0..self.models[0].stages.len();
         stages
             .map(|stage| {
                 let stage = StageId(stage as u8);
-                let outcome = self.leader.run(MODEL, stage, &mut claims, &never);
+                let outcome = self.leader.run(MODEL, stage, &weights, &mut claims, &never);
                 assert_eq!(outcome, Outcome::Done, "a kernel panicked");
                 let scores = claims.iter_mut().enumerate().map(|(member, claim)| {
                     self.leader.logits(MODEL, stage, member, claim).to_vec()

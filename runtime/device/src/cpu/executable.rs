@@ -16,8 +16,8 @@ use crate::shared::{Operands, Span};
 /// A network, lowered. Shared by all partitions.
 pub(crate) struct LoadedModel {
     pub(crate) stages: Vec<Executable>,
-    /// The weight image: packed weights of all steps, in order of execution.
-    pub(crate) weights: AlignedBuffer,
+    /// Floats of its weight image: the packed weights of all steps, in order of execution.
+    pub(crate) weight_floats: usize,
     /// Weights that specialised solutions have derived from the image.
     pub(crate) specialised: AlignedBuffer,
     pub(crate) input: InputLayout,

@@ -4,9 +4,12 @@
 //! its own part of the output. There is no pool: outside of an action all of them sleep. Nothing is
 //! allocated, and no page touched for the first time, after [`CpuDevice::start`].
 
+pub mod cold_start;
+mod error;
 mod evaluate;
 pub(crate) mod executable;
 mod lower;
+mod memory;
 mod partition;
 mod priority;
 mod specialised;
@@ -19,16 +22,19 @@ use punctual_core::{ActionId, Event, Infer, ModelId, Nanos, PartitionId, StageId
 use punctual_kernels::Isa;
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing};
-use thiserror::Error;
 
 use crate::device::{Device, Refusal};
 use crate::request_buffers::InputBuffers;
-use crate::residency::Residency;
 use crate::shared::team;
-use crate::spec::{DeviceSpec, PartitionSpec, SpecError};
+pub use crate::shared::weights::LoadError;
+use crate::shared::weights::Source;
+use crate::spec::{DeviceSpec, PartitionSpec};
+pub use error::StartError;
 pub use evaluate::Evaluator;
 use executable::LoadedModel;
 pub use lower::{LowerError, image_layout, pack_image};
+pub use memory::LoadFailure;
+use memory::Memory;
 use partition::Partition;
 use priority::Priorities;
 use worker::Worker;
@@ -41,7 +47,7 @@ pub struct CpuDevice {
     batches: Vec<Vec<u8>>,
     inputs: InputBuffers,
     request_buffers: u16,
-    residency: Residency,
+    memory: Memory,
     partitions: Vec<Partition>,
     /// Where the next poll looks first, so that no partition can keep another from being heard.
     polled: usize,
@@ -49,23 +55,6 @@ pub struct CpuDevice {
     missing: Vec<Missing>,
     workspace_bytes: Vec<usize>,
     request_bytes: usize,
-}
-
-/// Why the CPU device cannot start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// What it was to be started with is wrong.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// An operator has no kernel.
-    #[error(transparent)]
-    Lower(#[from] LowerError),
-    /// A worker could not be started.
-    #[error(transparent)]
-    Thread(#[from] ThreadError),
-    /// The processor lacks the instruction set that was asked for.
-    #[error("this processor has no {0}: leave the choice to the device")]
-    IsaUnavailable(Isa),
 }
 
 /// One operator of a stage, and how long it took when it last ran and at most.
@@ -120,15 +109,20 @@ impl CpuDevice {
             .iter()
             .map(|model| lower::lower(isa, model.network))
             .collect::<Result<Vec<_>, _>>()?;
-        Self::start_loaded(isa, models.into(), spec, report)
+        let sources = models.iter().zip(spec.models);
+        let sources = sources.map(|(model, spec)| memory::source(isa, model, spec));
+        let sources = sources.collect::<Result<_, _>>()?;
+        Self::start_loaded(isa, models.into(), sources, spec, report)
     }
 
     fn start_loaded(
         isa: Isa,
         models: Arc<[LoadedModel]>,
+        sources: Vec<Source>,
         spec: &DeviceSpec<'_>,
         report: Arc<Doorbell>,
     ) -> Result<Self, StartError> {
+        let memory = Memory::take(sources, spec.cache.as_ref(), &report)?;
         let request_floats = models.iter().map(|model| model.request_floats).max();
         let request_floats = request_floats.unwrap_or(0);
         let layouts = models.iter().map(|model| model.input).collect();
@@ -142,11 +136,11 @@ impl CpuDevice {
             request_bytes: usize::from(spec.request_buffers) * request_floats * size_of::<f32>(),
             inputs,
             request_buffers: spec.request_buffers,
-            residency: Residency::new(spec.models.iter().map(|_| None), 0),
+            missing: memory::missing(&memory).to_vec(),
+            memory,
             partitions: Vec::new(),
             polled: 0,
             workers: Vec::new(),
-            missing: Vec::new(),
             workspace_bytes: Vec::new(),
         };
         for partition in spec.partitions {
@@ -165,7 +159,13 @@ impl CpuDevice {
         report: &Arc<Doorbell>,
     ) -> Result<(), StartError> {
         let size = partition.cores.len();
-        let (leader, mates) = team::team(size, &self.models, self.inputs.regions(), batch_max);
+        let (leader, mates) = team::team(
+            size,
+            &self.models,
+            self.memory.weights(),
+            self.inputs.regions(),
+            batch_max,
+        );
         self.workspace_bytes.push(leader.workspace_bytes());
         let (end, post) = partition::partition(Priorities::new(size, partition.priority));
         let link = end.link.clone();
@@ -174,6 +174,7 @@ impl CpuDevice {
             post,
             leader,
             requests: self.inputs.regions().clone(),
+            weights: self.memory.weights().clone(),
             report: report.clone(),
         };
         let thread = |unit: usize| {
@@ -228,6 +229,32 @@ impl CpuDevice {
     /// The kernel's ids of the worker threads, leaders and mates of partition after partition.
     pub fn worker_tids(&self) -> impl Iterator<Item = i32> {
         self.workers.iter().map(RealtimeThread::tid)
+    }
+
+    /// Pages that a paged model's weights fill; none if it is there for good, or does not exist.
+    #[must_use]
+    pub fn weight_pages(&self, model: ModelId) -> Option<u32> {
+        self.memory.pages(model)
+    }
+
+    /// Pages of weights that hold nothing now: at least as many as the core thinks, as pages of
+    /// equal content are held once.
+    #[must_use]
+    pub fn free_weight_pages(&self) -> usize {
+        self.memory.free_pages()
+    }
+
+    /// Bytes of memory for weights, pages that hold nothing now included.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        self.memory.weights().bytes()
+    }
+
+    /// Why loads failed, as far as anybody asked in time; once, for a thread that may wait. None
+    /// if there is no cache, or somebody has it.
+    #[must_use]
+    pub fn load_failures(&mut self) -> Option<std::sync::mpsc::Receiver<LoadFailure>> {
+        self.memory.failures()
     }
 
     /// Bytes of all request buffers together.
@@ -291,7 +318,7 @@ impl CpuDevice {
         if let Some(refusal) = Refusal::of_members(infer, self.request_buffers) {
             return Some(refusal);
         }
-        if let Err(refusal) = self.residency.check_use(infer.model) {
+        if let Err(refusal) = self.memory.check_use(infer.model) {
             return Some(refusal);
         }
         partition
@@ -306,16 +333,16 @@ impl Device for CpuDevice {
             return Err(refusal);
         }
         self.partitions[infer.partition.index()].submit(infer);
-        self.residency.taken(infer.model);
+        self.memory.residency().taken(infer.model);
         Ok(())
     }
 
-    fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), Refusal> {
-        self.residency.load(model)
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
+        self.memory.load(action, model)
     }
 
     fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
-        self.residency.unload(model)
+        self.memory.unload(model)
     }
 
     fn preempt(&mut self, partition: PartitionId, action: ActionId) {
@@ -325,11 +352,14 @@ impl Device for CpuDevice {
     }
 
     fn poll(&mut self) -> Option<Event> {
+        if let Some(event) = self.memory.poll() {
+            return Some(event);
+        }
         for offset in 1..=self.partitions.len() {
             let index = (self.polled + offset) % self.partitions.len();
             if let Some((model, event)) = self.partitions[index].poll() {
                 self.polled = index;
-                self.residency.released(model);
+                self.memory.residency().released(model);
                 return Some(event);
             }
         }

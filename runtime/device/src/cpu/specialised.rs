@@ -154,7 +154,7 @@ mod tests {
             units,
             solution: solution.to_owned(),
         };
-        let image = AlignedBuffer::zeroed(model.weights.len());
+        let image = AlignedBuffer::zeroed(model.weight_floats);
         model.specialise(
             &[
                 choice(4, 2, "winograd-4x4"),

@@ -11,7 +11,7 @@ use punctual_kernels::Isa;
 use punctual_platform::{Doorbell, Missing, clock};
 
 use super::executable::{Kernel, LoadedModel};
-use super::{CpuDevice, lower};
+use super::{CpuDevice, lower, memory};
 use crate::conformance::networks;
 use crate::device::Device;
 use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
@@ -74,21 +74,21 @@ fn with_planted(
 ) -> CpuDevice {
     let network = networks::residual(3);
     let spec = DeviceSpec {
-        models: &[ModelSpec {
-            network: &network,
-            batches: &[1, 2],
-        }],
+        models: &[ModelSpec::resident(&network, &[1, 2])],
         partitions: &[PartitionSpec {
             name: "main".to_owned(),
             cores: vec![0, 1],
             priority,
         }],
         request_buffers: 3,
+        cache: None,
     };
     let isa = Isa::detect();
     let mut model = lower::lower(isa, &network).expect("lowers");
+    let source = memory::source(isa, &model, &spec.models[0]).expect("packs");
     plant(&mut model);
-    CpuDevice::start_loaded(isa, Arc::new([model]), &spec, bell.clone()).expect("starts")
+    CpuDevice::start_loaded(isa, Arc::new([model]), vec![source], &spec, bell.clone())
+        .expect("starts")
 }
 
 #[test]
@@ -140,16 +140,14 @@ fn partitions_that_share_cores_take_turns_and_find_what_the_other_left() {
         priority: None,
     };
     let spec = DeviceSpec {
-        models: &[ModelSpec {
-            network: &network,
-            batches: &[1, 2],
-        }],
+        models: &[ModelSpec::resident(&network, &[1, 2])],
         partitions: &[
             partition("first", &[0]),
             partition("second", &[1]),
             partition("both", &[0, 1]),
         ],
         request_buffers: 3,
+        cache: None,
     };
     let mut device = CpuDevice::start(&spec, bell.clone()).expect("starts");
     let mut run = |id, stage, on| {

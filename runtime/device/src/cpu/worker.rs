@@ -14,12 +14,14 @@ use punctual_platform::{Doorbell, clock};
 use super::partition::{HELD_MAX, Post};
 use crate::shared::ClaimedRegions;
 use crate::shared::team::{Leader, Outcome};
+use crate::shared::weights::Weights;
 
 /// Everything the leader's thread owns.
 pub(super) struct Worker {
     pub(super) post: Post,
     pub(super) leader: Leader,
     pub(super) requests: Arc<ClaimedRegions>,
+    pub(super) weights: Arc<Weights>,
     /// The scheduler's bell: rung after each event.
     pub(super) report: Arc<Doorbell>,
 }
@@ -103,6 +105,10 @@ impl Worker {
     fn run(&mut self, infer: &Infer, slot: usize) -> Event {
         let action = infer.id;
         let started = now();
+        // Not there: the device takes no such action.
+        let Some(weights) = self.weights.claim(infer.model) else {
+            return Event::Failed { action };
+        };
         let mut claims: Vec<_, BATCH_MAX> = Vec::new();
         for request in &infer.members {
             // A member that is still written to, or named twice: the protocol is broken.
@@ -114,7 +120,7 @@ impl Worker {
         let interrupted = &self.post.link.interrupted[slot];
         let outcome = self
             .leader
-            .run(infer.model, infer.stage, &mut claims, interrupted);
+            .run(infer.model, infer.stage, &weights, &mut claims, interrupted);
         match outcome {
             Outcome::Interrupted => Event::Preempted { action },
             Outcome::Fault => Event::Failed { action },

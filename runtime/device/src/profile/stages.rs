@@ -88,16 +88,14 @@ impl Bench {
         };
         let set = request.batches.iter().copied().max().unwrap_or(1);
         let spec = DeviceSpec {
-            models: &[ModelSpec {
-                network,
-                batches: &request.batches,
-            }],
+            models: &[ModelSpec::resident(network, &request.batches)],
             partitions: &[PartitionSpec {
                 name: "profile".to_owned(),
                 cores: cores[first..].to_vec(),
                 priority: Some(PRIORITY),
             }],
             request_buffers: 2 * u16::from(set),
+            cache: None,
         };
         let bell = Arc::new(Doorbell::new());
         let device = CpuDevice::start_on(super::isa(), &spec, bell.clone())?;

@@ -12,6 +12,8 @@
 //!   claims the leader lends). Within an operator each worker writes its own part of the output
 //!   and the inputs lie elsewhere: [`Operands`] cannot be made otherwise, and the parts of every
 //!   step are checked when the team is made. Between operators the workers meet at a barrier.
+//!
+//! [`weights`] lie in pages that come and go; who may read them holds a claim, too.
 #![allow(unsafe_code)]
 
 mod barrier;
@@ -19,6 +21,7 @@ mod claims;
 mod operands;
 mod region;
 pub(crate) mod team;
+pub(crate) mod weights;
 
 pub(crate) use claims::{Claim, ClaimedRegions};
 pub(crate) use operands::{Operands, Space, Span};

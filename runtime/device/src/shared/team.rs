@@ -11,6 +11,7 @@ use punctual_kernels::{Image, Inputs, Part};
 use punctual_platform::{Doorbell, clock};
 
 use super::barrier::{Barrier, wait_spinning};
+use super::weights::{WeightClaim, Weights};
 use super::{Claim, ClaimedRegions, LINE, Region, Space, Span};
 use crate::cpu::executable::{Executable, LoadedModel, Step};
 
@@ -40,6 +41,7 @@ pub(crate) struct Mate {
 struct Team {
     size: usize,
     models: Arc<[LoadedModel]>,
+    weights: Arc<Weights>,
     requests: Arc<ClaimedRegions>,
     workspace: Region,
     /// A piece for each seat.
@@ -81,6 +83,7 @@ pub(crate) fn member_stride(stage: &Executable) -> usize {
 pub(crate) fn team(
     size: usize,
     models: &Arc<[LoadedModel]>,
+    weights: &Arc<Weights>,
     requests: &Arc<ClaimedRegions>,
     batch_max: usize,
 ) -> (Leader, std::vec::Vec<Mate>) {
@@ -99,6 +102,7 @@ pub(crate) fn team(
     let team = Arc::new(Team {
         size,
         models: models.clone(),
+        weights: weights.clone(),
         requests: requests.clone(),
         workspace: Region::zeroed(workspace.max().unwrap_or(0)),
         scratch: Region::zeroed(scratch_stride * size),
@@ -129,19 +133,27 @@ fn assert_parts_tile(step: &Step, size: usize) {
 }
 
 impl Leader {
-    /// Runs a stage for the members whose request buffers are claimed. `interrupted` is looked at
-    /// between operators.
+    /// Runs a stage for the members whose request buffers are claimed, with weights that are
+    /// claimed. `interrupted` is looked at between operators. A team of one waits for weights that
+    /// are not ready yet.
     ///
     /// # Panics
-    /// If the stage does not exist or there are more members than the team was made for.
+    /// If the stage does not exist, there are more members than the team was made for, or a claim
+    /// is on something else.
     pub(crate) fn run(
         &mut self,
         model: ModelId,
         stage: StageId,
+        weights: &WeightClaim<'_>,
         members: &mut [Claim<'_>],
         interrupted: &AtomicBool,
     ) -> Outcome {
         let team = &*self.team;
+        assert!(
+            weights.is_of(&team.weights, model),
+            "a claim of others' weights"
+        );
+        assert!(weights.is_whole() || team.size == 1, "weights are missing");
         let job = &team.job;
         job.model.store(model.0, Ordering::Relaxed);
         job.stage.store(stage.0, Ordering::Relaxed);
@@ -155,9 +167,9 @@ impl Leader {
         if team.size > 1 {
             team.start.ring();
         }
-        // SAFETY: the members' claims are exclusive and borrowed until the job ends, and the
-        // mates run this job only between the ring above and the job's last meeting, in which the
-        // leader takes part.
+        // SAFETY: the members' claims are exclusive, theirs and that on the weights are borrowed
+        // until the job ends, and the mates run this job only between the ring above and the job's
+        // last meeting, in which the leader takes part.
         unsafe { team.run_job(0, Some(interrupted)) }
     }
 
@@ -216,22 +228,29 @@ impl Team {
     ///
     /// # Safety
     /// Each seat of the team runs the job once, at the same time; the members' request buffers
-    /// are claimed for it, and nobody else uses the workspace, until all have returned.
+    /// and the model's weights are claimed for it, and nobody else uses the workspace, until all
+    /// have returned.
     unsafe fn run_job(&self, seat: usize, interrupted: Option<&AtomicBool>) -> Outcome {
         let job = &self.job;
-        let model = &self.models[usize::from(job.model.load(Ordering::Relaxed))];
+        let id = ModelId(job.model.load(Ordering::Relaxed));
+        let model = &self.models[id.index()];
         let stage = &model.stages[usize::from(job.stage.load(Ordering::Relaxed))];
         let part = Part::new(seat, self.size);
         let mut before = now();
         let last = stage.steps.len() - 1;
         for (index, step) in stage.steps.iter().enumerate() {
+            if !self.weights.wait_for(id, step.weights.end) {
+                // Of a team of one: the weights of larger ones are all there.
+                return Outcome::Fault;
+            }
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: this function's own promise, and the meeting below: all seats are in
                 // this same step.
                 let mut images = unsafe { self.images(stage, step, part) };
                 // SAFETY: a seat's scratch memory is its own.
                 let scratch = unsafe { self.scratch.write(self.scratch_range(seat)) };
-                let packed = &model.weights[step.weights.clone()];
+                // SAFETY: this function's own promise.
+                let packed = unsafe { self.weights.read(id, step.weights.clone()) };
                 step.run(packed, &model.specialised, part, &mut images, scratch);
             }));
             if ran.is_err() {

@@ -27,7 +27,9 @@ pub(super) struct PageHashes {
 }
 
 impl WeightImage {
-    pub(super) fn new(lanes: u8, floats: Floats) -> Self {
+    /// An image of these packed weights.
+    #[must_use]
+    pub fn new(lanes: u8, floats: Floats) -> Self {
         let pages = floats.chunks(PAGE_FLOATS).map(hash_of_floats).collect();
         Self {
             index: PageHashes { lanes, pages },

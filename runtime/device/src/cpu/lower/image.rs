@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use punctual_kernels::{AlignedBuffer, Isa, KernelError};
+use punctual_kernels::{Isa, KernelError};
 use punctual_model::{ImageLayout, Network, OperatorKind, StageLayout, WeightRange};
 
 use super::{LowerError, Lowering, error, lower};
@@ -46,7 +46,7 @@ pub fn image_layout(isa: Isa, network: &Network) -> Result<ImageLayout, LowerErr
 /// # Errors
 /// As [`image_layout`].
 pub fn pack_image(isa: Isa, network: &Network) -> Result<Vec<f32>, LowerError> {
-    lower(isa, network).map(|model| model.weights.to_vec())
+    lower(isa, network).and_then(|model| packed(network, &model.stages))
 }
 
 /// Gives each step its place, aligned to the widest vector.
@@ -63,14 +63,16 @@ impl Ranges {
     }
 }
 
+/// Floats of the image of a network whose steps have their places.
+pub(super) fn floats(stages: &[Executable]) -> usize {
+    let steps = stages.iter().flat_map(|stage| &stage.steps);
+    let end = steps.map(|step| step.weights.end).max().unwrap_or(0);
+    end.next_multiple_of(LINE)
+}
+
 /// The image of a network whose steps have their places.
-pub(super) fn packed(
-    network: &Network,
-    stages: &[Executable],
-) -> Result<AlignedBuffer, LowerError> {
-    let ends = stages.iter().flat_map(|stage| &stage.steps);
-    let len = ends.map(|step| step.weights.end).max().unwrap_or(0);
-    let mut image = AlignedBuffer::zeroed(len.next_multiple_of(LINE));
+pub(super) fn packed(network: &Network, stages: &[Executable]) -> Result<Vec<f32>, LowerError> {
+    let mut image = vec![0.0; floats(stages)];
     let operators: Vec<_> = network
         .stages
         .iter()

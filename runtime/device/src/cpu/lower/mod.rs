@@ -46,11 +46,19 @@ pub struct LowerError {
 pub(super) fn lower(isa: Isa, network: &Network) -> Result<LoadedModel, LowerError> {
     let lowering = Lowering::new(isa, network)?;
     let stages = lowering.stages()?;
-    let weights = image::packed(network, &stages)?;
-    Ok(lowering.model(stages, weights))
+    Ok(lowering.model(stages))
 }
 
-struct Lowering<'n> {
+/// The weight image of a network that was lowered.
+///
+/// # Errors
+/// When its weights do not fit a kernel.
+pub(super) fn pack(network: &Network, stages: &[Executable]) -> Result<Vec<f32>, LowerError> {
+    image::packed(network, stages)
+}
+
+/// A network on its way, its tensors laid out.
+pub(super) struct Lowering<'n> {
     isa: Isa,
     network: &'n Network,
     homes: Homes,
@@ -65,7 +73,7 @@ struct Lowering<'n> {
 }
 
 impl<'n> Lowering<'n> {
-    fn new(isa: Isa, network: &'n Network) -> Result<Self, LowerError> {
+    pub(super) fn new(isa: Isa, network: &'n Network) -> Result<Self, LowerError> {
         let homes = Homes::find(network, isa.lanes());
         let halo = |index: usize| homes.halo(TensorId(index as u32));
         let input_id = network.input_tensor();
@@ -102,38 +110,52 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// All stages, their steps' weights one after the other.
-    fn stages(&self) -> Result<Vec<Executable>, LowerError> {
+    /// Stage after stage, their steps' weights one after the other.
+    pub(super) fn each_stage(&self) -> impl Iterator<Item = Result<Executable, LowerError>> {
         let mut weights = image::Ranges::default();
         let mut operators = 0;
-        let mut stages = Vec::with_capacity(self.network.stages.len());
-        for stage in &self.network.stages {
+        self.network.stages.iter().map(move |stage| {
             let before = operators;
             operators += stage.operators.len() as u32;
             let mut stage = self.stage(stage, before)?;
             for step in &mut stage.steps {
                 step.weights = weights.next(step.kernel.packed_len());
             }
-            stages.push(stage);
-        }
-        Ok(stages)
+            Ok(stage)
+        })
     }
 
-    fn model(self, stages: Vec<Executable>, weights: AlignedBuffer) -> LoadedModel {
+    /// All stages.
+    pub(super) fn stages(&self) -> Result<Vec<Executable>, LowerError> {
+        self.each_stage().collect()
+    }
+
+    /// A model of some of the stages.
+    pub(super) fn model(&self, stages: Vec<Executable>) -> LoadedModel {
         LoadedModel {
+            weight_floats: image::floats(&stages),
             stages,
-            weights,
             specialised: AlignedBuffer::zeroed(0),
-            input: InputLayout {
-                channels: self.input.channels(),
-                height: self.input.height(),
-                width: self.input.width(),
-                row_stride: self.input.row_stride(),
-                plane_stride: self.input.plane_stride(),
-                offset: self.input.origin(),
-            },
+            input: self.input(),
             request_floats: self.request_floats,
         }
+    }
+
+    /// Where the network's input lies.
+    pub(super) fn input(&self) -> InputLayout {
+        InputLayout {
+            channels: self.input.channels(),
+            height: self.input.height(),
+            width: self.input.width(),
+            row_stride: self.input.row_stride(),
+            plane_stride: self.input.plane_stride(),
+            offset: self.input.origin(),
+        }
+    }
+
+    /// Floats of a request buffer that the network uses.
+    pub(super) fn request_floats(&self) -> usize {
+        self.request_floats
     }
 
     /// A stage that has so many operators before it.
