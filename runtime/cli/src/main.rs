@@ -13,7 +13,7 @@ mod termination;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    calibrate as calibrate_command, camera, check, compare, compile, plan, profile, simulate,
+    bench, calibrate as calibrate_command, camera, check, compare, compile, plan, profile, simulate,
 };
 use termination::Termination;
 
@@ -52,6 +52,9 @@ enum Command {
     Simulate(simulate::Options),
     /// Compare policies on a workload in virtual time.
     Compare(compare::Options),
+    /// Measure on a package of yours.
+    #[command(subcommand)]
+    Bench(bench::Options),
 }
 
 const AFTER_HELP: &str = "\
@@ -92,5 +95,6 @@ fn main() -> std::process::ExitCode {
         Command::Plan(options) => plan::run(&options).into(),
         Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)).into(),
         Command::Compare(options) => Termination::of("compare", compare::run(&options)).into(),
+        Command::Bench(options) => bench::run(&options).into(),
     }
 }
