@@ -2,8 +2,8 @@
 //! from where each channel of a tensor comes that some other operator reads.
 //!
 //! A gather that only gathers read disappears: they pick from its sources instead. A gather that
-//! begins with all the channels of an earlier one picks them there (DenseNet joins the same list
-//! again and again, longer by one each time). One with more sources than a device takes becomes a
+//! contains all the channels of an earlier one picks them there (DenseNet joins the same list again
+//! and again, longer by one each time). One with more sources than a device takes becomes a
 //! tree of gathers.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::draft::{Draft, DraftKind, DraftOperator};
 /// a few nodes, each shuffling the result before, could otherwise fill the memory.
 const SPANS_MAX: usize = 1 << 20;
 
-/// Earlier gathers that are tried as the beginning of a later one.
+/// Earlier gathers that are tried as a part of a later one, for each place.
 const CANDIDATES_MAX: usize = 8;
 
 /// Consecutive channels of a tensor.
@@ -57,8 +57,12 @@ pub(crate) fn compose(draft: &mut Draft, exits: &[TensorId]) {
         if !kept[output.index()] && composition.spans + spans.len() <= SPANS_MAX {
             composition.spans += spans.len();
             composition.origins.insert(output, Origin::new(spans));
-        } else if exits.contains(&output) || !composition.rename(output, &spans) {
-            composition.emit(&operator.name, output, spans);
+            continue;
+        }
+        let shortened = composition.with_earlier(&spans);
+        if exits.contains(&output) || !composition.rename(output, &shortened) {
+            composition.emit(&operator.name, output, shortened);
+            composition.remember(output, spans);
         }
     }
     draft.tensors = composition.tensors;
@@ -121,15 +125,18 @@ impl Composition {
     }
 
     /// Emits the gather that writes `output`, or the tree of them.
-    fn emit(&mut self, name: &str, output: TensorId, spans: Vec<Span>) {
-        let mut shortened = self.begin_with_earlier(&spans);
+    fn emit(&mut self, name: &str, output: TensorId, mut spans: Vec<Span>) {
         let sources = loop {
-            match sources(&shortened) {
+            match sources(&spans) {
                 Some(sources) => break sources,
-                None => shortened = self.join_neighbours(name, &shortened),
+                None => spans = self.join_neighbours(name, &spans),
             }
         };
-        self.push_operator(name, output, &sources, &shortened);
+        self.push_operator(name, output, &sources, &spans);
+    }
+
+    /// Lets later gathers take channels from this one.
+    fn remember(&mut self, output: TensorId, spans: Vec<Span>) {
         if self.spans + spans.len() <= SPANS_MAX {
             self.spans += spans.len();
             self.earlier
@@ -139,26 +146,29 @@ impl Composition {
         }
     }
 
-    /// The same channels, the first of them from the longest gather that is there already.
-    fn begin_with_earlier(&self, spans: &[Span]) -> Vec<Span> {
-        let candidates = self.earlier.get(&spans[0]).into_iter().flatten();
-        let fitting = candidates
-            .rev()
-            .take(CANDIDATES_MAX)
-            .filter(|(_, beginning)| beginning.len() > 1 && spans.starts_with(beginning));
-        match fitting.max_by_key(|(_, beginning)| beginning.len()) {
-            None => spans.to_vec(),
-            Some((tensor, beginning)) => {
-                let count = self.tensors[tensor.index()].channels;
-                let first = Span {
+    /// The same channels, as many as possible of them from gathers that are there already.
+    fn with_earlier(&self, spans: &[Span]) -> Vec<Span> {
+        let mut shortened = Vec::with_capacity(spans.len());
+        let mut rest = spans;
+        while let [first, after @ ..] = rest {
+            let candidates = self.earlier.get(first).into_iter().flatten();
+            let fitting = candidates
+                .rev()
+                .take(CANDIDATES_MAX)
+                .filter(|(_, part)| part.len() > 1 && rest.starts_with(part));
+            if let Some((tensor, part)) = fitting.max_by_key(|(_, part)| part.len()) {
+                shortened.push(Span {
                     tensor: *tensor,
                     first: 0,
-                    count,
-                };
-                let rest = &spans[beginning.len()..];
-                std::iter::once(first).chain(rest.iter().copied()).collect()
+                    count: self.tensors[tensor.index()].channels,
+                });
+                rest = &rest[part.len()..];
+            } else {
+                shortened.push(*first);
+                rest = after;
             }
         }
+        shortened
     }
 
     /// Gathers neighbours, as many as have no more sources than a device takes, into tensors of their
@@ -436,6 +446,24 @@ mod tests {
         assert_eq!(meaning(&draft), before);
         assert_eq!(gathers(&draft), [(4, 2), (5, 2)]);
         assert_eq!(draft.operators[5 - 1].input, TensorId(4));
+    }
+
+    #[test]
+    fn what_several_read_is_gathered_once() {
+        let swapped: &[_] = &[(1, 2, 2), (1, 0, 2)];
+        let mut draft = draft(
+            2,
+            4,
+            &[swapped, swapped, &[(2, 0, 4), (1, 2, 2), (1, 0, 2)]],
+        );
+        let mut exits = Vec::new();
+        for tensor in [3, 4, 5] {
+            read(&mut draft, tensor, &mut exits);
+        }
+        let before = meaning(&draft);
+        compose(&mut draft, &exits);
+        assert_eq!(meaning(&draft), before);
+        assert_eq!(gathers(&draft), [(3, 2), (5, 2)]);
     }
 
     #[test]

@@ -41,6 +41,7 @@ use draft::Draft;
 use error::ONNX_BYTES_MAX;
 use graph::{Graph, ValueId};
 use lower::{Lowering, Value};
+use parse::External;
 use stage::CutError;
 
 /// A compiled network and what there is to say of it.
@@ -71,7 +72,7 @@ pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, Comp
         .extension()
         .is_some_and(|extension| extension == "onnx");
     let (graph, options, folder) = if is_onnx {
-        let graph = parse::parse(&read_onnx(path)?)?;
+        let graph = parse::parse(&read_onnx(path)?, External::beside(path))?;
         let options = overrides.complete(path, &graph);
         if options.input.height == 0 || options.input.width == 0 {
             let found = graph.input_dims;
@@ -82,7 +83,8 @@ pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, Comp
         let mut options = CompileOptions::from_toml(&read_text(path)?)?;
         overrides.apply(&mut options);
         let folder = path.parent().unwrap_or(Path::new(""));
-        let graph = parse::parse(&read_onnx(&folder.join(&options.onnx))?)?;
+        let onnx = folder.join(&options.onnx);
+        let graph = parse::parse(&read_onnx(&onnx)?, External::beside(&onnx))?;
         (graph, options, folder)
     };
     let in_options = options.calibration.as_ref().map(|path| folder.join(path));
@@ -128,7 +130,11 @@ pub fn compile(
     calibration: Calibration,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    compile_graph(&parse::parse(onnx)?, calibration, options)
+    compile_graph(
+        &parse::parse(onnx, External::refused())?,
+        calibration,
+        options,
+    )
 }
 
 fn compile_graph(

@@ -1,16 +1,23 @@
 //! ONNX bytes → [`Graph`]. Everything that a later step relies on is checked here: names are
 //! defined once and before they are used, constants have as many elements as their shape says.
 
+mod constant;
+mod external;
+
 use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use prost::Message;
 use thiserror::Error;
 
-use crate::graph::{Attribute, Constant, Data, Graph, Node, ValueId};
+use constant::constant;
+pub(crate) use external::External;
+
+use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::schema::{
-    AttributeProto, DATA_LOCATION_EXTERNAL, GraphProto, ModelProto, NodeProto, TensorProto,
-    ValueInfoProto, attribute_type, data_type,
+    AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, attribute_type, data_type,
 };
 
 /// Versions of the default operator set that this program was written for: from the one that
@@ -66,11 +73,37 @@ pub enum ParseError {
         /// The name.
         name: String,
     },
-    /// A constant whose data are elsewhere.
+    /// A constant whose data are elsewhere, and nobody says where the ONNX file itself lies.
     #[error("the data of {name:?} lie in another file; export with the weights inside")]
     ExternalData {
         /// The constant.
         name: String,
+    },
+    /// A constant whose data would lie outside the ONNX file's folder.
+    #[error(
+        "the data of {name:?} lie in {location:?}; they must lie in a file beside the ONNX file, or in a folder there"
+    )]
+    ExternalLocation {
+        /// The constant.
+        name: String,
+        /// Where they are said to lie.
+        location: String,
+    },
+    /// The data in other files are more than any network's.
+    #[error("with {name:?} the data in other files are more than a network's weights may be")]
+    ExternalSize {
+        /// The constant.
+        name: String,
+    },
+    /// The file with a constant's data cannot be read, or has too few.
+    #[error("the data of {name:?} cannot be read from {path}: {kind}", path = .path.display())]
+    ExternalRead {
+        /// The constant.
+        name: String,
+        /// The file, relative to the ONNX file.
+        path: PathBuf,
+        /// What went wrong.
+        kind: io::ErrorKind,
     },
     /// A constant whose data do not fit its shape.
     #[error("the constant {name:?} has shape {dims:?} and {found} elements")]
@@ -96,8 +129,9 @@ pub enum ParseError {
     },
 }
 
-/// Parses a file. Memory is bounded by a multiple of `bytes.len()`.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Graph, ParseError> {
+/// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files
+/// beside it.
+pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, ParseError> {
     let model = ModelProto::decode(bytes)?;
     let standard = |domain: Option<&str>| matches!(domain, None | Some("" | "ai.onnx"));
     let version = model
@@ -119,7 +153,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Graph, ParseError> {
     let mut constants = BTreeMap::new();
     for tensor in &proto.initializer {
         let name = tensor.name.clone().unwrap_or_default();
-        let constant = constant(tensor, &name)?;
+        let constant = constant(tensor, &name, &mut external)?;
         constants.insert(names.define(&name)?, Rc::new(constant));
     }
     // Old files list the initializers among the inputs, too.
@@ -269,81 +303,12 @@ fn attribute(proto: &AttributeProto, node: &str) -> Result<Attribute, ParseError
         attribute_type::FLOATS => Attribute::Floats(proto.floats.clone()),
         attribute_type::INTS => Attribute::Ints(proto.ints.clone()),
         attribute_type::TENSOR => match &proto.t {
-            Some(tensor) => Attribute::Tensor(Rc::new(constant(tensor, node)?)),
+            Some(tensor) => {
+                let constant = constant(tensor, node, &mut External::refused())?;
+                Attribute::Tensor(Rc::new(constant))
+            }
             None => Attribute::Other(kind),
         },
         _ => Attribute::Other(kind),
     })
-}
-
-fn constant(proto: &TensorProto, name: &str) -> Result<Constant, ParseError> {
-    if proto.data_location == Some(DATA_LOCATION_EXTERNAL) {
-        return Err(ParseError::ExternalData {
-            name: name.to_owned(),
-        });
-    }
-    let kind = proto.data_type.unwrap_or_default();
-    let raw = proto.raw_data.as_deref();
-    let data = match kind {
-        data_type::FLOAT => Data::Floats(raw.map_or_else(
-            || proto.float_data.clone(),
-            |raw| words(raw, f32::from_le_bytes),
-        )),
-        data_type::INT64 => Data::Ints(raw.map_or_else(
-            || proto.int64_data.clone(),
-            |raw| words(raw, i64::from_le_bytes),
-        )),
-        data_type::INT32 => Data::Ints(match raw {
-            Some(raw) => words(raw, |bytes| i64::from(i32::from_le_bytes(bytes))),
-            None => proto.int32_data.iter().copied().map(i64::from).collect(),
-        }),
-        data_type::BOOL => Data::Ints(match raw {
-            Some(raw) => raw.iter().copied().map(i64::from).collect(),
-            None => proto.int32_data.iter().copied().map(i64::from).collect(),
-        }),
-        data_type::UINT8 => Data::Unsigned(match raw {
-            Some(raw) => raw.to_vec(),
-            None => proto.int32_data.iter().map(|&byte| byte as u8).collect(),
-        }),
-        data_type::INT8 => Data::Signed(match raw {
-            Some(raw) => raw.iter().map(|byte| byte.cast_signed()).collect(),
-            None => proto.int32_data.iter().map(|&byte| byte as i8).collect(),
-        }),
-        other => Data::Other(other),
-    };
-    let found = match &data {
-        Data::Floats(values) => values.len(),
-        Data::Ints(values) => values.len(),
-        Data::Signed(bytes) => bytes.len(),
-        Data::Unsigned(bytes) => bytes.len(),
-        Data::Other(_) => {
-            return Ok(Constant {
-                dims: Vec::new(),
-                data,
-            });
-        }
-    };
-    let dims: Option<Vec<usize>> = proto.dims.iter().map(|&dim| dim.try_into().ok()).collect();
-    let elements = |dims: &Vec<usize>| {
-        dims.iter()
-            .try_fold(1_usize, |product, &dim| product.checked_mul(dim))
-    };
-    match dims.filter(|dims| elements(dims) == Some(found)) {
-        Some(dims) => Ok(Constant { dims, data }),
-        None => Err(ParseError::ConstantSize {
-            name: name.to_owned(),
-            dims: proto.dims.clone(),
-            found,
-        }),
-    }
-}
-
-/// Little-endian words; bytes that fill no word count as none and so show up as a wrong size.
-fn words<const N: usize, T>(raw: &[u8], from: impl Fn([u8; N]) -> T) -> Vec<T> {
-    let (words, rest) = raw.as_chunks::<N>();
-    if rest.is_empty() {
-        words.iter().map(|&word| from(word)).collect()
-    } else {
-        Vec::new()
-    }
 }

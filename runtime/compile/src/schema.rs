@@ -114,8 +114,19 @@ pub struct TensorProto {
     pub name: Option<String>,
     #[prost(bytes = "vec", optional, tag = "9")]
     pub raw_data: Option<Vec<u8>>,
+    #[prost(message, repeated, tag = "13")]
+    pub external_data: Vec<StringStringEntryProto>,
     #[prost(int32, optional, tag = "14")]
     pub data_location: Option<i32>,
+}
+
+/// One of the entries that say where external data lie: `location`, `offset`, `length`.
+#[derive(Clone, PartialEq, Message)]
+pub struct StringStringEntryProto {
+    #[prost(string, optional, tag = "1")]
+    pub key: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub value: Option<String>,
 }
 
 /// `TensorProto.DataType`.
@@ -126,6 +137,27 @@ pub mod data_type {
     pub const INT32: i32 = 6;
     pub const INT64: i32 = 7;
     pub const BOOL: i32 = 9;
+
+    /// The names of all types, by their number.
+    pub const NAMES: [&str; 17] = [
+        "undefined",
+        "float32",
+        "uint8",
+        "int8",
+        "uint16",
+        "int16",
+        "int32",
+        "int64",
+        "string",
+        "bool",
+        "float16",
+        "float64",
+        "uint32",
+        "uint64",
+        "complex64",
+        "complex128",
+        "bfloat16",
+    ];
 }
 
 /// `TensorProto.DataLocation`: the data lie in another file.

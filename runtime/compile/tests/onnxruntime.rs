@@ -3,12 +3,12 @@
 //! looks at them, and what both exporters of PyTorch write. `networks/make.py` made them.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use punctual_compile::{CompileOptions, Compiled, Note, compile};
+use punctual_compile::{CompileError, Compiled, Note, Overrides, ParseError, compile_with};
 use punctual_device::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{Calibration, InputForm, InputSpec, reference};
+use punctual_model::reference;
 
 /// As in `networks/make.py`.
 const IMAGES: usize = 2;
@@ -20,32 +20,13 @@ const EXITS: usize = 2;
 /// Between engines, absolute.
 const TOLERANCE: f32 = 1e-4;
 
-fn read(file: &str) -> Vec<u8> {
+fn path(file: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/networks");
-    std::fs::read(folder.join(file)).unwrap()
+    folder.join(file)
 }
 
 fn compiled(name: &str) -> Compiled {
-    let options = CompileOptions {
-        name: name.to_owned(),
-        onnx: format!("{name}.onnx").into(),
-        calibration: None,
-        input: InputSpec {
-            height: HEIGHT,
-            width: WIDTH,
-            mean: [0.0; 3],
-            std: [1.0; 3],
-            form: InputForm::Image,
-        },
-        exits: vec![],
-        classes: vec![],
-    };
-    compile(
-        &read(&format!("{name}.onnx")),
-        Calibration::default(),
-        &options,
-    )
-    .unwrap()
+    compile_with(&path(&format!("{name}.onnx")), &Overrides::default()).unwrap()
 }
 
 fn softmax(logits: &mut [f32]) {
@@ -65,7 +46,8 @@ fn agrees(name: &str) -> Compiled {
         (network.stages.len(), network.classes.len()),
         (EXITS, CLASSES)
     );
-    let data: Vec<f32> = read(&format!("{name}.f32"))
+    let data: Vec<f32> = std::fs::read(path(&format!("{name}.f32")))
+        .unwrap()
         .as_chunks()
         .0
         .iter()
@@ -136,4 +118,48 @@ fn what_both_exporters_of_pytorch_write_is_the_same_few_operators() {
     // Stem, three convolutions of the block (one with the residual), mean, scores; convolution,
     // pool, mean, scores.
     assert_eq!(operators(&dynamo), 10, "{}", dynamo.report);
+}
+
+#[test]
+fn gates_shuffles_joins_and_dense_layers_as_both_exporters_write_them() {
+    let (torchscript, dynamo) = (agrees("blocks_torchscript"), agrees("blocks_dynamo"));
+    assert_eq!(operators(&torchscript), operators(&dynamo));
+    let of_kind = |wanted: &str| {
+        let mut kinds = dynamo.report.kinds.iter();
+        kinds
+            .find(|found| found.kind == wanted)
+            .map(|found| found.operators)
+    };
+    // Two gates; what x * clamp(x + 3, 0, 6) / 6 multiplies is an activation.
+    assert_eq!(of_kind("multiply"), Some(2), "{}", dynamo.report);
+    // One for the half that each of three shuffles sees, the last shuffle with the branches beside
+    // it, and nine dense layers after the first, which reads one tensor.
+    assert_eq!(of_kind("gather channels"), Some(14), "{}", dynamo.report);
+}
+
+#[test]
+fn weights_may_lie_in_a_file_beside_the_network() {
+    agrees("external");
+}
+
+#[test]
+fn a_file_with_weights_that_is_missing_or_too_short_is_named() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let alone = folder.join("alone.onnx");
+    std::fs::copy(path("external.onnx"), &alone).unwrap();
+    let failed = || match compile_with(&alone, &Overrides::default()) {
+        Err(CompileError::Parse(error @ ParseError::ExternalRead { .. })) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let data = folder.join("external.onnx.data");
+    drop(std::fs::remove_file(&data));
+    let message = failed();
+    assert!(
+        message.contains("cannot be read from external.onnx.data"),
+        "{message}"
+    );
+    let whole = std::fs::read(path("external.onnx.data")).unwrap();
+    std::fs::write(&data, &whole[..whole.len() / 2]).unwrap();
+    let message = failed();
+    assert!(message.contains("unexpected end of file"), "{message}");
 }

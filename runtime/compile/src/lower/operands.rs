@@ -11,6 +11,7 @@ use crate::draft::DraftKind;
 use crate::fold::{Dim, Dims};
 use crate::graph::{Data, Node};
 use crate::problem::Problem;
+use crate::schema::data_type;
 
 /// A constant tensor of floats.
 pub(super) struct Floats {
@@ -241,7 +242,15 @@ impl Lowering<'_> {
                 Data::Signed(_) | Data::Unsigned(_) => {
                     format!("a constant of bytes of shape {:?}", constant.dims)
                 }
-                Data::Other(kind) => format!("a constant of ONNX element type {kind}"),
+                Data::Other(kind) => {
+                    let name = usize::try_from(*kind)
+                        .ok()
+                        .and_then(|at| data_type::NAMES.get(at));
+                    match name {
+                        Some(name) => format!("a {name} constant; convert the network to float32"),
+                        None => format!("a constant of ONNX element type {kind}"),
+                    }
+                }
             },
             Value::Dims(dims) => format!("the shape {}", describe_dims(&dims.elements)),
         }

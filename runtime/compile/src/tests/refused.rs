@@ -439,7 +439,7 @@ fn a_constant_that_is_none() {
         ),
         (
             edit(|o| o.graph().initializer[0].data_type = Some(10)),
-            "ONNX element type 10",
+            "a float16 constant",
         ),
     ] {
         refused(&onnx, &[words]);

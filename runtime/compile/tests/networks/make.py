@@ -133,12 +133,6 @@ class Mobile(nn.Module):
         self.first = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(), nn.Linear(8, CLASSES))
         self.deep = nn.Sequential(conv(8, 16, 3, 2), nn.MaxPool2d(3, 2, 1, ceil_mode=True))
         self.second = nn.Linear(16, CLASSES)
-        for module in self.modules():
-            if isinstance(module, nn.BatchNorm2d):
-                nn.init.uniform_(module.running_mean, -0.5, 0.5)
-                nn.init.uniform_(module.running_var, 0.3, 1.5)
-                nn.init.uniform_(module.weight, 0.5, 1.5)
-                nn.init.uniform_(module.bias, -0.5, 0.5)
 
     def forward(self, x):
         x = self.stem(x)
@@ -149,29 +143,137 @@ class Mobile(nn.Module):
         return exit_0, torch.softmax(self.second(x), 1)
 
 
-def torchscript(path: Path) -> None:
-    torch.manual_seed(1)
+class Gate(nn.Module):
+    """Squeeze and excitation."""
+
+    def __init__(self, channels: int, activation: nn.Module, gate: nn.Module):
+        super().__init__()
+        self.squeeze, self.activation = nn.Conv2d(channels, 4, 1), activation
+        self.excite, self.gate = nn.Conv2d(4, channels, 1), gate
+
+    def forward(self, x):
+        mean = torch.nn.functional.adaptive_avg_pool2d(x, 1)
+        return self.gate(self.excite(self.activation(self.squeeze(mean)))) * x
+
+
+class Shuffle(nn.Module):
+    """ShuffleNet's unit: one half of the channels passes, both are shuffled together."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.branch = nn.Sequential(nn.Conv2d(channels // 2, channels // 2, 1), nn.ReLU())
+
+    def forward(self, x):
+        passing, other = x.chunk(2, dim=1)
+        x = torch.cat((passing, self.branch(other)), dim=1)
+        batch, channels, height, width = x.size()
+        x = x.view(batch, 2, channels // 2, height, width).transpose(1, 2).contiguous()
+        return x.view(batch, channels, height, width)
+
+
+class Dense(nn.Module):
+    """DenseNet's layers: each reads all features before it, normalised before the convolution."""
+
+    def __init__(self, channels: int, growth: int, layers: int):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.BatchNorm2d(inputs), nn.ReLU(), nn.Conv2d(inputs, growth, 3, padding=1))
+            for inputs in range(channels, channels + layers * growth, growth)
+        )
+
+    def forward(self, x):
+        features = [x]
+        for layer in self.layers:
+            features.append(layer(torch.cat(features, 1)))
+        return torch.cat(features, 1)
+
+
+class Blocks(nn.Module):
+    """What the networks of 2015 to 2021 brought, one after the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, bias=False), nn.BatchNorm2d(8), nn.SiLU())
+        self.gate = Gate(8, nn.SiLU(), nn.Sigmoid())
+        self.wide = nn.Sequential(nn.Conv2d(8, 20, 1), nn.Hardswish())
+        self.hard_gate = Gate(20, nn.ReLU(), nn.Hardsigmoid())
+        self.first = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(20, CLASSES))
+        self.shuffles = nn.Sequential(Shuffle(20), Shuffle(20), Shuffle(20))
+        self.small, self.pooled = nn.Conv2d(20, 3, 1), nn.Conv2d(20, 5, 1)
+        self.dense = Dense(28, 2, 9)
+        self.second = nn.Sequential(nn.Conv2d(46, CLASSES, 1), nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten())
+
+    def forward(self, x):
+        red = x[:, 0].unsqueeze(1) * 0.9 - 0.1
+        green = torch.unsqueeze(x[:, 1], 1) * 1.1 + 0.2
+        x = torch.cat((red, green, torch.unsqueeze(x[:, 2], 1) / 0.8 + 0.3), 1)
+        x = self.hard_gate(self.wide(self.gate(self.stem(x))))
+        exit_0 = self.first(x)
+        x = self.shuffles(x)
+        pooled = torch.nn.functional.avg_pool2d(x, 3, 1, 1)
+        x = torch.cat((self.small(x).tanh(), self.pooled(pooled), x), 1)
+        x = x * torch.clamp(x + 3, 0, 6) / 6
+        return exit_0, self.second(self.dense(x))
+
+
+def settled(module: nn.Module) -> nn.Module:
+    """With normalisations that do something."""
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            nn.init.uniform_(part.running_mean, -0.5, 0.5)
+            nn.init.uniform_(part.running_var, 0.3, 1.5)
+            nn.init.uniform_(part.weight, 0.5, 1.5)
+            nn.init.uniform_(part.bias, -0.5, 0.5)
+    return module.eval()
+
+
+def export_torchscript(module: nn.Module, path: Path) -> None:
     image = torch.zeros(1, 3, HEIGHT, WIDTH)
     axes = {name: {0: "batch"} for name in ("image", *EXITS)}
     torch.onnx.export(
-        Mobile().eval(), (image,), path, dynamo=False, opset_version=17,
+        module, (image,), path, dynamo=False, opset_version=17,
         input_names=["image"], output_names=EXITS, dynamic_axes=axes,
     )
 
 
-def dynamo(path: Path) -> None:
-    torch.manual_seed(2)
+def export_dynamo(module: nn.Module, path: Path, external_data: bool = False) -> None:
     image = torch.zeros(2, 3, HEIGHT, WIDTH)
     torch.onnx.export(
-        Mobile().eval(), (image,), path, dynamo=True, opset_version=18, external_data=False,
+        module, (image,), path, dynamo=True, opset_version=18, external_data=external_data,
         input_names=["image"], output_names=EXITS,
         dynamic_shapes=({0: torch.export.Dim("batch")},),
     )
 
 
+def torchscript(path: Path) -> None:
+    torch.manual_seed(1)
+    export_torchscript(settled(Mobile()), path)
+
+
+def dynamo(path: Path) -> None:
+    torch.manual_seed(2)
+    export_dynamo(settled(Mobile()), path)
+
+
+def blocks_torchscript(path: Path) -> None:
+    torch.manual_seed(3)
+    export_torchscript(settled(Blocks()), path)
+
+
+def blocks_dynamo(path: Path) -> None:
+    torch.manual_seed(3)
+    export_dynamo(settled(Blocks()), path)
+
+
+def external(path: Path) -> None:
+    """As dynamo's exporter writes unless told otherwise: the weights lie in external.onnx.data."""
+    torch.manual_seed(4)
+    export_dynamo(settled(Mobile()), path, external_data=True)
+
+
 def forget_the_maker(path: Path) -> None:
     """Removes the stack traces and paths that exporters leave in a file."""
-    model = onnx.load(path)
+    model = onnx.load(path, load_external_data=False)
     graph = model.graph
     for part in (model, graph, *graph.node, *graph.initializer, *graph.input, *graph.output):
         part.ClearField("doc_string")
@@ -181,7 +283,8 @@ def forget_the_maker(path: Path) -> None:
 
 
 def main() -> None:
-    for make in (windows, elements, torchscript, dynamo):
+    makers = (windows, elements, torchscript, dynamo, blocks_torchscript, blocks_dynamo, external)
+    for make in makers:
         path = HERE / f"{make.__name__}.onnx"
         make(path)
         forget_the_maker(path)
@@ -191,7 +294,7 @@ def main() -> None:
         with open(path.with_suffix(".f32"), "wb") as file:
             for array in (images, *logits):
                 file.write(numpy.ascontiguousarray(array, "<f4").tobytes())
-        operators = sorted({node.op_type for node in onnx.load(path).graph.node})
+        operators = sorted({node.op_type for node in onnx.load(path, load_external_data=False).graph.node})
         print(path.name, path.stat().st_size, "bytes:", ", ".join(operators))
         print("  largest logits", [float(abs(l).max()) for l in logits], [l.shape for l in logits])
 

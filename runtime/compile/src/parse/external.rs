@@ -1,0 +1,98 @@
+//! Constants whose data lie in another file beside the ONNX file, as PyTorch's dynamo exporter
+//! writes them unless told otherwise.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+use punctual_model::WEIGHTS_MAX;
+
+use super::ParseError;
+use crate::schema::{DATA_LOCATION_EXTERNAL, TensorProto};
+
+/// Most bytes of all external constants: those of the most weights that a network may have. Many
+/// constants may name the same bytes of a file, so its size says nothing.
+const BYTES_MAX: u64 = 4 * WEIGHTS_MAX as u64;
+
+/// Where external data may lie, and how much was read.
+pub(crate) struct External<'a> {
+    /// The ONNX file's folder; without one, external data are refused.
+    folder: Option<&'a Path>,
+    read: u64,
+}
+
+impl<'a> External<'a> {
+    pub fn beside(onnx: &'a Path) -> Self {
+        Self {
+            folder: Some(onnx.parent().unwrap_or(Path::new(""))),
+            read: 0,
+        }
+    }
+
+    pub fn refused() -> Self {
+        Self {
+            folder: None,
+            read: 0,
+        }
+    }
+
+    /// The `bytes` bytes of a constant that lie in another file; `None` if they lie in the ONNX file.
+    pub fn read(
+        &mut self,
+        proto: &TensorProto,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Option<Vec<u8>>, ParseError> {
+        if proto.data_location != Some(DATA_LOCATION_EXTERNAL) {
+            return Ok(None);
+        }
+        let entry = |key: &str| {
+            let mut entries = proto.external_data.iter();
+            let found = entries.find(|entry| entry.key.as_deref() == Some(key));
+            found.and_then(|entry| entry.value.as_deref())
+        };
+        let Some(folder) = self.folder else {
+            return Err(ParseError::ExternalData {
+                name: name.to_owned(),
+            });
+        };
+        let location = entry("location").unwrap_or_default();
+        let inside = Path::new(location)
+            .components()
+            .all(|component| matches!(component, Component::Normal(_)));
+        if location.is_empty() || !inside {
+            return Err(ParseError::ExternalLocation {
+                name: name.to_owned(),
+                location: location.to_owned(),
+            });
+        }
+        self.read = self.read.saturating_add(bytes);
+        if self.read > BYTES_MAX {
+            return Err(ParseError::ExternalSize {
+                name: name.to_owned(),
+            });
+        }
+        let path = folder.join(location);
+        let offset = entry("offset").map_or(Some(0), |offset| offset.parse().ok());
+        let data = offset.ok_or(io::ErrorKind::InvalidInput);
+        let data = data.and_then(|offset| read_part(&path, offset, bytes).map_err(|e| e.kind()));
+        data.map(Some).map_err(|kind| ParseError::ExternalRead {
+            name: name.to_owned(),
+            path: PathBuf::from(location),
+            kind,
+        })
+    }
+}
+
+/// Exactly `bytes` bytes; nothing is reserved before they are there.
+fn read_part(path: &Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut data = Vec::new();
+    file.take(bytes).read_to_end(&mut data)?;
+    if data.len() as u64 == bytes {
+        Ok(data)
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}
