@@ -1,5 +1,6 @@
 //! What the compiler made of a network: figures a stage, and what it did on the way.
 
+mod heads;
 mod kinds;
 
 use std::fmt;
@@ -107,6 +108,27 @@ pub enum Note {
         /// The file's batch size.
         batch: i64,
     },
+    /// There is one exit: every answer takes the whole network.
+    OneExit,
+    /// Most of a stage's work is the head of its exit, of no use to what goes deeper.
+    HeavyHead {
+        /// The exit.
+        exit: usize,
+        /// The head's share of the stage's multiply-accumulates.
+        percent: u32,
+    },
+    /// A large part of all weights is the head of one early exit.
+    LargeHead {
+        /// The exit.
+        exit: usize,
+        /// The head's share of all weights.
+        percent: u32,
+    },
+    /// The first exit saves little.
+    LateExit {
+        /// Share of all multiply-accumulates up to it.
+        percent: u32,
+    },
     /// No calibration: the scheduler's expected accuracies are then a prior, not a measurement.
     NoCalibration,
     /// A deeper exit is not better than the one before it on the calibration samples.
@@ -152,6 +174,22 @@ impl fmt::Display for Note {
                 f,
                 "warning: the file was exported for a batch of {batch}; the package runs any batch"
             ),
+            Self::OneExit => write!(
+                f,
+                "warning: one exit; no answer can be had before the whole network has run (models/zoo tells how to add exits)"
+            ),
+            Self::HeavyHead { exit, percent } => write!(
+                f,
+                "warning: {percent} % of stage {exit} is the head of its exit, which everything that goes deeper runs for nothing; make the head smaller or leave the exit out"
+            ),
+            Self::LargeHead { exit, percent } => write!(
+                f,
+                "warning: the head of exit {exit} holds {percent} % of all weights; a mean over the image before its first linear layer makes it smaller"
+            ),
+            Self::LateExit { percent } => write!(
+                f,
+                "warning: the first exit comes after {percent} % of the multiply-accumulates and saves little; put it earlier"
+            ),
             Self::NoCalibration => write!(
                 f,
                 "warning: no calibration records; expected accuracies will be a prior, not a measurement"
@@ -194,6 +232,7 @@ impl CompileReport {
         let stages: Vec<StageReport> = (0..network.stages.len())
             .map(|stage| StageReport::of(package, stage))
             .collect();
+        notes.extend(heads::notes(network));
         if package.calibration().samples.is_empty() {
             notes.push(Note::NoCalibration);
         }

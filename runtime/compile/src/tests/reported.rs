@@ -2,8 +2,8 @@
 
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
-use super::builder::everything;
-use super::options;
+use super::builder::{Onnx, everything, int};
+use super::{compiled, options};
 use crate::{CompileError, CompileReport, Note, compile};
 
 /// Ten samples; each exit is right on so many of them, and always confident by 0.6 or 1.0.
@@ -59,4 +59,64 @@ fn records_of_another_network_are_refused() {
         message.contains("calibrate this network again"),
         "{message}"
     );
+}
+
+#[test]
+fn heads_that_cost_more_than_the_way_to_the_next_exit_are_pointed_out() {
+    // A linear layer of all pixels before a backbone of 3x3 kernels of one channel each.
+    let onnx = Onnx::new()
+        .floats("w", &[3, 1, 1, 1])
+        .node("Conv", "image w", "c", &[int("group", 3)])
+        .node("Flatten", "c", "f", &[])
+        .floats("large", &[5, 192])
+        .node("Gemm", "f large", "exit_0", &[int("transB", 1)])
+        .output("exit_0")
+        .node("Relu", "c", "r", &[])
+        .head("r", 3, "exit_1");
+    let notes = compiled(&onnx).unwrap().report.notes;
+    // 960 of 960 + 192 multiplications; 965 of 965 + 6 + 6 + 20 weights; 1,152 of 1,152 + 192 + 15.
+    for note in [
+        Note::HeavyHead {
+            exit: 0,
+            percent: 83,
+        },
+        Note::LargeHead {
+            exit: 0,
+            percent: 97,
+        },
+        Note::LateExit { percent: 85 },
+    ] {
+        assert!(notes.contains(&note), "{notes:?}");
+    }
+    let notes = report([6, 9]).notes;
+    let about_heads = |note: &&Note| {
+        matches!(
+            note,
+            Note::HeavyHead { .. } | Note::LargeHead { .. } | Note::OneExit
+        )
+    };
+    assert_eq!(notes.iter().find(about_heads), None);
+}
+
+#[test]
+fn a_network_with_one_exit_is_said_to_have_one() {
+    let onnx = Onnx::new().head("image", 3, "scores");
+    let notes = compiled(&onnx).unwrap().report.notes;
+    assert!(notes.contains(&Note::OneExit), "{notes:?}");
+}
+
+#[test]
+fn operators_are_counted_by_kind_those_with_most_work_first() {
+    let report = report([6, 9]);
+    let kinds = report
+        .kinds
+        .iter()
+        .map(|found| (found.kind.as_str(), found.operators));
+    let kinds: Vec<_> = kinds.collect();
+    assert_eq!(kinds[0], ("convolution 3x3", 1));
+    assert!(
+        kinds.contains(&("depthwise convolution 3x3", 1)),
+        "{kinds:?}"
+    );
+    assert!(kinds.contains(&("global average pool", 2)), "{kinds:?}");
 }
