@@ -44,17 +44,14 @@ pub(crate) unsafe fn exp<V: Vector>(x: V) -> V {
 #[inline(always)]
 pub(crate) unsafe fn sigmoid<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
-    unsafe {
-        let one = V::splat(1.0);
-        one.div(one.add(exp(x.mul(V::splat(-1.0)))))
-    }
+    unsafe { V::splat(1.0).add(exp(x.mul(V::splat(-1.0)))).reciprocal() }
 }
 
 /// `x * sigmoid(x)`, also called swish; error below 4e-7 of the larger of 1 and `|x|`.
 #[inline(always)]
 pub(crate) unsafe fn silu<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
-    unsafe { x.div(V::splat(1.0).add(exp(x.mul(V::splat(-1.0))))) }
+    unsafe { x.mul(sigmoid(x)) }
 }
 
 /// The hyperbolic tangent; error below 4e-7.
@@ -111,7 +108,7 @@ pub(crate) unsafe fn gelu<V: Vector>(x: V) -> V {
         for _ in 0..4 {
             power = power.mul(power);
         }
-        positive.sub(u.mul(V::splat(0.5)).div(power))
+        positive.sub(u.mul(V::splat(0.5)).mul(power.reciprocal()))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Pools: a window's largest or mean, and the mean of a whole channel.
 
-use core::ops::Range;
+mod rows;
 
+pub(crate) use self::rows::inside;
+use self::rows::{Row, max_row, mean_row};
 use crate::layout::{DIMENSION_MAX, check_limit};
-use crate::simd::{Vector, compiled_for};
+use crate::simd::compiled_for;
 use crate::spec::check_equal;
 use crate::{BlockedLayout, Extent, Image, Isa, KernelError, Padding, Part, Window};
 
@@ -156,164 +158,6 @@ impl Pool {
             output: to.as_mut_ptr(),
             columns: to.len() / input.lanes(),
         }
-    }
-}
-
-/// The part of a window that is not padding. Never empty: padding is less than the window.
-pub(crate) fn inside(start: usize, window: usize, padding: usize, size: usize) -> Range<usize> {
-    start.saturating_sub(padding)..(start + window - padding).min(size)
-}
-
-/// Rows of one input block that become one row of output pixels.
-struct Row {
-    /// The first pixel of the first of them.
-    input: *const f32,
-    row_stride: usize,
-    rows: usize,
-    /// Pixels in each of them.
-    width: usize,
-    /// Columns of the window.
-    kernel: usize,
-    stride: usize,
-    /// Columns of padding before the input.
-    padding: usize,
-    /// Pixels that a mean counts; none for those that are not padding.
-    counted: Option<usize>,
-    output: *mut f32,
-    columns: usize,
-}
-
-/// How two values become one, and what does not change any.
-trait Reduction {
-    const NEUTRAL: f32;
-
-    /// # Safety
-    /// The processor has the instruction set.
-    unsafe fn of<V: Vector>(a: V, b: V) -> V;
-}
-
-struct Largest;
-
-impl Reduction for Largest {
-    const NEUTRAL: f32 = f32::NEG_INFINITY;
-
-    #[inline(always)]
-    unsafe fn of<V: Vector>(a: V, b: V) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { a.max(b) }
-    }
-}
-
-struct Sum;
-
-impl Reduction for Sum {
-    const NEUTRAL: f32 = 0.0;
-
-    #[inline(always)]
-    unsafe fn of<V: Vector>(a: V, b: V) -> V {
-        // SAFETY: the caller's promise.
-        unsafe { a.add(b) }
-    }
-}
-
-/// # Safety
-/// The processor has the instruction set; `input` is valid for `rows` of `width` pixels that are
-/// `row_stride` elements apart, `output` for `columns` pixels that nothing aliases; each window has
-/// a column that is not padding.
-#[inline(always)]
-unsafe fn max_row<V: Vector>(row: &Row) {
-    for column in 0..row.columns {
-        let columns = row.window(column);
-        // SAFETY: the caller's promise.
-        unsafe { reduce::<V, Largest>(row, &columns).store(row.output.add(column * V::LANES)) };
-    }
-}
-
-/// # Safety
-/// As of [`max_row`].
-#[inline(always)]
-unsafe fn mean_row<V: Vector>(row: &Row) {
-    for column in 0..row.columns {
-        let columns = row.window(column);
-        let counted = row.counted.unwrap_or(row.rows * columns.len());
-        // SAFETY: the caller's promise.
-        unsafe {
-            reduce::<V, Sum>(row, &columns)
-                .mul(V::splat(1.0 / counted as f32))
-                .store(row.output.add(column * V::LANES));
-        }
-    }
-}
-
-impl Row {
-    /// The columns under an output pixel.
-    #[inline(always)]
-    fn window(&self, column: usize) -> Range<usize> {
-        inside(column * self.stride, self.kernel, self.padding, self.width)
-    }
-}
-
-/// All pixels of the window. A window of usual size is counted at compile time, and a wide one is
-/// reduced into several vectors, since each waits for its last addition.
-///
-/// # Safety
-/// As of [`max_row`]; the columns are inside the width.
-#[inline(always)]
-unsafe fn reduce<V: Vector, R: Reduction>(row: &Row, columns: &Range<usize>) -> V {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let start = row.input.add(columns.start * V::LANES);
-        match columns.len() {
-            2 => reduce_columns::<V, R, 2>(row, start),
-            3 => reduce_columns::<V, R, 3>(row, start),
-            columns => reduce_wide::<V, R>(row, start, columns),
-        }
-    }
-}
-
-/// # Safety
-/// As of [`reduce`]; `start` is the first of `COLUMNS` pixels.
-#[inline(always)]
-unsafe fn reduce_columns<V: Vector, R: Reduction, const COLUMNS: usize>(
-    row: &Row,
-    start: *const f32,
-) -> V {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut all = V::splat(R::NEUTRAL);
-        for line in 0..row.rows {
-            let line = start.add(line * row.row_stride);
-            for column in 0..COLUMNS {
-                all = R::of(all, V::load(line.add(column * V::LANES)));
-            }
-        }
-        all
-    }
-}
-
-/// # Safety
-/// As of [`reduce`]; `start` is the first of `columns` pixels.
-#[inline(always)]
-unsafe fn reduce_wide<V: Vector, R: Reduction>(row: &Row, start: *const f32, columns: usize) -> V {
-    const CHAINS: usize = 4;
-    // SAFETY: the caller's promise; `at + CHAINS <= columns` in the inner loops.
-    unsafe {
-        let mut chains = [V::splat(R::NEUTRAL); CHAINS];
-        for line in 0..row.rows {
-            let line = start.add(line * row.row_stride);
-            let mut at = 0;
-            while at + CHAINS <= columns {
-                for (chain, all) in chains.iter_mut().enumerate() {
-                    *all = R::of(*all, V::load(line.add((at + chain) * V::LANES)));
-                }
-                at += CHAINS;
-            }
-            while at < columns {
-                chains[0] = R::of(chains[0], V::load(line.add(at * V::LANES)));
-                at += 1;
-            }
-        }
-        R::of(R::of(chains[0], chains[1]), R::of(chains[2], chains[3]))
     }
 }
 

@@ -51,6 +51,12 @@ pub(crate) trait Vector: Copy {
     unsafe fn mul(self, other: Self) -> Self;
     /// `self / other`.
     unsafe fn div(self, other: Self) -> Self;
+    /// `1 / self`, to 1.5e-7, for what is at least 1 and finite; a NaN stays.
+    #[inline(always)]
+    unsafe fn reciprocal(self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::splat(1.0).div(self) }
+    }
     /// The nearest whole number, the even one of two; a NaN stays.
     unsafe fn round(self) -> Self;
     /// `self * 2^exponent` for whole exponents from -126 to 127; a NaN in `self` stays, whatever

@@ -6,9 +6,10 @@ use core::arch::x86_64::{
     _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
     _mm256_min_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32,
     _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm512_add_ps,
-    _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_epi32, _mm512_loadu_ps,
-    _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_roundscale_ps,
-    _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_si512, _mm512_storeu_ps, _mm512_sub_ps,
+    _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_epi32,
+    _mm512_loadu_ps, _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_rcp14_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_si512,
+    _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use super::{LaneMap, Vector};
@@ -21,7 +22,7 @@ macro_rules! vector {
     ($name:ident($register:ty), $count:literal, $splat:ident, $load:ident, $store:ident,
      $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident,
      $round:ident, |$value:ident, $exponent:ident| $scale:expr,
-     $lane_map:ty = |$from:ident| $lanes:expr, |$own:ident, $other:ident, $map:ident| $pick:expr) => {
+     $lane_map:ty = |$from:ident| $lanes:expr, |$own:ident, $other:ident, $map:ident| $pick:expr $(, |$divisor:ident| $reciprocal:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name($register);
 
@@ -70,6 +71,14 @@ macro_rules! vector {
             unsafe fn div(self, other: Self) -> Self {
                 $name(unsafe { $div(self.0, other.0) })
             }
+
+            $(
+                #[inline(always)]
+                unsafe fn reciprocal(self) -> Self {
+                    let $divisor = self.0;
+                    $name(unsafe { $reciprocal })
+                }
+            )?
 
             #[inline(always)]
             unsafe fn round(self) -> Self {
@@ -127,7 +136,14 @@ vector!(
         let from = _mm512_loadu_epi32(from);
         (_mm512_cmpge_epi32_mask(from, _mm512_setzero_si512()), from)
     },
-    |own, other, map| _mm512_mask_permutexvar_ps(own, map.0, map.1, other)
+    |own, other, map| _mm512_mask_permutexvar_ps(own, map.0, map.1, other),
+    |divisor| {
+        // A step of Newton's doubles the estimate's 14 bits; a division takes as long as ten
+        // multiplications.
+        let estimate = _mm512_rcp14_ps(divisor);
+        let rest = _mm512_fnmadd_ps(divisor, estimate, _mm512_set1_ps(1.0));
+        _mm512_fmadd_ps(estimate, rest, estimate)
+    }
 );
 vector!(
     Avx2Fma(__m256),
