@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`Device`] | the contract: actions in, exactly one event each out |
 //! | [`CpuDevice`] | partitions are disjoint sets of cores; one pinned worker a core |
+//! | [`crew`] | what devices on the machine's cores share: partitions, leaders, windows, preemption |
 //! | [`virtual_time`] | takes as long as the profile says and sleeps for none of it: for tests of the loop |
 //! | [`conformance`] | what every device must do, as functions; a new device's tests call them |
 //! | [`profile`] | measures stages and preparation on this machine |
@@ -79,6 +80,7 @@
 
 pub mod conformance;
 mod cpu;
+pub mod crew;
 mod device;
 pub mod profile;
 mod random;

@@ -73,7 +73,11 @@ pub enum ClaimError {
 
 impl InputBuffers {
     /// `count` buffers of `floats`, for models with these input layouts.
-    pub(crate) fn new(count: u16, floats: usize, layouts: Box<[InputLayout]>) -> Self {
+    ///
+    /// # Panics
+    /// If an input does not fit a buffer.
+    #[must_use]
+    pub fn new(count: u16, floats: usize, layouts: Box<[InputLayout]>) -> Self {
         let count = usize::from(count);
         assert!(
             layouts

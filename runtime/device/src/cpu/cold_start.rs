@@ -26,9 +26,10 @@ use thiserror::Error;
 
 use super::executable::{Executable, LoadedModel};
 use super::lower::{self, LowerError, Lowering};
+use crate::crew::{Interrupt, Outcome};
 use crate::request_buffers::InputBuffers;
 use crate::shared::ClaimedRegions;
-use crate::shared::team::{self, Leader, Outcome};
+use crate::shared::team::{self, Leader};
 use crate::shared::weights::{self, Ledger, LoadError, Loader, Source, Weights};
 
 /// The one model, and the one stage of each team: a stage is run by a team of its own.
@@ -374,7 +375,7 @@ fn run_all(
 ) -> Result<Vec<FirstAnswer>, ColdStartError> {
     let mut exits = Vec::new();
     let mut claims = [requests.claim(0).expect("nobody else has it")];
-    let never = AtomicBool::new(false);
+    let never = Interrupt::new();
     let weights = weights.claim_when_open(MODEL);
     while let Ok(mut leader) = to_run.recv() {
         if leader.run(MODEL, STAGE, &weights, &mut claims, &never) != Outcome::Done {

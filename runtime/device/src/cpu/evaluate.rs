@@ -1,7 +1,6 @@
 //! A network run on the calling thread, for its scores rather than its time.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use punctual_core::{ModelId, StageId};
 use punctual_kernels::Isa;
@@ -13,8 +12,9 @@ use super::executable::{LoadedModel, Step};
 use super::lower::lower;
 use super::memory::{self, Memory};
 use super::{OperatorTime, StartError};
+use crate::crew::{Interrupt, Outcome};
 use crate::request_buffers::InputBuffers;
-use crate::shared::team::{self, Leader, Mate, Outcome};
+use crate::shared::team::{self, Leader, Mate};
 use crate::shared::weights::Weights;
 use crate::spec::ModelSpec;
 
@@ -139,7 +139,7 @@ impl Evaluator {
         let mut claims: Vec<_> = (0..batch)
             .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
             .collect();
-        let never = AtomicBool::new(false);
+        let never = Interrupt::new();
         let weights = self.weights.claim(MODEL).expect("they are there for good");
         let stages = 0..self.models[0].stages.len();
         stages

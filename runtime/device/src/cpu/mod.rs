@@ -10,24 +10,20 @@ mod evaluate;
 pub(crate) mod executable;
 mod lower;
 mod memory;
-mod partition;
-mod priority;
 mod specialised;
-mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use punctual_core::{ActionId, Event, Infer, ModelId, Nanos, PartitionId, StageId};
 use punctual_kernels::Isa;
-use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing};
 
+use crate::crew::{Claim, Crew, Engine, Interrupt, Mate, Outcome};
 use crate::device::{Device, Refusal};
 use crate::request_buffers::InputBuffers;
-use crate::shared::team;
+use crate::shared::team::{self, Leader};
 pub use crate::shared::weights::LoadError;
-use crate::shared::weights::Source;
+use crate::shared::weights::{Source, Weights};
 use crate::spec::{DeviceSpec, PartitionSpec};
 pub use error::StartError;
 pub use evaluate::Evaluator;
@@ -35,9 +31,6 @@ use executable::LoadedModel;
 pub use lower::{LowerError, image_layout, pack_image};
 pub use memory::LoadFailure;
 use memory::Memory;
-use partition::Partition;
-use priority::Priorities;
-use worker::Worker;
 
 /// Runs stages on the machine's cores.
 pub struct CpuDevice {
@@ -48,10 +41,7 @@ pub struct CpuDevice {
     inputs: InputBuffers,
     request_buffers: u16,
     memory: Memory,
-    partitions: Vec<Partition>,
-    /// Where the next poll looks first, so that no partition can keep another from being heard.
-    polled: usize,
-    workers: Vec<RealtimeThread<()>>,
+    crew: Crew,
     missing: Vec<Missing>,
     workspace_bytes: Vec<usize>,
     request_bytes: usize,
@@ -134,30 +124,24 @@ impl CpuDevice {
             models,
             batches: spec.models.iter().map(|m| m.batches.to_vec()).collect(),
             request_bytes: usize::from(spec.request_buffers) * request_floats * size_of::<f32>(),
+            crew: Crew::new(inputs.clone(), report.clone()),
             inputs,
             request_buffers: spec.request_buffers,
             missing: memory::missing(&memory).to_vec(),
             memory,
-            partitions: Vec::new(),
-            polled: 0,
-            workers: Vec::new(),
             workspace_bytes: Vec::new(),
         };
         for partition in spec.partitions {
-            device.staff(partition, usize::from(batch_max.unwrap_or(1)), &report)?;
+            device.staff(partition, usize::from(batch_max.unwrap_or(1)))?;
         }
+        device.missing.extend_from_slice(device.crew.missing());
         device.missing.sort_unstable();
         device.missing.dedup();
         Ok(device)
     }
 
     /// Makes a partition and starts its workers.
-    fn staff(
-        &mut self,
-        partition: &PartitionSpec,
-        batch_max: usize,
-        report: &Arc<Doorbell>,
-    ) -> Result<(), StartError> {
+    fn staff(&mut self, partition: &PartitionSpec, batch_max: usize) -> Result<(), StartError> {
         let size = partition.cores.len();
         let (leader, mates) = team::team(
             size,
@@ -167,45 +151,14 @@ impl CpuDevice {
             batch_max,
         );
         self.workspace_bytes.push(leader.workspace_bytes());
-        let (end, post) = partition::partition(Priorities::new(size, partition.priority));
-        let link = end.link.clone();
-        self.partitions.push(end);
-        let worker = Worker {
-            post,
+        let mates = mates
+            .into_iter()
+            .map(|mate| -> Mate { Box::new(move || mate.serve()) });
+        let team = Team {
             leader,
-            requests: self.inputs.regions().clone(),
             weights: self.memory.weights().clone(),
-            report: report.clone(),
         };
-        let thread = |unit: usize| {
-            let name = format!("{}/{unit}", partition.name);
-            ThreadSpec::new(name, Some(partition.cores[unit]), partition.priority)
-        };
-        let first = self.workers.len();
-        self.hire(thread(0), move || worker.serve())?;
-        for (unit, mate) in (1..).zip(mates) {
-            self.hire(thread(unit), move || mate.serve())?;
-        }
-        let workers = &self.workers[first..];
-        for (unit, worker) in workers.iter().enumerate() {
-            link.priorities.started(unit, worker.tid());
-        }
-        let lacks = |worker: &RealtimeThread<()>| worker.missing().contains(&Missing::Realtime);
-        if !workers.iter().any(lacks) {
-            link.priorities.grant();
-        }
-        Ok(())
-    }
-
-    fn hire(
-        &mut self,
-        spec: ThreadSpec,
-        body: impl FnOnce() + Send + 'static,
-    ) -> Result<(), ThreadError> {
-        let thread = spawn_realtime(spec, body)?;
-        self.missing.extend_from_slice(thread.missing());
-        self.workers.push(thread);
-        Ok(())
+        Ok(self.crew.staff(partition, team, mates.collect())?)
     }
 
     /// The request buffers' input areas, for the intake threads.
@@ -228,7 +181,7 @@ impl CpuDevice {
 
     /// The kernel's ids of the worker threads, leaders and mates of partition after partition.
     pub fn worker_tids(&self) -> impl Iterator<Item = i32> {
-        self.workers.iter().map(RealtimeThread::tid)
+        self.crew.tids()
     }
 
     /// Pages that a paged model's weights fill; none if it is there for good, or does not exist.
@@ -297,7 +250,7 @@ impl CpuDevice {
     }
 
     fn refusal(&self, infer: &Infer) -> Option<Refusal> {
-        let Some(partition) = self.partitions.get(infer.partition.index()) else {
+        let Some(is_full) = self.crew.is_full(infer.partition) else {
             return Some(Refusal::UnknownPartition(infer.partition));
         };
         let Some(model) = self.models.get(infer.model.index()) else {
@@ -321,9 +274,7 @@ impl CpuDevice {
         if let Err(refusal) = self.memory.check_use(infer.model) {
             return Some(refusal);
         }
-        partition
-            .is_full()
-            .then_some(Refusal::Busy(infer.partition))
+        is_full.then_some(Refusal::Busy(infer.partition))
     }
 }
 
@@ -332,7 +283,7 @@ impl Device for CpuDevice {
         if let Some(refusal) = self.refusal(infer) {
             return Err(refusal);
         }
-        self.partitions[infer.partition.index()].submit(infer);
+        self.crew.submit(infer);
         self.memory.residency().taken(infer.model);
         Ok(())
     }
@@ -346,39 +297,48 @@ impl Device for CpuDevice {
     }
 
     fn preempt(&mut self, partition: PartitionId, action: ActionId) {
-        if let Some(partition) = self.partitions.get(partition.index()) {
-            partition.preempt(action);
-        }
+        self.crew.preempt(partition, action);
     }
 
     fn poll(&mut self) -> Option<Event> {
         if let Some(event) = self.memory.poll() {
             return Some(event);
         }
-        for offset in 1..=self.partitions.len() {
-            let index = (self.polled + offset) % self.partitions.len();
-            if let Some((model, event)) = self.partitions[index].poll() {
-                self.polled = index;
-                self.memory.residency().released(model);
-                return Some(event);
-            }
-        }
-        None
+        let (model, event) = self.crew.poll()?;
+        self.memory.residency().released(model);
+        Some(event)
     }
 }
 
-impl Drop for CpuDevice {
-    /// Ends the workers after the actions that they run, and waits for them.
-    fn drop(&mut self) {
-        for partition in &self.partitions {
-            // Published to the leader by the ring; a leader that ends drops its team.
-            partition.link.ended.store(true, Ordering::Relaxed);
-            partition.link.bell.ring();
-        }
-        for worker in self.workers.drain(..) {
-            // A worker that panicked has said so.
-            let _ = worker.join();
-        }
+/// What a partition's leader runs stages with: its team, and the weights that the team reads.
+struct Team {
+    leader: Leader,
+    weights: Arc<Weights>,
+}
+
+impl Engine for Team {
+    fn run(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        members: &mut [Claim<'_>],
+        interrupt: &Interrupt,
+    ) -> Outcome {
+        // Not there: the device takes no such action.
+        let Some(weights) = self.weights.claim(model) else {
+            return Outcome::Fault;
+        };
+        self.leader.run(model, stage, &weights, members, interrupt)
+    }
+
+    fn scores<'a>(
+        &'a mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &'a mut Claim<'_>,
+    ) -> &'a [f32] {
+        self.leader.logits(model, stage, member, claim)
     }
 }
 

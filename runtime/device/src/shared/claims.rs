@@ -45,8 +45,8 @@ impl ClaimedRegions {
     }
 }
 
-/// The right to use one region of [`ClaimedRegions`].
-pub(crate) struct Claim<'a> {
+/// The right to use one request buffer until it is dropped.
+pub struct Claim<'a> {
     regions: &'a ClaimedRegions,
     index: usize,
     flag: &'a AtomicBool,
@@ -62,8 +62,8 @@ impl Claim<'_> {
         std::ptr::eq(self.regions, regions)
     }
 
-    /// All of the region.
-    pub(crate) fn floats(&mut self) -> &mut [f32] {
+    /// All of the buffer.
+    pub fn floats(&mut self) -> &mut [f32] {
         let region = &self.regions.regions[self.index];
         // SAFETY: the claim is exclusive, and `&mut self` makes this the only view made from it;
         // a team uses the region only while it borrows the claim.

@@ -23,6 +23,7 @@ mod region;
 pub(crate) mod team;
 pub(crate) mod weights;
 
-pub(crate) use claims::{Claim, ClaimedRegions};
+pub use claims::Claim;
+pub(crate) use claims::ClaimedRegions;
 pub(crate) use operands::{Operands, Space, Span};
 pub(crate) use region::{LINE, Region};

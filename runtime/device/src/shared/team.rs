@@ -14,17 +14,7 @@ use super::barrier::{Barrier, wait_spinning};
 use super::weights::{WeightClaim, Weights};
 use super::{Claim, ClaimedRegions, LINE, Region, Space, Span};
 use crate::cpu::executable::{Executable, LoadedModel, Step};
-
-/// How running a stage ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// All operators ran.
-    Done,
-    /// Told to stop between two operators.
-    Interrupted,
-    /// A kernel panicked: a programmer's error, reported once by the panic itself.
-    Fault,
-}
+use crate::crew::{Interrupt, Outcome};
 
 /// The worker that takes the actions. There is one a team.
 pub(crate) struct Leader {
@@ -134,7 +124,7 @@ fn assert_parts_tile(step: &Step, size: usize) {
 
 impl Leader {
     /// Runs a stage for the members whose request buffers are claimed, with weights that are
-    /// claimed. `interrupted` is looked at between operators. A team of one waits for weights that
+    /// claimed. `interrupt` is looked at between operators. A team of one waits for weights that
     /// are not ready yet.
     ///
     /// # Panics
@@ -146,7 +136,7 @@ impl Leader {
         stage: StageId,
         weights: &WeightClaim<'_>,
         members: &mut [Claim<'_>],
-        interrupted: &AtomicBool,
+        interrupt: &Interrupt,
     ) -> Outcome {
         let team = &*self.team;
         assert!(
@@ -170,7 +160,7 @@ impl Leader {
         // SAFETY: the members' claims are exclusive, theirs and that on the weights are borrowed
         // until the job ends, and the mates run this job only between the ring above and the job's
         // last meeting, in which the leader takes part.
-        unsafe { team.run_job(0, Some(interrupted)) }
+        unsafe { team.run_job(0, Some(interrupt)) }
     }
 
     /// Bytes of the team's workspace, scratch memory included.
@@ -230,7 +220,7 @@ impl Team {
     /// Each seat of the team runs the job once, at the same time; the members' request buffers
     /// and the model's weights are claimed for it, and nobody else uses the workspace, until all
     /// have returned.
-    unsafe fn run_job(&self, seat: usize, interrupted: Option<&AtomicBool>) -> Outcome {
+    unsafe fn run_job(&self, seat: usize, interrupt: Option<&Interrupt>) -> Outcome {
         let job = &self.job;
         let id = ModelId(job.model.load(Ordering::Relaxed));
         let model = &self.models[id.index()];
@@ -259,11 +249,11 @@ impl Team {
                 self.barrier.wish_to_stop();
             }
             // Relaxed: a wish, seen now or at the next operator.
-            if interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed)) && index < last {
+            if interrupt.is_some_and(Interrupt::is_set) && index < last {
                 self.barrier.wish_to_stop();
             }
             let stop = self.barrier.meet();
-            if interrupted.is_some() {
+            if interrupt.is_some() {
                 let after = now();
                 step.time.record(after.since(before));
                 before = after;

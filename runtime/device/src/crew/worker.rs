@@ -12,21 +12,19 @@ use punctual_kernels::softmax_top1;
 use punctual_platform::{Doorbell, clock};
 
 use super::partition::{HELD_MAX, Post};
+use super::{Engine, Outcome};
 use crate::shared::ClaimedRegions;
-use crate::shared::team::{Leader, Outcome};
-use crate::shared::weights::Weights;
 
 /// Everything the leader's thread owns.
-pub(super) struct Worker {
+pub(super) struct Worker<E> {
     pub(super) post: Post,
-    pub(super) leader: Leader,
+    pub(super) engine: E,
     pub(super) requests: Arc<ClaimedRegions>,
-    pub(super) weights: Arc<Weights>,
     /// The scheduler's bell: rung after each event.
     pub(super) report: Arc<Doorbell>,
 }
 
-impl Worker {
+impl<E: Engine> Worker<E> {
     /// Runs actions until the device is dropped.
     pub(super) fn serve(mut self) {
         let mut slot = 0;
@@ -74,7 +72,7 @@ impl Worker {
     fn become_ordinary(&self, slot: usize) -> bool {
         let link = &self.post.link;
         link.priorities.lower();
-        let preempted = link.interrupted[slot].load(Ordering::Relaxed);
+        let preempted = link.interrupts[slot].is_set();
         let realtime = |next: &Infer| next.criticality == Criticality::RealTime;
         if preempted || self.post.orders.peek().is_ok_and(realtime) {
             link.priorities.raise();
@@ -88,7 +86,7 @@ impl Worker {
         let link = &self.post.link;
         loop {
             let seen = link.bell.count();
-            if link.interrupted[slot].load(Ordering::Relaxed) {
+            if link.interrupts[slot].is_set() {
                 return Some(Event::Preempted { action });
             }
             let now = now();
@@ -105,10 +103,6 @@ impl Worker {
     fn run(&mut self, infer: &Infer, slot: usize) -> Event {
         let action = infer.id;
         let started = now();
-        // Not there: the device takes no such action.
-        let Some(weights) = self.weights.claim(infer.model) else {
-            return Event::Failed { action };
-        };
         let mut claims: Vec<_, BATCH_MAX> = Vec::new();
         for request in &infer.members {
             // A member that is still written to, or named twice: the protocol is broken.
@@ -117,17 +111,17 @@ impl Worker {
             };
             assert!(claims.push(claim).is_ok(), "members fit a batch");
         }
-        let interrupted = &self.post.link.interrupted[slot];
+        let interrupt = &self.post.link.interrupts[slot];
         let outcome = self
-            .leader
-            .run(infer.model, infer.stage, &weights, &mut claims, interrupted);
+            .engine
+            .run(infer.model, infer.stage, &mut claims, interrupt);
         match outcome {
             Outcome::Interrupted => Event::Preempted { action },
             Outcome::Fault => Event::Failed { action },
             Outcome::Done => {
                 let mut members = Vec::new();
                 for (member, claim) in claims.iter_mut().enumerate() {
-                    let logits = self.leader.logits(infer.model, infer.stage, member, claim);
+                    let logits = self.engine.scores(infer.model, infer.stage, member, claim);
                     let pushed = members.push(answer(logits));
                     assert!(pushed.is_ok(), "answers fit a batch");
                 }

@@ -1,7 +1,7 @@
 //! The scheduler's end of a partition: what it holds, and the rings to its workers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use heapless::Deque;
 use punctual_core::{ActionId, Criticality, Event, Infer, ModelId};
@@ -9,6 +9,7 @@ use punctual_platform::Doorbell;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::priority::Priorities;
+use super::{Interrupt, Stopper};
 
 /// Actions that a partition holds at once: one that runs and one ready to follow. Each is held
 /// until its event has been polled, so rings of this size never overflow.
@@ -19,10 +20,11 @@ pub(super) struct Link {
     /// Rings for an action, a preemption or the end.
     pub(super) bell: Doorbell,
     /// Set to stop the action in that slot. Actions take the slots in turn.
-    pub(super) interrupted: [AtomicBool; HELD_MAX],
+    pub(super) interrupts: [Interrupt; HELD_MAX],
     /// The device is being dropped.
     pub(super) ended: AtomicBool,
     pub(super) priorities: Priorities,
+    stopper: Option<Stopper>,
 }
 
 /// The scheduler's end.
@@ -49,14 +51,15 @@ pub(super) struct Post {
     pub(super) events: Producer<Event>,
 }
 
-pub(super) fn partition(priorities: Priorities) -> (Partition, Post) {
+pub(super) fn partition(priorities: Priorities, stopper: Option<Stopper>) -> (Partition, Post) {
     let (order_in, order_out) = RingBuffer::new(HELD_MAX);
     let (event_in, event_out) = RingBuffer::new(HELD_MAX);
     let link = Arc::new(Link {
         bell: Doorbell::new(),
-        interrupted: [const { AtomicBool::new(false) }; HELD_MAX],
+        interrupts: [const { Interrupt::new() }; HELD_MAX],
         ended: AtomicBool::new(false),
         priorities,
+        stopper,
     });
     (
         Partition {
@@ -88,8 +91,8 @@ impl Partition {
             slot: self.slot,
             best_effort: infer.criticality == Criticality::BestEffort,
         };
-        // Relaxed: the push below publishes it, and the slot's last action has been polled.
-        self.link.interrupted[self.slot].store(false, Ordering::Relaxed);
+        // The push below publishes it, and the slot's last action has been polled.
+        self.link.interrupts[self.slot].clear();
         self.slot = (self.slot + 1) % HELD_MAX;
         let behind_best_effort =
             !held.best_effort && self.held.front().is_some_and(|first| first.best_effort);
@@ -107,9 +110,15 @@ impl Partition {
         if let Some(held) = held
             && held.best_effort
         {
-            // Relaxed: a wish that the leader sees soon; nothing else hangs on it.
-            self.link.interrupted[held.slot].store(true, Ordering::Relaxed);
+            self.link.interrupts[held.slot].set();
             self.link.priorities.raise();
+            let runs = self
+                .held
+                .front()
+                .is_some_and(|first| first.action == action);
+            if runs && let Some(stop) = &self.link.stopper {
+                stop();
+            }
             self.link.bell.ring();
         }
     }
