@@ -51,6 +51,8 @@ pub struct Compiled {
     pub package: Package,
     /// The report.
     pub report: CompileReport,
+    /// The names of the ONNX file's outputs that are the exits, from first to last.
+    pub exits: Vec<String>,
 }
 
 /// Compiles the network that an options file describes, reading the ONNX file and the calibration
@@ -174,7 +176,12 @@ fn compile_graph(
         })?;
     let package = Package::new(network, calibration)?;
     let report = CompileReport::of(&package, fused, notes);
-    Ok(Compiled { package, report })
+    let exits = exits.iter().map(|id| graph.values[id.0].clone()).collect();
+    Ok(Compiled {
+        package,
+        report,
+        exits,
+    })
 }
 
 /// Lowers all nodes.

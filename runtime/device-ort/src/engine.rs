@@ -1,0 +1,62 @@
+//! The sessions of all stages of all models, as one partition's leader runs them.
+
+use std::sync::Arc;
+
+use ort::session::RunOptions;
+use punctual_core::{BATCH_MAX, ModelId, StageId};
+use punctual_device::crew::{Claim, Engine, Interrupt, Outcome, Stopper};
+
+use crate::stage::{Ran, StageSession};
+
+/// One partition's sessions.
+pub(crate) struct Sessions {
+    /// By model, then stage.
+    pub(crate) stages: Vec<Vec<StageSession>>,
+    pub(crate) options: Arc<RunOptions>,
+}
+
+impl Engine for Sessions {
+    fn run(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        members: &mut [Claim<'_>],
+        interrupt: &Interrupt,
+    ) -> Outcome {
+        let mut floats: heapless::Vec<&mut [f32], BATCH_MAX> =
+            members.iter_mut().map(Claim::floats).collect();
+        let session = &mut self.stages[model.index()][stage.index()];
+        // Twice: a stop that was meant for the action before may come as late as now.
+        for _ in 0..2 {
+            // In this order: an interrupt that is set after the question stops the run.
+            if self.options.unterminate().is_err() {
+                return Outcome::Fault;
+            }
+            if interrupt.is_set() {
+                return Outcome::Interrupted;
+            }
+            match session.run(&mut floats, &self.options) {
+                Ran::Done => return Outcome::Done,
+                Ran::Ended if interrupt.is_set() => return Outcome::Interrupted,
+                Ran::Ended => {}
+            }
+        }
+        Outcome::Fault
+    }
+
+    fn stopper(&self) -> Option<Stopper> {
+        let options = self.options.clone();
+        // It fails only on options that are gone.
+        Some(Box::new(move || drop(options.terminate())))
+    }
+
+    fn scores<'a>(
+        &'a mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        _claim: &'a mut Claim<'_>,
+    ) -> &'a [f32] {
+        self.stages[model.index()][stage.index()].scores(member)
+    }
+}

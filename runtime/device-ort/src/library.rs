@@ -1,0 +1,66 @@
+//! The library itself, found when the program runs: nothing of it is linked or shipped.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use ort::environment::Environment;
+use thiserror::Error;
+
+/// Names the library's file, when no other path is given.
+pub const PATH_VARIABLE: &str = "ORT_DYLIB_PATH";
+
+/// Why ONNX Runtime cannot be used.
+#[derive(Debug, Error)]
+pub enum LibraryError {
+    /// Nobody said where it is.
+    #[error(
+        "no ONNX Runtime: set {PATH_VARIABLE} to libonnxruntime.so (the PyPI wheel `onnxruntime` has one \
+         in its folder `capi`)"
+    )]
+    NotNamed,
+    /// No such file, or not a library of a version that fits.
+    #[error("cannot load ONNX Runtime from {path}: {reason}", path = path.display())]
+    Load {
+        /// Which file.
+        path: PathBuf,
+        /// What the loader says.
+        reason: String,
+    },
+    /// It is there and refuses.
+    #[error("ONNX Runtime does not start: {0}")]
+    Start(#[from] ort::Error),
+}
+
+/// ONNX Runtime, loaded. A process has one, and keeps it.
+#[derive(Clone, Copy)]
+pub struct Library {
+    pub(crate) environment: &'static Environment,
+}
+
+impl Library {
+    /// Loads the library at `path`, by default the one that [`PATH_VARIABLE`] names. If one is
+    /// loaded already, that one is meant, whatever the path.
+    ///
+    /// # Errors
+    /// [`LibraryError`].
+    pub fn load(path: Option<&Path>) -> Result<Self, LibraryError> {
+        static LOADED: OnceLock<Environment> = OnceLock::new();
+        if let Some(environment) = LOADED.get() {
+            return Ok(Self { environment });
+        }
+        let named = path.map(Path::to_owned).or_else(named).ok_or(LibraryError::NotNamed)?;
+        let loaded = ort::init_from(&named).map_err(|error| LibraryError::Load {
+            path: named,
+            reason: error.to_string(),
+        })?;
+        let environment = loaded.with_name("punctual").with_telemetry(false).build()?;
+        Ok(Self {
+            environment: LOADED.get_or_init(|| environment),
+        })
+    }
+}
+
+/// The path that the environment names.
+pub fn named() -> Option<PathBuf> {
+    std::env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+}

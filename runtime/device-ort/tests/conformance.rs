@@ -1,0 +1,142 @@
+//! The conformance suite on ONNX Runtime, where `ORT_DYLIB_PATH` names a library; else each test says
+//! that it is skipped.
+//!
+//! Left out, with the reason: everything about weights that come and go (this device holds all of them).
+
+use std::sync::Arc;
+
+use punctual_core::{ActionId, Event, Infer, Instant, ModelId, PartitionId};
+use punctual_device::conformance::{Subject, networks, suite};
+use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec, Refusal};
+use punctual_device_ort::{Library, LibraryError, OrtDevice, StartError, named};
+use punctual_platform::{Doorbell, clock};
+
+struct Ort {
+    device: OrtDevice,
+    inputs: InputBuffers,
+    bell: Arc<Doorbell>,
+    seen: u32,
+}
+
+impl Device for Ort {
+    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
+        self.device.submit(infer)
+    }
+
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
+        self.device.load(action, model)
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+        self.device.unload(model)
+    }
+
+    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
+        self.device.preempt(partition, action);
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        // Read before looking: an event that comes afterwards ends the next wait.
+        self.seen = self.bell.count();
+        self.device.poll()
+    }
+}
+
+impl Subject for Ort {
+    const COMPUTES: bool = true;
+
+    fn start(spec: &DeviceSpec<'_>) -> Self {
+        let bell = Arc::new(Doorbell::new());
+        let library = Library::load(None).expect("the library that the environment names");
+        let device = OrtDevice::start(library, spec, bell.clone()).expect("starts");
+        Self {
+            inputs: device.input_buffers(),
+            device,
+            bell,
+            seen: 0,
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(clock::now_ns())
+    }
+
+    fn wait(&mut self, limit: Instant) {
+        self.bell.wait(self.seen, Some(limit.as_nanos()));
+    }
+
+    fn write_input(&mut self, buffer: u16, model: ModelId, image: &[f32]) {
+        let mut writer = self.inputs.claim(buffer, model).expect("a free buffer");
+        writer.write_planar(image);
+    }
+}
+
+/// Whether there is a library to test with.
+fn is_there() -> bool {
+    if named().is_none() {
+        eprintln!("skipped: ORT_DYLIB_PATH names no ONNX Runtime");
+    }
+    named().is_some()
+}
+
+macro_rules! conforms {
+    ($($check:ident),* $(,)?) => {
+        $(#[test] fn $check() {
+            if is_there() {
+                suite::$check::<Ort>();
+            }
+        })*
+    };
+}
+
+conforms!(
+    answers_equal_the_reference,
+    survivors_of_different_batches_run_together,
+    request_buffers_are_used_again_by_other_models,
+    windows_are_honoured,
+    preempted_actions_can_be_run_again,
+    actions_that_do_not_fit_are_refused,
+    a_third_action_is_refused,
+    partitions_do_not_disturb_each_other,
+);
+
+#[test]
+fn a_library_that_is_not_there_is_named() {
+    if named().is_some() {
+        // The library of this process is the one that the environment names.
+        return;
+    }
+    assert!(matches!(Library::load(None), Err(LibraryError::NotNamed)));
+    let nowhere = std::path::Path::new("/nowhere/libonnxruntime.so");
+    let refused = Library::load(Some(nowhere)).err().expect("no such file");
+    assert!(refused.to_string().contains("/nowhere/libonnxruntime.so"), "{refused}");
+}
+
+#[test]
+fn paged_weights_are_refused_with_the_models_name() {
+    if !is_there() {
+        return;
+    }
+    let network = networks::residual(3);
+    let paged = ModelSpec {
+        paged: true,
+        ..ModelSpec::resident(&network, &[1])
+    };
+    let spec = DeviceSpec {
+        models: &[paged],
+        partitions: &[PartitionSpec {
+            name: "p".into(),
+            cores: vec![0],
+            priority: None,
+        }],
+        request_buffers: 1,
+        cache: Some(punctual_device::CacheSpec {
+            pages: 4,
+            core: None,
+            priority: None,
+        }),
+    };
+    let library = Library::load(None).expect("the library that the environment names");
+    let started = OrtDevice::start(library, &spec, Arc::new(Doorbell::new()));
+    assert!(matches!(started, Err(StartError::Paged(name)) if name == network.name));
+}
