@@ -6,9 +6,7 @@ use ort::session::RunOptions;
 use punctual_compile::WriteError;
 use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId};
 use punctual_device::crew::Crew;
-use punctual_device::{
-    Device, DeviceSpec, InputBuffers, PartitionSpec, Refusal, SpecError,
-};
+use punctual_device::{Device, DeviceSpec, InputBuffers, PartitionSpec, Refusal, SpecError};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Doorbell, Missing};
 use thiserror::Error;
@@ -63,7 +61,11 @@ impl OrtDevice {
         if let Some(paged) = spec.models.iter().find(|model| model.paged) {
             return Err(StartError::Paged(paged.network.name.clone()));
         }
-        let places: Vec<Places> = spec.models.iter().map(|model| Places::new(model.network)).collect();
+        let places: Vec<Places> = spec
+            .models
+            .iter()
+            .map(|model| Places::new(model.network))
+            .collect();
         let floats = places.iter().map(|places| places.floats).max().unwrap_or(0);
         let layouts = places.iter().map(|places| places.input).collect();
         let inputs = InputBuffers::new(spec.request_buffers, floats, layouts);
@@ -132,7 +134,14 @@ fn sessions(
         (0..model.network.stages.len())
             .map(|stage| {
                 let batch_max = usize::from(batch_max);
-                StageSession::new(library, model.network, stage, places, batch_max, &mates.again())
+                StageSession::new(
+                    library,
+                    model.network,
+                    stage,
+                    places,
+                    batch_max,
+                    &mates.again(),
+                )
             })
             .collect()
     });

@@ -51,7 +51,12 @@ impl OnnxFile {
     ///
     /// # Errors
     /// [`FileError`].
-    pub fn open(library: Library, path: &Path, cores: &[usize], outputs: &[String]) -> Result<Self, FileError> {
+    pub fn open(
+        library: Library,
+        path: &Path,
+        cores: &[usize],
+        outputs: &[String],
+    ) -> Result<Self, FileError> {
         let failed = |source: ort::Error| FileError::Session {
             path: path.to_owned(),
             source,
@@ -62,7 +67,12 @@ impl OnnxFile {
             let path = path.to_owned();
             return Err(FileError::Inputs { path, found });
         }
-        let there = |name: &&String| session.outputs().iter().any(|output| output.name() == name.as_str());
+        let there = |name: &&String| {
+            session
+                .outputs()
+                .iter()
+                .any(|output| output.name() == name.as_str())
+        };
         if let Some(name) = outputs.iter().find(|name| !there(name)) {
             return Err(FileError::NoOutput {
                 path: path.to_owned(),

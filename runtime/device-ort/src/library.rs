@@ -48,7 +48,10 @@ impl Library {
         if let Some(environment) = LOADED.get() {
             return Ok(Self { environment });
         }
-        let named = path.map(Path::to_owned).or_else(named).ok_or(LibraryError::NotNamed)?;
+        let named = path
+            .map(Path::to_owned)
+            .or_else(named)
+            .ok_or(LibraryError::NotNamed)?;
         let loaded = ort::init_from(&named).map_err(|error| LibraryError::Load {
             path: named,
             reason: error.to_string(),
@@ -62,5 +65,7 @@ impl Library {
 
 /// The path that the environment names.
 pub fn named() -> Option<PathBuf> {
-    std::env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+    std::env::var_os(PATH_VARIABLE)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
 }

@@ -72,21 +72,18 @@ impl StageSession {
         mates: &PinnedThreads,
     ) -> Result<Self, StartError> {
         let onnx = stage_to_onnx(network, stage)?;
-        let mut builder = Session::builder(library.environment)?
-            .with_intra_threads(1 + mates.count())?
-            .with_optimization_level(GraphOptimizationLevel::All)?
-            // A mate that spins takes time from whatever else is pinned to its core.
-            .with_config_entry("session.intra_op.allow_spinning", "0")?;
-        if mates.count() > 0 {
-            builder = builder.with_thread_manager(mates.clone())?;
-        }
-        let session = builder.commit_from_memory(&onnx)?;
+        let session = session(library, &onnx, mates)?;
         let parts = &network.stages[stage];
-        let tensor = |&id: &TensorId, staged: usize| Tensor::new(network, id, places.of(id), staged);
+        let tensor =
+            |&id: &TensorId, staged: usize| Tensor::new(network, id, places.of(id), staged);
         let logits = Tensor::new(network, parts.logits, 0..0, 0);
         Ok(Self {
             session,
-            inputs: parts.inputs.iter().map(|id| tensor(id, batch_max)).collect(),
+            inputs: parts
+                .inputs
+                .iter()
+                .map(|id| tensor(id, batch_max))
+                .collect(),
             outputs: parts.outputs.iter().map(|id| tensor(id, 0)).collect(),
             scores: vec![0.0; batch_max * logits.elements()],
             logits,
@@ -125,7 +122,10 @@ impl StageSession {
         let results = self.session.run_with_options(values, options)?;
         for output in &self.outputs {
             let (_, found) = results[output.name.as_str()].try_extract_tensor::<f32>()?;
-            for (from, member) in found.chunks_exact(output.elements()).zip(members.iter_mut()) {
+            for (from, member) in found
+                .chunks_exact(output.elements())
+                .zip(members.iter_mut())
+            {
                 member[output.place.clone()].copy_from_slice(from);
             }
         }
@@ -139,4 +139,16 @@ impl StageSession {
         let classes = self.logits.elements();
         &self.scores[member * classes..][..classes]
     }
+}
+
+fn session(library: Library, onnx: &[u8], mates: &PinnedThreads) -> ort::Result<Session> {
+    let mut builder = Session::builder(library.environment)?
+        .with_intra_threads(1 + mates.count())?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        // A mate that spins takes time from whatever else is pinned to its core.
+        .with_config_entry("session.intra_op.allow_spinning", "0")?;
+    if mates.count() > 0 {
+        builder = builder.with_thread_manager(mates.clone())?;
+    }
+    builder.commit_from_memory(onnx)
 }

@@ -1,7 +1,7 @@
 //! The library's own threads, made and pinned by us.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ort::environment::ThreadManager;
 use punctual_platform::thread::{RealtimeThread, ThreadSpec, spawn_realtime};
@@ -47,7 +47,11 @@ impl ThreadManager for PinnedThreads {
         // Relaxed: a counter; the library makes a session's threads one after the other.
         let mate = self.made.fetch_add(1, Ordering::Relaxed);
         let core = self.cores[mate % self.cores.len()];
-        let spec = ThreadSpec::new(format!("{}/{}", self.name, mate + 1), Some(core), self.priority);
+        let spec = ThreadSpec::new(
+            format!("{}/{}", self.name, mate + 1),
+            Some(core),
+            self.priority,
+        );
         spawn_realtime(spec, work).map_err(|error| ort::Error::new(error.to_string()))
     }
 

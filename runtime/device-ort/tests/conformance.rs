@@ -109,7 +109,10 @@ fn a_library_that_is_not_there_is_named() {
     assert!(matches!(Library::load(None), Err(LibraryError::NotNamed)));
     let nowhere = std::path::Path::new("/nowhere/libonnxruntime.so");
     let refused = Library::load(Some(nowhere)).err().expect("no such file");
-    assert!(refused.to_string().contains("/nowhere/libonnxruntime.so"), "{refused}");
+    assert!(
+        refused.to_string().contains("/nowhere/libonnxruntime.so"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -123,7 +123,8 @@ pub enum Refusal {
 
 impl Refusal {
     /// The rules on members, which hold for every device.
-    pub(crate) fn of_members(infer: &Infer, request_buffers: u16) -> Option<Self> {
+    #[must_use]
+    pub fn of_members(infer: &Infer, request_buffers: u16) -> Option<Self> {
         let (members, batch) = (infer.members.len(), infer.batch);
         if members == 0 || members > usize::from(batch) {
             return Some(Self::Members {

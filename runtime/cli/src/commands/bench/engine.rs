@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use punctual_compile::{CompileError, Compiled, Overrides, compile_with};
+use punctual_device::profile::{SolutionRequest, measure_solutions};
 use punctual_device::{Evaluator, StartError};
 use punctual_device_ort::{FileError, Library, LibraryError, OnnxFile};
 use punctual_kernels::Isa;
 use punctual_model::Network;
 use punctual_platform::{affinity, clock};
-use serde::Serialize;
 
 use super::engine_report::{Report, Row, Times};
 use crate::termination::{Terminates, Termination};
@@ -20,7 +20,7 @@ EXAMPLES:
   ORT_DYLIB_PATH=/usr/lib/libonnxruntime.so punctual bench engine mobilenet.onnx
   punctual bench engine mobilenet.onnx --onnxruntime libonnxruntime.so --batches 1,4 --cores 1,2
 
-Compiles the file, runs the same random images through our engine and through ONNX Runtime, one
+Compiles the file, measures which solution of each operator is fastest here, runs the same random images through our engine and through ONNX Runtime, one
 measurement of each in turn on the same cores, and compares times and scores. The library is not
 part of Punctual: the wheel `onnxruntime` of PyPI has one, e.g.
   pip install --target ort onnxruntime && ls ort/onnxruntime/capi/libonnxruntime.so*
@@ -42,6 +42,9 @@ pub struct Options {
     /// Measurements of each.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
     rounds: u32,
+    /// Only the general solution of each operator, instead of those that measure fastest.
+    #[arg(long)]
+    direct: bool,
     /// The result for a machine.
     #[arg(long)]
     json: bool,
@@ -91,7 +94,9 @@ pub enum Error {
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
-            Self::Compile { source, .. } if matches!(**source, CompileError::Read { .. }) => Termination::File,
+            Self::Compile { source, .. } if matches!(**source, CompileError::Read { .. }) => {
+                Termination::File
+            }
             Self::Compile { .. } | Self::File(_) | Self::Run(_) => Termination::BadInput,
             Self::Library(_) | Self::Start(_) | Self::Cores { .. } => Termination::Resources,
             Self::Differs { .. } => Termination::BadResult,
@@ -101,10 +106,11 @@ impl Terminates for Error {
 
 /// Compares and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let compiled = compile_with(&options.onnx, &Overrides::default()).map_err(|source| Error::Compile {
-        path: options.onnx.clone(),
-        source: Box::new(source),
-    })?;
+    let compiled =
+        compile_with(&options.onnx, &Overrides::default()).map_err(|source| Error::Compile {
+            path: options.onnx.clone(),
+            source: Box::new(source),
+        })?;
     let library = Library::load(options.onnxruntime.as_deref())?;
     let available = affinity::available_cores().unwrap_or_default();
     let mut rows = Vec::new();
@@ -114,7 +120,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
             available: available.len(),
         })?;
         for &batch in &options.batches {
-            rows.push(compare(options, &compiled, library, cores, usize::from(batch))?);
+            rows.push(compare(
+                options,
+                &compiled,
+                library,
+                cores,
+                usize::from(batch),
+            )?);
         }
     }
     let report = Report {
@@ -124,7 +136,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
         rows,
     };
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&report).expect("plain data always serialises"));
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&report).expect("plain data always serialises")
+        );
     } else {
         print!("{report}");
     }
@@ -157,18 +172,36 @@ fn compare(
         let measured = scope.spawn(|| {
             // Not granted: then the two share whatever core they are on.
             let _ = affinity::pin_current_thread(cores[0]);
-            let mut ours = Evaluator::with_mates(Isa::detect(), network, batch, &cores[1..])?;
+            let choices = if options.direct {
+                Vec::new()
+            } else {
+                measure_solutions(
+                    network,
+                    &SolutionRequest {
+                        isa: Isa::detect(),
+                        batches: &[batch as u8],
+                        mates: &cores[1..],
+                        rounds: 5,
+                    },
+                )?
+            };
+            let mut ours =
+                Evaluator::with_mates(Isa::detect(), network, batch, &cores[1..], &choices)?;
             let mut theirs = OnnxFile::open(library, &options.onnx, cores, &compiled.exits)?;
-            measure(options.rounds, network, batch, &mut ours, &mut theirs).map(|(own, other, agreement)| Row {
-                batch,
-                cores: cores.len(),
-                punctual: Times::of(own),
-                onnxruntime: Times::of(other),
-                difference: agreement.0,
-                spread: agreement.1,
-            })
+            measure(options.rounds, network, batch, &mut ours, &mut theirs).map(
+                |(own, other, agreement)| Row {
+                    batch,
+                    cores: cores.len(),
+                    punctual: Times::of(own),
+                    onnxruntime: Times::of(other),
+                    difference: agreement.0,
+                    spread: agreement.1,
+                },
+            )
         });
-        measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        measured
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -183,7 +216,8 @@ fn measure(
 ) -> Result<Measured, Error> {
     const WARM_UP: u32 = 3;
     let shape = network.tensors[network.input_tensor().index()];
-    let [channels, height, width] = [shape.channels, shape.height, shape.width].map(|side| side as usize);
+    let [channels, height, width] =
+        [shape.channels, shape.height, shape.width].map(|side| side as usize);
     let images = noise(batch * channels * height * width);
     let each: Vec<&[f32]> = images.chunks_exact(channels * height * width).collect();
     let shape = [batch, channels, height, width];
@@ -194,7 +228,9 @@ fn measure(
         let start = clock::now_ns();
         let found = ours.run(batch);
         let between = clock::now_ns();
-        let expected = theirs.run(shape, &images).map_err(|error| Error::Run(error.to_string()))?;
+        let expected = theirs
+            .run(shape, &images)
+            .map_err(|error| Error::Run(error.to_string()))?;
         let end = clock::now_ns();
         if round == 0 {
             agreement = agreement_of(&found, &expected);
@@ -210,9 +246,9 @@ fn measure(
 /// The largest difference of scores, and their spread.
 fn agreement_of(found: &[Vec<Vec<f32>>], expected: &[Vec<f32>]) -> (f32, f32) {
     let found = found.iter().map(|images| images.concat());
-    let pairs = found.zip(expected).flat_map(|(found, expected)| {
-        found.into_iter().zip(expected.clone())
-    });
+    let pairs = found
+        .zip(expected)
+        .flat_map(|(found, expected)| found.into_iter().zip(expected.clone()));
     let (mut difference, mut least, mut greatest) = (0_f32, f32::MAX, f32::MIN);
     for (found, expected) in pairs {
         difference = difference.max((found - expected).abs());

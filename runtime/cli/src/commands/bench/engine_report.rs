@@ -52,7 +52,9 @@ impl Times {
     /// Of at least one measurement.
     pub fn of(mut times: Vec<u64>) -> Self {
         times.sort_unstable();
-        let at = |share: f64| times[((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1];
+        let at = |share: f64| {
+            times[((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1]
+        };
         Self {
             p50_ns: at(0.5),
             p99_ns: at(0.99),
@@ -71,10 +73,29 @@ impl Row {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { network, instruction_set, rounds, .. } = self;
-        writeln!(f, "{network}, {instruction_set}, {rounds} rounds; milliseconds a batch\n")?;
+        let Self {
+            network,
+            instruction_set,
+            rounds,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "{network}, {instruction_set}, {rounds} rounds; milliseconds a batch\n"
+        )?;
         let mut table = Table::new(
-            &["batch", "cores", "ratio", "punctual p50", "p99", "max", "onnxruntime p50", "p99", "max", "scores differ by"],
+            &[
+                "batch",
+                "cores",
+                "ratio",
+                "punctual p50",
+                "p99",
+                "max",
+                "onnxruntime p50",
+                "p99",
+                "max",
+                "scores differ by",
+            ],
             0,
         );
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
@@ -104,7 +125,10 @@ mod tests {
     #[test]
     fn quantiles_are_measurements_and_of_few_the_last_is_the_longest() {
         let times = Times::of((1..=100).rev().collect());
-        assert_eq!((times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns), (50, 99, 100, 100));
+        assert_eq!(
+            (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns),
+            (50, 99, 100, 100)
+        );
         let one = Times::of(vec![7]);
         assert_eq!((one.p50_ns, one.max_ns), (7, 7));
     }

@@ -2,6 +2,8 @@
 
 pub mod cold_start;
 mod cold_start_report;
+pub mod engine;
+mod engine_report;
 
 use crate::termination::Termination;
 
@@ -10,6 +12,8 @@ use crate::termination::Termination;
 pub enum Options {
     /// How soon a network answers after its process was started.
     ColdStart(cold_start::Options),
+    /// Our engine and ONNX Runtime on one file, in alternation.
+    Engine(engine::Options),
 }
 
 /// Measures it.
@@ -18,5 +22,6 @@ pub fn run(options: &Options) -> Termination {
         Options::ColdStart(options) => {
             Termination::of("bench cold-start", cold_start::run(options))
         }
+        Options::Engine(options) => Termination::of("bench engine", engine::run(options)),
     }
 }
