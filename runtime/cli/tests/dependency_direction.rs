@@ -13,6 +13,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-model", &["core", "platform"]),
     ("punctual-device", &["core", "model", "kernels", "platform"]),
     ("punctual-compile", &["core", "model", "device", "kernels"]),
+    (
+        "punctual-device-ort",
+        &["core", "model", "device", "compile", "platform"],
+    ),
     ("punctual-plan", &["core", "model"]),
     ("punctual-executor", &["core"]),
     (

@@ -151,7 +151,6 @@ impl Writer<'_> {
                     .collect();
                 self.gather(&sources, runs, &output);
             }
-            #[allow(unreachable_patterns, reason = "the list of operators grows")]
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
