@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use punctual_device::{CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_ipc::Listener;
+use punctual_kernels::Isa;
 use punctual_plan::{Plan, Role};
 use punctual_platform::poll::Poller;
 use punctual_platform::{Missing, affinity, memory};
@@ -59,11 +60,16 @@ impl Reserved {
 
 fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, StartupError> {
     let plan = &validated.plan;
+    let lanes = Isa::detect().lanes() as u8;
     let models: Vec<ModelSpec<'_>> = (0..)
         .zip(&plan.models)
         .map(|(id, model)| {
-            let network = validated.network(punctual_core::ModelId(id));
-            ModelSpec::resident(network, &model.batches)
+            let package = validated.package(punctual_core::ModelId(id));
+            ModelSpec {
+                // Packed by the compiler: the start copies and checks it.
+                image: package.image(lanes),
+                ..ModelSpec::resident(package.network(), &model.batches)
+            }
         })
         .collect();
     let partitions: Vec<PartitionSpec> = (0..)

@@ -156,7 +156,7 @@ impl Crew<'_> {
         let task = self
             .plan()
             .task(self.plan().client_slots[client.index()].task);
-        let input = self.validated.network(task.model).input;
+        let input = self.validated.package(task.model).network().input;
         let size = |size: punctual_plan::Size| Size {
             width: size.width,
             height: size.height,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_core::ModelId;
-use punctual_model::Network;
+use punctual_model::Package;
 use punctual_plan::{PackageInput, Plan, PlanInputs};
 
 use crate::error::StartupError;
@@ -16,15 +16,15 @@ pub struct Validated {
 }
 
 impl Validated {
-    /// The network of a model of the plan.
-    pub fn network(&self, model: ModelId) -> &Network {
+    /// The package of a model of the plan.
+    pub fn package(&self, model: ModelId) -> &Package {
         let path = &self.plan.models[model.index()].package;
         let package = self
             .packages
             .iter()
             .find(|input| Path::new(&input.path) == path)
             .and_then(|input| input.package.as_ref().ok());
-        package.expect("a plan's packages were read").network()
+        package.expect("a plan's packages were read")
     }
 }
 
