@@ -32,6 +32,9 @@ pub(crate) const KEPT: i32 = -1;
 pub(crate) trait Vector: Copy {
     /// Values in a vector.
     const LANES: usize;
+    /// Whether [`mul_add_lane`](Vector::mul_add_lane) is as fast as [`mul_add`](Vector::mul_add);
+    /// only vectors of four lanes may say so.
+    const MULTIPLIES_BY_LANE: bool = false;
     /// Which lanes of one vector go where in another, ready for [`pick`](Vector::pick).
     type Lanes: Copy;
 
@@ -43,6 +46,15 @@ pub(crate) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// `self + a * b`, rounded once where the instruction set can.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+    /// `self + a * b[LANE]`, rounded as [`mul_add`](Vector::mul_add); `LANE` is below 4.
+    unsafe fn mul_add_lane<const LANE: i32>(self, a: Self, b: Self) -> Self {
+        let mut lanes = [0.0; 16];
+        // SAFETY: no vector has more lanes; otherwise the caller's promise.
+        unsafe {
+            b.store(lanes.as_mut_ptr());
+            self.mul_add(a, Self::splat(lanes[LANE as usize]))
+        }
+    }
     /// `self + other`.
     unsafe fn add(self, other: Self) -> Self;
     /// `self - other`.

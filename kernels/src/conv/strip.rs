@@ -158,10 +158,15 @@ unsafe fn tile<
             for ky in 0..s.kernel_height {
                 let mut input = block.add(ky * s.input_row);
                 for _ in 0..s.kernel_width {
-                    for lane in 0..inner {
-                        let at = input.add(lane);
-                        step(&mut sums, weights, s.weights_block, at, row, pixel);
-                        weights = weights.add(V::LANES);
+                    if BLOCKED && V::MULTIPLIES_BY_LANE {
+                        four_steps(&mut sums, weights, s.weights_block, input, row, pixel);
+                        weights = weights.add(4 * V::LANES);
+                    } else {
+                        for lane in 0..inner {
+                            let at = input.add(lane);
+                            step(&mut sums, weights, s.weights_block, at, row, pixel);
+                            weights = weights.add(V::LANES);
+                        }
                     }
                     input = input.add(inner);
                 }
@@ -201,6 +206,65 @@ unsafe fn step<V: Vector, const O: usize, const R: usize, const C: usize>(
                 let x = V::splat(*input.add(r * row + c * pixel));
                 for o in 0..O {
                     sums[o][r][c] = sums[o][r][c].mul_add(w[o], x);
+                }
+            }
+        }
+    }
+}
+
+/// The same as a [`step`] for each of the four channels of a block, for vectors of four lanes that
+/// can be multiplied by one of another's: one load a pixel instead of a broadcast a pixel and channel.
+///
+/// # Safety
+/// As for [`step`], with weights for four channels and four values at each pixel.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name rows and columns"
+)]
+unsafe fn four_steps<V: Vector, const O: usize, const R: usize, const C: usize>(
+    sums: &mut [[[V; C]; R]; O],
+    weights: *const f32,
+    weights_block: usize,
+    input: *const f32,
+    row: usize,
+    pixel: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut x = [[V::splat(0.0); C]; R];
+        for r in 0..R {
+            for c in 0..C {
+                x[r][c] = V::load(input.add(r * row + c * pixel));
+            }
+        }
+        lane_step::<V, 0, O, R, C>(sums, weights, weights_block, &x);
+        lane_step::<V, 1, O, R, C>(sums, weights.add(4), weights_block, &x);
+        lane_step::<V, 2, O, R, C>(sums, weights.add(8), weights_block, &x);
+        lane_step::<V, 3, O, R, C>(sums, weights.add(12), weights_block, &x);
+    }
+}
+
+/// # Safety
+/// The processor has the instruction set; `weights` is valid as for [`step`].
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name blocks, rows and columns"
+)]
+unsafe fn lane_step<V: Vector, const LANE: i32, const O: usize, const R: usize, const C: usize>(
+    sums: &mut [[[V; C]; R]; O],
+    weights: *const f32,
+    weights_block: usize,
+    x: &[[V; C]; R],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for o in 0..O {
+            let w = V::load(weights.add(o * weights_block));
+            for r in 0..R {
+                for c in 0..C {
+                    sums[o][r][c] = sums[o][r][c].mul_add_lane::<LANE>(w, x[r][c]);
                 }
             }
         }

@@ -107,18 +107,22 @@ tiles!(AVX2_FMA, crate::simd::Avx2Fma, ["avx2,fma"],
     PLANAR ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
 );
 
-// 32 registers.
+// Reasoned from the Cortex-A78 (two multiply-add pipes, latency 4), not measured. At least eight
+// sums, so that each pipe always has one that is ready. From blocks a tile multiplies by lane: its
+// sums, one vector a pixel and one of weights share 32 registers, so a tile of O blocks and P pixels
+// has (O + 1) * P + 1 <= 32. Two loads a cycle then feed any of them: a tile of 2 x 8 loads 16
+// vectors for 64 multiplications. A broadcast would take a slot in the same pipes as those.
 #[cfg(target_arch = "aarch64")]
 tiles!(NEON, crate::simd::Neon, ["neon"],
     BLOCKED 1: [
-        (1, 1, 1), (1, 1, 2), (1, 1, 4), (1, 1, 8), (1, 1, 16), (1, 2, 4), (1, 2, 8),
-        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 12), (2, 2, 2), (2, 2, 4),
-        (3, 1, 1), (3, 1, 2), (3, 1, 4), (3, 1, 7), (3, 1, 8), (3, 2, 2), (3, 2, 4),
+        (1, 1, 1), (1, 1, 2), (1, 1, 4), (1, 1, 8), (1, 1, 14), (1, 2, 4), (1, 2, 7),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 10), (2, 2, 2), (2, 2, 4),
+        (3, 1, 1), (3, 1, 2), (3, 1, 4), (3, 1, 6), (3, 1, 7), (3, 2, 2),
     ]
     BLOCKED 2: [
-        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 2, 4),
-        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 12), (2, 2, 4),
-        (3, 1, 1), (3, 1, 4), (3, 1, 7), (3, 1, 8), (3, 2, 4),
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 14), (1, 2, 4),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 10), (2, 2, 4),
+        (3, 1, 1), (3, 1, 4), (3, 1, 7),
     ]
     BLOCKED ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
     PLANAR 1: [

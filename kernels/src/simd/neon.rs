@@ -2,9 +2,9 @@
 
 use core::arch::aarch64::{
     float32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
-    vdupq_n_s32, vfmaq_f32, vld1q_f32, vld1q_u8, vmaxq_f32, vminq_f32, vmulq_f32, vqtbx1q_u8,
-    vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_u8_f32, vrndnq_f32, vshlq_n_s32,
-    vst1q_f32, vsubq_f32,
+    vdupq_n_s32, vfmaq_f32, vfmaq_laneq_f32, vld1q_f32, vld1q_u8, vmaxq_f32, vminq_f32, vmulq_f32,
+    vqtbx1q_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_u8_f32, vrndnq_f32,
+    vshlq_n_s32, vst1q_f32, vsubq_f32,
 };
 
 use super::{LaneMap, Vector};
@@ -16,6 +16,7 @@ pub(crate) struct Neon(float32x4_t);
 #[allow(clippy::undocumented_unsafe_blocks, unused_unsafe)]
 impl Vector for Neon {
     const LANES: usize = 4;
+    const MULTIPLIES_BY_LANE: bool = true;
     /// Positions of bytes; those beyond a vector keep what is there.
     type Lanes = uint8x16_t;
 
@@ -37,6 +38,11 @@ impl Vector for Neon {
     #[inline(always)]
     unsafe fn mul_add(self, a: Self, b: Self) -> Self {
         Neon(unsafe { vfmaq_f32(self.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add_lane<const LANE: i32>(self, a: Self, b: Self) -> Self {
+        Neon(unsafe { vfmaq_laneq_f32::<LANE>(self.0, a.0, b.0) })
     }
 
     #[inline(always)]

@@ -12,10 +12,12 @@ use proptest::test_runner::RngSeed;
 use punctual_kernels::reference::Shape;
 use punctual_kernels::{Activation, BlockedLayout, Image, Inputs, Isa, Part};
 
-/// That many cases, the same on each run.
+/// That many cases, the same on each run; no more than `PROPTEST_CASES`, where that is set.
 pub fn cases(cases: u32) -> ProptestConfig {
+    let set = std::env::var("PROPTEST_CASES").ok();
+    let limit = set.map_or(u32::MAX, |set| set.parse().expect("a number of cases"));
     ProptestConfig {
-        cases,
+        cases: cases.min(limit),
         rng_seed: RngSeed::Fixed(0x5EED),
         failure_persistence: None,
         ..ProptestConfig::default()
