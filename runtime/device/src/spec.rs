@@ -1,7 +1,7 @@
 //! What a device is started with: models, partitions, request buffers.
 
 use punctual_core::BATCH_MAX;
-use punctual_model::{Network, WeightImage};
+use punctual_model::{Network, SolutionChoice, WeightImage};
 use thiserror::Error;
 
 /// Everything a device must know before it is ready. Positions are the ids: `models[0]` is
@@ -43,6 +43,10 @@ pub struct ModelSpec<'a> {
     /// Whether its weights come by [`Device::load`](crate::Device::load) and go by
     /// [`Device::unload`](crate::Device::unload), instead of being there for good.
     pub paged: bool,
+    /// The solutions of its operators that were measured to be the fastest, prepared at the start;
+    /// none: the general ones. A paged model always has the general ones, which need no weights
+    /// beside those that come and go.
+    pub solutions: &'a [SolutionChoice],
 }
 
 impl<'a> ModelSpec<'a> {
@@ -54,6 +58,7 @@ impl<'a> ModelSpec<'a> {
             batches,
             image: None,
             paged: false,
+            solutions: &[],
         }
     }
 }

@@ -102,17 +102,25 @@ impl CpuDevice {
         let sources = models.iter().zip(spec.models);
         let sources = sources.map(|(model, spec)| memory::source(isa, model, spec));
         let sources = sources.collect::<Result<_, _>>()?;
-        Self::start_loaded(isa, models.into(), sources, spec, report)
+        Self::start_loaded(isa, models, sources, spec, report)
     }
 
     fn start_loaded(
         isa: Isa,
-        models: Arc<[LoadedModel]>,
+        mut models: Vec<LoadedModel>,
         sources: Vec<Source>,
         spec: &DeviceSpec<'_>,
         report: Arc<Doorbell>,
     ) -> Result<Self, StartError> {
         let memory = Memory::take(sources, spec.cache.as_ref(), &report)?;
+        for (id, (model, spec)) in (0..).zip(models.iter_mut().zip(spec.models)) {
+            if let Some(claim) = memory.weights().claim(ModelId(id))
+                && !spec.paged
+            {
+                model.specialise(spec.solutions, claim.floats());
+            }
+        }
+        let models: Arc<[LoadedModel]> = models.into();
         let request_floats = models.iter().map(|model| model.request_floats).max();
         let request_floats = request_floats.unwrap_or(0);
         let layouts = models.iter().map(|model| model.input).collect();

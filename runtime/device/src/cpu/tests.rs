@@ -87,8 +87,7 @@ fn with_planted(
     let mut model = lower::lower(isa, &network).expect("lowers");
     let source = memory::source(isa, &model, &spec.models[0]).expect("packs");
     plant(&mut model);
-    CpuDevice::start_loaded(isa, Arc::new([model]), vec![source], &spec, bell.clone())
-        .expect("starts")
+    CpuDevice::start_loaded(isa, vec![model], vec![source], &spec, bell.clone()).expect("starts")
 }
 
 #[test]
