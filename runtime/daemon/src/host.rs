@@ -19,7 +19,34 @@ pub fn detect() -> Result<Host, OsError> {
         machine: punctual_device::profile::machine(),
         clocks: punctual_device::profile::clocks(),
         lanes: punctual_device::profile::lanes(),
+        program_bytes: mapped_files(),
     })
+}
+
+/// Bytes of all files that this process has mapped: the program and its libraries, as long as it
+/// has opened nothing. None if the kernel does not tell.
+fn mapped_files() -> u64 {
+    std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| files_in(&maps))
+}
+
+fn files_in(maps: &str) -> u64 {
+    let bytes = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let name = fields.nth(4)?;
+        let address = |hex| u64::from_str_radix(hex, 16).ok();
+        let bytes = address(end)?.checked_sub(address(start)?)?;
+        name.starts_with('/').then_some(bytes)
+    };
+    maps.lines().filter_map(bytes).sum()
+}
+
+/// The most memory that this process ever had resident, in bytes; 0 if the kernel does not tell.
+pub fn peak_memory() -> u64 {
+    std::fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|text| kibibytes(&text, "VmHWM:"))
+        .unwrap_or(0)
 }
 
 /// Tries it, which is the only test that capabilities, limits and control groups agree on.
@@ -32,26 +59,34 @@ fn may_be_realtime() -> bool {
 fn available_memory() -> u64 {
     std::fs::read_to_string("/proc/meminfo")
         .ok()
-        .and_then(|text| available_in(&text))
+        .and_then(|text| kibibytes(&text, "MemAvailable:"))
         .unwrap_or(u64::MAX)
 }
 
-fn available_in(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// A figure of the kernel's files of `name: 12 kB` lines, in bytes.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::available_in;
+    use super::{files_in, kibibytes};
+
+    #[test]
+    fn mapped_files_are_added_up_and_nothing_else() {
+        let maps = "1000-3000 r-xp 00000000 08:01 12 /usr/bin/punctuald\n\
+                    3000-4000 rw-p 00000000 00:00 0 \n\
+                    5000-6000 r--p 00001000 08:01 13 /usr/lib/libc.so.6\n\
+                    7000-9000 rw-p 00000000 00:00 0 [heap]\n";
+        assert_eq!(files_in(maps), 0x3000);
+    }
 
     #[test]
     fn available_memory_is_read_in_bytes() {
         let text = "MemTotal:       100 kB\nMemAvailable:      42 kB\n";
-        assert_eq!(available_in(text), Some(42 * 1024));
-        assert_eq!(available_in("MemTotal: 1 kB\n"), None);
+        assert_eq!(kibibytes(text, "MemAvailable:"), Some(42 * 1024));
+        assert_eq!(kibibytes("MemTotal: 1 kB\n", "MemAvailable:"), None);
     }
 }

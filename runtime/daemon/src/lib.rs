@@ -47,9 +47,9 @@ mod world;
 pub use error::StartupError;
 pub use options::{AFTER_HELP, Options};
 pub use report::{
-    ClientsReport, DecisionReport, FailedReport, LatencyReport, PartitionReport, REPORT_FORMAT,
-    RejectedReport, Report, ReportError, StallReport, StallsReport, State, TaskReport,
-    metrics_socket,
+    ClientsReport, DecisionReport, FailedReport, LatencyReport, MemoryReport, PartitionReport,
+    REPORT_FORMAT, RejectedReport, Report, ReportError, StallReport, StallsReport, State,
+    TaskReport, metrics_socket,
 };
 pub use startup::{plan, run};
 pub use termination::Termination;

@@ -8,11 +8,12 @@ use punctual_plan::Plan;
 use punctual_platform::stall::{Stall, StallProbe};
 use punctual_platform::{allocator, clock};
 
+use crate::host;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
 use crate::report::{
-    ClientsReport, DecisionReport, LatencyReport, PagingReport, PartitionReport, REPORT_FORMAT,
-    Report, StallReport, StallsReport, State, TaskReport,
+    ClientsReport, DecisionReport, LatencyReport, MemoryReport, PagingReport, PartitionReport,
+    REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_notes;
 
@@ -52,6 +53,10 @@ impl Observer {
             host_stalls: stalls,
             partitions: self.partitions(),
             paging: paging(&self.metrics.paging),
+            memory: MemoryReport {
+                planned_bytes: self.plan.memory.total_bytes(),
+                peak_bytes: host::peak_memory(),
+            },
             log_dropped: rt_notes::dropped(),
             missing: self.missing.clone(),
         }

@@ -57,10 +57,22 @@ pub struct Report {
     /// Weights that come and go.
     #[serde(default)]
     pub paging: PagingReport,
+    /// Memory, planned and had.
+    #[serde(default)]
+    pub memory: MemoryReport,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
     /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.
     pub missing: Vec<String>,
+}
+
+/// Memory of the whole process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// The plan's sum, as `punctual check` prints it: with every client there.
+    pub planned_bytes: u64,
+    /// The most that was ever resident; 0 if the kernel does not tell.
+    pub peak_bytes: u64,
 }
 
 /// What a daemon is doing.

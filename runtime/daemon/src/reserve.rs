@@ -7,6 +7,7 @@ use punctual_ipc::Listener;
 use punctual_kernels::Isa;
 use punctual_plan::{Plan, Role};
 use punctual_platform::poll::Poller;
+use punctual_platform::thread::ThreadSpec;
 use punctual_platform::{Missing, affinity, memory};
 
 use crate::StartupError;
@@ -17,8 +18,8 @@ use crate::report::metrics_socket;
 use crate::validate::Validated;
 use crate::wiring::Wiring;
 
-/// Heap that ordinary threads find ready after the ready signal: handshakes, reports.
-const HEAP_BYTES: usize = 4 << 20;
+// What the plan counts is what is taken.
+const _: () = assert!(punctual_plan::STACK_BYTES == ThreadSpec::STACK_BYTES as u64);
 
 /// What was taken.
 pub struct Reserved {
@@ -95,15 +96,13 @@ fn worker_priority(plan: &Plan, partition: punctual_core::PartitionId) -> Option
     planned.priority
 }
 
-/// Locks all memory, present and future, and keeps this thread and the ordinary ones that follow
-/// off the workers' cores. Returns what was not granted.
-pub fn lock_and_prefault(plan: &Plan) -> Vec<Missing> {
-    let mut missing = Vec::new();
-    missing.extend(memory::lock_all().err());
-    memory::prefault_heap(HEAP_BYTES);
+/// Makes the heap ready for the ordinary threads, and keeps them off the workers' cores. Returns what
+/// was not granted.
+pub fn prefault(plan: &Plan) -> Vec<Missing> {
+    memory::prefault_heap(punctual_plan::HEAP_BYTES as usize);
     let cores = plan.housekeeping_cores.iter().copied().map(usize::from);
     let cores: Vec<usize> = cores.collect();
-    missing.extend(affinity::keep_current_thread_to(&cores).err());
+    let mut missing = Vec::from_iter(affinity::keep_current_thread_to(&cores).err());
     if !plan.realtime {
         missing.push(Missing::Realtime);
     }

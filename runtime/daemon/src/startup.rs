@@ -1,4 +1,4 @@
-//! From a command line to a daemon that serves, phase by phase: validate → reserve → lock and
+//! From a command line to a daemon that serves, phase by phase: lock → validate → reserve →
 //! pre-fault → pin and prioritise → seal the allocator → ready.
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use punctual_plan::{Plan, Warning};
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{Missing, OsError, allocator, clock};
+use punctual_platform::{Missing, OsError, allocator, clock, memory};
 
 use crate::door::Door;
 use crate::drain::DrainOrder;
@@ -18,7 +18,7 @@ use crate::housekeeping::{DOOR, Housekeeping, METRICS, SIGNALS};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
 use crate::report::State;
-use crate::reserve::{Reserved, lock_and_prefault};
+use crate::reserve::{Reserved, prefault};
 use crate::say::{Moderated, say};
 use crate::threads::{Crew, Threads, stall_probes};
 use crate::validate::{Validated, validate};
@@ -47,6 +47,8 @@ pub fn run(options: &Options) -> Termination {
 
 fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     let origin = Origin::take_over(options)?;
+    // Before packages are mapped: what is mapped at that moment is read in and stays.
+    let unlocked = memory::lock_all().err();
     let validated = validate(options)?;
     let warnings = validated.plan.warnings.iter();
     // That there are no real-time priorities is said with what else is missing, below.
@@ -54,7 +56,8 @@ fn start(options: &Options) -> Result<Housekeeping, StartupError> {
         say(&format!("warning: {warning}"));
     }
     let reserved = Reserved::take(&validated)?;
-    let missing = lock_and_prefault(&validated.plan);
+    let mut missing = prefault(&validated.plan);
+    missing.extend(unlocked);
     hire(options, origin, &validated, reserved, missing)
 }
 

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use punctual_core::ModelId;
+use punctual_device::image_layout;
+use punctual_kernels::Isa;
 use punctual_model::Package;
 use punctual_plan::{PackageInput, Plan, PlanInputs};
 
@@ -28,13 +30,22 @@ impl Validated {
     }
 }
 
+/// Finds out how the device will lay the network out, where the package does not say. A network that
+/// the device refuses is refused when the device starts, with the operator's name.
+fn lay_out(input: &mut PackageInput) {
+    if let (None, Ok(package)) = (&input.layout, &input.package) {
+        input.layout = image_layout(Isa::detect(), package.network()).ok();
+    }
+}
+
 /// Reads manifest, packages and profiles, looks at the machine, makes the plan.
 ///
 /// # Errors
 /// If a file cannot be had, or with all problems of the plan.
 pub fn validate(options: &Options) -> Result<Validated, StartupError> {
     let host = host::detect()?;
-    let inputs = PlanInputs::read(&options.manifest, &options.profiles, host)?;
+    let mut inputs = PlanInputs::read(&options.manifest, &options.profiles, host)?;
+    inputs.packages.iter_mut().for_each(lay_out);
     let mut plan = Plan::build(&inputs)?;
     if let Some(socket) = &options.socket {
         plan.socket.clone_from(socket);

@@ -46,10 +46,12 @@ fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
             machine: MACHINE.to_owned(),
             clocks: "unknown".to_owned(),
             lanes: 4,
+            program_bytes: 16 << 20,
         },
         packages: vec![PackageInput {
             path: "signs.punctual".to_owned(),
             package: Ok(package),
+            layout: None,
         }],
         profiles: vec![ProfileInput {
             path: Path::new("signs.profile.json").to_owned(),

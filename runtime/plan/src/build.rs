@@ -76,7 +76,15 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     };
     let memory = memory_budget(inputs, &manifest, problems, || {
         let (buffers, threads) = (config.request_buffers, threads.len());
-        memory::items(&models, &batches, &placement, &tasks, buffers, threads)
+        memory::items(
+            &models,
+            &batches,
+            &placement,
+            &tasks,
+            buffers,
+            threads,
+            inputs.host.program_bytes,
+        )
     });
     if problems.count() == 0
         && let Err(error) = Scheduler::new(config.clone())

@@ -1,7 +1,10 @@
-//! Upper bounds on what a network takes on a device, whatever its tensor layout: channels in
-//! blocks of [`CHANNEL_BLOCK`], rows rounded up likewise, a border wide enough for every operator.
+//! What a network takes on a device: as the device lays it out, if that is known, otherwise upper
+//! bounds, whatever the layout: channels in blocks of [`CHANNEL_BLOCK`], rows rounded up likewise, a
+//! border wide enough for every operator.
 
-use punctual_model::{Network, OperatorKind, Stage, Tensor, TensorId};
+use punctual_model::{Network, OperatorKind, Stage, StageLayout, Tensor, TensorId};
+
+use crate::models::Model;
 
 /// The widest vector register of a supported processor holds this many f32.
 const CHANNEL_BLOCK: u64 = 16;
@@ -9,7 +12,39 @@ const CHANNEL_BLOCK: u64 = 16;
 const F32: u64 = 4;
 
 /// Bytes of the packed weights.
-pub(crate) fn weights(network: &Network) -> u64 {
+pub(crate) fn weights(model: &Model<'_>) -> u64 {
+    match model.layout {
+        Some(layout) => layout.packed_floats() * F32,
+        None => weights_max(model.package.network()),
+    }
+}
+
+/// Bytes of one request: the prepared input and everything that is carried between stages.
+pub(crate) fn request(model: &Model<'_>) -> u64 {
+    match model.layout {
+        Some(layout) => layout.request_floats * F32,
+        None => request_max(model.package.network()),
+    }
+}
+
+/// Bytes that one image takes in a workspace in the hungriest stage.
+pub(crate) fn workspace(model: &Model<'_>) -> u64 {
+    let network = model.package.network();
+    let most = match model.layout {
+        Some(layout) => layout.stages.iter().map(share).max(),
+        None => {
+            let stages = network.stages.iter();
+            stages.map(|stage| workspace_max(network, stage)).max()
+        }
+    };
+    most.unwrap_or(0)
+}
+
+fn share(stage: &StageLayout) -> u64 {
+    stage.workspace_floats * F32
+}
+
+fn weights_max(network: &Network) -> u64 {
     let block = |count: u64| count.next_multiple_of(CHANNEL_BLOCK);
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let elements: u64 = operators
@@ -37,8 +72,7 @@ pub(crate) fn weights(network: &Network) -> u64 {
     elements * F32
 }
 
-/// Bytes of one request: the prepared input and everything that is carried between stages.
-pub(crate) fn request(network: &Network) -> u64 {
+fn request_max(network: &Network) -> u64 {
     let border = border(network);
     let carried = network.stages.iter().flat_map(|stage| &stage.outputs);
     let input = network
@@ -52,8 +86,8 @@ pub(crate) fn request(network: &Network) -> u64 {
         .sum()
 }
 
-/// Bytes that one image takes in a stage's workspace, if no memory were used twice.
-pub(crate) fn workspace(network: &Network, stage: &Stage) -> u64 {
+/// If no memory were used twice.
+fn workspace_max(network: &Network, stage: &Stage) -> u64 {
     let border = border(network);
     let written = stage.operators.iter().map(|operator| operator.output);
     written

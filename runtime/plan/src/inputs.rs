@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_model::{Package, PackageError, Profile, ProfileError};
+use punctual_model::{ImageLayout, Package, PackageError, Profile, ProfileError};
 
 use crate::board::Board;
 
@@ -31,6 +31,8 @@ pub struct PackageInput {
     pub path: String,
     /// Its content, or why there is none.
     pub package: Result<Package, Arc<PackageError>>,
+    /// How this machine's device lays the network out. Without it, memory is bounded from above.
+    pub layout: Option<ImageLayout>,
 }
 
 /// A profile file that was read.
@@ -58,4 +60,6 @@ pub struct Host {
     pub clocks: String,
     /// Floats of the vectors that its kernels have.
     pub lanes: u8,
+    /// Bytes of this program and its libraries in memory, all pages of them.
+    pub program_bytes: u64,
 }

@@ -43,7 +43,7 @@ pub use cause::Cause;
 pub use frame::FrameCause;
 pub use inputs::{Host, PackageInput, PlanInputs, ProfileInput};
 pub use load::CoreLoad;
-pub use memory::{MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
+pub use memory::{HEAP_BYTES, MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
 pub use needs::{ModelNeeds, Needs};
 pub use plan::{
     ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PartitionPlan,

@@ -1,5 +1,6 @@
 //! The memory budget: a commented sum.
 
+use punctual_model::PAGE_BYTES;
 use serde::Serialize;
 
 use crate::footprint;
@@ -7,7 +8,7 @@ use crate::models::Model;
 use crate::placement::Placement;
 use crate::tasks::Task;
 
-/// All memory that the daemon takes at start.
+/// All memory that the daemon has when every client is there: the most that it ever has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryBudget {
     /// One line a purpose.
@@ -25,8 +26,9 @@ impl MemoryBudget {
     }
 }
 
-/// `count` pieces of `bytes` each. Sizes that depend on a device's tensor layout are upper bounds;
-/// the device states its real ones when it starts.
+/// `count` pieces of `bytes` each. What depends on a device's tensor layout is exact if the layout of
+/// each model is known ([`PackageInput::layout`](crate::PackageInput::layout)), otherwise an upper
+/// bound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryItem {
     /// What for.
@@ -61,8 +63,13 @@ impl std::fmt::Display for MemoryItem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// A model's weights as its package has them.
-    Package,
+    /// The program and its libraries, all of it, as locking memory brings it in.
+    Program,
+    /// What the heap holds besides what has a line of its own, and what it has ready for ordinary
+    /// threads.
+    Heap,
+    /// What packing weights takes at start beyond all that is taken after it.
+    Packing,
     /// A model's weights, packed for the device.
     Weights,
     /// Prepared inputs and the activations carried between stages.
@@ -84,7 +91,9 @@ impl Purpose {
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {
-            Self::Package => "package",
+            Self::Program => "program",
+            Self::Heap => "heap",
+            Self::Packing => "packing",
             Self::Weights => "packed weights",
             Self::RequestBuffers => "request buffers",
             Self::Workspace => "workspace",
@@ -96,8 +105,18 @@ impl Purpose {
     }
 }
 
-/// Bytes of a thread's stack that are taken and touched at start.
-pub const STACK_BYTES: u64 = 512 * 1024;
+/// Bytes of a real-time thread's stack. Locking memory brings in all of it.
+pub const STACK_BYTES: u64 = 1 << 20;
+
+/// The heap that the C library makes for a thread that allocates, as it is at first.
+const THREAD_HEAP_BYTES: u64 = 132 * 1024;
+
+/// Heap that ordinary threads find ready after the ready signal: handshakes, reports.
+pub const HEAP_BYTES: u64 = 4 << 20;
+
+/// What the heap holds besides: arguments, the plan, tables of metrics; measured
+/// (docs/results/memory.md).
+const HEAP_BASE_BYTES: u64 = 1 << 20;
 
 /// Upper bounds on the scheduler's tables: per request buffer and per task.
 const SCHEDULER_BYTES_A_REQUEST: u64 = 1024;
@@ -111,6 +130,7 @@ pub(crate) fn items(
     tasks: &[Task],
     request_buffers: u16,
     threads: usize,
+    program_bytes: u64,
 ) -> Vec<MemoryItem> {
     let mut items = Vec::new();
     let mut add = |purpose, of: &str, bytes, count| {
@@ -121,28 +141,27 @@ pub(crate) fn items(
             count,
         });
     };
+    add(Purpose::Program, "all threads", program_bytes, 1);
+    add(
+        Purpose::Heap,
+        "ordinary threads",
+        HEAP_BASE_BYTES + HEAP_BYTES,
+        1,
+    );
     for model in models {
-        let network = model.package.network();
-        // As read from the package; kept until the device has packed them.
-        let raw = network.weights.len() as u64 * 4;
-        add(Purpose::Package, &model.name, raw, 1);
-        add(
-            Purpose::Weights,
-            &model.name,
-            footprint::weights(network),
-            1,
-        );
+        let pages = footprint::weights(model).div_ceil(PAGE_BYTES as u64);
+        add(Purpose::Weights, &model.name, PAGE_BYTES as u64, pages);
     }
     // Any buffer can hold a request of any model.
-    let networks = models.iter().map(|model| model.package.network());
-    let request = networks.map(footprint::request).max().unwrap_or(0);
+    let request = models.iter().map(footprint::request).max().unwrap_or(0);
     let buffers = u64::from(request_buffers);
     add(Purpose::RequestBuffers, "all models", request, buffers);
-    for (position, partition) in placement.partitions.iter().enumerate() {
-        let used = tasks.iter().filter(|task| task.partition == position);
-        let workspace = used.map(|task| workspace(&models[task.model], &batches[task.model]));
-        let bytes = workspace.max().unwrap_or(0);
-        add(Purpose::Workspace, &partition.name, bytes, 1);
+    // Any partition can run the largest batch of any model.
+    let batch = batches.iter().filter_map(|sizes| sizes.last()).max();
+    let image = models.iter().map(footprint::workspace).max().unwrap_or(0);
+    for partition in &placement.partitions {
+        let batch = u64::from(batch.copied().unwrap_or(1));
+        add(Purpose::Workspace, &partition.name, image, batch);
     }
     for task in tasks {
         let clients = u64::from(task.clients);
@@ -161,19 +180,29 @@ pub(crate) fn items(
     }
     let tables = buffers * SCHEDULER_BYTES_A_REQUEST + tasks.len() as u64 * SCHEDULER_BYTES_A_TASK;
     add(Purpose::SchedulerTables, "scheduler", tables, 1);
-    add(Purpose::Stacks, "threads", STACK_BYTES, threads as u64);
+    let stack = STACK_BYTES + THREAD_HEAP_BYTES;
+    add(Purpose::Stacks, "threads", stack, threads as u64);
+    items.extend(packing(models, &items));
     items
 }
 
-/// The largest batch of the hungriest stage.
-fn workspace(model: &Model<'_>, batches: &[u8]) -> u64 {
-    let network = model.package.network();
-    let image = network
-        .stages
-        .iter()
-        .map(|stage| footprint::workspace(network, stage))
-        .max();
-    image.unwrap_or(0) * u64::from(batches.last().copied().unwrap_or(1))
+/// Weights are packed first: what that takes for a while is taken again by what comes after it.
+/// Only what is left over adds to the most that the daemon ever has.
+fn packing(models: &[Model<'_>], items: &[MemoryItem]) -> Option<MemoryItem> {
+    let unpacked = models.iter().map(|model| {
+        let logical = size_of_val::<[f32]>(&model.package.network().weights) as u64;
+        logical + footprint::weights(model)
+    });
+    let before = [Purpose::Program, Purpose::Weights];
+    let after = items.iter().filter(|item| !before.contains(&item.purpose));
+    let after: u64 = after.map(MemoryItem::total_bytes).sum();
+    let bytes = unpacked.sum::<u64>().saturating_sub(after);
+    (bytes > 0).then(|| MemoryItem {
+        purpose: Purpose::Packing,
+        of: "all models".to_owned(),
+        bytes,
+        count: 1,
+    })
 }
 
 /// Bytes for people.

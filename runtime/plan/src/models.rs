@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
-use punctual_model::{Package, Profile, StageProfile};
+use punctual_model::{ImageLayout, Package, Profile, StageProfile};
 
 use crate::budgets::Budgets;
 use crate::cause::Cause;
@@ -19,6 +19,8 @@ pub(crate) struct Model<'i> {
     pub(crate) name: String,
     pub(crate) path: String,
     pub(crate) package: &'i Package,
+    /// The device's memory plan on this machine, if it is known.
+    pub(crate) layout: Option<&'i ImageLayout>,
     pub(crate) profile: &'i Profile,
     pub(crate) place: Place,
 }
@@ -59,6 +61,7 @@ pub(crate) fn find<'i>(
             name: raw.name.value.clone(),
             path: path.value.clone(),
             package,
+            layout: input.layout.as_ref(),
             profile,
             place: raw.name.place.clone(),
         });

@@ -48,7 +48,7 @@ impl PlanInputs {
             }
             Err(BoardProblem::Invalid(errors)) => return Err(errors),
         };
-        let packages = read_packages(&manifest, directory);
+        let packages = read_packages(&manifest, directory, host.lanes);
         let profiles = if profiles.is_empty() {
             of_packages(&packages, directory)
         } else {
@@ -66,14 +66,17 @@ impl PlanInputs {
 }
 
 /// Every package once, in the manifest's order.
-fn read_packages(manifest: &Manifest, directory: &Path) -> Vec<PackageInput> {
+fn read_packages(manifest: &Manifest, directory: &Path, lanes: u8) -> Vec<PackageInput> {
     let mut packages: Vec<PackageInput> = Vec::new();
     for path in manifest.models.iter().filter_map(|m| m.package.as_ref()) {
         let path = &path.value;
         if packages.iter().all(|known| known.path != *path) {
+            let package = Package::read(&directory.join(path)).map_err(Arc::new);
+            let layout = package.as_ref().ok().and_then(|p| p.layout(lanes).cloned());
             packages.push(PackageInput {
                 path: path.clone(),
-                package: Package::read(&directory.join(path)).map_err(Arc::new),
+                package,
+                layout,
             });
         }
     }

@@ -148,6 +148,7 @@ fn a_package_with_its_profile_is_a_model() {
         packages: vec![PackageInput {
             path: "signs.punctual".into(),
             package: Ok(package.clone()),
+            layout: None,
         }],
         profiles: Vec::new(),
     };

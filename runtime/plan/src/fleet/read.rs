@@ -53,6 +53,7 @@ impl FleetInputs {
             self.packages.push(PackageInput {
                 path: package.value.clone(),
                 package: read,
+                layout: None,
             });
         }
         let beside = path.with_extension("profile.json");
