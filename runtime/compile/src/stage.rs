@@ -45,7 +45,11 @@ pub(crate) fn cut(
     }
     let logits: Vec<TensorId> = exits.iter().map(|exit| numbering.of(*exit)).collect();
     let stages = carry(operators, &logits);
-    let read_later = |stage: &Stage| stage.outputs.contains(&stage.logits);
+    let read_later = |stage: &Stage| {
+        stage
+            .logits
+            .is_some_and(|exit| stage.outputs.contains(&exit))
+    };
     if let Some(exit) = stages.iter().position(read_later) {
         return Err(CutError::ReadLater(exit));
     }
@@ -255,7 +259,7 @@ fn carry(operators: Vec<Vec<Operator>>, logits: &[TensorId]) -> Vec<Stage> {
             inputs,
             outputs,
             operators,
-            logits,
+            logits: Some(logits),
         });
     }
     stages.reverse();

@@ -72,9 +72,9 @@ pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<Vec<u8>, WriteEr
     Ok(model.encode_to_vec())
 }
 
-/// What a stage leaves behind: what it carries over, and its class scores.
+/// What a stage leaves behind: what it carries over, and its class scores if it has an exit.
 fn results(stage: &Stage) -> impl Iterator<Item = TensorId> + '_ {
-    stage.outputs.iter().copied().chain([stage.logits])
+    stage.outputs.iter().copied().chain(stage.logits)
 }
 
 fn declared(network: &Network, id: TensorId) -> ValueInfoProto {

@@ -146,6 +146,32 @@ impl Calibration {
         }
     }
 
+    /// The same with an entry for each stage, of which some end in an exit: one that does not says
+    /// what the exit before did, and before the first exit nothing.
+    #[must_use]
+    pub fn by_stage(&self, answers: &[bool]) -> Self {
+        let nothing = CalibrationExit {
+            confidence: 0,
+            correct: false,
+        };
+        let spread = |sample: &CalibrationSample| {
+            let mut exits = sample.exits.iter();
+            let mut said = nothing;
+            let stages = answers.iter().map(|answers| {
+                if *answers {
+                    said = exits.next().copied().unwrap_or(said);
+                }
+                said
+            });
+            CalibrationSample {
+                exits: stages.collect(),
+            }
+        };
+        Self {
+            samples: self.samples.iter().map(spread).collect(),
+        }
+    }
+
     /// Expected accuracies of a network with `exits` exits, one entry an exit.
     ///
     /// A bin's accuracy is `(right + 4 prior) / (samples + 4)`: with many samples the records

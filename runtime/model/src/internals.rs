@@ -83,11 +83,11 @@ pub fn exercise(file: &[u8]) -> Outcome {
     if work.sum::<u64>() < 1 << 12 {
         let image = vec![0.5; input.elements() as usize];
         for logits in reference::run(network, &image) {
-            assert_eq!(logits.len(), network.classes.len());
+            assert!(logits.is_empty() || logits.len() == network.classes.len());
         }
     }
-    let exits = package.calibration().exit_accuracies(network.stages.len());
-    assert_eq!(exits.len(), network.stages.len());
+    let exits = network.exits().count();
+    assert_eq!(package.calibration().exit_accuracies(exits).len(), exits);
     let verified = package.verify().is_ok();
     for image in package.images() {
         let pages = (0..image.pages()).map(|page| image.page(page));

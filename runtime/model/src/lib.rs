@@ -16,6 +16,7 @@ mod profile;
 mod quantised;
 pub mod reference;
 mod shape;
+mod share;
 mod solution;
 mod validate;
 
@@ -41,6 +42,7 @@ pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
 pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantisation, Quantised};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
+pub use share::{Carried, cut_where_they_part};
 pub use solution::SolutionChoice;
 pub use validate::{
     CLASSES_MAX, DIMENSION_MAX, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX, OperatorError,

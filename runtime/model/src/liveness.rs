@@ -33,7 +33,7 @@ impl Stage {
     #[must_use]
     pub fn lifetimes(&self) -> Vec<TensorLifetime> {
         let last_read = |tensor: TensorId| {
-            if tensor == self.logits {
+            if Some(tensor) == self.logits {
                 return Some(self.operators.len());
             }
             self.operators

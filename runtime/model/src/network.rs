@@ -90,7 +90,7 @@ pub struct Tensor {
     pub width: u32,
 }
 
-/// One segment of the backbone with its exit head.
+/// One segment of the backbone, as a rule with its exit head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// Tensors that live in the request buffer when the stage starts: the network's input, or
@@ -101,8 +101,33 @@ pub struct Stage {
     pub outputs: Vec<TensorId>,
     /// In order of execution. Each operator writes one tensor that no earlier one wrote.
     pub operators: Vec<Operator>,
-    /// The exit's class scores before softmax.
-    pub logits: TensorId,
+    /// The exit's class scores before softmax. None: it ends in no exit, and only leads on to the
+    /// next stage, as what networks have in common does. The last stage has one.
+    #[serde(with = "exit")]
+    pub logits: Option<TensorId>,
+}
+
+/// In a package, the largest number stands for no tensor.
+mod exit {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::TensorId;
+
+    const NONE: TensorId = TensorId(u32::MAX);
+
+    pub(super) fn serialize<S: Serializer>(
+        logits: &Option<TensorId>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        logits.unwrap_or(NONE).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<TensorId>, D::Error> {
+        let tensor = TensorId::deserialize(deserializer)?;
+        Ok((tensor != NONE).then_some(tensor))
+    }
 }
 
 /// A range of [`Network::weights`].

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Network, Operator, TensorId, WeightRange};
+use crate::network::{Network, Operator, Stage, TensorId, WeightRange};
 
 /// Names all that a stage computes from an image: two stages with the same hash give the same
 /// results for the same image, and take the same time.
@@ -37,6 +37,12 @@ pub struct StagePrefix {
 }
 
 impl Network {
+    /// The stages that end in an exit, with their class scores.
+    pub fn exits(&self) -> impl Iterator<Item = (&Stage, TensorId)> {
+        let stages = self.stages.iter();
+        stages.filter_map(|stage| Some((stage, stage.logits?)))
+    }
+
     /// Each stage's hash and size. The hash covers the input's normalisation, and the operators of
     /// the stage and of all before it with shapes and weights. It does not cover names, nor where
     /// in the network a tensor or a weight stands.
@@ -68,7 +74,10 @@ impl Network {
                 }
                 weight_bytes += Network::weight_bytes(operator);
             }
-            hasher.update(&encoded(&names.of(stage.logits)));
+            match stage.logits {
+                Some(exit) => hasher.update(&encoded(&names.of(exit))),
+                None => hasher.update(b"no exit"),
+            };
             prefixes.push(StagePrefix {
                 hash: PrefixHash(*hasher.finalize().as_bytes()),
                 weight_bytes,

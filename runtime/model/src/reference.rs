@@ -39,7 +39,7 @@ pub fn run(network: &Network, image: &[f32]) -> Vec<Vec<f32>> {
 }
 
 /// Runs one stage for one image: reads its inputs from `values`, leaves its outputs there and
-/// nothing else of its own, and returns the logits.
+/// nothing else of its own, and returns the logits; nothing, if it ends in no exit.
 ///
 /// # Panics
 /// When the network is not valid or an input is missing.
@@ -57,8 +57,11 @@ pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Vec<f
     for output in &stage.outputs {
         values.insert(*output, local[output].clone());
     }
+    let Some(logits) = stage.logits else {
+        return Vec::new();
+    };
     local
-        .remove(&stage.logits)
+        .remove(&logits)
         .expect("a valid stage writes its logits")
 }
 

@@ -271,29 +271,31 @@ impl Network {
                 return Err(wrong(StageError::UselessOutput(tensor)));
             }
         }
-        if !local.contains(&stage.logits) || stage.outputs.contains(&stage.logits) {
-            return Err(wrong(StageError::Logits(stage.logits)));
+        let Some(logits) = stage.logits else {
+            return self.check_headless(index, stage);
+        };
+        if !local.contains(&logits) || stage.outputs.contains(&logits) {
+            return Err(wrong(StageError::Logits(logits)));
         }
-        let shape = self.tensors[stage.logits.index()];
+        let shape = self.tensors[logits.index()];
         if shape.height != 1 || shape.width != 1 || shape.channels as usize != self.classes.len() {
             return Err(wrong(StageError::LogitsShape {
                 shape,
                 classes: self.classes.len(),
             }));
         }
-        let used = |id| read.contains(&id) || stage.outputs.contains(&id) || stage.logits == id;
-        match stage
-            .operators
-            .iter()
-            .find(|operator| !used(operator.output))
-        {
-            Some(dead) => Err(NetworkError::Operator {
+        check_use(index, stage)
+    }
+
+    /// A stage that ends in no exit leads on to another.
+    fn check_headless(&self, index: usize, stage: &Stage) -> Result<(), NetworkError> {
+        if index + 1 == self.stages.len() {
+            return Err(NetworkError::Stage {
                 stage: index,
-                operator: dead.name.clone(),
-                problem: OperatorError::DeadResult(dead.output),
-            }),
-            None => Ok(()),
+                problem: StageError::NoExit,
+            });
         }
+        check_use(index, stage)
     }
 }
 
@@ -330,6 +332,21 @@ impl TensorId {
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+/// Everything a stage writes is read, carried over, or its exit's.
+fn check_use(index: usize, stage: &Stage) -> Result<(), NetworkError> {
+    let read: BTreeSet<_> = stage.operators.iter().flat_map(Operator::reads).collect();
+    let used = |id| read.contains(&id) || stage.outputs.contains(&id) || stage.logits == Some(id);
+    let mut operators = stage.operators.iter();
+    match operators.find(|operator| !used(operator.output)) {
+        Some(dead) => Err(NetworkError::Operator {
+            stage: index,
+            operator: dead.name.clone(),
+            problem: OperatorError::DeadResult(dead.output),
+        }),
+        None => Ok(()),
     }
 }
 

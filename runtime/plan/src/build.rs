@@ -2,6 +2,7 @@
 //! make sense of, so that one attempt finds all problems that can be found.
 
 use punctual_core::{Confidence, ModelId, PartitionId, Partitioning, Scheduler, StageId, TaskId};
+use punctual_model::Package;
 
 use crate::arrival;
 use crate::cause::Cause;
@@ -14,6 +15,7 @@ use crate::plan::{ArrivalBound, ClientSlotPlan, Plan, PlanHash, TaskPlan};
 use crate::problem::{Place, PlanErrors, Problems};
 use crate::promises::{self, Promises};
 use crate::settings;
+use crate::sharing::Sharing;
 use crate::tasks::{self, Task};
 use crate::warning;
 
@@ -53,12 +55,18 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);
 
     let margins = manifest.daemon.margins;
-    let batches = settings::batches(&models, &tasks);
+    let packages: Vec<&Package> = models.iter().map(|model| model.package).collect();
+    let sharing = if manifest.daemon.share_stages && policy.value.promises() {
+        Sharing::find(&packages)
+    } else {
+        Sharing::none(&packages)
+    };
+    let batches = settings::batches(&models, &sharing, &tasks);
     let before = problems.count();
     let arrivals = arrival::bounds(&tasks, &models, &placement, &margins, problems);
     let mut config = settings::config(
         &tasks,
-        &models,
+        (&models, &sharing),
         &placement,
         &arrivals,
         &margins,

@@ -32,6 +32,7 @@ mod report;
 mod rules;
 mod schedulability;
 mod settings;
+mod sharing;
 mod spelling;
 mod table;
 mod tasks;

@@ -36,6 +36,8 @@ pub(crate) struct RawDaemon {
     pub(crate) cores: Option<At<Vec<u64>>>,
     pub(crate) priority: At<u64>,
     pub(crate) policy: At<PolicyConfig>,
+    /// Whether stages that models have in common run as one.
+    pub(crate) share_stages: bool,
 }
 
 pub(crate) struct RawModel {
@@ -170,6 +172,7 @@ impl RawDaemon {
         });
         let cores = section.optional("cores", problems);
         let policy = section.or("policy", PolicyConfig::default(), problems);
+        let share_stages = section.or("share_stages", true, problems).value;
         let priority = section.or("priority", 40, problems);
         let priority = At {
             value: within_whole(&priority, 1..=99, "", problems),
@@ -186,6 +189,7 @@ impl RawDaemon {
             cores,
             priority,
             policy,
+            share_stages,
         }
     }
 }

@@ -171,10 +171,10 @@ pub(crate) fn config(
     budgets: &Budgets<'_>,
     problems: &mut Problems<'_>,
 ) -> ModelConfig {
-    let accuracies = model
-        .package
-        .calibration()
-        .exit_accuracies(usize::from(model.stages()));
+    let network = model.package.network();
+    let answers: Vec<bool> = network.stages.iter().map(|s| s.logits.is_some()).collect();
+    let calibration = model.package.calibration().by_stage(&answers);
+    let accuracies = calibration.exit_accuracies(answers.len());
     let mut stages = Vec::new();
     let mut missing = Vec::new();
     for (stage, exit) in (0..model.stages()).zip(accuracies) {
@@ -205,7 +205,7 @@ pub(crate) fn config(
             accuracy: exit.accuracy,
             deeper: exit.deeper,
             follows: exit.follows,
-            answers: true,
+            answers: answers[usize::from(stage)],
             runs_as: None,
         });
     }

@@ -187,7 +187,7 @@ pub struct ModelPlan {
     pub package: PathBuf,
     /// The package's hash.
     pub hash: String,
-    /// Number of stages, which is the number of exits.
+    /// Number of stages. Exits are counted by the stages that they end.
     pub stages: u8,
     /// Names of the classes.
     pub classes: Vec<String>,

@@ -12,12 +12,13 @@ use crate::models::{self, Model};
 use crate::placement::Placement;
 use crate::plan::ArrivalBound;
 use crate::problem::Problems;
+use crate::sharing::Sharing;
 use crate::tasks::Task;
 
 /// All tables. Figures that are missing from a profile are noted.
 pub(crate) fn config(
     tasks: &[Task],
-    models: &[Model<'_>],
+    (models, sharing): (&[Model<'_>], &Sharing),
     placement: &Placement,
     arrivals: &[ArrivalBound],
     margins: &Margins,
@@ -43,7 +44,14 @@ pub(crate) fn config(
         switch_cost: punctual_core::Nanos::ZERO,
         request_buffers: request_buffers(tasks, &settings),
         tasks: settings,
-        models: model_configs(models, placement, tasks, policy, &budgets, problems),
+        models: model_configs(
+            (models, sharing),
+            placement,
+            tasks,
+            policy,
+            &budgets,
+            problems,
+        ),
         partitions: partitions
             .map(|partition| PartitionConfig {
                 units: units(placement, partition),
@@ -73,40 +81,41 @@ pub(crate) fn leave_share(config: &mut Config) {
     }
 }
 
-/// For each model, the batch sizes that its tasks need.
-pub(crate) fn batches(models: &[Model<'_>], tasks: &[Task]) -> Vec<Vec<u8>> {
+/// For each model, the batch sizes that its tasks need, and those of the models that it shares
+/// stages with.
+pub(crate) fn batches(models: &[Model<'_>], sharing: &Sharing, tasks: &[Task]) -> Vec<Vec<u8>> {
     (0..models.len())
         .map(|model| {
-            let users = tasks.iter().filter(|task| task.model == model);
+            let users = tasks.iter();
+            let users = users.filter(|task| sharing.are_grouped(task.model, model));
             models::batches_up_to(users.map(|task| task.batch_max).max().unwrap_or(1))
         })
         .collect()
 }
 
 fn model_configs(
-    models: &[Model<'_>],
+    (models, sharing): (&[Model<'_>], &Sharing),
     placement: &Placement,
     tasks: &[Task],
     policy: &PolicyConfig,
     budgets: &Budgets<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<ModelConfig> {
-    let batches = batches(models, tasks);
+    let batches = batches(models, sharing, tasks);
     let anywhere = policy.partitioning() == Partitioning::Ranges;
-    models
-        .iter()
-        .enumerate()
-        .map(|(position, model)| {
-            let runs_on = |partition| {
-                tasks
-                    .iter()
-                    .filter(|task| task.model == position)
-                    .any(|task| anywhere || task.partition == partition)
-            };
-            let (batches, partitions) = (&batches[position], &placement.partitions);
-            models::config(model, batches, partitions, runs_on, budgets, problems)
-        })
-        .collect()
+    let configs = models.iter().enumerate().map(|(position, model)| {
+        let runs_on = |partition| {
+            tasks
+                .iter()
+                .filter(|task| sharing.are_grouped(task.model, position))
+                .any(|task| anywhere || task.partition == partition)
+        };
+        let (batches, partitions) = (&batches[position], &placement.partitions);
+        models::config(model, batches, partitions, runs_on, budgets, problems)
+    });
+    let mut configs: Vec<ModelConfig> = configs.collect();
+    sharing.apply(&mut configs);
+    configs
 }
 
 fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {

@@ -258,7 +258,7 @@ impl Builder {
                     inputs: reads(operators).difference(&written).copied().collect(),
                     outputs: written.intersection(&later).copied().collect(),
                     operators: operators.clone(),
-                    logits: *logits,
+                    logits: Some(*logits),
                 }
             });
         let network = Network {

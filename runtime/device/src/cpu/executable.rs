@@ -28,7 +28,7 @@ pub(crate) struct LoadedModel {
 /// One stage.
 pub(crate) struct Executable {
     pub(crate) steps: Vec<Step>,
-    /// The class scores, in the workspace.
+    /// The class scores, in the workspace; nothing if it ends in no exit.
     pub(crate) logits: Span,
     /// Floats of a member's share of the workspace.
     pub(crate) workspace_floats: usize,

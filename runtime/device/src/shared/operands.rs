@@ -24,6 +24,13 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// No tensor at all.
+    pub(crate) const NOTHING: Self = Self {
+        space: Space::Workspace,
+        start: 0,
+        len: 0,
+    };
+
     pub(crate) fn range(&self) -> Range<usize> {
         self.start..self.start + self.len
     }

@@ -100,11 +100,11 @@ impl Network {
         if !(TEMPERATURE_MIN..=TEMPERATURE_MAX).contains(&temperature) {
             return Err(TemperatureError::Range(temperature));
         }
-        let stage = &self.stages[exit];
+        let (stage, logits) = self.exits().nth(exit).expect("there is such an exit");
         let operator = stage
             .operators
             .iter()
-            .find(|operator| operator.output == stage.logits)
+            .find(|operator| operator.output == logits)
             .expect("a valid stage writes its logits");
         let plain = matches!(
             operator.kind,
@@ -120,7 +120,7 @@ impl Network {
         let read_elsewhere = stage
             .operators
             .iter()
-            .any(|other| other.reads().any(|id| id == stage.logits));
+            .any(|other| other.reads().any(|id| id == logits));
         if !plain || read_elsewhere {
             return Err(TemperatureError::NoWeights {
                 exit,

@@ -53,7 +53,7 @@ impl Description {
             let limit = BATCH_MAX;
             return Err(PackageError::BatchMax { found, limit });
         }
-        self.calibration.check_exits(self.network.stages.len())?;
+        self.calibration.check_exits(self.network.exits().count())?;
         if self.prefixes.len() != self.network.stages.len() {
             return Err(PackageError::Prefixes);
         }

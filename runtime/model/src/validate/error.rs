@@ -120,6 +120,9 @@ pub enum StageError {
     /// An output that no later stage takes.
     #[error("it carries tensor {0:?} over and no later stage takes that")]
     UselessOutput(TensorId),
+    /// The last stage has to answer.
+    #[error("it is the last one and ends in no exit")]
+    NoExit,
     /// The logits are written nowhere in the stage, or are carried over.
     #[error(
         "its logits, tensor {0:?}, must be written by one of its operators and not be carried over"

@@ -7,5 +7,6 @@ mod package;
 mod prefix;
 mod quantised;
 mod scratch;
+mod share;
 mod temperature;
 mod validate;

@@ -40,7 +40,7 @@ fn an_exit_without_a_last_layer_of_weights_is_refused_by_name() {
     stage.operators.pop();
     let last = stage.operators.last().unwrap();
     let (name, output) = (last.name.clone(), last.output);
-    stage.logits = output;
+    stage.logits = Some(output);
     let refused = headless.divide_scores(0, 2.0);
     let operator = name;
     assert_eq!(

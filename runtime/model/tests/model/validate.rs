@@ -209,10 +209,10 @@ fn stages_take_and_carry_exactly_what_they_need() {
         },
     );
     breaks("stage 0: its logits, tensor TensorId(8)", |n| {
-        n.stages[0].logits = TensorId(8);
+        n.stages[0].logits = Some(TensorId(8));
     });
     breaks("stage 0: its logits are 4x1x1, there are 3 classes", |n| {
-        n.stages[0].logits = TensorId(2);
+        n.stages[0].logits = Some(TensorId(2));
     });
     breaks(
         "stage 1, operator block: it reads tensor TensorId(1)",

@@ -182,13 +182,19 @@ impl<'n> Lowering<'n> {
         }
         Ok(Executable {
             steps,
-            logits: Span {
-                // Without the surplus lanes of its last block.
-                len: self.network.tensors[stage.logits.0 as usize].channels as usize,
-                ..places.of(Value::Tensor(stage.logits))
-            },
+            logits: stage
+                .logits
+                .map_or(Span::NOTHING, |exit| self.scores(exit, &places)),
             workspace_floats: places.total,
         })
+    }
+
+    /// An exit's scores, without the surplus lanes of their last block.
+    fn scores(&self, exit: TensorId, places: &Places<'_>) -> Span {
+        Span {
+            len: self.network.tensors[exit.index()].channels as usize,
+            ..places.of(Value::Tensor(exit))
+        }
     }
 
     /// Whether all that `operator` reads of the network's input are planes for a convolution.
