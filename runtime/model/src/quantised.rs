@@ -96,7 +96,7 @@ impl Network {
                 limit: WEIGHTS_MAX,
             });
         }
-        let logits = self.stages.iter().map(|stage| stage.logits);
+        let logits = self.stages.iter().filter_map(|stage| stage.logits);
         let floats: Vec<TensorId> = logits.chain([self.input_tensor()]).collect();
         for (&tensor, &Quantisation { scale, .. }) in &self.quantised.tensors {
             let exists = tensor.index() < self.tensors.len();

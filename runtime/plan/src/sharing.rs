@@ -93,8 +93,8 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use punctual_model::{
-        Activation, Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Stage,
-        Tensor, TensorId, WeightRange, cut_where_they_part,
+        Activation, Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised,
+        Stage, Tensor, TensorId, WeightRange, cut_where_they_part,
     };
 
     use super::*;
@@ -152,6 +152,7 @@ mod tests {
                 logits: Some(TensorId(3)),
             }],
             weights: weights.into(),
+            quantised: Quantised::default(),
         }
     }
 

@@ -74,7 +74,7 @@ fn network() -> Network {
                 operator("conv", 1, conv),
                 operator("out", 2, OperatorKind::Convert),
             ],
-            logits: TensorId(3),
+            logits: Some(TensorId(3)),
         }],
         weights: vec![0.5, 1.0].into(),
         quantised,
