@@ -255,12 +255,4 @@ pub enum ImageProblem {
         /// Of the page.
         found: ContentHash,
     },
-    /// A weight is infinite or not a number.
-    #[error("float {index} is {value}; weights must be finite")]
-    NotFinite {
-        /// Position in the image.
-        index: usize,
-        /// Its value.
-        value: f32,
-    },
 }

@@ -94,7 +94,7 @@ impl Package {
     /// load.
     ///
     /// # Errors
-    /// When there is no layout for `lanes`, or the image has another size or is not finite.
+    /// When there is no layout for `lanes`, or the image has another size.
     pub fn with_image(mut self, lanes: u8, floats: Vec<f32>) -> Result<Self, PackageError> {
         let image = WeightImage::new(lanes, floats.into());
         image.check_against(&self.description)?;

@@ -62,8 +62,8 @@ impl Package {
         Self::from_source(&Source::Bytes(bytes))
     }
 
-    /// Checks what [`open`](Self::open) left: the hashes of weights and images, that all of them
-    /// are finite, and that the stages are what the package says of them.
+    /// Checks what [`open`](Self::open) left: the hashes of weights and images, that the weights are
+    /// finite, and that the stages are what the package says of them.
     ///
     /// # Errors
     /// The first thing that is wrong.
