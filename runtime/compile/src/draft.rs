@@ -78,6 +78,7 @@ pub(crate) enum DraftKind {
     Gather {
         runs: Vec<ChannelRun>,
     },
+    Sequence(Sequence),
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
     Affine {
         scale: Vec<f32>,
@@ -88,6 +89,41 @@ pub(crate) enum DraftKind {
         activation: Activation,
         channels: u32,
     },
+}
+
+/// An operator of a sequence of tokens, as [`OperatorKind`](punctual_model::OperatorKind) has it.
+#[derive(Clone, Debug)]
+pub(crate) enum Sequence {
+    LayerNorm {
+        scale: Vec<f32>,
+        bias: Vec<f32>,
+        epsilon: f32,
+    },
+    Attention {
+        heads: u32,
+        scale: f32,
+    },
+    Embedding {
+        table: Vec<f32>,
+    },
+    Tokens {
+        prefix: u32,
+        table: Vec<f32>,
+    },
+    Token {
+        column: u32,
+    },
+}
+
+impl Sequence {
+    /// All that it holds, in one or two lists.
+    fn weights(&self) -> [&[f32]; 2] {
+        match self {
+            Self::LayerNorm { scale, bias, .. } => [scale, bias],
+            Self::Embedding { table } | Self::Tokens { table, .. } => [table, &[]],
+            Self::Attention { .. } | Self::Token { .. } => [&[], &[]],
+        }
+    }
 }
 
 impl DraftKind {
@@ -122,6 +158,7 @@ impl DraftKind {
             }
             Self::Affine { scale, shift } => scale.len() + shift.len(),
             Self::Activate { channels, .. } => 2 * *channels as usize,
+            Self::Sequence(sequence) => sequence.weights().iter().map(|list| list.len()).sum(),
             Self::Pool { .. }
             | Self::Convert
             | Self::QuantisedConv { .. }
@@ -134,6 +171,10 @@ impl DraftKind {
 
     /// The first weight that is infinite or not a number.
     pub fn not_finite(&self) -> Option<f32> {
+        if let Self::Sequence(sequence) = self {
+            let mut all = sequence.weights().into_iter().flatten();
+            return all.find(|weight| !weight.is_finite()).copied();
+        }
         let (Self::Conv { weights, bias, .. }
         | Self::Linear { weights, bias, .. }
         | Self::Affine {

@@ -1,7 +1,7 @@
 //! Arithmetic on shapes: exporters compute the operand of a reshape from the input's shape. All
 //! of it is known when compiling but for the batch size, which is carried along as a symbol.
 
-use crate::graph::{Attribute, Attributes, Node};
+use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;
 
 /// One element of a shape computation.
@@ -20,18 +20,23 @@ pub(crate) struct Dims {
 }
 
 /// The operators that compute with shapes.
-pub(crate) const FOLDED: [&str; 11] = [
+pub(crate) const FOLDED: [&str; 16] = [
     "Add",
     "Cast",
     "Concat",
+    "ConstantOfShape",
     "Div",
+    "Equal",
     "Gather",
+    "Mod",
     "Mul",
+    "Reshape",
     "Shape",
     "Slice",
     "Squeeze",
     "Sub",
     "Unsqueeze",
+    "Where",
 ];
 
 /// Most elements of a shape computation. No tensor has as many dimensions; without a limit a file
@@ -94,6 +99,17 @@ pub(crate) fn fold(node: &Node, operands: &[Dims], opset: i64) -> Result<Dims, P
             }
         }
         "Slice" => slice(operands)?,
+        "ConstantOfShape" => filled(first, attributes.take("value"))?,
+        "Reshape" => {
+            attributes.ignore("allowzero"); // A size of 0 is refused.
+            reshape(first, operands.get(1))?
+        }
+        "Where" => {
+            let [condition, yes, no] = operands else {
+                return refuse("an operand is missing");
+            };
+            choose(condition, yes, no)?
+        }
         operator => elementwise(operator, first, operands.get(1))?,
     };
     attributes.finish()?;
@@ -171,6 +187,59 @@ fn slice(operands: &[Dims]) -> Result<Dims, Problem> {
     })
 }
 
+/// As many elements as a shape of one dimension says, all `value`.
+fn filled(shape: &Dims, value: Option<&Attribute>) -> Result<Dims, Problem> {
+    let value = match value {
+        Some(Attribute::Tensor(tensor)) => match &tensor.data {
+            Data::Ints(values) if values.len() == 1 => values[0],
+            _ => return refuse("it is filled with something else than an integer"),
+        },
+        _ => return refuse("it is filled with something else than an integer"),
+    };
+    let count = match shape.elements[..] {
+        [] => 1,
+        [Dim::Known(count)] if (0..=ELEMENTS_MAX as i64).contains(&count) => count as usize,
+        _ => return refuse("its result is no vector of a few elements"),
+    };
+    Ok(Dims {
+        scalar: shape.elements.is_empty(),
+        elements: vec![Dim::Known(value); count],
+    })
+}
+
+/// The same elements as a vector or, for an empty shape, as a scalar.
+fn reshape(from: &Dims, to: Option<&Dims>) -> Result<Dims, Problem> {
+    let count = from.elements.len();
+    let scalar = match to.map(|to| &to.elements[..]) {
+        Some([]) if count == 1 => true,
+        Some(&[Dim::Known(to)]) if to == -1 || to == count as i64 => false,
+        _ => return refuse("only a vector or a scalar can come of it"),
+    };
+    Ok(Dims {
+        scalar,
+        elements: from.elements.clone(),
+    })
+}
+
+/// Elements of one shape where the condition is not 0, of the other where it is.
+fn choose(condition: &Dims, yes: &Dims, no: &Dims) -> Result<Dims, Problem> {
+    let count = condition.elements.len();
+    if yes.elements.len() != count || no.elements.len() != count {
+        return refuse("the operands have different lengths");
+    }
+    let pairs = yes.elements.iter().zip(&no.elements);
+    let elements = condition.elements.iter().zip(pairs);
+    let elements = elements.map(|(condition, (yes, no))| match condition {
+        Dim::Known(0) => Ok(*no),
+        Dim::Known(_) => Ok(*yes),
+        Dim::Batches(_) => refuse("its result depends on the batch size"),
+    });
+    Ok(Dims {
+        scalar: condition.scalar && yes.scalar && no.scalar,
+        elements: elements.collect::<Result<_, _>>()?,
+    })
+}
+
 fn elementwise(operator: &str, first: &Dims, second: Option<&Dims>) -> Result<Dims, Problem> {
     let Some(second) = second else {
         return refuse("the second operand is missing");
@@ -194,6 +263,13 @@ fn combine(operator: &str, a: Dim, b: Dim) -> Result<Dim, Problem> {
         ("Sub", Dim::Known(a), Dim::Known(b)) => a.checked_sub(b),
         ("Mul", Dim::Known(a), Dim::Known(b)) => a.checked_mul(b),
         ("Div", Dim::Known(a), Dim::Known(b)) => a.checked_div(b),
+        ("Mod", Dim::Known(a), Dim::Known(b)) => a.checked_rem_euclid(b),
+        ("Equal", Dim::Known(a), Dim::Known(b)) => Some(i64::from(a == b)),
+        // A number of images is positive.
+        ("Equal", Dim::Batches(_), Dim::Known(..=0))
+        | ("Equal", Dim::Known(..=0), Dim::Batches(_)) => {
+            return Ok(Dim::Known(0));
+        }
         ("Mul", Dim::Batches(times), Dim::Known(by))
         | ("Mul", Dim::Known(by), Dim::Batches(times))
             if by > 0 =>

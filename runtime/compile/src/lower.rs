@@ -4,11 +4,14 @@
 //! A further operator is one more line in [`Lowering::node`] and in [`SUPPORTED`], and one more
 //! function in the module of its family.
 
+mod attention;
 mod convolution;
 pub(crate) mod curves;
 mod dense;
 mod elementwise;
+mod gaussian;
 mod join;
+mod numbers;
 mod operands;
 mod pooling;
 mod products;
@@ -24,6 +27,8 @@ use punctual_model::{
     TensorId, WEIGHTS_MAX,
 };
 
+use attention::Scores;
+use gaussian::Gaussian;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
@@ -42,10 +47,13 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Clip",
     "Concat",
     "Constant",
+    "ConstantOfShape",
     "Conv",
     "DequantizeLinear",
     "Div",
     "Dropout",
+    "Equal",
+    "Erf",
     "Expand",
     "Flatten",
     "Gather",
@@ -55,8 +63,10 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "HardSigmoid",
     "HardSwish",
     "Identity",
+    "LayerNormalization",
     "MatMul",
     "MaxPool",
+    "Mod",
     "Mul",
     "QuantizeLinear",
     "ReduceMean",
@@ -67,11 +77,13 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Slice",
     "Softmax",
     "Split",
+    "Sqrt",
     "Squeeze",
     "Sub",
     "Tanh",
     "Transpose",
     "Unsqueeze",
+    "Where",
 ];
 
 /// Most runs of channels of all gathers of a draft together.
@@ -86,6 +98,12 @@ pub(crate) enum Value {
     View(View),
     /// The softmax over a view's last dimension; supported only as an exit.
     Softmax(View),
+    /// A view times a factor, on the way to an attention.
+    Scaled(View, f32),
+    /// Products on the way to an attention.
+    Scores(Scores),
+    /// On the way to a GELU.
+    Gaussian(Gaussian),
     Constant(Rc<Constant>),
     Dims(Dims),
 }
@@ -135,10 +153,25 @@ impl<'a> Lowering<'a> {
 
     /// Lowers one node. Nodes must come in the graph's order.
     pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
+        if let Some(numbers) = self.numbers(node) {
+            return self.set(node, numbers);
+        }
         if let Some(dims) = self.fold(node)? {
             return self.set(node, Value::Dims(dims));
         }
+        if let Some(value) = self.on_scores(node)? {
+            return self.set(node, value);
+        }
+        if self.towards_gelu(node)? {
+            return Ok(());
+        }
         match node.operator.as_str() {
+            "LayerNormalization" => self.layer_normalization(node),
+            "Erf" => self.erf(node),
+            "Gather" if self.looks_up(node) => self.embedding(node),
+            "MatMul" if !matches!(self.operand(node, 1), Some(Value::Constant(_))) => {
+                self.attend(node)
+            }
             "Conv" => self.conv(node).map(|()| self.note_steps(node)),
             "BatchNormalization" => self.batch_normalization(node),
             "Relu" => self.relu(node),
@@ -158,13 +191,20 @@ impl<'a> Lowering<'a> {
             "Slice" if self.reads_view(node) => self.slice(node),
             "Split" => self.split(node),
             "Gather" if self.reads_view(node) => self.gather(node),
-            "Expand" => self.expand(node),
+            "Expand" => match self.constant_as_it_is(node) {
+                Some(constant) => self.set(node, constant),
+                None => self.expand(node),
+            },
             "Identity" => self.identity(node),
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
             "Softmax" => self.softmax(node),
+            "Concat" if self.join_tokens(node)? => Ok(()),
             "Concat" if self.reads_view(node) => self.concat(node),
-            "Mul" => self.mul(node),
+            "Mul" => match self.scale_heads(node) {
+                Some(scaled) => self.set(node, scaled),
+                None => self.mul(node),
+            },
             "Div" => self.div(node),
             "Sub" => self.sub(node),
             "Sigmoid" => self.curve(node, Activation::Sigmoid),
@@ -205,6 +245,13 @@ impl<'a> Lowering<'a> {
     fn dims(&self, id: crate::graph::ValueId, of_tensor: bool) -> Option<Dims> {
         match self.value(id) {
             Value::Dims(dims) if !of_tensor => Some(dims.clone()),
+            Value::Dims(dims) => Some(Dims {
+                scalar: false,
+                elements: match dims.scalar {
+                    true => vec![],
+                    false => vec![Dim::Known(dims.elements.len() as i64)],
+                },
+            }),
             Value::Constant(constant) if !of_tensor => constant_dims(constant),
             Value::View(view) if of_tensor => Some(Dims {
                 scalar: false,
@@ -212,6 +259,11 @@ impl<'a> Lowering<'a> {
             }),
             _ => None,
         }
+    }
+
+    fn looks_up(&self, node: &Node) -> bool {
+        let view = |at| matches!(self.operand(node, at), Some(Value::View(_)));
+        view(1) && !view(0)
     }
 
     fn reads_view(&self, node: &Node) -> bool {

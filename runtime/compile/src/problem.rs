@@ -93,6 +93,16 @@ pub enum Problem {
         /// The tensor.
         from: String,
     },
+    /// A product of two tensors that is no step of an attention.
+    #[error(
+        "it multiplies {first} and {second}; supported are constant matrices, and the two products of an attention: (N, heads, tokens, channels) with keys whose last two dimensions are swapped, then their softmax with values"
+    )]
+    Attention {
+        /// The first operand.
+        first: String,
+        /// The second.
+        second: String,
+    },
     /// Two operands of different shapes.
     #[error("it adds {first} and {second}; supported are equal shapes, or one constant a channel")]
     Addends {

@@ -10,7 +10,7 @@ use punctual_model::{
     WeightRange,
 };
 
-use crate::draft::{Draft, DraftKind, DraftOperator};
+use crate::draft::{Draft, DraftKind, DraftOperator, Sequence};
 
 /// An exit at which the network cannot be cut: its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,9 +234,37 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> Ope
             activation,
         },
         DraftKind::Gather { runs } => OperatorKind::Gather { others, runs },
+        DraftKind::Sequence(sequence) => finish_sequence(sequence, others, store),
         DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
             unreachable!("fusing leaves no such operator")
         }
+    }
+}
+
+fn finish_sequence(kind: Sequence, others: Vec<TensorId>, store: &mut Store) -> OperatorKind {
+    match kind {
+        Sequence::LayerNorm {
+            scale,
+            bias,
+            epsilon,
+        } => OperatorKind::LayerNorm {
+            scale: store.floats(scale),
+            bias: store.floats(bias),
+            epsilon,
+        },
+        Sequence::Attention { heads, scale } => OperatorKind::Attention {
+            others,
+            heads,
+            scale,
+        },
+        Sequence::Embedding { table } => OperatorKind::Embedding {
+            table: store.floats(table),
+        },
+        Sequence::Tokens { prefix, table } => OperatorKind::Tokens {
+            prefix,
+            table: store.floats(table),
+        },
+        Sequence::Token { column } => OperatorKind::Token { column },
     }
 }
 

@@ -48,8 +48,13 @@ impl Lowering<'_> {
     /// The second operand as `[output][input]` with its number of outputs. `transposed`: it lies
     /// so in the file.
     fn matrix(&mut self, node: &Node, transposed: bool) -> Result<(Vec<f32>, usize), Problem> {
-        let input = self.features(node)?;
-        let inputs = self.shape(input).elements();
+        let inputs = match self.tokens_of(node) {
+            Some(view) => u64::from(self.shape(view.tensor).channels),
+            None => {
+                let input = self.features(node)?;
+                self.shape(input).elements()
+            }
+        };
         let Floats { dims, data } = self.floats(node, 1, "weights")?;
         let (outputs, found) = match dims[..] {
             [outputs, inputs] if transposed => (outputs, inputs),
@@ -69,6 +74,9 @@ impl Lowering<'_> {
     }
 
     fn linear(&mut self, node: &Node, weights: Vec<f32>, bias: Vec<f32>) -> Result<(), Problem> {
+        if let Some(view) = self.tokens_of(node) {
+            return self.each_token(node, &view, weights, bias);
+        }
         let input = self.features(node)?;
         let shape = Tensor::features(dimension(bias.len())?);
         let kind = DraftKind::Linear {

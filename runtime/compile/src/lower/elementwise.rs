@@ -131,10 +131,13 @@ impl Lowering<'_> {
     fn add_constant(&mut self, node: &Node, data: usize, constant: usize) -> Result<(), Problem> {
         let view = self.elementwise(node, data)?;
         let addend = self.floats(node, constant, "constant addend")?;
-        let Some(shift) = self.per_channel(&view, &addend) else {
-            return Err(self.addends(node));
-        };
-        self.affine(node, &view, vec![1.0; shift.len()], shift)
+        if let Some(shift) = self.per_channel(&view, &addend) {
+            return self.affine(node, &view, vec![1.0; shift.len()], shift);
+        }
+        if self.add_to_tokens(node, data, &addend)? {
+            return Ok(());
+        }
+        Err(self.addends(node))
     }
 
     /// A constant's value for each channel of the view's tensor; `None` where values of one channel

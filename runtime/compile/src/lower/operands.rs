@@ -102,6 +102,9 @@ impl Lowering<'_> {
         if view.is_image(shape) || view.is_features(shape) {
             return Ok(view.tensor);
         }
+        if let Some(token) = self.one_token(node, view)? {
+            return Ok(token);
+        }
         let Some(runs) = view.channel_runs(shape) else {
             let value = Value::View(view.clone());
             return Err(self.wrong(position, "data", &value, expected));
@@ -235,6 +238,11 @@ impl Lowering<'_> {
                 };
                 format!("{kind} {}", describe_dims(&view.sizes()))
             }
+            Value::Scaled(view, _) => {
+                format!("heads {}", describe_dims(&view.sizes()))
+            }
+            Value::Scores(_) => "scores of an attention".to_owned(),
+            Value::Gaussian(_) => "part of a GELU".to_owned(),
             Value::Softmax(view) => format!("a softmax {}", describe_dims(&view.sizes())),
             Value::Constant(constant) => match &constant.data {
                 Data::Floats(_) => format!("a float32 constant of shape {:?}", constant.dims),
