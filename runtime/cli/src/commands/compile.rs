@@ -1,9 +1,13 @@
 //! `punctual compile`: an ONNX file with early exits into a model package.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use punctual_compile::CompileError;
-use punctual_model::PackageError;
+use punctual_compile::{CompileError, Compiled, Overrides, compile_with};
+use punctual_device::{LowerError, image_layout};
+use punctual_kernels::Isa;
+use punctual_model::{Network, PackageError};
+use serde_json::json;
 
 use crate::images::{self, ImageError};
 use crate::termination::{Terminates, Termination};
@@ -12,10 +16,15 @@ use crate::termination::{Terminates, Termination};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES:
+  punctual compile resnet50.onnx
+  punctual compile model.onnx --size 224x224 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --exits early,late
   punctual compile models/signs/signs.toml
   punctual compile signs.toml --output /etc/punctual/signs.punctual
 
-The options file names the ONNX file and says what the input is:
+An ONNX file needs nothing else where these hold: the file gives the input's rows and columns; each
+value is normalised as torchvision does for ImageNet; the exits are the outputs exit_0, exit_1, ...,
+or the only output. Classes are then class_0, class_1, ... An options file says otherwise, and can name
+classes; options on the command line come before it:
 
   name = \"signs\"
   onnx = \"signs.onnx\"                # relative to this file
@@ -32,8 +41,10 @@ The options file names the ONNX file and says what the input is:
 TERMINATION CODES: 0 done; 3 the network or its options cannot be compiled (the node, its operator
 and the reason are named); 4 a file is missing or cannot be written.")]
 pub struct Options {
-    /// The options file (TOML) of the network.
-    options: PathBuf,
+    /// An ONNX file (its name ends in `.onnx`), or the options file (TOML) of a network.
+    file: PathBuf,
+    #[command(flatten)]
+    network: NetworkOptions,
     /// Where to write the package; by default beside the options file, ending in `.punctual`.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -49,6 +60,65 @@ pub struct Options {
     /// Pack nothing: a smaller file, the same on every processor.
     #[arg(long)]
     no_images: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the network's input and exits are.
+#[derive(Clone, Debug, clap::Args)]
+struct NetworkOptions {
+    /// The network's name; by default the file's.
+    #[arg(long)]
+    name: Option<String>,
+    /// Rows and columns of the input; by default as in the ONNX file.
+    #[arg(long, value_name = "ROWSxCOLUMNS", value_parser = size)]
+    size: Option<(u32, u32)>,
+    /// Each value becomes (pixel / 255 - mean) / std, for red, green and blue.
+    #[arg(long, value_name = "R,G,B", value_parser = three)]
+    mean: Option<[f32; 3]>,
+    /// See --mean.
+    #[arg(long, value_name = "R,G,B", value_parser = three)]
+    std: Option<[f32; 3]>,
+    /// The outputs that are exits, from the first to the last.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    exits: Vec<String>,
+    /// Confidence and correctness of held-out samples, as `punctual calibrate` writes them.
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+}
+
+impl From<&NetworkOptions> for Overrides {
+    fn from(options: &NetworkOptions) -> Self {
+        let NetworkOptions {
+            name,
+            size,
+            mean,
+            std,
+            exits,
+            calibration,
+        } = options.clone();
+        Self {
+            name,
+            size,
+            mean,
+            std,
+            exits,
+            calibration,
+        }
+    }
+}
+
+fn size(text: &str) -> Result<(u32, u32), String> {
+    let sides = text.split_once('x');
+    let sides = sides.and_then(|(rows, columns)| Some((rows.parse().ok()?, columns.parse().ok()?)));
+    sides.ok_or_else(|| "rows and columns are two numbers with an x between, as 224x224".to_owned())
+}
+
+fn three(text: &str) -> Result<[f32; 3], String> {
+    let values: Option<Vec<f32>> = text.split(',').map(|value| value.parse().ok()).collect();
+    let values = values.and_then(|values| values.try_into().ok());
+    values.ok_or_else(|| "three numbers with commas between, for red, green and blue".to_owned())
 }
 
 /// Why nothing was compiled.
@@ -57,7 +127,7 @@ pub enum Error {
     /// The compiler's word.
     #[error("{path}: {source}", path = path.display())]
     Compile {
-        /// The options file.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
         source: Box<CompileError>,
@@ -84,23 +154,34 @@ impl Terminates for Error {
 
 /// Compiles, prints the report, writes the package.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let compiled =
-        punctual_compile::compile_file(&options.options).map_err(|source| Error::Compile {
-            path: options.options.clone(),
-            source: Box::new(source),
-        })?;
+    let compiled = compile_with(&options.file, &Overrides::from(&options.network));
+    let Compiled {
+        package, report, ..
+    } = compiled.map_err(|source| Error::Compile {
+        path: options.file.clone(),
+        source: Box::new(source),
+    })?;
     let output = options
         .output
         .clone()
-        .unwrap_or_else(|| beside(&options.options));
+        .unwrap_or_else(|| beside(&options.file));
     let lanes = match (&options.lanes, options.no_images) {
         (_, true) => Vec::new(),
         (Some(lanes), false) => lanes.clone(),
         (None, false) => images::usual_lanes(),
     };
-    let package = images::add(compiled.package, &lanes)?;
+    let memory = Memory::of(package.network()).map_err(ImageError::from)?;
+    let package = images::add(package, &lanes)?;
     package.write(&output)?;
-    print!("{}", compiled.report);
+    if options.json {
+        let file = json!({"path": output, "hash": package.hash().to_string(), "lanes": lanes});
+        println!(
+            "{}",
+            json!({"report": report, "memory": memory.json(), "package": file})
+        );
+        return Ok(());
+    }
+    print!("{report}\n{memory}");
     println!(
         "package {}, weights packed for {lanes:?} lanes",
         package.hash()
@@ -109,6 +190,78 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn beside(options: &Path) -> PathBuf {
-    options.with_extension("punctual")
+/// What the network takes on this processor, in bytes.
+struct Memory {
+    lanes: usize,
+    weights: u64,
+    request: u64,
+    /// The largest workspace of a stage, for one image.
+    workspace: u64,
+}
+
+/// Batch sizes that the memory is told for.
+const BATCHES: [u64; 4] = [1, 2, 4, 8];
+
+impl Memory {
+    fn of(network: &Network) -> Result<Self, LowerError> {
+        const FLOAT: u64 = 4;
+        let isa = Isa::detect();
+        let layout = image_layout(isa, network)?;
+        let workspaces = layout.stages.iter().map(|stage| stage.workspace_floats);
+        Ok(Self {
+            lanes: isa.lanes(),
+            weights: FLOAT * layout.packed_floats(),
+            request: FLOAT * layout.request_floats,
+            workspace: FLOAT * workspaces.max().unwrap_or(0),
+        })
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let workspaces =
+            BATCHES.map(|batch| json!({"batch": batch, "bytes": batch * self.workspace}));
+        json!({
+            "lanes": self.lanes,
+            "weight_bytes": self.weights,
+            "request_bytes": self.request,
+            "workspaces": workspaces,
+        })
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+        writeln!(f, "memory on this processor ({} lanes)", self.lanes)?;
+        writeln!(f, "  weights            {:>10}", mebibytes(self.weights))?;
+        writeln!(f, "  each request       {:>10}", mebibytes(self.request))?;
+        for batch in BATCHES {
+            let workspace = mebibytes(batch * self.workspace);
+            writeln!(f, "  workspace, batch {batch} {workspace:>10}")?;
+        }
+        writeln!(f)
+    }
+}
+
+fn beside(file: &Path) -> PathBuf {
+    file.with_extension("punctual")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_colours_are_read_or_explained() {
+        assert_eq!(size("224x320"), Ok((224, 320)));
+        assert_eq!(three("0.5,0.25,1"), Ok([0.5, 0.25, 1.0]));
+        for wrong in ["224", "224x", "224x224x3", "-1x3"] {
+            assert!(size(wrong).unwrap_err().contains("224x224"), "{wrong}");
+        }
+        for wrong in ["", "0.5", "0.5,0.5", "1,2,3,4", "a,b,c"] {
+            assert!(
+                three(wrong).unwrap_err().contains("three numbers"),
+                "{wrong}"
+            );
+        }
+    }
 }
