@@ -19,7 +19,8 @@ pub(crate) struct StageSession {
     session: Session,
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
-    logits: Tensor,
+    /// Of a stage that ends in an exit.
+    logits: Option<Tensor>,
     /// Class scores of the last run, member after member.
     scores: Vec<f32>,
 }
@@ -76,7 +77,7 @@ impl StageSession {
         let parts = &network.stages[stage];
         let tensor =
             |&id: &TensorId, staged: usize| Tensor::new(network, id, places.of(id), staged);
-        let logits = Tensor::new(network, parts.logits, 0..0, 0);
+        let logits = parts.logits.map(|id| Tensor::new(network, id, 0..0, 0));
         Ok(Self {
             session,
             inputs: parts
@@ -85,7 +86,7 @@ impl StageSession {
                 .map(|id| tensor(id, batch_max))
                 .collect(),
             outputs: parts.outputs.iter().map(|id| tensor(id, 0)).collect(),
-            scores: vec![0.0; batch_max * logits.elements()],
+            scores: vec![0.0; batch_max * logits.as_ref().map_or(0, Tensor::elements)],
             logits,
         })
     }
@@ -129,14 +130,17 @@ impl StageSession {
                 member[output.place.clone()].copy_from_slice(from);
             }
         }
-        let (_, found) = results[self.logits.name.as_str()].try_extract_tensor::<f32>()?;
-        self.scores[..found.len()].copy_from_slice(found);
+        if let Some(logits) = &self.logits {
+            let (_, found) = results[logits.name.as_str()].try_extract_tensor::<f32>()?;
+            self.scores[..found.len()].copy_from_slice(found);
+        }
         Ok(())
     }
 
-    /// The class scores of a member of the last run that was [`Ran::Done`].
+    /// The class scores of a member of the last run that was [`Ran::Done`]; none if the stage ends in
+    /// no exit.
     pub(crate) fn scores(&self, member: usize) -> &[f32] {
-        let classes = self.logits.elements();
+        let classes = self.logits.as_ref().map_or(0, Tensor::elements);
         &self.scores[member * classes..][..classes]
     }
 }
