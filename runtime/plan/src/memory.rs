@@ -189,10 +189,18 @@ pub(crate) fn items(
 /// Weights are packed first: what that takes for a while is taken again by what comes after it.
 /// Only what is left over adds to the most that the daemon ever has.
 fn packing(models: &[Model<'_>], items: &[MemoryItem]) -> Option<MemoryItem> {
-    let unpacked = models.iter().map(|model| {
-        let logical = size_of_val::<[f32]>(&model.package.network().weights) as u64;
-        logical + footprint::weights(model)
-    });
+    // An image in the package is copied page by page, and what was read is given back.
+    let has_image = |model: &&Model<'_>| {
+        let lanes = model.layout.map(|layout| layout.lanes);
+        lanes.is_some_and(|lanes| model.package.image(lanes).is_some())
+    };
+    let unpacked = models
+        .iter()
+        .filter(|model| !has_image(model))
+        .map(|model| {
+            let logical = size_of_val::<[f32]>(&model.package.network().weights) as u64;
+            logical + footprint::weights(model)
+        });
     let before = [Purpose::Program, Purpose::Weights];
     let after = items.iter().filter(|item| !before.contains(&item.purpose));
     let after: u64 = after.map(MemoryItem::total_bytes).sum();
