@@ -84,6 +84,8 @@ NETWORKS = [
     Network("regnet_y_3_2gf"),
     Network("mnasnet0_5"),
     Network("mnasnet1_0"),
+    Network("vit_b_16", papers=(PASK,)),
+    Network("convnext_tiny"),
 ]
 BY_NAME = {network.name: network for network in NETWORKS}
 
@@ -117,6 +119,9 @@ def settle(module: nn.Module, network: Network, last_layers: list[nn.Module]) ->
             part.momentum = None  # The mean over all batches.
             part.train()
     with torch.no_grad():
+        for layer in last_layers:
+            if not layer.weight.any():  # As torchvision makes a vision transformer's.
+                nn.init.normal_(layer.weight, std=0.02)
         for batch in range(CALIBRATION_BATCHES):
             module(images(network, CALIBRATION_BATCH, SEED + batch))
         module.eval()
