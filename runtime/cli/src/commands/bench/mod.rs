@@ -1,9 +1,12 @@
-//! `punctual bench`: measurements on the user's own files.
+//! `punctual bench`: measurements on this machine, some on the user's own files.
 
 pub mod cold_start;
 mod cold_start_report;
 pub mod engine;
 mod engine_report;
+mod measured;
+mod open_loop;
+pub mod paging;
 
 use crate::termination::Termination;
 
@@ -14,6 +17,8 @@ pub enum Options {
     ColdStart(cold_start::Options),
     /// Our engine and ONNX Runtime on one file, in alternation.
     Engine(engine::Options),
+    /// Many networks, and a cache that holds a part of their weights.
+    Paging(paging::Options),
 }
 
 /// Measures it.
@@ -23,5 +28,6 @@ pub fn run(options: &Options) -> Termination {
             Termination::of("bench cold-start", cold_start::run(options))
         }
         Options::Engine(options) => Termination::of("bench engine", engine::run(options)),
+        Options::Paging(options) => Termination::of("bench paging", paging::run(options)),
     }
 }
