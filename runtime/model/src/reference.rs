@@ -7,13 +7,14 @@
 mod quantised;
 
 mod sequence;
+mod windows;
 
 use std::collections::BTreeMap;
 
 use crate::{
-    Activation, Extent, Network, Operator, OperatorKind, Padding, PoolKind, Stage, Tensor,
-    TensorId, WeightRange,
+    Activation, Network, Operator, OperatorKind, PoolKind, Stage, Tensor, TensorId, WeightRange,
 };
+use windows::{Planar, Window};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
 pub type Values = BTreeMap<TensorId, Vec<f32>>;
@@ -79,70 +80,6 @@ pub fn classify(logits: &[f32]) -> (usize, f32) {
         .map(|&logit| (f64::from(logit) - largest).exp())
         .sum();
     (best, (1.0 / sum) as f32)
-}
-
-/// A planar tensor to read from.
-#[derive(Clone, Copy)]
-struct Planar<'a> {
-    shape: Tensor,
-    data: &'a [f32],
-}
-
-impl Planar<'_> {
-    /// The value at a place that may lie in the padding.
-    fn at(&self, channel: usize, row: i64, column: i64) -> Option<f32> {
-        let (height, width) = (self.shape.height as usize, self.shape.width as usize);
-        let row = usize::try_from(row).ok().filter(|&row| row < height)?;
-        let column = usize::try_from(column)
-            .ok()
-            .filter(|&column| column < width)?;
-        Some(self.data[(channel * height + row) * width + column])
-    }
-}
-
-/// The windows of a convolution or a pool.
-#[derive(Clone, Copy)]
-struct Window {
-    kernel: Extent,
-    stride: Extent,
-    padding: Padding,
-}
-
-impl Window {
-    /// The whole image.
-    fn whole(shape: Tensor) -> Self {
-        let Tensor { height, width, .. } = shape;
-        Self {
-            kernel: Extent { height, width },
-            stride: Extent {
-                height: 1,
-                width: 1,
-            },
-            padding: Padding {
-                top: 0,
-                left: 0,
-                bottom: 0,
-                right: 0,
-            },
-        }
-    }
-
-    /// Calls `visit` with each kernel position (numbered row by row) and its input pixel.
-    fn visit(self, row: usize, column: usize, mut visit: impl FnMut(usize, i64, i64)) {
-        let first_row = row as i64 * i64::from(self.stride.height) - i64::from(self.padding.top);
-        let first_column =
-            column as i64 * i64::from(self.stride.width) - i64::from(self.padding.left);
-        for y in 0..self.kernel.height {
-            for x in 0..self.kernel.width {
-                let position = (y * self.kernel.width + x) as usize;
-                visit(
-                    position,
-                    first_row + i64::from(y),
-                    first_column + i64::from(x),
-                );
-            }
-        }
-    }
 }
 
 /// The mean of what is there.
