@@ -41,7 +41,9 @@ fn every_supported_operator_finds_its_stage() {
             vec!["node_c1", "node_p1", "node_m1", "node_twice", "node_h1"],
         ]
     );
-    let Compiled { package, report } = compiled(&everything()).unwrap();
+    let Compiled {
+        package, report, ..
+    } = compiled(&everything()).unwrap();
     let softmax = Note::SoftmaxDropped {
         exit: "exit_1".to_owned(),
     };
@@ -145,7 +147,9 @@ fn what_no_exit_needs_is_left_out_and_said() {
         .node("Relu", "c", "unused", &[])
         .head("image", 3, "exit_0")
         .output("unused");
-    let Compiled { package, report } = compiled(&onnx).unwrap();
+    let Compiled {
+        package, report, ..
+    } = compiled(&onnx).unwrap();
     assert_eq!(package.network().stages[0].operators.len(), 2);
     for note in [
         Note::Dead { operators: 2 },
