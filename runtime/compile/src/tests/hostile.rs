@@ -26,7 +26,11 @@ impl Random {
 }
 
 /// What compiles must be a valid package that runs.
-fn check(Compiled { package, report }: &Compiled) {
+fn check(
+    Compiled {
+        package, report, ..
+    }: &Compiled,
+) {
     assert!(!report.to_string().is_empty());
     assert_eq!(&Package::decode(&package.encode()).unwrap(), package);
     let network = package.network();
