@@ -3,7 +3,9 @@
 use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
+use punctual_device::LoadFailure;
 use punctual_platform::clock;
 use punctual_platform::poll::Poller;
 use punctual_platform::service::Notifier;
@@ -46,6 +48,8 @@ pub struct Housekeeping {
     pub parent: Option<u32>,
     pub report: Option<PathBuf>,
     pub state: State,
+    /// Why weights could not be loaded; none: all are resident.
+    pub load_failures: Option<Receiver<LoadFailure>>,
     pub log: Moderated,
     /// Termination signals seen so far.
     pub signalled: u32,
@@ -108,6 +112,18 @@ impl Housekeeping {
         }
         self.door.look_after(&self.poller);
         tell_notes(&mut self.log);
+        self.tell_load_failures();
+    }
+
+    /// Says why loads failed; that they did is in the report.
+    fn tell_load_failures(&mut self) {
+        let failures = self.load_failures.iter().flat_map(Receiver::try_iter);
+        for (model, error) in failures {
+            let name = &self.observer.plan.models[model.index()].name;
+            self.log.say(&format!(
+                "weights of model {name:?} were not loaded: {error}"
+            ));
+        }
     }
 
     /// Answers what was accepted; true if a second signal ended that.

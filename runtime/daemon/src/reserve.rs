@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_device::{CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{CacheSpec, CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_ipc::Listener;
 use punctual_kernels::Isa;
 use punctual_plan::{Plan, Role};
@@ -69,6 +69,7 @@ fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, Sta
             ModelSpec {
                 // Packed by the compiler: the start copies and checks it.
                 image: package.image(lanes),
+                paged: plan.scheduler.models[usize::from(id)].weights.is_some(),
                 ..ModelSpec::resident(package.network(), &model.batches)
             }
         })
@@ -85,9 +86,19 @@ fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, Sta
         models: &models,
         partitions: &partitions,
         request_buffers: plan.scheduler.request_buffers,
-        cache: None,
+        cache: cache(plan),
     };
     Ok(CpuDevice::start(&spec, Arc::clone(&wiring.scheduler.bell))?)
+}
+
+/// Weights are loaded by an ordinary thread, off the workers' cores.
+fn cache(plan: &Plan) -> Option<CacheSpec> {
+    let core = plan.housekeeping_cores.first().copied();
+    (plan.scheduler.pages > 0).then(|| CacheSpec {
+        pages: plan.scheduler.pages,
+        core: core.map(usize::from),
+        priority: None,
+    })
 }
 
 fn worker_priority(plan: &Plan, partition: punctual_core::PartitionId) -> Option<u8> {

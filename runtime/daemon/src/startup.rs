@@ -95,7 +95,7 @@ fn hire(
     options: &Options,
     mut origin: Origin,
     validated: &Validated,
-    reserved: Reserved,
+    mut reserved: Reserved,
     mut missing: Vec<Missing>,
 ) -> Result<Housekeeping, StartupError> {
     let plan = Arc::new(validated.plan.clone());
@@ -109,6 +109,7 @@ fn hire(
     };
     let device = format!("cpu ({})", reserved.device.isa());
     missing.extend_from_slice(reserved.device.missing());
+    let load_failures = reserved.device.load_failures();
     let probes = stall_probes(&plan)?;
     let (threads, ends) = Threads::start(&crew, reserved.device, reserved.wiring)?;
     missing.extend(threads.missing());
@@ -141,6 +142,7 @@ fn hire(
         parent: origin.parent,
         report: options.report.clone(),
         state: State::Serving,
+        load_failures,
         log: Moderated::default(),
         signalled: 0,
     })

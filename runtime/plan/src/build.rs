@@ -10,6 +10,7 @@ use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
 use crate::memory::{self, MemoryBudget};
 use crate::models;
+use crate::paging::Paging;
 use crate::placement::{self, Placed, Placement, Priorities};
 use crate::plan::{ArrivalBound, ClientSlotPlan, Plan, PlanHash, TaskPlan};
 use crate::problem::{Place, PlanErrors, Problems};
@@ -55,9 +56,11 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);
 
     let margins = manifest.daemon.margins;
+    let paging = Paging::find(&manifest, &models, &tasks, &policy.value, problems);
     let packages: Vec<&Package> = models.iter().map(|model| model.package).collect();
     let sharing = if manifest.daemon.share_stages && policy.value.promises() {
-        Sharing::find(&packages)
+        // Weights that are there for good are not shared with such as come and go.
+        Sharing::find(&packages, |model| !paging.is_paged(model))
     } else {
         Sharing::none(&packages)
     };
@@ -73,6 +76,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         &policy.value,
         problems,
     );
+    paging.apply(&mut config);
     if inputs.host.realtime {
         settings::leave_share(&mut config);
     }
@@ -85,7 +89,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let memory = memory_budget(inputs, &manifest, problems, || {
         let (buffers, threads) = (config.request_buffers, threads.len());
         memory::items(
-            &models,
+            (&models, &paging),
             &batches,
             &placement,
             &tasks,

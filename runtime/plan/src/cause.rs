@@ -382,6 +382,9 @@ pub enum Cause {
         /// What it says.
         error: ConfigError,
     },
+    /// A rule of the cache of weights.
+    #[error(transparent)]
+    Paging(crate::paging::PagingCause),
     /// A rule of fleets.
     #[error(transparent)]
     Fleet(crate::fleet::FleetCause),

@@ -22,6 +22,7 @@ mod memory;
 mod models;
 mod needs;
 pub mod packing;
+mod paging;
 mod placement;
 mod plan;
 mod policy;
@@ -46,6 +47,7 @@ pub use inputs::{Host, PackageInput, PlanInputs, ProfileInput};
 pub use load::CoreLoad;
 pub use memory::{HEAP_BYTES, MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
 pub use needs::{ModelNeeds, Needs};
+pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingCause};
 pub use plan::{
     ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PartitionPlan,
     PixelFormat, Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,

@@ -4,6 +4,7 @@ use crate::budgets::Margins;
 use crate::cause::Cause;
 use crate::document::{Section, parse, within_whole};
 use crate::keys::{checked_name, microseconds, milliseconds, name, number, span, whole, word};
+use crate::paging::ByteSize;
 use crate::plan::{BATCH_SIZES, PixelFormat};
 use crate::problem::{At, Place, Problems};
 use punctual_core::{Criticality, Nanos, PolicyConfig};
@@ -33,6 +34,8 @@ pub(crate) struct RawDaemon {
     pub(crate) drain: Nanos,
     pub(crate) margins: Margins,
     pub(crate) memory_bytes: Option<At<u64>>,
+    /// Memory for the weights of models that are not always there.
+    pub(crate) weight_cache: Option<At<ByteSize>>,
     pub(crate) cores: Option<At<Vec<u64>>>,
     pub(crate) priority: At<u64>,
     pub(crate) policy: At<PolicyConfig>,
@@ -170,6 +173,7 @@ impl RawDaemon {
             value: within_whole(&at, 1..=1 << 20, " MB", problems) * 1_000_000,
             place: at.place,
         });
+        let weight_cache = section.optional("weight_cache", problems);
         let cores = section.optional("cores", problems);
         let policy = section.or("policy", PolicyConfig::default(), problems);
         let share_stages = section.or("share_stages", true, problems).value;
@@ -186,6 +190,7 @@ impl RawDaemon {
             drain,
             margins,
             memory_bytes,
+            weight_cache,
             cores,
             priority,
             policy,

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::footprint;
 use crate::models::Model;
+use crate::paging::Paging;
 use crate::placement::Placement;
 use crate::tasks::Task;
 
@@ -72,6 +73,10 @@ pub enum Purpose {
     Packing,
     /// A model's weights, packed for the device.
     Weights,
+    /// Where the weights of paged models come and go.
+    WeightCache,
+    /// A paged model's weights that its package does not have packed for this machine.
+    WeightSource,
     /// Prepared inputs and the activations carried between stages.
     RequestBuffers,
     /// Intermediate tensors of the stage that runs.
@@ -95,6 +100,8 @@ impl Purpose {
             Self::Heap => "heap",
             Self::Packing => "packing",
             Self::Weights => "packed weights",
+            Self::WeightCache => "weight cache",
+            Self::WeightSource => "unpaged weights",
             Self::RequestBuffers => "request buffers",
             Self::Workspace => "workspace",
             Self::Channels => "channels",
@@ -124,7 +131,7 @@ const SCHEDULER_BYTES_A_TASK: u64 = 8 * 1024;
 
 /// Adds up what the plan takes.
 pub(crate) fn items(
-    models: &[Model<'_>],
+    (models, paging): (&[Model<'_>], &Paging),
     batches: &[Vec<u8>],
     placement: &Placement,
     tasks: &[Task],
@@ -148,9 +155,18 @@ pub(crate) fn items(
         HEAP_BASE_BYTES + HEAP_BYTES,
         1,
     );
-    for model in models {
-        let pages = footprint::weights(model).div_ceil(PAGE_BYTES as u64);
-        add(Purpose::Weights, &model.name, PAGE_BYTES as u64, pages);
+    let page = PAGE_BYTES as u64;
+    for (position, model) in models.iter().enumerate() {
+        let bytes = footprint::weights(model);
+        if !paging.is_paged(position) {
+            add(Purpose::Weights, &model.name, page, bytes.div_ceil(page));
+        } else if model.image().is_none() {
+            add(Purpose::WeightSource, &model.name, bytes, 1);
+        }
+    }
+    let cached = u64::from(paging.pages);
+    if cached > 0 {
+        add(Purpose::WeightCache, "paged models", page, cached);
     }
     // Any buffer can hold a request of any model.
     let request = models.iter().map(footprint::request).max().unwrap_or(0);
@@ -181,7 +197,9 @@ pub(crate) fn items(
     let tables = buffers * SCHEDULER_BYTES_A_REQUEST + tasks.len() as u64 * SCHEDULER_BYTES_A_TASK;
     add(Purpose::SchedulerTables, "scheduler", tables, 1);
     let stack = STACK_BYTES + THREAD_HEAP_BYTES;
-    add(Purpose::Stacks, "threads", stack, threads as u64);
+    // With a cache there is a thread that fills it.
+    let threads = threads as u64 + u64::from(cached > 0);
+    add(Purpose::Stacks, "threads", stack, threads);
     items.extend(packing(models, &items));
     items
 }
@@ -190,18 +208,19 @@ pub(crate) fn items(
 /// Only what is left over adds to the most that the daemon ever has.
 fn packing(models: &[Model<'_>], items: &[MemoryItem]) -> Option<MemoryItem> {
     // An image in the package is copied page by page, and what was read is given back.
-    let has_image = |model: &&Model<'_>| {
-        let lanes = model.layout.map(|layout| layout.lanes);
-        lanes.is_some_and(|lanes| model.package.image(lanes).is_some())
-    };
     let unpacked = models
         .iter()
-        .filter(|model| !has_image(model))
+        .filter(|model| model.image().is_none())
         .map(|model| {
             let logical = size_of_val::<[f32]>(&model.package.network().weights) as u64;
             logical + footprint::weights(model)
         });
-    let before = [Purpose::Program, Purpose::Weights];
+    let before = [
+        Purpose::Program,
+        Purpose::Weights,
+        Purpose::WeightCache,
+        Purpose::WeightSource,
+    ];
     let after = items.iter().filter(|item| !before.contains(&item.purpose));
     let after: u64 = after.map(MemoryItem::total_bytes).sum();
     let bytes = unpacked.sum::<u64>().saturating_sub(after);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
-use punctual_model::{ImageLayout, Package, Profile, StageProfile};
+use punctual_model::{ImageLayout, Package, Profile, StageProfile, WeightImage};
 
 use crate::budgets::Budgets;
 use crate::cause::Cause;
@@ -123,6 +123,11 @@ fn matching<'i>(
 }
 
 impl Model<'_> {
+    /// Its weights as the compiler packed them for this machine.
+    pub(crate) fn image(&self) -> Option<&WeightImage> {
+        self.package.image(self.layout?.lanes)
+    }
+
     /// The number of stages. A package never has more than `STAGES_MAX`.
     pub(crate) fn stages(&self) -> u8 {
         self.package.network().stages.len() as u8

@@ -3,9 +3,11 @@
 use std::fmt;
 
 use punctual_core::{Criticality, Nanos, StageId};
+use punctual_model::PAGE_BYTES;
 
 use crate::load::CoreLoad;
 use crate::memory::Bytes;
+use crate::paging;
 use crate::plan::{Plan, Role, TaskPlan, ThreadPlan};
 use crate::table::Table;
 
@@ -43,6 +45,17 @@ impl fmt::Display for Plan {
             writeln!(f, "Partitions\n{}", self.partition_table())?;
         }
         writeln!(f, "Models\n{}", self.model_table())?;
+        if self.scheduler.pages > 0 {
+            writeln!(
+                f,
+                "Weights of paged models come and go in a cache of {} pages of {}. Load budgets: \
+                 {} MB/s is\nassumed, not measured; on slower storage loads are late\n{}",
+                self.scheduler.pages,
+                Bytes(PAGE_BYTES as u64),
+                paging::LOAD_BYTES_A_SECOND_ASSUMED / 1_000_000,
+                paging::table(self)
+            )?;
+        }
         writeln!(f, "Tasks\n{}", self.task_table())?;
         if promises {
             writeln!(

@@ -72,6 +72,7 @@ impl Cause {
             Self::QueueTooShort { .. } => "a queue holds ceil((D + J) / T) + 1 promised frames",
             Self::MemoryExceeded { .. } => "all memory is taken at start, and the board has it",
             Self::SchedulerRefuses { .. } => "the scheduler checks what its own safety rests on",
+            Self::Paging(cause) => cause.rule(),
             Self::Fleet(cause) => cause.rule(),
         }
     }
@@ -140,6 +141,7 @@ impl Cause {
                 format!("take less, most of all {largest}, or raise `daemon.memory_mb`")
             }
             Self::SchedulerRefuses { .. } => REPORT.into(),
+            Self::Paging(cause) => cause.remedy(),
             Self::Fleet(cause) => cause.remedy(),
         }
     }

@@ -26,12 +26,14 @@ impl Sharing {
     }
 
     /// Stages with equal hashes, of models whose request buffers are alike: a stage that runs as
-    /// another model's reads and writes its members' buffers as that one would its own.
-    pub(crate) fn find(packages: &[&Package]) -> Self {
+    /// another model's reads and writes its members' buffers as that one would its own. Models that
+    /// `may_share` rules out share nothing.
+    pub(crate) fn find(packages: &[&Package], may_share: impl Fn(usize) -> bool) -> Self {
         let mut sharing = Self::none(packages);
-        for model in 0..packages.len() {
+        for model in (0..packages.len()).filter(|&model| may_share(model)) {
             let carried = packages[model].network().carried();
             let alike: Vec<usize> = (0..model)
+                .filter(|&other| may_share(other))
                 .filter(|&other| packages[other].network().carried() == carried)
                 .collect();
             for stage in 0..sharing.lenders[model].len() {
@@ -161,7 +163,7 @@ mod tests {
         let cut = cut_where_they_part(&[1.0, 2.0, 3.0].map(|head| network(0.5, head)));
         let packages: Vec<Package> = cut.into_iter().map(package).collect();
         let packages: Vec<&Package> = packages.iter().collect();
-        let sharing = Sharing::find(&packages);
+        let sharing = Sharing::find(&packages, |_| true);
         assert_eq!(sharing.lenders[0], [None, None]);
         for model in 1..3 {
             assert_eq!(sharing.lenders[model], [Some(0), None]);
@@ -173,6 +175,6 @@ mod tests {
     fn other_networks_share_nothing() {
         let packages = [0.25, 0.5].map(|layer| package(network(layer, 1.0)));
         let packages: Vec<&Package> = packages.iter().collect();
-        assert_eq!(Sharing::find(&packages), Sharing::none(&packages));
+        assert_eq!(Sharing::find(&packages, |_| true), Sharing::none(&packages));
     }
 }

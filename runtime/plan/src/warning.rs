@@ -94,6 +94,12 @@ pub enum Warning {
         /// The network's input.
         input: Size,
     },
+    /// A cache that no model needs.
+    #[error(
+        "`daemon.weight_cache` is not used: every model in use has a task with a reservation, and \
+         its weights are resident"
+    )]
+    NothingToPage,
     /// Nothing measured of the exits' accuracy.
     #[error(
         "the package of model {model:?} has no calibration: deeper exits are assumed to be better, \
@@ -131,6 +137,9 @@ pub(crate) fn all(
     if !config.policy.promises() {
         let policy = config.policy.name();
         warnings.push(Warning::NoPromises { policy });
+    }
+    if manifest.daemon.weight_cache.is_some() && config.pages == 0 {
+        warnings.push(Warning::NothingToPage);
     }
     warnings.extend(unused(manifest, models, placement, tasks));
     for (position, model) in models.iter().enumerate() {

@@ -51,8 +51,9 @@ fn daemon() -> impl Strategy<Value = String> {
         line("channel_us", &["500", "2_000", "0"], 0.3),
         line("memory_mb", &["64", "1_000"], 0.2),
         line("priority", &["1", "40", "90"], 0.2),
+        line("weight_cache", &["\"1 MiB\"", "\"1 KiB\""], 0.2),
     )
-        .prop_map(|(a, b, c, d, e, f)| format!("[daemon]\n{a}{b}{c}{d}{e}{f}"))
+        .prop_map(|(a, b, c, d, e, f, g)| format!("[daemon]\n{a}{b}{c}{d}{e}{f}{g}"))
 }
 
 fn partition(position: usize) -> impl Strategy<Value = String> {

@@ -177,7 +177,11 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start(manifest: &str) -> Self {
-        let folder = Folder::with(manifest);
+        Self::start_in(Folder::with(manifest))
+    }
+
+    /// With what is in a folder.
+    pub fn start_in(folder: Folder) -> Self {
         let ready = UnixDatagram::bind(folder.path("notify")).expect("a socket");
         ready.set_read_timeout(Some(LIMIT)).expect("a time limit");
         let child = folder

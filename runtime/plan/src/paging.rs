@@ -1,0 +1,226 @@
+//! Weights that come and go: which models are paged, in what cache, and how long a load may take.
+
+use punctual_core::{Config, Nanos, PolicyConfig, Weights};
+use punctual_model::PAGE_BYTES;
+use thiserror::Error;
+use toml::de::DeValue;
+
+use crate::cause::Cause;
+use crate::document::{FromToml, wrong_type};
+use crate::footprint;
+use crate::manifest::Manifest;
+use crate::memory::Bytes;
+use crate::models::Model;
+use crate::plan::Plan;
+use crate::problem::Problems;
+use crate::table::Table;
+use crate::tasks::Task;
+
+/// How fast weights are assumed to come in, in bytes a second: a floor for storage that a machine
+/// boots from, copying and checking included. Profiles do not measure it.
+pub const LOAD_BYTES_A_SECOND_ASSUMED: u64 = 200_000_000;
+
+/// What is wrong with a cache of weights.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PagingCause {
+    /// A model that never fits.
+    #[error(
+        "a cache of {} holds {cache} pages of {}; model {model:?} fills {needed}",
+        Bytes(*bytes), Bytes(PAGE_BYTES as u64)
+    )]
+    CacheTooSmall {
+        /// As the manifest has it.
+        bytes: u64,
+        /// Whole pages of that.
+        cache: u32,
+        /// The largest paged model.
+        model: String,
+        /// Its pages.
+        needed: u32,
+    },
+    /// A policy that never orders a load.
+    #[error("policy {0:?} needs all weights to be resident")]
+    PolicyDoesNotPage(&'static str),
+}
+
+impl PagingCause {
+    /// The rule that is broken, as a sentence about what is right.
+    pub(crate) const fn rule(&self) -> &'static str {
+        match self {
+            Self::CacheTooSmall { .. } => "each paged model fits the cache by itself",
+            Self::PolicyDoesNotPage(_) => "only a policy that loads weights has a cache of them",
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> String {
+        match self {
+            Self::CacheTooSmall { needed, .. } => {
+                let least = u64::from(*needed) * PAGE_BYTES as u64;
+                format!("set \"{} KiB\" or more", least / 1024)
+            }
+            Self::PolicyDoesNotPage(_) => {
+                "remove `weight_cache`, or choose \"punctual\" or \"clockwork\"".to_owned()
+            }
+        }
+    }
+}
+
+/// A number of bytes as a manifest writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteSize(pub(crate) u64);
+
+impl FromToml for ByteSize {
+    const EXPECTED: &'static str = "a whole number and KiB, MiB or GiB, as in \"256 MiB\"";
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Cause> {
+        let DeValue::String(text) = value else {
+            return Err(wrong_type(Self::EXPECTED, value));
+        };
+        size(text).map(Self).ok_or(Cause::WrongType {
+            expected: Self::EXPECTED,
+            found: "another text",
+        })
+    }
+}
+
+fn size(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_once(' ')?;
+    let unit: u64 = match unit {
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| digits)?;
+    number.checked_mul(unit)
+}
+
+/// The cache, and the models that it is for.
+#[derive(Debug)]
+pub(crate) struct Paging {
+    /// Of the cache; 0: there is none.
+    pub(crate) pages: u32,
+    /// By model; none: its weights are there for good.
+    pub(crate) weights: Vec<Option<Weights>>,
+}
+
+impl Paging {
+    /// Pages the models that tasks use, none of them reserved: a reservation does not wait for
+    /// weights.
+    pub(crate) fn find(
+        manifest: &Manifest,
+        models: &[Model<'_>],
+        tasks: &[Task],
+        policy: &PolicyConfig,
+        problems: &mut Problems<'_>,
+    ) -> Self {
+        let none = Self {
+            pages: 0,
+            weights: vec![None; models.len()],
+        };
+        let Some(asked) = &manifest.daemon.weight_cache else {
+            return none;
+        };
+        if !policy.pages_weights() {
+            let cause = PagingCause::PolicyDoesNotPage(policy.name());
+            problems.add(&asked.place, Cause::Paging(cause));
+            return none;
+        }
+        let is_paged = |position: usize| {
+            let mut users = tasks.iter().filter(|task| task.model == position);
+            users.clone().next().is_some() && users.all(|task| !task.reserved)
+        };
+        let weights: Vec<Option<Weights>> = models
+            .iter()
+            .enumerate()
+            .map(|(position, model)| is_paged(position).then(|| weights(model)))
+            .collect();
+        let largest = models.iter().zip(&weights);
+        let largest = largest.filter_map(|(model, weights)| Some((model, weights.as_ref()?.pages)));
+        let Some((model, needed)) = largest.max_by_key(|&(_, pages)| pages) else {
+            return none;
+        };
+        let bytes = asked.value.0;
+        let pages = u32::try_from(bytes / PAGE_BYTES as u64).unwrap_or(u32::MAX);
+        if needed > pages {
+            let cause = PagingCause::CacheTooSmall {
+                bytes,
+                cache: pages,
+                model: model.name.clone(),
+                needed,
+            };
+            problems.add(&asked.place, Cause::Paging(cause));
+        }
+        Self { pages, weights }
+    }
+
+    pub(crate) fn is_paged(&self, model: usize) -> bool {
+        self.weights[model].is_some()
+    }
+
+    /// Enters it into the scheduler's tables.
+    pub(crate) fn apply(&self, config: &mut Config) {
+        config.pages = self.pages;
+        for (model, weights) in config.models.iter_mut().zip(&self.weights) {
+            model.weights = *weights;
+        }
+    }
+}
+
+fn weights(model: &Model<'_>) -> Weights {
+    let image = model.image().map(|image| image.pages() as u64);
+    let pages = image.unwrap_or_else(|| footprint::weights(model).div_ceil(PAGE_BYTES as u64));
+    let bytes = pages.saturating_mul(PAGE_BYTES as u64);
+    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(LOAD_BYTES_A_SECOND_ASSUMED);
+    Weights {
+        pages: u32::try_from(pages).unwrap_or(u32::MAX),
+        load: Nanos::new(u64::try_from(ns).unwrap_or(u64::MAX)),
+    }
+}
+
+/// Pages by model, for people.
+pub(crate) fn table(plan: &Plan) -> Table {
+    let mut table = Table::new(&["model", "weights", "pages", "load budget"]).numeric(&[2, 3]);
+    for (model, config) in plan.models.iter().zip(&plan.scheduler.models) {
+        let name = model.name.clone();
+        table.row(match &config.weights {
+            Some(Weights { pages, load }) => {
+                [name, "paged".into(), pages.to_string(), load.to_string()]
+            }
+            None => [name, "resident".into(), "-".into(), "-".into()],
+        });
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_a_whole_number_and_a_binary_unit() {
+        assert_eq!(size("256 MiB"), Some(256 << 20));
+        assert_eq!(size("1 KiB"), Some(1024));
+        assert_eq!(size("3 GiB"), Some(3 << 30));
+        for text in [
+            "",
+            "256",
+            "MiB",
+            " MiB",
+            "256MiB",
+            "256 MB",
+            "256  MiB",
+            "+1 MiB",
+            "-1 MiB",
+            "1.5 MiB",
+            "99999999999999 GiB",
+            "256 mib",
+            "256 MiB ",
+        ] {
+            assert_eq!(size(text), None, "{text:?}");
+        }
+    }
+}
