@@ -19,7 +19,7 @@ use windows::{Planar, Window};
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
 pub type Values = BTreeMap<TensorId, Vec<f32>>;
 
-/// Runs all stages for one image and returns each exit's logits.
+/// Runs all stages for one image and returns each stage's logits: nothing where it ends in no exit.
 ///
 /// # Panics
 /// When the network is not valid or `image` (planar, normalised) has another size than its input.

@@ -40,14 +40,16 @@ pub fn run(
     if !std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    let mut scores = vec![Vec::with_capacity(samples.len()); network.stages.len()];
+    let mut scores = vec![Vec::with_capacity(samples.len()); network.exits().count()];
     for batch in samples.chunks(BATCH) {
         let planes = batch
             .iter()
             .map(|sample| pictures.planes(&sample.path))
             .collect::<Result<Vec<_>, _>>()?;
         let images: Vec<&[f32]> = planes.iter().map(Vec::as_slice).collect();
-        for (all, found) in scores.iter_mut().zip(evaluator.scores(&images)) {
+        let found = evaluator.scores(&images).into_iter().zip(&network.stages);
+        let found = found.filter(|(_, stage)| stage.logits.is_some());
+        for (all, (found, _)) in scores.iter_mut().zip(found) {
             all.extend(found);
         }
         bar.inc(batch.len() as u64);

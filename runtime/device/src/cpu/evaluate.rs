@@ -104,8 +104,8 @@ impl Evaluator {
         Ok((evaluator, mates))
     }
 
-    /// The class scores of each image at each exit: `scores[exit][image][class]`. An image is
-    /// `[channel][row][column]`, normalised.
+    /// The class scores of each image after each stage: `scores[stage][image][class]`, without
+    /// classes where the stage ends in no exit. An image is `[channel][row][column]`, normalised.
     ///
     /// # Panics
     /// If there are no images or too many, or one has the wrong length.
