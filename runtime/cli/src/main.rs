@@ -13,7 +13,8 @@ mod termination;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, calibrate as calibrate_command, camera, check, compare, compile, plan, profile, simulate,
+    bench, calibrate as calibrate_command, camera, check, compare, compile, plan, profile, share,
+    simulate,
 };
 use termination::Termination;
 
@@ -44,6 +45,8 @@ enum Command {
     Compile(compile::Options),
     /// Measure what each exit's confidence is worth, with labelled pictures.
     Calibrate(calibrate_command::Options),
+    /// Cut networks that begin alike so that they share stages.
+    Share(share::Options),
     /// Measure a package on this machine.
     Profile(profile::Options),
     /// Pack sessions and queries onto a fleet of boards.
@@ -91,6 +94,7 @@ fn main() -> std::process::ExitCode {
         Command::Calibrate(options) => {
             Termination::of("calibrate", calibrate_command::run(&options)).into()
         }
+        Command::Share(options) => Termination::of("share", share::run(&options)).into(),
         Command::Profile(options) => Termination::of("profile", profile::run(&options)).into(),
         Command::Plan(options) => plan::run(&options).into(),
         Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)).into(),

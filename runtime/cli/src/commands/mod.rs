@@ -9,5 +9,6 @@ pub mod compile;
 pub mod daemon;
 pub mod plan;
 pub mod profile;
+pub mod share;
 pub mod simulate;
 mod workload;
