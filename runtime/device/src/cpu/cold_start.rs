@@ -298,9 +298,11 @@ fn interleaved(
     };
     // Each part sees the end of the one before it by the end of its channel.
     let lowered = if maker.choices.is_empty() {
-        lower_all(lowering, |stage| {
+        let lowered = lower_all(lowering, |stage| {
             to_run.send(maker.leader(stage, false)).is_ok()
-        })
+        });
+        drop(to_run);
+        lowered
     } else {
         let (to_prepare, lowered) = sync_channel(WAITING_MAX);
         let all_lowered = Arc::new(AtomicBool::new(false));
