@@ -4,6 +4,10 @@
 
 mod support;
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
 use punctual_device::{image_layout, pack_image};
 use punctual_ipc::PixelFormat;
 use punctual_kernels::Isa;
@@ -88,6 +92,10 @@ fn two_networks_in_a_cache_of_one_are_both_answered_and_their_comings_and_goings
     assert_eq!((paging.hits, paging.misses), (0, 2 * ROUNDS), "{paging:?}");
     assert_eq!(paging.load_us.count, 2 * ROUNDS, "{paging:?}");
     assert!(paging.evictions >= 2 * ROUNDS - 1, "{paging:?}");
+    // Where memory is not locked, only what was used is resident: the plan is then an upper bound.
+    let (planned, peak) = (report.memory.planned_bytes, report.memory.peak_bytes);
+    println!("{:?}", report.memory);
+    assert!(peak as f64 <= planned as f64 * 1.05, "{peak} of {planned}");
 }
 
 #[test]
@@ -103,6 +111,41 @@ fn frames_of_both_networks_at_once_are_answered_too() {
     }
     drop((signs, others));
     assert_accounts(&daemon.stop());
+}
+
+/// Changes a bit of a network's packed weights where they lie in the file.
+fn damage(path: &Path, package: &Package) {
+    let floats = package.images()[0].page(0).expect("sound");
+    let start: Vec<u8> = floats[..64].iter().flat_map(|f| f.to_le_bytes()).collect();
+    let bytes = package.encode();
+    let at = bytes
+        .windows(start.len())
+        .position(|window| *window == start);
+    let at = at.expect("an image lies in the file as it is");
+    let file = OpenOptions::new().write(true).open(path).expect("a file");
+    file.write_all_at(&[bytes[at] ^ 1], at as u64)
+        .expect("a byte");
+}
+
+#[test]
+fn weights_that_are_damaged_are_counted_and_the_other_network_is_served() {
+    let daemon = Daemon::start_in(folder(&manifest(pages())));
+    damage(&daemon.folder.path("signs.punctual"), &packed());
+    let mut signs = connect(&daemon.socket(), "signs", PixelFormat::Rgb8);
+    let mut others = connect(&daemon.socket(), "others", PixelFormat::Rgb8);
+    submit(&mut signs);
+    assert!(result(&mut signs).answer.is_none());
+    submit(&mut others);
+    assert!(result(&mut others).answer.is_some());
+    drop((signs, others));
+    let report = daemon.stop();
+    assert_eq!((report.paging.failed, report.paging.load_us.count), (1, 1));
+    let failed: Vec<u64> = report
+        .tasks
+        .iter()
+        .map(|task| task.failed.total())
+        .collect();
+    assert_eq!(failed, [1, 0]);
 }
 
 #[test]

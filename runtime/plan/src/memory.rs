@@ -75,7 +75,8 @@ pub enum Purpose {
     Weights,
     /// Where the weights of paged models come and go.
     WeightCache,
-    /// A paged model's weights that its package does not have packed for this machine.
+    /// What weights are loaded from: for good where a package does not have them packed for this
+    /// machine, otherwise while it is read.
     WeightSource,
     /// Prepared inputs and the activations carried between stages.
     RequestBuffers,
@@ -101,7 +102,7 @@ impl Purpose {
             Self::Packing => "packing",
             Self::Weights => "packed weights",
             Self::WeightCache => "weight cache",
-            Self::WeightSource => "unpaged weights",
+            Self::WeightSource => "weight source",
             Self::RequestBuffers => "request buffers",
             Self::Workspace => "workspace",
             Self::Channels => "channels",
@@ -166,6 +167,12 @@ pub(crate) fn items(
     }
     let cached = u64::from(paging.pages);
     if cached > 0 {
+        let paged = |&(position, _): &(usize, _)| paging.is_paged(position);
+        let packed = models.iter().enumerate().filter(paged);
+        let packed = packed.filter_map(|(_, model)| model.image());
+        if let Some(largest) = packed.map(|image| image.pages() as u64).max() {
+            add(Purpose::WeightSource, "largest package", page, largest);
+        }
         add(Purpose::WeightCache, "paged models", page, cached);
     }
     // Any buffer can hold a request of any model.
