@@ -4,7 +4,8 @@
 //! scores NETWORK.onnx IMAGES.f32 interpreter|cpu
 //! ```
 //!
-//! `IMAGES.f32` holds normalised images `[image][channel][row][column]`, little-endian. Prints the
+//! `IMAGES.f32` holds normalised images `[image][channel][row][column]`, little-endian; of a network
+//! of tokens `[sequence][numbers, then the mask if it takes one][token]`, as floats. Prints the
 //! report as one line of JSON, then a line of class scores, `[exit][image][class]`.
 #![forbid(unsafe_code)]
 
@@ -40,7 +41,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         .iter()
         .map(|&bytes| f32::from_le_bytes(bytes))
         .collect();
-    let size = 3 * (network.input.height * network.input.width) as usize;
+    let size = network.input.tensor().elements() as usize;
     let images: Vec<&[f32]> = images.chunks_exact(size).collect();
     let scores = match engine.as_str() {
         "interpreter" => interpret(network, &images),

@@ -51,9 +51,23 @@ pub enum CompileError {
         /// Columns, from the options.
         width: u32,
     },
+    /// The input is tokens that do not fit the options.
+    #[error(
+        "the input {name:?} is {found:?} in the ONNX file; with these options it must be (batch, {width}), {width} tokens in {height} row(s), of which there can be one only"
+    )]
+    TokenInput {
+        /// Its name.
+        name: String,
+        /// Its dimensions in the file; `None` is known only when running.
+        found: Vec<Option<i64>>,
+        /// Rows, from the options.
+        height: u32,
+        /// Tokens, from the options.
+        width: u32,
+    },
     /// Nobody says how large the input is.
     #[error(
-        "the ONNX file leaves the input's rows and columns open, as {found:?}: give them as --size ROWSxCOLUMNS, or as input.height and input.width in an options file"
+        "the ONNX file leaves the input's rows and columns open, as {found:?}: give them as --size ROWSxCOLUMNS (of tokens 1xTOKENS), or as input.height and input.width in an options file"
     )]
     SizeOpen {
         /// Its dimensions in the file; `None` is known only when running.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use punctual_model::InputForm;
+
 use crate::problem::Problem;
 
 /// Position of a value in [`Graph::values`].
@@ -20,10 +22,13 @@ pub(crate) struct Graph {
     pub values: Vec<String>,
     /// Initializers. The constants that nodes give are among their attributes.
     pub constants: BTreeMap<ValueId, Rc<Constant>>,
-    /// The only input that is no initializer.
+    /// The first input that is no initializer: an image, or the numbers of tokens.
     pub input: ValueId,
     /// Its declared dimensions; `None` is known only when running.
     pub input_dims: Vec<Option<i64>>,
+    /// The input that says which tokens count, of the same dimensions.
+    pub mask: Option<ValueId>,
+    pub form: InputForm,
     pub outputs: Vec<ValueId>,
 }
 

@@ -28,7 +28,9 @@ use std::io::Read;
 use std::path::Path;
 
 use punctual_core::STAGES_MAX;
-use punctual_model::{Calibration, Package, TENSOR_ELEMENTS_MAX, Tensor, TensorId};
+use punctual_model::{
+    Calibration, InputForm, InputSpec, Package, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
+};
 
 pub use error::CompileError;
 pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, OptionsError, Overrides};
@@ -169,11 +171,17 @@ fn compile_graph(
     let fused = fuse::fuse(&mut draft, &logits);
     check_weights(&draft)?;
     let name = |exit: usize| graph.values[exits[exit].0].clone();
-    let network = stage::cut(draft, &logits, options.name.clone(), options.input, classes)
-        .map_err(|error| match error {
-            CutError::Empty(exit) => CompileError::ExitAddsNothing { exit: name(exit) },
-            CutError::ReadLater(exit) => CompileError::ExitReadLater { exit: name(exit) },
-        })?;
+    let network = stage::cut(
+        draft,
+        &logits,
+        options.name.clone(),
+        spec(graph, options),
+        classes,
+    )
+    .map_err(|error| match error {
+        CutError::Empty(exit) => CompileError::ExitAddsNothing { exit: name(exit) },
+        CutError::ReadLater(exit) => CompileError::ExitReadLater { exit: name(exit) },
+    })?;
     let package = Package::new(network, calibration)?;
     let report = CompileReport::of(&package, fused, notes);
     let exits = exits.iter().map(|id| graph.values[id.0].clone()).collect();
@@ -182,6 +190,19 @@ fn compile_graph(
         report,
         exits,
     })
+}
+
+/// What the network takes: nothing of tokens is normalised.
+fn spec(graph: &Graph, options: &CompileOptions) -> InputSpec {
+    match graph.form {
+        InputForm::Image => options.input,
+        form @ InputForm::Tokens { .. } => InputSpec {
+            mean: [0.0; 3],
+            std: [1.0; 3],
+            form,
+            ..options.input
+        },
+    }
 }
 
 /// Lowers all nodes.
@@ -215,20 +236,33 @@ fn check_weights(draft: &Draft) -> Result<(), CompileError> {
 /// come from the options.
 fn input_shape(graph: &Graph, options: &CompileOptions) -> Result<Tensor, CompileError> {
     let (height, width) = (options.input.height, options.input.width);
-    let shape = Tensor {
-        channels: 3,
-        height,
-        width,
-    };
+    let shape = InputSpec {
+        form: graph.form,
+        ..options.input
+    }
+    .tensor();
     let expected = [3, height, width].map(i64::from);
-    let agrees = match graph.input_dims[..] {
-        [_, channels, height, width] => std::iter::zip([channels, height, width], expected)
-            .all(|(declared, expected)| declared.is_none_or(|declared| declared == expected)),
+    let agrees = match (graph.form, &graph.input_dims[..]) {
+        (InputForm::Image, &[_, channels, height, width]) => {
+            std::iter::zip([channels, height, width], expected)
+                .all(|(declared, expected)| declared.is_none_or(|declared| declared == expected))
+        }
+        (InputForm::Tokens { .. }, &[_, tokens]) => {
+            height == 1 && tokens.is_none_or(|declared| declared == i64::from(width))
+        }
         _ => false,
     };
     if !agrees || shape.elements() == 0 || shape.elements() > TENSOR_ELEMENTS_MAX {
         let name = graph.values[graph.input.0].clone();
         let found = graph.input_dims.clone();
+        if graph.form != InputForm::Image {
+            return Err(CompileError::TokenInput {
+                name,
+                found,
+                height,
+                width,
+            });
+        }
         return Err(CompileError::Input {
             name,
             found,

@@ -10,12 +10,15 @@ pub(crate) mod curves;
 mod dense;
 mod elementwise;
 mod gaussian;
+mod grid;
 mod join;
+mod mask;
 mod numbers;
 mod operands;
 mod pooling;
 mod products;
 mod quantised;
+mod tokens;
 mod view_algebra;
 mod views;
 
@@ -23,17 +26,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{
-    Activation, DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor,
-    TensorId, WEIGHTS_MAX,
+    Activation, DIMENSION_MAX, InputForm, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX,
+    Tensor, TensorId, WEIGHTS_MAX,
 };
 
 use attention::Scores;
 use gaussian::Gaussian;
+use grid::Grid;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fold::{self, Dim, Dims};
-use crate::graph::{Constant, Data, Graph, Node, ValueId};
+use crate::graph::{Constant, Graph, Node, ValueId};
 use crate::problem::Problem;
 use crate::report::Note;
 
@@ -41,6 +45,7 @@ use crate::report::Note;
 /// only compute with shapes.
 pub(crate) const SUPPORTED: &[&str] = &[
     "Add",
+    "And",
     "AveragePool",
     "BatchNormalization",
     "Cast",
@@ -59,16 +64,21 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Gather",
     "Gelu",
     "Gemm",
+    "GatherND",
     "GlobalAveragePool",
+    "GreaterOrEqual",
     "HardSigmoid",
     "HardSwish",
     "Identity",
+    "IsNaN",
     "LayerNormalization",
     "MatMul",
+    "Max",
     "MaxPool",
     "Mod",
     "Mul",
     "QuantizeLinear",
+    "Range",
     "ReduceMean",
     "Relu",
     "Reshape",
@@ -102,6 +112,15 @@ pub(crate) enum Value {
     Scaled(View, f32),
     /// Products on the way to an attention.
     Scores(Scores),
+    /// Whether each token counts, from the input's mask.
+    Counts(View),
+    /// What is added to the products of an attention: nothing where a token counts, else so little
+    /// that it has no weight. Without a view, nothing anywhere.
+    Padding(Option<View>),
+    /// Where weights are no numbers: nowhere.
+    NoNumbers,
+    /// Integers that tell positions.
+    Grid(Grid),
     /// On the way to a GELU.
     Gaussian(Gaussian),
     Constant(Rc<Constant>),
@@ -121,6 +140,8 @@ pub(crate) struct Lowering<'a> {
     pub notes: Vec<Note>,
     /// What a step of a constant is worth that is a whole number of steps everywhere.
     steps: BTreeMap<ValueId, Rc<[f32]>>,
+    /// Elements of all grids.
+    grid_elements: usize,
 }
 
 impl<'a> Lowering<'a> {
@@ -129,7 +150,15 @@ impl<'a> Lowering<'a> {
         for (id, constant) in &graph.constants {
             values[id.0] = Value::Constant(Rc::clone(constant));
         }
-        values[graph.input.0] = Value::View(View::image(TensorId(0), input));
+        let image = View::image(TensorId(0), input);
+        values[graph.input.0] = Value::View(match graph.form {
+            InputForm::Image => image,
+            InputForm::Tokens { .. } => image.tokens_of_channel(0),
+        });
+        if let Some(mask) = graph.mask {
+            let mask_channel = View::image(TensorId(0), input).tokens_of_channel(1);
+            values[mask.0] = Value::View(mask_channel);
+        }
         let draft = Draft {
             tensors: vec![input],
             operators: Vec::new(),
@@ -144,6 +173,7 @@ impl<'a> Lowering<'a> {
             channel_runs: 0,
             notes: Vec::new(),
             steps: BTreeMap::new(),
+            grid_elements: 0,
         }
     }
 
@@ -158,6 +188,12 @@ impl<'a> Lowering<'a> {
         }
         if let Some(dims) = self.fold(node)? {
             return self.set(node, Value::Dims(dims));
+        }
+        if let Some(value) = self.on_mask(node)? {
+            return self.set(node, value);
+        }
+        if let Some(value) = self.on_grid(node)? {
+            return self.set(node, value);
         }
         if let Some(value) = self.on_scores(node)? {
             return self.set(node, value);
@@ -252,10 +288,14 @@ impl<'a> Lowering<'a> {
                     false => vec![Dim::Known(dims.elements.len() as i64)],
                 },
             }),
-            Value::Constant(constant) if !of_tensor => constant_dims(constant),
-            Value::View(view) if of_tensor => Some(Dims {
+            Value::Constant(constant) if !of_tensor => operands::integers(constant),
+            Value::View(view) | Value::Counts(view) if of_tensor => Some(Dims {
                 scalar: false,
                 elements: view.sizes(),
+            }),
+            Value::Grid(grid) if of_tensor => Some(Dims {
+                scalar: false,
+                elements: grid.sizes.clone(),
             }),
             _ => None,
         }
@@ -349,18 +389,4 @@ impl<'a> Lowering<'a> {
         });
         Ok(output)
     }
-}
-
-fn constant_dims(constant: &Constant) -> Option<Dims> {
-    let Data::Ints(values) = &constant.data else {
-        return None;
-    };
-    if constant.dims.len() > 1 || values.len() > fold::ELEMENTS_MAX {
-        return None;
-    }
-    let elements = values.iter().copied().map(Dim::Known).collect();
-    Some(Dims {
-        scalar: constant.dims.is_empty(),
-        elements,
-    })
 }

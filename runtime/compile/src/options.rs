@@ -36,7 +36,8 @@ pub struct CompileOptions {
     /// The calibration records, as written: relative to the options file. Only
     /// [`compile_file`](crate::compile_file) reads them.
     pub calibration: Option<PathBuf>,
-    /// What an input image is.
+    /// What an input image is. Whether the input is one, or tokens, the ONNX file says: of tokens
+    /// only the width counts, as many as there are.
     pub input: InputSpec,
     /// The network's outputs that are exits, from the first to the last. Empty: those named
     /// `exit_0`, `exit_1`, ..., or the only one.
@@ -115,7 +116,7 @@ impl CompileOptions {
 pub struct Overrides {
     /// The network's name; else that of the ONNX file.
     pub name: Option<String>,
-    /// Rows and columns of the input; else what the ONNX file says.
+    /// Rows and columns of the input; else what the ONNX file says. Tokens are one row.
     pub size: Option<(u32, u32)>,
     /// Subtracted a channel; else [`IMAGENET_MEAN`].
     pub mean: Option<[f32; 3]>,
@@ -139,7 +140,10 @@ impl Overrides {
             let declared = graph.input_dims.get(at).copied().flatten();
             declared.and_then(|side| u32::try_from(side).ok())
         };
-        let declared = || (side(2).unwrap_or(0), side(3).unwrap_or(0));
+        let declared = || match graph.form {
+            InputForm::Image => (side(2).unwrap_or(0), side(3).unwrap_or(0)),
+            InputForm::Tokens { .. } => (1, side(1).unwrap_or(0)),
+        };
         let (height, width) = self.size.unwrap_or_else(declared);
         let stem = path.file_stem().unwrap_or_default();
         CompileOptions {
@@ -154,7 +158,7 @@ impl Overrides {
                 width,
                 mean: self.mean.unwrap_or(IMAGENET_MEAN),
                 std: self.std.unwrap_or(IMAGENET_STD),
-                form: InputForm::Image,
+                form: graph.form,
             },
             exits: self.exits.clone(),
             classes: Vec::new(),

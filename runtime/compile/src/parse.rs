@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use prost::Message;
+use punctual_model::InputForm;
 use thiserror::Error;
 
 use constant::constant;
@@ -47,14 +48,18 @@ pub enum ParseError {
         /// Its name.
         name: String,
     },
-    /// Not exactly one input.
-    #[error("the network has {found} inputs beside its weights; it must have one, the image")]
+    /// Neither an image nor tokens.
+    #[error(
+        "the network's inputs beside its weights are {found:?}; it must have one, the image or the numbers of tokens, or two: those numbers and a mask of the same shape, with \"mask\" in its name"
+    )]
     Inputs {
-        /// How many it has.
-        found: usize,
+        /// Their names.
+        found: Vec<String>,
     },
-    /// The input is no float tensor with a declared shape.
-    #[error("the input {name:?} must be a float32 tensor with a declared shape")]
+    /// The input is no tensor of a supported type with a declared shape.
+    #[error(
+        "the input {name:?} must be a tensor of float32 (an image) or int64 (tokens) with a declared shape"
+    )]
     InputType {
         /// Its name.
         name: String,
@@ -162,11 +167,14 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         .iter()
         .filter(|input| !names.is_defined(name_of(input)))
         .collect();
-    let [declared] = free[..] else {
-        return Err(ParseError::Inputs { found: free.len() });
-    };
-    let input = names.define(name_of(declared))?;
-    let input_dims = input_dims(declared)?;
+    let Inputs {
+        first,
+        dims,
+        mask,
+        form,
+    } = inputs(&free)?;
+    let input = names.define(name_of(first))?;
+    let mask = mask.map(|mask| names.define(name_of(mask))).transpose()?;
 
     let nodes = nodes(&proto, &mut names)?;
     let outputs = proto.output.iter().map(|output| {
@@ -183,7 +191,9 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         values: names.list,
         constants,
         input,
-        input_dims,
+        input_dims: dims,
+        mask,
+        form,
         outputs,
     })
 }
@@ -220,18 +230,64 @@ impl Names {
     }
 }
 
-fn input_dims(declared: &ValueInfoProto) -> Result<Vec<Option<i64>>, ParseError> {
+/// What a network takes.
+struct Inputs<'a> {
+    /// The image, or the numbers of tokens.
+    first: &'a ValueInfoProto,
+    dims: Vec<Option<i64>>,
+    mask: Option<&'a ValueInfoProto>,
+    form: InputForm,
+}
+
+fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, ParseError> {
+    let unfit = || ParseError::Inputs {
+        found: free.iter().map(|input| name_of(input).to_owned()).collect(),
+    };
+    let is_mask = |input: &ValueInfoProto| name_of(input).contains("mask");
+    let (first, mask) = match *free {
+        [only] => (only, None),
+        [ids, mask] if is_mask(mask) && !is_mask(ids) => (ids, Some(mask)),
+        [mask, ids] if is_mask(mask) && !is_mask(ids) => (ids, Some(mask)),
+        _ => return Err(unfit()),
+    };
+    let (tokens, dims) = input_type(first)?;
+    if let Some(mask) = mask
+        && (!tokens || input_type(mask)? != (tokens, dims.clone()))
+    {
+        return Err(unfit());
+    }
+    let form = match tokens {
+        false => InputForm::Image,
+        true => InputForm::Tokens {
+            mask: mask.is_some(),
+        },
+    };
+    Ok(Inputs {
+        first,
+        dims,
+        mask,
+        form,
+    })
+}
+
+/// Whether an input has integers, and its dimensions.
+fn input_type(declared: &ValueInfoProto) -> Result<(bool, Vec<Option<i64>>), ParseError> {
     let tensor = declared
         .r#type
         .as_ref()
         .and_then(|kind| kind.tensor_type.as_ref());
-    let float = tensor.filter(|tensor| tensor.elem_type == Some(data_type::FLOAT));
-    match float.and_then(|tensor| tensor.shape.as_ref()) {
-        Some(shape) => Ok(shape.dim.iter().map(|dim| dim.dim_value).collect()),
-        None => Err(ParseError::InputType {
-            name: name_of(declared).to_owned(),
-        }),
-    }
+    let unfit = || ParseError::InputType {
+        name: name_of(declared).to_owned(),
+    };
+    let tensor = tensor.ok_or_else(unfit)?;
+    let integers = match tensor.elem_type {
+        Some(data_type::FLOAT) => false,
+        Some(data_type::INT64 | data_type::INT32) => true,
+        _ => return Err(unfit()),
+    };
+    let shape = tensor.shape.as_ref().ok_or_else(unfit)?;
+    let dims = shape.dim.iter().map(|dim| dim.dim_value).collect();
+    Ok((integers, dims))
 }
 
 fn nodes(proto: &GraphProto, names: &mut Names) -> Result<Vec<Node>, ParseError> {

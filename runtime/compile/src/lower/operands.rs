@@ -8,8 +8,8 @@ use punctual_model::{ChannelRun, Tensor, TensorId};
 use super::view_algebra::View;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
-use crate::fold::{Dim, Dims};
-use crate::graph::{Data, Node};
+use crate::fold::{Dim, Dims, ELEMENTS_MAX};
+use crate::graph::{Constant, Data, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
@@ -242,6 +242,12 @@ impl Lowering<'_> {
                 format!("heads {}", describe_dims(&view.sizes()))
             }
             Value::Scores(_) => "scores of an attention".to_owned(),
+            Value::Counts(view) => {
+                format!("a mask of tokens {}", describe_dims(&view.sizes()))
+            }
+            Value::Padding(_) => "what is added to scores for padding".to_owned(),
+            Value::NoNumbers => "where weights are no numbers".to_owned(),
+            Value::Grid(grid) => format!("positions {}", describe_dims(&grid.sizes)),
             Value::Gaussian(_) => "part of a GELU".to_owned(),
             Value::Softmax(view) => format!("a softmax {}", describe_dims(&view.sizes())),
             Value::Constant(constant) => match &constant.data {
@@ -279,4 +285,19 @@ pub(super) fn describe_dims(dims: &[Dim]) -> String {
     }
     text.push(')');
     text
+}
+
+/// A scalar or vector of constant integers, as few as a shape has.
+pub(super) fn integers(constant: &Constant) -> Option<Dims> {
+    let Data::Ints(values) = &constant.data else {
+        return None;
+    };
+    if constant.dims.len() > 1 || values.len() > ELEMENTS_MAX {
+        return None;
+    }
+    let elements = values.iter().copied().map(Dim::Known).collect();
+    Some(Dims {
+        scalar: constant.dims.is_empty(),
+        elements,
+    })
 }

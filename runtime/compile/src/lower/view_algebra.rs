@@ -90,6 +90,16 @@ impl View {
         Self { dims, ..image }
     }
 
+    /// Of an image of one row, (N, columns) of one of its channels.
+    pub fn tokens_of_channel(self, channel: u64) -> Self {
+        let [batch, _, _, columns] = [0, 1, 2, 3].map(|at| self.dims[at].clone());
+        Self {
+            start: [channel, 0, 0],
+            dims: vec![batch, columns],
+            ..self
+        }
+    }
+
     /// The same dimensions of another tensor of the same shape.
     pub fn of(&self, tensor: TensorId) -> Self {
         Self {

@@ -106,7 +106,7 @@ impl Lowering<'_> {
     }
 
     /// The axes of a squeeze: from opset 13 on an operand, before an attribute.
-    fn axes(&self, node: &Node) -> Result<Option<Vec<i64>>, Problem> {
+    pub(super) fn axes(&self, node: &Node) -> Result<Option<Vec<i64>>, Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
         let from_attribute = attributes.ints("axes")?.map(<[i64]>::to_vec);
@@ -244,25 +244,13 @@ impl Lowering<'_> {
     pub(super) fn expand(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
-        let mut view = self.view(node, 0)?.clone();
+        let view = self.view(node, 0)?.clone();
         let from = view.sizes();
         let to = self.sizes(node, 1, "shape")?;
-        while view.dims.len() < to.len() {
-            view = view.unsqueeze(0);
-        }
-        let behind = view.dims.len() - to.len();
-        for (at, &to_size) in to.iter().enumerate() {
-            let size = view.sizes()[behind + at];
-            let repeated = match to_size {
-                _ if size == to_size || to_size == Dim::Known(1) => continue,
-                Dim::Known(times) => view.repeat(behind + at, times.unsigned_abs()),
-                Dim::Batches(_) => None,
-            };
-            view = repeated.ok_or_else(|| Problem::Reshape {
-                from: describe_dims(&from),
-                to: describe_dims(&to),
-            })?;
-        }
+        let view = expanded(view, &to).ok_or_else(|| Problem::Reshape {
+            from: describe_dims(&from),
+            to: describe_dims(&to),
+        })?;
         self.set(node, Value::View(view))
     }
 
@@ -298,6 +286,23 @@ impl Lowering<'_> {
         };
         self.set(node, Value::Constant(constant))
     }
+}
+
+/// Dimensions of one position repeated, further ones put before the others.
+pub(super) fn expanded(mut view: View, to: &[Dim]) -> Option<View> {
+    while view.dims.len() < to.len() {
+        view = view.unsqueeze(0);
+    }
+    let behind = view.dims.len() - to.len();
+    for (at, &to_size) in to.iter().enumerate() {
+        let size = view.sizes()[behind + at];
+        view = match to_size {
+            _ if size == to_size || to_size == Dim::Known(1) => view,
+            Dim::Known(times) => view.repeat(behind + at, times.unsigned_abs())?,
+            Dim::Batches(_) => return None,
+        };
+    }
+    Some(view)
 }
 
 /// A dimension's position, which may count from the end.

@@ -386,12 +386,15 @@ fn a_file_that_is_no_network() {
         ),
         (
             edit(|o| o.graph().input.push(value("second"))),
-            "has 2 inputs beside its weights",
+            "inputs beside its weights are [\"image\", \"second\"]",
         ),
-        (edit(|o| o.graph().input.clear()), "has 0 inputs"),
+        (
+            edit(|o| o.graph().input.clear()),
+            "beside its weights are []",
+        ),
         (
             edit(|o| o.graph().input[0].r#type = None),
-            "the input \"image\" must be a float32",
+            "the input \"image\" must be a tensor of float32",
         ),
         (
             edit(|o| o.graph().node.swap(0, 1)),

@@ -1,0 +1,230 @@
+//! The mask of a sequence of tokens, from the network's input to the scores of attentions.
+//!
+//! Exporters spread it over a grid of queries and keys with indices, join it with comparisons that
+//! are always true, and add a huge negative number where a token does not count. An attention takes
+//! the mask itself, so all of this only has to be recognised.
+
+use punctual_model::TensorId;
+
+use super::grid::{Element, Grid, broadcast};
+use super::view_algebra::{Axis, View};
+use super::views::expanded;
+use super::{Lowering, Value};
+use crate::fold::Dim;
+use crate::graph::{Attribute, Attributes, Data, Node};
+use crate::problem::Problem;
+use crate::schema::data_type;
+
+/// The channel of the input that is the mask.
+const MASK: u64 = 1;
+
+impl Lowering<'_> {
+    /// What a node makes of the mask; `None` if it reads none.
+    pub(super) fn on_mask(&mut self, node: &Node) -> Result<Option<Value>, Problem> {
+        match node.operator.as_str() {
+            "Cast" => return Ok(self.cast_input(node)),
+            "Where" => return Ok(self.chosen(node)),
+            "And" => return Ok(self.and_true(node)),
+            _ => {}
+        }
+        let Some(Value::Counts(view)) = self.operand(node, 0) else {
+            return Ok(None);
+        };
+        let view = view.clone();
+        match node.operator.as_str() {
+            "Gather" => {
+                self.limit(node, 2, 1)?;
+                let mut attributes = Attributes::of(node);
+                attributes.only("axis", 0, "0")?;
+                attributes.finish()?;
+                let picked = self
+                    .grid(node, 1)
+                    .and_then(|grid| self.picked(&view, &grid));
+                Ok(picked.map(Value::Counts))
+            }
+            "GatherND" => {
+                self.limit(node, 2, 1)?;
+                let mut attributes = Attributes::of(node);
+                attributes.only("batch_dims", 0, "0")?;
+                attributes.finish()?;
+                let places = self.grid(node, 1).and_then(|grid| flat(&view, &grid));
+                let flat = places.and_then(|places| {
+                    let view = View {
+                        dims: vec![view.dims.concat()],
+                        ..view
+                    };
+                    self.picked(&view, &places)
+                });
+                Ok(flat.map(Value::Counts))
+            }
+            "Expand" | "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Transpose"
+            | "Unsqueeze" => self.moved(node, view).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The input as other integers, or its mask as truths.
+    fn cast_input(&self, node: &Node) -> Option<Value> {
+        let Some(&Attribute::Int(to)) = node.attributes.get("to") else {
+            return None;
+        };
+        let to_bool = to == i64::from(data_type::BOOL);
+        let to_ints = [data_type::INT32, data_type::INT64].contains(&i32::try_from(to).ok()?);
+        match self.operand(node, 0)? {
+            Value::Counts(view) if to_bool => Some(Value::Counts(view.clone())),
+            // Of images no value is an integer.
+            Value::View(view) if view.tensor == TensorId(0) && self.graph.input_dims.len() == 2 => {
+                let is_mask = self.graph.mask.is_some() && view.start[0] == MASK;
+                let counts = (to_bool && is_mask).then(|| Value::Counts(view.clone()));
+                counts.or_else(|| to_ints.then(|| Value::View(view.clone())))
+            }
+            _ => None,
+        }
+    }
+
+    /// A number by a mask: what an attention adds to its products. Of weights, which are finite, one
+    /// by whether they are no numbers: themselves. (Where a file adds minus infinity, a sequence of
+    /// padding only gets no weights there; here all its tokens then weigh the same.)
+    fn chosen(&self, node: &Node) -> Option<Value> {
+        let numbers = [1, 2].map(|at| self.scalar(node, at));
+        let nothing_or_little =
+            numbers[0] == Some(0.0) && numbers[1].is_some_and(|little| little <= f32::MIN);
+        match self.operand(node, 0)? {
+            Value::Counts(view) if nothing_or_little => Some(Value::Padding(Some(view.clone()))),
+            Value::Grid(grid) if nothing_or_little && grid.is_true() => Some(Value::Padding(None)),
+            Value::NoNumbers => match self.operand(node, 2)? {
+                Value::Scores(scores) => Some(Value::Scores(scores.clone())),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A mask and what is true everywhere.
+    fn and_true(&self, node: &Node) -> Option<Value> {
+        let mask = |at| match self.operand(node, at) {
+            Some(Value::Counts(view)) => Some(view),
+            _ => None,
+        };
+        let (view, other) = match mask(0) {
+            Some(view) => (view, self.grid(node, 1)?),
+            None => (mask(1)?, self.grid(node, 0)?),
+        };
+        let sizes = broadcast(&view.sizes(), &other.sizes)?;
+        let view = expanded(view.clone(), &sizes)?;
+        other.is_true().then_some(Value::Counts(view))
+    }
+
+    /// The mask under other dimensions, as any view.
+    fn moved(&mut self, node: &Node, view: View) -> Result<Value, Problem> {
+        let Some(id) = node.inputs.first().copied().flatten() else {
+            return Err(Problem::MissingInput {
+                position: 0,
+                what: "data",
+            });
+        };
+        self.values[id.0] = Value::View(view.clone());
+        let done = match node.operator.as_str() {
+            "Expand" => self.expand(node),
+            "Flatten" => self.flatten(node),
+            "Reshape" => self.reshape(node),
+            "Squeeze" => self.squeeze(node),
+            "Transpose" => self.transpose(node),
+            "Unsqueeze" => self.unsqueeze(node),
+            _ => self.identity(node),
+        };
+        self.values[id.0] = Value::Counts(view);
+        done?;
+        let result = node.outputs.first().copied().flatten();
+        match result.map(|result| self.value(result)) {
+            Some(Value::View(view)) => Ok(Value::Counts(view.clone())),
+            _ => Err(Problem::MissingOutput),
+        }
+    }
+
+    /// All of the first dimension, image by image and token by token, in the grid's dimensions.
+    fn picked(&self, view: &View, grid: &Grid) -> Option<View> {
+        let (batch, tokens) = view.dims.first()?.split_first()?;
+        let count: u64 = tokens.iter().map(|digit| digit.extent).product();
+        if batch.axis != Axis::Batch || grid.elements.len() as u64 != count {
+            return None;
+        }
+        let fixed = self.graph.input_dims.first() == Some(&Some(1));
+        let is_batch = |size: &Dim| matches!(size, Dim::Batches(1));
+        let dim = grid.sizes.iter().position(is_batch);
+        // In a file for one image at a time the first dimension is the image's.
+        let dim = dim.or((fixed && grid.sizes.first() == Some(&Dim::Known(1))).then_some(0))?;
+        let images = if is_batch(&grid.sizes[dim]) {
+            count as i64
+        } else {
+            0
+        };
+        let mut places = grid.elements.iter().zip(0..);
+        let in_order = places.all(|(found, offset)| *found == Some(Element { images, offset }));
+        let dims = grid.sizes.iter().enumerate().map(|(at, size)| match size {
+            _ if at == dim => Some(vec![*batch]),
+            Dim::Known(1) => Some(vec![]),
+            Dim::Known(size) if u64::try_from(*size) == Ok(count) => Some(tokens.to_vec()),
+            _ => None,
+        });
+        let mut dims: Vec<_> = dims.collect::<Option<_>>()?;
+        dims.extend_from_slice(&view.dims[1..]);
+        in_order.then(|| View {
+            dims,
+            ..view.clone()
+        })
+    }
+
+    /// The tensor that tells the keys that count, from what a node adds to their products.
+    pub(super) fn mask_of_keys(
+        &mut self,
+        node: &Node,
+        keys: TensorId,
+        padding: &View,
+    ) -> Result<TensorId, Problem> {
+        let repeats = |dim: &[_]| {
+            dim.iter()
+                .all(|digit: &super::view_algebra::Factor| digit.axis == Axis::Repeat)
+        };
+        let shape = self.shape(keys);
+        let fits = match &padding.dims[..] {
+            [_, heads, queries, _] => {
+                padding.is_batch(0)
+                    && repeats(heads)
+                    && repeats(queries)
+                    && padding.is_whole(3, Axis::Column, shape.width)
+                    && shape.height == 1
+            }
+            _ => false,
+        };
+        if !fits {
+            let found = Value::Counts(padding.clone());
+            let expected = "a mask of the keys, (N, 1 or heads, 1 or queries, keys)";
+            return Err(self.wrong(1, "mask", &found, expected));
+        }
+        Ok(self.narrowed(node, padding)?.tensor)
+    }
+
+    /// Whether the operand is a constant of zeros.
+    pub(super) fn is_zeros(&self, node: &Node, at: usize) -> bool {
+        let Some(Value::Constant(constant)) = self.operand(node, at) else {
+            return false;
+        };
+        matches!(&constant.data, Data::Floats(values) if values.iter().all(|value| *value == 0.0))
+    }
+}
+
+/// Places in (N, tokens) told by two numbers, as places in N times tokens.
+fn flat(view: &View, grid: &Grid) -> Option<Grid> {
+    let [Dim::Batches(1), Dim::Known(tokens)] = view.sizes()[..] else {
+        return None;
+    };
+    let (Dim::Known(2), sizes) = grid.sizes.split_last()? else {
+        return None;
+    };
+    let place = |pair: &[Option<Element>]| pair[1]?.plus(pair[0]?, tokens);
+    Some(Grid {
+        sizes: sizes.to_vec(),
+        elements: grid.elements.chunks_exact(2).map(place).collect(),
+    })
+}
