@@ -233,6 +233,14 @@ pub enum Cause {
         /// What is wrong with it.
         error: Arc<PackageError>,
     },
+    /// The network reads text, and a camera gives images.
+    #[error("model {model:?} takes {tokens} tokens, not an image")]
+    TokenInput {
+        /// The model.
+        model: String,
+        /// How many tokens.
+        tokens: u32,
+    },
     /// The profile's file is damaged, or not one.
     #[error("the profile {path:?} cannot be used: {error}")]
     ProfileInvalid {

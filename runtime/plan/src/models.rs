@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
-use punctual_model::{ImageLayout, Package, Profile, StageProfile, WeightImage};
+use punctual_model::{ImageLayout, InputForm, Package, Profile, StageProfile, WeightImage};
 
 use crate::budgets::Budgets;
 use crate::cause::Cause;
@@ -54,6 +54,12 @@ pub(crate) fn find<'i>(
                 continue;
             }
         };
+        let input_spec = package.network().input;
+        if let InputForm::Tokens { .. } = input_spec.form {
+            let (model, tokens) = (raw.name.value.clone(), input_spec.width);
+            problems.add(&path.place, Cause::TokenInput { model, tokens });
+            continue;
+        }
         let Some(profile) = matching(raw, package, inputs, power_mode, problems) else {
             continue;
         };

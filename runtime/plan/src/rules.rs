@@ -60,6 +60,7 @@ impl Cause {
             Self::Frame(FrameCause::NotASize { .. }) => "a size is [width, height] in pixels",
             Self::PackageMissing { .. } => "every model has a package",
             Self::PackageInvalid { .. } => "every model's package can be used",
+            Self::TokenInput { .. } => "a camera's model takes images",
             Self::ProfileInvalid { .. } => "every profile that is given can be used",
             Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => MEASURED,
             Self::StageNotProfiled { .. } => "all stages are measured at all batch sizes in use",
@@ -126,6 +127,7 @@ impl Cause {
             Self::Frame(FrameCause::NotASize { .. }) => "write [width, height]".into(),
             Self::PackageMissing { .. } => "make it with `punctual compile`".into(),
             Self::PackageInvalid { .. } => "make it again with `punctual compile`".into(),
+            Self::TokenInput { .. } => "run it by `punctual_device::Evaluator`".into(),
             Self::ProfileInvalid { .. }
             | Self::ProfileMissing { .. }
             | Self::ProfileMismatch { .. }

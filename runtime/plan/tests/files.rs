@@ -6,6 +6,10 @@ mod fixture;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use punctual_model::{
+    Activation, Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Package,
+    Quantised, Stage, Tensor, TensorId, WeightRange,
+};
 use punctual_plan::{Board, Cause, Margins, Plan, PlanErrors, PlanInputs, Warning};
 
 const MANIFEST: &str = include_str!("manifests/good/demo.toml");
@@ -108,6 +112,70 @@ fn a_profile_that_is_named_is_used_instead() {
         "{missing}"
     );
     assert!(missing.is_about_files_only());
+}
+
+/// Four tokens of three channels each; the first is answered for.
+fn text() -> Package {
+    let shape = |channels, width| Tensor {
+        channels,
+        height: 1,
+        width,
+    };
+    let range = |start, len| WeightRange { start, len };
+    let operator = |output: u32, kind| Operator {
+        name: format!("operator_{output}"),
+        input: TensorId(output - 1),
+        output: TensorId(output),
+        kind,
+    };
+    let linear = OperatorKind::Linear {
+        weights: range(6, 6),
+        bias: range(12, 2),
+        activation: Activation::None,
+    };
+    let table = range(0, 6);
+    let network = Network {
+        name: "text".to_owned(),
+        input: InputSpec {
+            height: 1,
+            width: 4,
+            mean: [0.0; 3],
+            std: [1.0; 3],
+            form: InputForm::Tokens { mask: false },
+        },
+        classes: ["yes", "no"].map(str::to_owned).to_vec(),
+        tensors: vec![shape(1, 4), shape(3, 4), shape(3, 1), shape(2, 1)],
+        stages: vec![Stage {
+            inputs: vec![TensorId(0)],
+            outputs: vec![],
+            operators: vec![
+                operator(1, OperatorKind::Embedding { table }),
+                operator(2, OperatorKind::Token { column: 0 }),
+                operator(3, linear),
+            ],
+            logits: Some(TensorId(3)),
+        }],
+        weights: vec![0.5; 14].into(),
+        quantised: Quantised::default(),
+    };
+    Package::new(network, Calibration::default()).expect("a valid network")
+}
+
+#[test]
+fn a_model_that_reads_text_is_none_for_a_camera_and_nothing_else_is_said() {
+    let folder = Folder::new("text");
+    fs::write(folder.path("signs.punctual"), text().encode()).expect("a package");
+    let errors = folder.refused(&[]);
+    assert!(
+        matches!(causes(&errors)[..], [Cause::TokenInput { tokens: 4, .. }]),
+        "{errors}"
+    );
+    assert!(!errors.is_about_files_only());
+    let message = errors.to_string();
+    assert!(
+        message.contains("takes 4 tokens, not an image"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -2,12 +2,10 @@
 //! read out of ranges, comparisons and joins. As of shapes all is known when compiling, but for the
 //! number of the image in its batch.
 
-use std::rc::Rc;
-
 use super::views::{position, positions};
 use super::{Lowering, Value};
 use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
@@ -75,7 +73,7 @@ impl Grid {
         Self { sizes, elements }
     }
 
-    fn extents(&self) -> Vec<usize> {
+    pub fn extents(&self) -> Vec<usize> {
         extents(&self.sizes)
     }
 
@@ -192,7 +190,7 @@ impl Lowering<'_> {
     }
 
     /// Counts elements about to be made.
-    fn reserve(&mut self, elements: usize) -> Result<(), Problem> {
+    pub(super) fn reserve(&mut self, elements: usize) -> Result<(), Problem> {
         self.grid_elements = self.grid_elements.saturating_add(elements);
         if self.grid_elements > ELEMENTS_MAX {
             return Err(Problem::Limit {
@@ -335,42 +333,6 @@ impl Lowering<'_> {
         self.reserve(count)?;
         let elements = (0..count).map(|at| element(at, &extents)).collect();
         Ok(Grid { sizes, elements })
-    }
-
-    /// Rows of a constant table at constant positions: a constant.
-    fn rows_of_table(&mut self, node: &Node) -> Result<Option<Value>, Problem> {
-        let (Some(Value::Constant(table)), Some(grid)) =
-            (self.operand(node, 0), self.grid(node, 1))
-        else {
-            return Ok(None);
-        };
-        let table = Rc::clone(table);
-        let (Data::Floats(values), &[rows, channels]) = (&table.data, &table.dims[..]) else {
-            return Ok(None);
-        };
-        let mut attributes = Attributes::of(node);
-        attributes.only("axis", 0, "0, the rows of a table")?;
-        attributes.finish()?;
-        self.reserve(grid.elements.len().saturating_mul(channels))?;
-        let mut data = Vec::with_capacity(grid.elements.len() * channels);
-        for element in &grid.elements {
-            let Some(Element { images: 0, offset }) = *element else {
-                return Ok(None);
-            };
-            let row = if offset < 0 {
-                offset.saturating_add(rows as i64)
-            } else {
-                offset
-            };
-            let Some(row) = usize::try_from(row).ok().filter(|&row| row < rows) else {
-                let found = Attribute::Int(offset);
-                return Err(Problem::attribute("indices", &found, "rows of the table"));
-            };
-            data.extend_from_slice(&values[row * channels..][..channels]);
-        }
-        let dims = grid.extents().into_iter().chain([channels]).collect();
-        let data = Data::Floats(data);
-        Ok(Some(Value::Constant(Rc::new(Constant { dims, data }))))
     }
 }
 

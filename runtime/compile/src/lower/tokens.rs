@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use punctual_model::{Activation, Extent, Padding, Tensor, TensorId};
 
+use super::grid::Element;
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::views::position;
 use super::{Lowering, Value};
 use crate::draft::{DraftKind, Sequence};
 use crate::fold::Dim;
-use crate::graph::{Attributes, Constant, Data, Node};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
 impl Lowering<'_> {
@@ -246,6 +247,42 @@ impl Lowering<'_> {
                 data: constant.data.clone(),
             }))
         })
+    }
+
+    /// Rows of a constant table at constant positions: a constant.
+    pub(super) fn rows_of_table(&mut self, node: &Node) -> Result<Option<Value>, Problem> {
+        let (Some(Value::Constant(table)), Some(grid)) =
+            (self.operand(node, 0), self.grid(node, 1))
+        else {
+            return Ok(None);
+        };
+        let table = Rc::clone(table);
+        let (Data::Floats(values), &[rows, channels]) = (&table.data, &table.dims[..]) else {
+            return Ok(None);
+        };
+        let mut attributes = Attributes::of(node);
+        attributes.only("axis", 0, "0, the rows of a table")?;
+        attributes.finish()?;
+        self.reserve(grid.elements.len().saturating_mul(channels))?;
+        let mut data = Vec::with_capacity(grid.elements.len() * channels);
+        for element in &grid.elements {
+            let Some(Element { images: 0, offset }) = *element else {
+                return Ok(None);
+            };
+            let row = if offset < 0 {
+                offset.saturating_add(rows as i64)
+            } else {
+                offset
+            };
+            let Some(row) = usize::try_from(row).ok().filter(|&row| row < rows) else {
+                let found = Attribute::Int(offset);
+                return Err(Problem::attribute("indices", &found, "rows of the table"));
+            };
+            data.extend_from_slice(&values[row * channels..][..channels]);
+        }
+        let dims = grid.extents().into_iter().chain([channels]).collect();
+        let data = Data::Floats(data);
+        Ok(Some(Value::Constant(Rc::new(Constant { dims, data }))))
     }
 }
 
