@@ -160,6 +160,7 @@ fn networks_with_another_last_layer_share_all_before_it_and_answer_as_before() {
         assert_eq!(row["packages"].as_array().map(Vec::len), Some(3));
     }
     assert_eq!(report["batches"], true);
+    assert_eq!(report["cut_at"], stages - 1);
     let bytes = |name: &str| report["memory"][name].as_u64().expect("a figure");
     assert!(bytes("shared_bytes") < bytes("separate_bytes") / 2);
 }
@@ -184,9 +185,14 @@ fn packages_cut_in_place_stay_as_they_are_when_cut_again() {
     assert_eq!(first.status.code(), Some(0), "{first:?}");
     let text = String::from_utf8(first.stdout).expect("text");
     assert!(text.contains(", cut\n"), "{text}");
+    assert!(
+        text.contains("each `mandatory_exit` of 2 or more"),
+        "{text}"
+    );
     let written = [&a, &b].map(|path| fs::read(path).expect("there"));
     let again = json(&share(&[&a, &b], &["--in-place", "--json"]));
     assert_eq!(again["packages"][0]["cut"], false, "{again:#}");
+    assert_eq!(again["cut_at"], serde_json::Value::Null);
     assert_eq!(written, [&a, &b].map(|path| fs::read(path).expect("there")));
 }
 

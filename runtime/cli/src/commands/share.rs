@@ -27,13 +27,15 @@ each one's own. What a network answers does not change, nor do its exits and the
 A daemon that serves several such packages runs the common stages once, requests for all of them in
 one batch (`share_stages` in the manifest), and holds equal pages of their weights once.
 
-A package that is cut loses its profiles, since its stages are others: measure it again with
-`punctual profile`. Packed weights are packed again for the same lanes. A package that needs no cut is
+A package that is cut has one stage more, and `mandatory_exit` in a manifest counts stages: add 1 to
+it where it named the stage that was cut, or a later one. The package loses its profiles: measure it
+again with `punctual profile`. Packed weights are packed again for the same lanes. A package that needs no cut is
 written as it was.
 
 JSON: {stages: [{stage, packages, operators, multiplications, weight_bytes, exit, hash}], packages:
-[{package, written, cut, profiles_dropped, hash}], batches, memory {lanes, separate_bytes,
-shared_bytes}}. `batches`: requests for all of them can go in one batch.
+[{package, written, cut, profiles_dropped, hash}], cut_at, batches, memory {lanes, separate_bytes,
+shared_bytes}}. `cut_at`: the stage that is two now, or null. `batches`: requests
+for all of them can go in one batch.
 
 TERMINATION CODES: 0 done; 3 a package is invalid, or the networks have nothing in common that can be a
 stage; 4 a file is missing, unreadable or cannot be written.")]

@@ -14,6 +14,8 @@ use serde::Serialize;
 pub struct Report {
     stages: Vec<StageReport>,
     packages: Vec<PackageReport>,
+    /// The stage that was cut in two, so that those from it on have other numbers.
+    cut_at: Option<usize>,
     /// Whether requests of all of them can go in one batch.
     batches: bool,
     memory: Memory,
@@ -72,10 +74,18 @@ impl Report {
         Ok(Self {
             stages: stages(paths, after),
             packages: packages.collect(),
+            cut_at: before.iter().zip(after).find_map(cut_at),
             batches: after.iter().all(|p| p.network().carried() == carried),
             memory: Memory::of(after)?,
         })
     }
+}
+
+/// The first stage that has other operators than before.
+fn cut_at((before, after): (&Package, &Package)) -> Option<usize> {
+    let stages = before.network().stages.iter();
+    let mut stages = stages.zip(&after.network().stages);
+    stages.position(|(before, after)| before.operators != after.operators)
 }
 
 /// All stages in order, one that several packages have in common once.
@@ -172,6 +182,13 @@ impl fmt::Display for Report {
         for package in &self.packages {
             let cut = if package.cut { "cut" } else { "as it was" };
             writeln!(f, "wrote {}, {cut}", package.written)?;
+        }
+        if let Some(stage) = self.cut_at {
+            writeln!(
+                f,
+                "note: stage {stage} is two now; in manifests, add 1 to each `mandatory_exit` of {stage} or \
+                 more for the packages that were cut"
+            )?;
         }
         if self.packages.iter().any(|p| p.profiles_dropped > 0) {
             writeln!(
