@@ -1,7 +1,7 @@
 """Exports networks of the zoo: python export.py FOLDER [NAME...] [--exits] [--form torchscript|dynamo]
 
 Writes NAME.torchscript.onnx and NAME.dynamo.onnx, or NAME.exits.FORM.onnx with early exits; without
-names, all. `image` is the input, `exit_0`, `exit_1`, ... are the outputs, the batch size is open.
+names, all. `image` is the input (of text `input_ids` and `attention_mask`), `exit_0`, `exit_1`, ... are the outputs, the batch size is open.
 """
 
 import argparse
@@ -20,28 +20,34 @@ import zoo
 FORMS = {"torchscript": 17, "dynamo": 18}  # the exporter, and the operator set that it is asked for
 
 
-def export(module: nn.Module, path: Path, form: str, side: int) -> None:
-    """Writes one file in one form."""
-    image = torch.zeros(2, 3, side, side)
+def export(module: nn.Module, path: Path, form: str, inputs: dict[str, torch.Tensor]) -> None:
+    """Writes one file in one form. `inputs` are an example: two images, by the input's name."""
+    example = tuple(inputs.values())
     with torch.no_grad():
-        scores = module(image)
+        scores = module(*example)
     exits = [f"exit_{at}" for at in range(len(scores) if isinstance(scores, tuple) else 1)]
-    names = {"input_names": ["image"], "output_names": exits, "opset_version": FORMS[form]}
+    names = {"input_names": list(inputs), "output_names": exits, "opset_version": FORMS[form]}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         if form == "torchscript":
-            axes = {name: {0: "batch"} for name in ("image", *exits)}
-            torch.onnx.export(module, (image,), path, dynamo=False, dynamic_axes=axes, **names)
+            axes = {name: {0: "batch"} for name in (*inputs, *exits)}
+            torch.onnx.export(module, example, path, dynamo=False, dynamic_axes=axes, **names)
         else:
-            shapes = ({0: torch.export.Dim("batch")},)
-            torch.onnx.export(module, (image,), path, dynamo=True, dynamic_shapes=shapes,
+            batch = torch.export.Dim("batch")
+            shapes = tuple({0: batch} for _ in inputs)
+            torch.onnx.export(module, example, path, dynamo=True, dynamic_shapes=shapes,
                               external_data=False, **names)
 
 
 def build(network: zoo.Network, exits: bool) -> nn.Module:
     """The network, plain or with early exits."""
     return early_exits.with_exits(network) if exits else zoo.plain(network)
+
+
+def example(network: zoo.Network) -> dict[str, torch.Tensor]:
+    """Two of its images."""
+    return zoo.inputs(network, zoo.images(network, 2, zoo.SEED))
 
 
 def file_name(network: zoo.Network, exits: bool, form: str) -> str:
@@ -63,7 +69,7 @@ def main() -> None:
         module = build(network, arguments.exits)
         for form in [arguments.form] if arguments.form else FORMS:
             path = arguments.folder / file_name(network, arguments.exits, form)
-            export(module, path, form, network.side)
+            export(module, path, form, example(network))
             print(f"{path}  {path.stat().st_size / 2**20:.1f} MiB", flush=True)
 
 

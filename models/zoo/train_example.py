@@ -87,7 +87,8 @@ def main() -> None:
     module = early_exits.EarlyExits(backbone(), AT, SIDE, early_exits.linear_head)
     train(module, arguments.steps)
     calibrate(module, arguments.folder / "calibration.json")
-    export.export(module.eval(), arguments.folder / "shapes.onnx", "torchscript", SIDE)
+    export.export(module.eval(), arguments.folder / "shapes.onnx", "torchscript",
+                  {"image": torch.zeros(2, 3, SIDE, SIDE)})
     (arguments.folder / "shapes.toml").write_text(f"""\
 name = "shapes"
 onnx = "shapes.onnx"

@@ -1,4 +1,4 @@
-"""The networks of the papers and of torchvision, with seeded random weights.
+"""The networks of the papers, of torchvision and one of text, with seeded random weights.
 
 No weights are fetched: nothing here measures what a network knows, only what an engine makes of it.
 Random weights alone would let activations grow or die with depth, so batch normalisations get the
@@ -24,11 +24,30 @@ class Network:
     builder: str = ""  # torchvision's name, where it is another
     options: dict = field(default_factory=dict)
     papers: tuple[str, ...] = ()  # the papers among whose networks it is
+    tokens: int = 0  # of a network of text, which reads so many at once instead of an image
 
     def module(self) -> nn.Module:
-        """The network with random weights as torchvision draws them."""
+        """The network with random weights as its library draws them."""
+        if self.tokens:
+            return Text()
         name = self.builder or self.name
         return torchvision.models.get_model(name, weights=None, **self.options)
+
+
+class Text(nn.Module):
+    """DistilBERT of its usual size, of whose answer only the scores are kept."""
+
+    VOCABULARY = 30522
+
+    def __init__(self):
+        super().__init__()
+        # Only this network needs the library.
+        from transformers import DistilBertConfig, DistilBertForSequenceClassification
+        config = DistilBertConfig(vocab_size=self.VOCABULARY, num_labels=2)
+        self.classifier = DistilBertForSequenceClassification(config)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.classifier(input_ids=input_ids, attention_mask=attention_mask).logits
 
 
 # Heads for training only are left out, and weights drawn by the fast method.
@@ -86,6 +105,7 @@ NETWORKS = [
     Network("mnasnet1_0"),
     Network("vit_b_16", papers=(PASK,)),
     Network("convnext_tiny"),
+    Network("distilbert", tokens=128),
 ]
 BY_NAME = {network.name: network for network in NETWORKS}
 
@@ -99,9 +119,23 @@ REFUSED = {
 
 
 def images(network: Network, count: int, seed: int) -> torch.Tensor:
-    """Random input, each value as if normalised."""
+    """Random input, each value as if normalised. Of text [sequence][numbers, mask][token], sequences
+    of at least half the length padded to all of it."""
     generator = torch.Generator().manual_seed(seed)
+    if network.tokens:
+        shape = (count, network.tokens)
+        numbers = torch.randint(Text.VOCABULARY, shape, generator=generator)
+        lengths = torch.randint(network.tokens // 2, network.tokens + 1, (count, 1),
+                                generator=generator)
+        return torch.stack([numbers, (torch.arange(network.tokens) < lengths).long()], dim=1)
     return torch.randn(count, 3, network.side, network.side, generator=generator)
+
+
+def inputs(network: Network, images: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What the network takes of `images`, by name."""
+    if network.tokens:
+        return {"input_ids": images[:, 0], "attention_mask": images[:, 1]}
+    return {"image": images}
 
 
 def last_layer(module: nn.Module) -> nn.Module:
@@ -123,9 +157,9 @@ def settle(module: nn.Module, network: Network, last_layers: list[nn.Module]) ->
             if not layer.weight.any():  # As torchvision makes a vision transformer's.
                 nn.init.normal_(layer.weight, std=0.02)
         for batch in range(CALIBRATION_BATCHES):
-            module(images(network, CALIBRATION_BATCH, SEED + batch))
+            module(*inputs(network, images(network, CALIBRATION_BATCH, SEED + batch)).values())
         module.eval()
-        scores = module(images(network, 2, SEED))
+        scores = module(*inputs(network, images(network, 2, SEED)).values())
         scores = scores if isinstance(scores, (tuple, list)) else (scores,)
         for layer, exit_scores in zip(last_layers, scores, strict=True):
             for parameter in layer.parameters():
