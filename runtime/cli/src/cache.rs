@@ -56,7 +56,7 @@ pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, Cach
         return Ok(kept.clone());
     }
     eprintln!("measuring the network on this machine, once (a few seconds)");
-    let request = measure::request(&needs, model, Effort::Quick);
+    let request = measure::request(&needs, model, Effort::Quick, model.paged);
     let measured = measure::measure(&model.name, &package, &request)?;
     if let Some(kept) = kept {
         match keep(&measured, &kept) {

@@ -9,7 +9,8 @@ use punctual_plan::{FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
 
 /// What to measure of one model so that a plan can be made from the manifest that needs it.
-pub fn request(needs: &Needs, model: &ModelNeeds, effort: Effort) -> Request {
+/// `direct`: with the general solution of every operator, without choosing any.
+pub fn request(needs: &Needs, model: &ModelNeeds, effort: Effort, direct: bool) -> Request {
     Request {
         board: needs.board.clone(),
         power_mode: needs
@@ -21,6 +22,7 @@ pub fn request(needs: &Needs, model: &ModelNeeds, effort: Effort) -> Request {
         cores: affinity::available_cores().unwrap_or_default(),
         frames: model.frames.iter().map(frame).collect(),
         effort,
+        direct,
     }
 }
 

@@ -70,6 +70,8 @@ fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, Sta
                 // Packed by the compiler: the start copies and checks it.
                 image: package.image(lanes),
                 paged: plan.scheduler.models[usize::from(id)].weights.is_some(),
+                // What the budgets were measured with.
+                solutions: &model.solutions,
                 ..ModelSpec::resident(package.network(), &model.batches)
             }
         })

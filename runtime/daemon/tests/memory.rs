@@ -4,8 +4,14 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use punctual_core::ModelId;
+use punctual_device::{CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_ipc::PixelFormat;
-use support::{Daemon, MANIFEST, connect, result, submit};
+use punctual_model::{Package, Profile, SolutionChoice};
+use punctual_platform::Doorbell;
+use support::{Daemon, Folder, MANIFEST, connect, result, submit};
 
 /// How far the peak may be from the plan.
 const TOLERANCE: f64 = 0.05;
@@ -36,7 +42,12 @@ frame = { format = "rgb8", width = 640, height = 480, crop = [192, 192] }
 /// Serves a frame of each of the manifest's clients and compares; `None` where memory was not
 /// locked: then only what was used is resident.
 fn peak_over_plan(manifest: &str, clients: &[(&str, PixelFormat)]) -> Option<f64> {
-    let daemon = Daemon::start(manifest);
+    peak_over_plan_in(Folder::with(manifest), clients)
+}
+
+/// As [`peak_over_plan`], of a folder's manifest.
+fn peak_over_plan_in(folder: Folder, clients: &[(&str, PixelFormat)]) -> Option<f64> {
+    let daemon = Daemon::start_in(folder);
     let mut clients: Vec<_> = clients
         .iter()
         .map(|&(task, format)| connect(&daemon.socket(), task, format))
@@ -67,6 +78,48 @@ fn peak_over_plan(manifest: &str, clients: &[(&str, PixelFormat)]) -> Option<f64
 #[test]
 fn the_peak_of_a_daemon_with_one_camera_is_what_was_planned() {
     if let Some(ratio) = peak_over_plan(ONE_CAMERA, &[("camera", PixelFormat::Rgb8)]) {
+        assert!((ratio - 1.0).abs() <= TOLERANCE, "{ratio:.3} of the plan");
+    }
+}
+
+/// As if tiles of 4x4 had been the fastest for every convolution, which takes the most memory.
+fn with_solutions(profile: &mut Profile, package: &Package) {
+    let network = package.network();
+    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
+    let choice = |operator| SolutionChoice {
+        operator,
+        batch: 1,
+        units: 1,
+        solution: "winograd-4x4".to_owned(),
+    };
+    profile.solutions = (0..operators.count() as u32).map(choice).collect();
+    let spec = DeviceSpec {
+        models: &[ModelSpec {
+            solutions: &profile.solutions,
+            ..ModelSpec::resident(network, &[1])
+        }],
+        partitions: &[PartitionSpec {
+            name: "main".to_owned(),
+            cores: vec![0],
+            priority: None,
+        }],
+        request_buffers: 1,
+        cache: None,
+    };
+    let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
+    profile.solution_memory = device.solution_memory(ModelId(0));
+}
+
+#[test]
+fn the_peak_of_a_daemon_whose_profile_has_solutions_is_what_was_planned() {
+    let mut taken = 0;
+    let folder = Folder::with_profile(ONE_CAMERA, |profile, package| {
+        with_solutions(profile, package);
+        taken = profile.solution_memory.weight_bytes;
+    });
+    // More than the tolerance of 5%: a daemon without them would be told from one with them.
+    assert!(taken > 4 << 20, "{taken} bytes");
+    if let Some(ratio) = peak_over_plan_in(folder, &[("camera", PixelFormat::Rgb8)]) {
         assert!((ratio - 1.0).abs() <= TOLERANCE, "{ratio:.3} of the plan");
     }
 }

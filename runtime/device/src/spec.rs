@@ -61,6 +61,18 @@ impl<'a> ModelSpec<'a> {
             solutions: &[],
         }
     }
+
+    pub(crate) fn validate_batches(&self) -> Result<(), SpecError> {
+        let rising = self.batches.windows(2).all(|pair| pair[0] < pair[1]);
+        let fits = |&batch: &u8| usize::from(batch) <= BATCH_MAX;
+        if rising && self.batches.first() == Some(&1) && self.batches.iter().all(fits) {
+            return Ok(());
+        }
+        Err(SpecError::Batches {
+            model: self.network.name.clone(),
+            batches: self.batches.to_vec(),
+        })
+    }
 }
 
 /// The cores of one partition.
@@ -158,18 +170,7 @@ impl DeviceSpec<'_> {
             }
         }
         for model in self.models {
-            let rising = model.batches.windows(2).all(|pair| pair[0] < pair[1]);
-            let in_range = model.batches.first() == Some(&1)
-                && model
-                    .batches
-                    .iter()
-                    .all(|&batch| usize::from(batch) <= BATCH_MAX);
-            if !rising || !in_range {
-                return Err(SpecError::Batches {
-                    model: model.network.name.clone(),
-                    batches: model.batches.to_vec(),
-                });
-            }
+            model.validate_batches()?;
             if model.paged && self.cache.is_none() {
                 return Err(SpecError::NoCache(model.network.name.clone()));
             }

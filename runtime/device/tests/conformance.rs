@@ -8,20 +8,23 @@ use punctual_core::{
     ModelId, Nanos, PartitionConfig, PartitionId, RequestId, StageConfig, StageId, StageTime,
     Units, Weights,
 };
-use punctual_device::conformance::{Subject, suite};
+use punctual_device::conformance::{Subject, networks, suite};
 use punctual_device::virtual_time::{Uniform, Variation, VirtualDevice};
-use punctual_device::{CpuDevice, Device, DeviceSpec, InputBuffers, Refusal};
-use punctual_model::Package;
+use punctual_device::{
+    CacheSpec, CpuDevice, Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec, Refusal,
+};
+use punctual_model::{Network, Package, SolutionChoice, SolutionMemory};
 use punctual_platform::{Doorbell, clock};
 
-struct Cpu {
+/// With a specialised solution for every convolution that has any, or with none.
+struct Cpu<const SPECIALISED: bool> {
     device: CpuDevice,
     inputs: InputBuffers,
     bell: Arc<Doorbell>,
     seen: u32,
 }
 
-impl Device for Cpu {
+impl<const SPECIALISED: bool> Device for Cpu<SPECIALISED> {
     fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
         self.device.submit(infer)
     }
@@ -45,12 +48,42 @@ impl Device for Cpu {
     }
 }
 
-impl Subject for Cpu {
+/// Tiles of 4x4 and of 2x2 in turn, for every operator.
+fn specialised(network: &Network) -> Vec<SolutionChoice> {
+    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
+    let choice = |(operator, solution): (u32, &&str)| SolutionChoice {
+        operator,
+        batch: 1,
+        units: 1,
+        solution: (*solution).to_owned(),
+    };
+    let solutions = ["winograd-4x4", "winograd-2x2"];
+    let solutions = solutions.iter().cycle().take(operators.count());
+    (0..).zip(solutions).map(choice).collect()
+}
+
+impl<const SPECIALISED: bool> Subject for Cpu<SPECIALISED> {
     const COMPUTES: bool = true;
 
     fn start(spec: &DeviceSpec<'_>) -> Self {
         let bell = Arc::new(Doorbell::new());
-        let device = CpuDevice::start(spec, bell.clone()).expect("starts");
+        let choices = spec.models.iter().map(|model| match SPECIALISED {
+            true => specialised(model.network),
+            false => Vec::new(),
+        });
+        let choices: Vec<_> = choices.collect();
+        let models = spec.models.iter().zip(&choices);
+        let models: Vec<_> = models
+            .map(|(model, solutions)| ModelSpec {
+                solutions,
+                ..*model
+            })
+            .collect();
+        let spec = DeviceSpec {
+            models: &models,
+            ..*spec
+        };
+        let device = CpuDevice::start(&spec, bell.clone()).expect("starts");
         Self {
             inputs: device.input_buffers(),
             device,
@@ -187,7 +220,7 @@ macro_rules! conforms {
     };
 }
 
-conforms!(cpu as Cpu:
+conforms!(cpu as Cpu<false>:
     answers_equal_the_reference,
     survivors_of_different_batches_run_together,
     request_buffers_are_used_again_by_other_models,
@@ -199,6 +232,15 @@ conforms!(cpu as Cpu:
     weights_come_and_go,
     loads_that_do_not_fit_are_refused,
     weights_in_use_stay,
+);
+
+conforms!(cpu_with_solutions as Cpu<true>:
+    answers_equal_the_reference,
+    survivors_of_different_batches_run_together,
+    request_buffers_are_used_again_by_other_models,
+    preempted_actions_can_be_run_again,
+    partitions_do_not_disturb_each_other,
+    weights_come_and_go,
 );
 
 conforms!(virtual_time as Virtual:
@@ -219,5 +261,43 @@ conforms!(virtual_time as Virtual:
 fn survivors_of_different_batches_run_together_on_the_demonstration_network() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs");
     let package = Package::read(&folder.join("signs.punctual")).expect("the package in the tree");
-    suite::survivors_run_together_on::<Cpu>(package.network());
+    suite::survivors_run_together_on::<Cpu<false>>(package.network());
+    suite::survivors_run_together_on::<Cpu<true>>(package.network());
+}
+
+#[test]
+fn a_resident_model_has_its_solutions_and_a_paged_one_has_none() {
+    let network = networks::residual(1);
+    let resident = ModelSpec::resident(&network, &[1, 2]);
+    let paged = ModelSpec {
+        paged: true,
+        ..resident
+    };
+    let partitions = [PartitionSpec {
+        name: "main".to_owned(),
+        cores: vec![0, 1],
+        priority: None,
+    }];
+    let spec = DeviceSpec {
+        models: &[resident, paged],
+        partitions: &partitions,
+        request_buffers: 1,
+        cache: Some(CacheSpec {
+            pages: 4,
+            core: None,
+            priority: None,
+        }),
+    };
+    let direct = Cpu::<false>::start(&spec).device;
+    let chosen = Cpu::<true>::start(&spec).device;
+    let nothing = SolutionMemory::default();
+    for model in [ModelId(0), ModelId(1), ModelId(2)] {
+        assert_eq!(direct.solution_memory(model), nothing);
+    }
+    let memory = chosen.solution_memory(ModelId(0));
+    assert!(memory.weight_bytes > 0 && memory.scratch_bytes > 0);
+    assert_eq!(chosen.solution_memory(ModelId(1)), nothing);
+    // Scratch memory is said for any batch, and taken for the largest that there is.
+    let taken = chosen.workspace_bytes()[0] - direct.workspace_bytes()[0];
+    assert!(taken > 0 && taken as u64 <= 2 * memory.scratch_bytes);
 }

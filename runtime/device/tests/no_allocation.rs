@@ -9,6 +9,7 @@ use punctual_core::{
 };
 use punctual_device::conformance::networks;
 use punctual_device::{CacheSpec, CpuDevice, Device, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_model::SolutionChoice;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, SealedAllocator, allocator, clock};
 
@@ -90,10 +91,22 @@ fn load(mut device: CpuDevice, bell: &Doorbell, done: &AtomicU64) -> CpuDevice {
 fn nothing_is_allocated_after_the_start() {
     assert!(allocator::is_installed());
     let (network, other) = (networks::residual(1), networks::residual(2));
+    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
+    let solutions: Vec<_> = (0..operators.count() as u32)
+        .map(|operator| SolutionChoice {
+            operator,
+            batch: 8,
+            units: 1,
+            solution: "winograd-4x4".to_owned(),
+        })
+        .collect();
     let bell = Arc::new(Doorbell::new());
     let spec = DeviceSpec {
         models: &[
-            ModelSpec::resident(&network, &[1, 8]),
+            ModelSpec {
+                solutions: &solutions,
+                ..ModelSpec::resident(&network, &[1, 8])
+            },
             ModelSpec {
                 paged: true,
                 ..ModelSpec::resident(&other, &[1])
@@ -112,6 +125,7 @@ fn nothing_is_allocated_after_the_start() {
         }),
     };
     let device = CpuDevice::start(&spec, bell.clone()).expect("starts");
+    assert!(device.solution_memory(ModelId(0)).scratch_bytes > 0);
     let done = Arc::new(AtomicU64::new(0));
     let go = Arc::new(Doorbell::new());
     let scheduler = {

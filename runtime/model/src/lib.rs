@@ -43,7 +43,7 @@ pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfil
 pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantisation, Quantised};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
-pub use solution::SolutionChoice;
+pub use solution::{SolutionChoice, SolutionMemory};
 pub use validate::{
     CLASSES_MAX, DIMENSION_MAX, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX, OperatorError,
     StageError, TENSOR_ELEMENTS_MAX, WEIGHTS_MAX,

@@ -6,7 +6,7 @@ use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::SolutionChoice;
+use crate::{SolutionChoice, SolutionMemory};
 
 /// The version of the profile file that this program writes and reads.
 const VERSION: u32 = 2;
@@ -28,6 +28,9 @@ pub struct Profile {
     /// The solutions that these figures were measured with, where they are not the direct ones.
     #[serde(default)]
     pub solutions: Vec<SolutionChoice>,
+    /// What these take.
+    #[serde(default)]
+    pub solution_memory: SolutionMemory,
 }
 
 /// What a profile holds for; a figure measured under another key must not be used.
@@ -330,6 +333,10 @@ mod tests {
                 units: 1,
                 solution: word("winograd"),
             }],
+            solution_memory: SolutionMemory {
+                weight_bytes: 4096,
+                scratch_bytes: 1024,
+            },
         }
     }
 

@@ -17,3 +17,14 @@ pub struct SolutionChoice {
     /// The solution's name. The general one answers for a name that a device does not know.
     pub solution: String,
 }
+
+/// What the solutions chosen for a network take beside its packed weights, on the machine that they
+/// were measured on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SolutionMemory {
+    /// Bytes of the weights that they derive from the packed ones, once a network.
+    pub weight_bytes: u64,
+    /// Bytes that each compute unit needs while it runs one of them, enough for any batch.
+    pub scratch_bytes: u64,
+}

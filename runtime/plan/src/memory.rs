@@ -78,10 +78,14 @@ pub enum Purpose {
     /// What weights are loaded from: for good where a package does not have them packed for this
     /// machine, otherwise while it is read.
     WeightSource,
+    /// What the solutions chosen for a model derive from its weights.
+    SolutionWeights,
     /// Prepared inputs and the activations carried between stages.
     RequestBuffers,
     /// Intermediate tensors of the stage that runs.
     Workspace,
+    /// What each core needs while it runs a chosen solution.
+    SolutionScratch,
     /// Memory shared with clients: slots and rings.
     Channels,
     /// The intake threads' private copies of crops.
@@ -103,8 +107,10 @@ impl Purpose {
             Self::Weights => "packed weights",
             Self::WeightCache => "weight cache",
             Self::WeightSource => "weight source",
+            Self::SolutionWeights => "weights for solutions",
             Self::RequestBuffers => "request buffers",
             Self::Workspace => "workspace",
+            Self::SolutionScratch => "scratch for solutions",
             Self::Channels => "channels",
             Self::CropCopies => "crop copies",
             Self::SchedulerTables => "tables",
@@ -207,8 +213,33 @@ pub(crate) fn items(
     // With a cache there is a thread that fills it.
     let threads = threads as u64 + u64::from(cached > 0);
     add(Purpose::Stacks, "threads", stack, threads);
+    items.extend(solutions(models, placement));
     items.extend(packing(models, &items));
     items
+}
+
+/// What the solutions take that the profiles name.
+fn solutions(models: &[Model<'_>], placement: &Placement) -> Vec<MemoryItem> {
+    let item = |purpose, of: &str, bytes, count| MemoryItem {
+        purpose,
+        of: of.to_owned(),
+        bytes,
+        count,
+    };
+    let memory = |model: &Model<'_>| model.profile.solution_memory;
+    let weights = models.iter().map(|model| {
+        let bytes = memory(model).weight_bytes;
+        item(Purpose::SolutionWeights, &model.name, bytes, 1)
+    });
+    // Any core can run any model.
+    let most = models.iter().map(|model| memory(model).scratch_bytes).max();
+    let scratch = placement.partitions.iter().map(|partition| {
+        let cores = partition.cores.len() as u64;
+        let bytes = most.unwrap_or(0);
+        item(Purpose::SolutionScratch, &partition.name, bytes, cores)
+    });
+    let taken = weights.chain(scratch).filter(|item| item.bytes > 0);
+    taken.collect()
 }
 
 /// Weights are packed first: what that takes for a while is taken again by what comes after it.

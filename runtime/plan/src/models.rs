@@ -157,6 +157,7 @@ impl Model<'_> {
             classes: self.package.network().classes.clone(),
             input: self.input(),
             batches: batches.to_vec(),
+            solutions: self.profile.solutions.clone(),
         }
     }
 

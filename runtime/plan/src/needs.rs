@@ -5,10 +5,10 @@ use std::path::Path;
 use punctual_core::Partitioning;
 use serde::Serialize;
 
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, RawModel, RawTask};
 use crate::models::batches_up_to;
 use crate::plan::FramePlan;
-use crate::problem::{PlanErrors, Problems};
+use crate::problem::{At, PlanErrors, Problems};
 use crate::tasks;
 
 /// What a manifest names.
@@ -37,6 +37,9 @@ pub struct ModelNeeds {
     pub units: Vec<u8>,
     /// Frames to measure the preparation of, without repetition.
     pub frames: Vec<FramePlan>,
+    /// Whether weights of its package come and go: then all of it is computed directly, and is to be
+    /// measured so.
+    pub paged: bool,
 }
 
 impl Needs {
@@ -100,9 +103,27 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             batches: batches_up_to(batch_max),
             units,
             frames,
+            paged: is_paged(manifest, package),
         });
     }
     needs
+}
+
+/// Whether any model of the package is used by tasks without a reservation only.
+fn is_paged(manifest: &Manifest, package: &At<String>) -> bool {
+    let of_package = |model: &&RawModel| {
+        let other = model.package.as_ref();
+        other.is_some_and(|other| other.value == package.value)
+    };
+    manifest.daemon.weight_cache.is_some()
+        && manifest.models.iter().filter(of_package).any(|model| {
+            let named = |task: &&RawTask| {
+                let other = task.model.as_ref();
+                other.is_some_and(|other| other.value == model.name.value)
+            };
+            let mut users = manifest.tasks.iter().filter(named);
+            users.clone().next().is_some() && users.all(|task| !tasks::is_reserved(task))
+        })
 }
 
 fn units_of(manifest: &Manifest, partition: Option<&String>) -> Option<u8> {

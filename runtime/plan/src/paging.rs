@@ -39,6 +39,12 @@ pub enum PagingCause {
         /// Its pages.
         needed: u32,
     },
+    /// A profile of what a paged model does not run.
+    #[error("the profile of {model:?} was measured with solutions that a paged model cannot have")]
+    ProfiledWithSolutions {
+        /// The paged model.
+        model: String,
+    },
     /// A policy that never orders a load.
     #[error("policy {0:?} needs all weights to be resident")]
     PolicyDoesNotPage(&'static str),
@@ -49,6 +55,9 @@ impl PagingCause {
     pub(crate) const fn rule(&self) -> &'static str {
         match self {
             Self::CacheTooSmall { .. } => "each paged model fits the cache by itself",
+            Self::ProfiledWithSolutions { .. } => {
+                "a paged model is profiled as it runs, all of it computed directly"
+            }
             Self::PolicyDoesNotPage(_) => "only a policy that loads weights has a cache of them",
         }
     }
@@ -59,6 +68,9 @@ impl PagingCause {
             Self::CacheTooSmall { needed, .. } => {
                 let least = u64::from(*needed) * PAGE_BYTES as u64;
                 format!("set \"{} KiB\" or more", least / 1024)
+            }
+            Self::ProfiledWithSolutions { .. } => {
+                "run `punctual profile --direct` with this manifest".to_owned()
             }
             Self::PolicyDoesNotPage(_) => {
                 "remove `weight_cache`, or choose \"punctual\" or \"clockwork\"".to_owned()
@@ -138,6 +150,13 @@ impl Paging {
             .enumerate()
             .map(|(position, model)| is_paged(position).then(|| weights(model)))
             .collect();
+        for (model, weights) in models.iter().zip(&weights) {
+            if weights.is_some() && !model.profile.solutions.is_empty() {
+                let model_name = model.name.clone();
+                let cause = PagingCause::ProfiledWithSolutions { model: model_name };
+                problems.add(&model.place, Cause::Paging(cause));
+            }
+        }
         let largest = models.iter().zip(&weights);
         let largest = largest.filter_map(|(model, weights)| Some((model, weights.as_ref()?.pages)));
         let Some((model, needed)) = largest.max_by_key(|&(_, pages)| pages) else {

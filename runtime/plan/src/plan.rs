@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use punctual_core::{
     Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
 };
+use punctual_model::SolutionChoice;
 use serde::Serialize;
 
 use crate::budgets::Margins;
@@ -195,6 +196,10 @@ pub struct ModelPlan {
     pub input: Size,
     /// Batch sizes that devices must be ready to run, rising, the first being 1.
     pub batches: Vec<u8>,
+    /// The solutions that its profile was measured with, so that what runs is what was measured;
+    /// operators that are not named run by the direct one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub solutions: Vec<SolutionChoice>,
 }
 
 /// A stream of requests, as the daemon sees it. The scheduler's view is

@@ -93,6 +93,12 @@ pub(crate) fn resolve(
     tasks
 }
 
+/// Whether time is kept for all of its requests.
+pub(crate) fn is_reserved(raw: &RawTask) -> bool {
+    raw.criticality == Some(Criticality::RealTime)
+        && raw.reserved.as_ref().is_none_or(|at| at.value)
+}
+
 /// One task, if all of it is sound and what it names is there.
 fn task(
     raw: &RawTask,
@@ -131,8 +137,7 @@ fn task(
         clients: raw.clients.value as u16,
         // One more than can be queued: a client fills a frame while the others wait.
         slots: raw.slots.unwrap_or(queue + 1),
-        reserved: criticality == Criticality::RealTime
-            && raw.reserved.as_ref().is_none_or(|at| at.value),
+        reserved: is_reserved(raw),
         eager: raw.eager,
         weight: raw.weight,
         frame: frame?,

@@ -6,7 +6,8 @@ mod fixture;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_plan::{Plan, PlanErrors};
+use punctual_model::{SolutionChoice, SolutionMemory};
+use punctual_plan::{Needs, Plan, PlanErrors};
 
 fn manifests(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -81,4 +82,58 @@ fn bad_manifests_give_the_expected_diagnostics() {
             Err(errors) => compare(&manifest, &without_hashes(&format!("{errors}\n"), None)),
         }
     }
+}
+
+#[test]
+fn the_solutions_of_a_profile_are_in_the_plan_and_what_they_take_in_its_memory() {
+    let manifest = manifests("good").remove(0);
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    let direct = fixture::inputs(&text, "manifest.toml");
+    let mut chosen = fixture::inputs(&text, "manifest.toml");
+    let profile = chosen.profiles[0].profile.as_mut().expect("a profile");
+    profile.solutions = vec![SolutionChoice {
+        operator: 0,
+        batch: 1,
+        units: 1,
+        solution: "winograd-4x4".to_owned(),
+    }];
+    profile.solution_memory = SolutionMemory {
+        weight_bytes: 40_000,
+        scratch_bytes: 3_000,
+    };
+    let solutions = profile.solutions.clone();
+    let plan = |inputs| Plan::build(inputs).expect("a good manifest");
+    let (direct, chosen) = (plan(&direct), plan(&chosen));
+    assert_eq!(direct.models[0].solutions, []);
+    assert!(!direct.to_json().contains("solution"));
+    assert_eq!(chosen.models[0].solutions, solutions);
+    assert_ne!(direct.hash, chosen.hash, "another plan");
+    let cores: usize = chosen.partitions.iter().map(|p| p.cores.len()).sum();
+    let taken = 40_000 * chosen.models.len() as u64 + 3_000 * cores as u64;
+    let planned = chosen.memory.total_bytes() - direct.memory.total_bytes();
+    assert_eq!(planned, taken);
+}
+
+#[test]
+fn a_paged_model_is_profiled_without_solutions() {
+    let paged = |name: &str| {
+        let manifest = format!("{}/tests/manifests/good/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(&manifest).expect("a manifest");
+        let needs = Needs::of_manifest(&text, Path::new(name)).expect("a good manifest");
+        (text, needs.models.iter().any(|model| model.paged))
+    };
+    assert!(!paged("demo.toml").1);
+    assert!(!paged("idle-weight-cache.toml").1);
+    let (text, any) = paged("weight-cache.toml");
+    assert!(any);
+    let mut inputs = fixture::inputs(&text, "weight-cache.toml");
+    let profile = inputs.profiles[0].profile.as_mut().expect("a profile");
+    profile.solutions = vec![SolutionChoice {
+        operator: 0,
+        batch: 1,
+        units: 1,
+        solution: "winograd-2x2".to_owned(),
+    }];
+    let refused = Plan::build(&inputs).expect_err("it would run otherwise than measured");
+    assert!(refused.to_string().contains("measured with solutions"));
 }

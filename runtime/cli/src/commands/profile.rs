@@ -1,9 +1,10 @@
 //! `punctual profile`: how long every stage takes on this machine.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use punctual_device::profile::{Effort, MeasureError};
-use punctual_model::{Package, PackageError, Profile, ProfileError};
+use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
 use punctual_plan::{BATCH_SIZES, Needs, PlanErrors};
 use punctual_platform::affinity;
 
@@ -18,8 +19,9 @@ EXAMPLES:
   punctual profile manifest.toml --every --quick
   punctual profile manifest.toml --into-packages
 
-Measures the models that the manifest names: each stage at each batch size and partition size,
-and the preparation of each frame format. The profile lies beside the package
+Measures the models that the manifest names: first which solution of each convolution is the fastest,
+then with those each stage at each batch size and partition size, and the preparation of each frame
+format. The profile lies beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
 it: a package may carry the profiles of many boards. Its hash stays.
 Measure on a quiet machine, in the power mode it will run in.
@@ -35,6 +37,10 @@ pub struct Options {
     /// Fewer samples: seconds instead of minutes, with a less certain tail.
     #[arg(long)]
     quick: bool,
+    /// Compute every convolution directly. Otherwise the fastest way to compute each is measured first
+    /// and kept in the profile, the daemon computes them so, and has the memory for it.
+    #[arg(long)]
+    direct: bool,
     /// Keep each profile in its package rather than beside it. Done without being asked for where
     /// the package has one of this machine.
     #[arg(long)]
@@ -103,7 +109,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     for model in &needs.models {
         let package_file = folder.join(&model.package);
         let package = Package::read(&package_file)?;
-        let request = measure::request(&needs, model, effort);
+        let request = measure::request(&needs, model, effort, options.direct || model.paged);
         let profile = measure::measure(&model.name, &package, &request)?;
         print!("{}", table(&model.name, &profile));
         let known = package.profiles().iter().any(|old| old.key == profile.key);
@@ -157,6 +163,17 @@ fn table(name: &str, profile: &Profile) -> String {
             entry.p50_ns,
             entry.p99_ns,
             entry.max_ns,
+        );
+    }
+    let special = |choice: &&SolutionChoice| choice.solution != "direct";
+    let chosen = profile.solutions.iter().filter(special);
+    let operators: BTreeSet<u32> = chosen.map(|choice| choice.operator).collect();
+    if !operators.is_empty() {
+        let _ = writeln!(
+            text,
+            "  faster than computed directly: {} operators, with {:.1} MiB of weights of their own",
+            operators.len(),
+            profile.solution_memory.weight_bytes as f64 / f64::from(1 << 20)
         );
     }
     text

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use punctual_daemon::Report;
 use punctual_ipc::{ClientChannel, Crop, Hello, PixelFormat, ResultRecord};
-use punctual_model::{Package, PrepareProfile, Profile, ProfileKey, StageProfile};
+use punctual_model::{Package, PrepareProfile, Profile, ProfileKey, SolutionMemory, StageProfile};
 use punctual_platform::clock;
 
 /// Longer than anything here takes, even on a busy machine.
@@ -106,6 +106,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         prepare: formats.map(|(f, w, h)| prepare(f, w, h)).to_vec(),
         preemption_ns_max: 500_000,
         solutions: Vec::new(),
+        solution_memory: SolutionMemory::default(),
     }
 }
 
@@ -115,6 +116,11 @@ pub struct Folder(PathBuf);
 impl Folder {
     /// With the package and its profile, and this manifest.
     pub fn with(manifest: &str) -> Self {
+        Self::with_profile(manifest, |_, _| ())
+    }
+
+    /// As [`with`](Self::with), with a profile that was changed.
+    pub fn with_profile(manifest: &str, change: impl FnOnce(&mut Profile, &Package)) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctuald-test-{}-{count}", std::process::id());
@@ -124,8 +130,9 @@ impl Folder {
         let decoded = Package::decode(&package).expect("a valid package");
         let host = punctual_daemon::host::detect().expect("a machine");
         folder.write("signs.punctual", &package);
-        let profile = profile(&host.machine, &host.clocks, &decoded).to_json();
-        folder.write("signs.profile.json", profile.as_bytes());
+        let mut profile = profile(&host.machine, &host.clocks, &decoded);
+        change(&mut profile, &decoded);
+        folder.write("signs.profile.json", profile.to_json().as_bytes());
         folder.write("manifest.toml", manifest.as_bytes());
         folder
     }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use punctual_core::{ActionId, Event, Infer, ModelId, Nanos, PartitionId, StageId};
 use punctual_kernels::Isa;
+use punctual_model::SolutionMemory;
 use punctual_platform::{Doorbell, Missing};
 
 use crate::crew::{Claim, Crew, Engine, Interrupt, Mate, Outcome};
@@ -216,6 +217,14 @@ impl CpuDevice {
     #[must_use]
     pub fn load_failures(&mut self) -> Option<std::sync::mpsc::Receiver<LoadFailure>> {
         self.memory.failures()
+    }
+
+    /// What a model's specialised solutions take; nothing if it has none, or does not exist. Their
+    /// scratch memory is in [`workspace_bytes`](Self::workspace_bytes) too.
+    #[must_use]
+    pub fn solution_memory(&self, model: ModelId) -> SolutionMemory {
+        let model = self.models.get(model.index());
+        model.map_or_else(SolutionMemory::default, LoadedModel::solution_memory)
     }
 
     /// Bytes of all request buffers together.

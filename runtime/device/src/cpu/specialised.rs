@@ -5,11 +5,13 @@
 
 use std::ops::Range;
 
+use punctual_core::BATCH_MAX;
 use punctual_kernels::{AlignedBuffer, Conv2d, Image, Part, Solution, Winograd};
-use punctual_model::SolutionChoice;
+use punctual_model::{SolutionChoice, SolutionMemory};
 
 use super::executable::{Kernel, LoadedModel};
 use crate::shared::LINE;
+use crate::shared::team::scratch_stride;
 
 /// The further solutions of a step, and when each is used.
 #[derive(Default)]
@@ -134,6 +136,17 @@ impl LoadedModel {
                 let own = &mut self.specialised[further.weights.clone()];
                 further.kernel.prepare(packed, own);
             }
+        }
+    }
+
+    /// What the specialised solutions take that are prepared.
+    pub(crate) fn solution_memory(&self) -> SolutionMemory {
+        let steps = self.stages.iter().flat_map(|stage| &stage.steps);
+        let scratch = steps.map(|step| step.specialised.scratch_len(BATCH_MAX));
+        let bytes = |floats: usize| (floats * size_of::<f32>()) as u64;
+        SolutionMemory {
+            weight_bytes: bytes(self.specialised.len()),
+            scratch_bytes: bytes(scratch_stride(scratch.max().unwrap_or(0))),
         }
     }
 }

@@ -2,7 +2,8 @@
 //! on each number of cores, and how long its frames take to prepare.
 //!
 //! # What is measured
-//! What the daemon will run: a [`CpuDevice`](crate::CpuDevice) with one partition, told stage after
+//! First, unless it is left out, which solution of each operator is the fastest; then, with those,
+//! what the daemon will run: a [`CpuDevice`](crate::CpuDevice) with one partition, told stage after
 //! stage, batch after batch, in the order in which requests go through a network. So a stage finds
 //! the caches as its predecessor left them, and the core as a pause left it. The worker's own clock
 //! counts, from the claim of the first member to the last answer
@@ -33,7 +34,7 @@ use std::fmt;
 use punctual_core::Nanos;
 use punctual_kernels::Isa;
 use punctual_kernels::preprocess::{FrameLayout, PreprocessError};
-use punctual_model::{Package, Profile, ProfileKey};
+use punctual_model::{Package, Profile, ProfileKey, SolutionMemory};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
 use thiserror::Error;
@@ -61,6 +62,20 @@ pub struct Request {
     pub frames: Vec<Frame>,
     /// How many samples.
     pub effort: Effort,
+    /// Whether to keep to the general, direct solution of every operator, instead of choosing the
+    /// fastest by measuring.
+    pub direct: bool,
+}
+
+impl Request {
+    /// The cores of a partition of that many.
+    fn cores_of(&self, units: u8) -> Result<&[usize], MeasureError> {
+        let cores = self.cores.len();
+        match cores.checked_sub(usize::from(units)) {
+            Some(first) if units > 0 => Ok(&self.cores[first..]),
+            _ => Err(MeasureError::Units { units, cores }),
+        }
+    }
 }
 
 /// A stream's frames.
@@ -116,6 +131,14 @@ impl Effort {
     const fn rounds(self) -> usize {
         self.blocks() * samples::BLOCK
     }
+
+    /// Runs of each solution at each batch size: whole networks, of which many take long.
+    const fn solution_rounds(self) -> usize {
+        match self {
+            Self::Quick => 3,
+            Self::Thorough => 15,
+        }
+    }
 }
 
 /// How far the measurement is.
@@ -132,6 +155,11 @@ pub struct Progress {
 /// A part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// Which solutions of operators are the fastest on this many cores; in no count of rounds.
+    Solutions {
+        /// Cores of the partition.
+        units: u8,
+    },
     /// All stages at all batch sizes on this many cores.
     Stages {
         /// Cores of the partition.
@@ -144,6 +172,8 @@ pub enum Phase {
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Solutions { units: 1 } => f.write_str("solutions on 1 core"),
+            Self::Solutions { units } => write!(f, "solutions on {units} cores"),
             Self::Stages { units: 1 } => f.write_str("stages on 1 core"),
             Self::Stages { units } => write!(f, "stages on {units} cores"),
             Self::Prepare => f.write_str("preparing frames"),
@@ -184,7 +214,7 @@ pub enum MeasureError {
     },
 }
 
-/// Measures a network's stages and its frames' preparation on this machine; takes seconds
+/// Chooses solutions, measures a network's stages with them and its frames' preparation on this machine; takes seconds
 /// ([`Effort`]). `progress` is called on this thread between measurements.
 ///
 /// Workers run at real-time priority if the machine grants it, as in the daemon; then they rest for
@@ -211,15 +241,23 @@ pub fn measure(
         });
     };
     let network = package.network();
+    let mut solutions = Vec::new();
+    if !request.direct {
+        solutions = solutions::choose(network, request, &mut |units| {
+            report(0, 0, Phase::Solutions { units });
+        })?;
+    }
+    let mut solution_memory = SolutionMemory::default();
     let mut stages = Vec::new();
     let mut preemption = Nanos::ZERO;
     for (phase, &units) in request.units.iter().enumerate() {
         let what = Phase::Stages { units };
-        let measured = stages::measure(network, request, units, &mut |round| {
+        let measured = stages::measure(network, request, &solutions, units, &mut |round| {
             report(phase, round, what);
         })?;
         stages.extend(measured.stages);
         preemption = preemption.max(measured.preemption);
+        solution_memory = measured.solution_memory;
     }
     report(request.units.len(), 0, Phase::Prepare);
     let prepare = prepare::measure(network.input, request)?;
@@ -235,7 +273,8 @@ pub fn measure(
         stages,
         prepare,
         preemption_ns_max: preemption.as_nanos(),
-        solutions: Vec::new(),
+        solutions,
+        solution_memory,
     })
 }
 

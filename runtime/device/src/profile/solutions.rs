@@ -4,10 +4,15 @@
 //! so that every operator finds the caches as its predecessors leave them, and whatever else the
 //! machine does meets all solutions. An operator's time is the median of its runs.
 
+use std::collections::BTreeSet;
+
 use punctual_kernels::{Isa, Solution};
 use punctual_model::{Network, SolutionChoice};
+use punctual_platform::affinity;
 
+use super::{MeasureError, Request};
 use crate::cpu::executable::Kernel;
+use crate::spec::ModelSpec;
 use crate::{Evaluator, StartError};
 
 /// For what solutions are to be chosen.
@@ -36,6 +41,52 @@ const GAIN_MIN: f64 = 0.03;
 /// # Panics
 /// If a batch size is zero or above [`BATCH_MAX`](punctual_core::BATCH_MAX).
 pub fn measure_solutions(
+    network: &Network,
+    request: &SolutionRequest<'_>,
+) -> Result<Vec<SolutionChoice>, StartError> {
+    let mut choices = fastest(network, request)?;
+    keep_what_gains(&mut choices);
+    Ok(choices)
+}
+
+/// The solutions for every batch size on every number of cores of `request`; `progress` is told the
+/// cores.
+pub(super) fn choose(
+    network: &Network,
+    request: &Request,
+    progress: &mut dyn FnMut(u8),
+) -> Result<Vec<SolutionChoice>, MeasureError> {
+    let spec = ModelSpec::resident(network, &request.batches);
+    spec.validate_batches().map_err(StartError::from)?;
+    let mut choices = Vec::new();
+    for &units in &request.units {
+        let cores = request.cores_of(units)?;
+        progress(units);
+        let measured = std::thread::scope(|scope| {
+            // A thread of its own: this one stays free to run anywhere.
+            let measuring = scope.spawn(|| {
+                // Where that is not granted, solutions still meet the same disturbances.
+                let _ = affinity::pin_current_thread(cores[0]);
+                let request = SolutionRequest {
+                    isa: super::isa(),
+                    batches: &request.batches,
+                    mates: &cores[1..],
+                    rounds: request.effort.solution_rounds(),
+                };
+                fastest(network, &request)
+            });
+            measuring
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        choices.extend(measured?);
+    }
+    keep_what_gains(&mut choices);
+    Ok(choices)
+}
+
+/// The fastest solution of every operator that has several, also where it is the direct one.
+fn fastest(
     network: &Network,
     request: &SolutionRequest<'_>,
 ) -> Result<Vec<SolutionChoice>, StartError> {
@@ -74,14 +125,19 @@ pub fn measure_solutions(
             });
         }
     }
-    let special = |choice: &SolutionChoice| choice.solution != Solution::Direct.name();
-    let worth: Vec<u32> = choices
-        .iter()
-        .filter(|c| special(c))
-        .map(|c| c.operator)
-        .collect();
-    choices.retain(|choice| worth.contains(&choice.operator));
     Ok(choices)
+}
+
+/// Drops operators that are fastest by the direct solution throughout. Where one is not, its direct
+/// choices are needed too: another batch's or number of units' would hold for them.
+fn keep_what_gains(choices: &mut Vec<SolutionChoice>) {
+    let special = |choice: &&SolutionChoice| choice.solution != Solution::Direct.name();
+    let gaining: BTreeSet<u32> = choices
+        .iter()
+        .filter(special)
+        .map(|choice| choice.operator)
+        .collect();
+    choices.retain(|choice| gaining.contains(&choice.operator));
 }
 
 /// Every operator by `solution`, whatever the batch and the units.
@@ -156,4 +212,28 @@ fn image(network: &Network) -> Vec<f32> {
     (0..len)
         .map(|i| (i * 7919 % 1024) as f32 / 256.0 - 2.0)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_that_gains_somewhere_keeps_its_direct_choices_too() {
+        let choice = |operator, units, solution: Solution| SolutionChoice {
+            operator,
+            batch: 1,
+            units,
+            solution: solution.name().to_owned(),
+        };
+        let mut choices = vec![
+            choice(0, 1, Solution::Direct),
+            choice(1, 1, Solution::Winograd4),
+            choice(0, 2, Solution::Direct),
+            choice(1, 2, Solution::Direct),
+        ];
+        let gaining = [choices[1].clone(), choices[3].clone()];
+        keep_what_gains(&mut choices);
+        assert_eq!(choices, gaining);
+    }
 }

@@ -6,7 +6,7 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_model::{Network, StageProfile};
+use punctual_model::{Network, SolutionChoice, SolutionMemory, StageProfile};
 use punctual_platform::{Doorbell, clock};
 
 use super::samples::{BLOCK, Samples};
@@ -24,16 +24,19 @@ pub(super) struct Measured {
     pub(super) stages: Vec<StageProfile>,
     /// The 99% quantile of the longest operator.
     pub(super) preemption: Nanos,
+    /// What the solutions take that it ran with, whatever the partition size.
+    pub(super) solution_memory: SolutionMemory,
 }
 
-/// Measures all stages at all batch sizes on `units` cores; `progress` is told the round.
+/// Measures all stages at all batch sizes on `units` cores, with `solutions`; `progress` is told the round.
 pub(super) fn measure(
     network: &Network,
     request: &Request,
+    solutions: &[SolutionChoice],
     units: u8,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Measured, MeasureError> {
-    let mut bench = Bench::start(network, request, units)?;
+    let mut bench = Bench::start(network, request, solutions, units)?;
     for round in 0..WARM_UP {
         bench.round(round)?;
     }
@@ -80,18 +83,22 @@ impl Figure {
 }
 
 impl Bench {
-    fn start(network: &Network, request: &Request, units: u8) -> Result<Self, MeasureError> {
-        let cores = &request.cores;
-        let Some(first) = cores.len().checked_sub(usize::from(units)) else {
-            let cores = cores.len();
-            return Err(MeasureError::Units { units, cores });
-        };
+    fn start(
+        network: &Network,
+        request: &Request,
+        solutions: &[SolutionChoice],
+        units: u8,
+    ) -> Result<Self, MeasureError> {
+        let cores = request.cores_of(units)?;
         let set = request.batches.iter().copied().max().unwrap_or(1);
         let spec = DeviceSpec {
-            models: &[ModelSpec::resident(network, &request.batches)],
+            models: &[ModelSpec {
+                solutions,
+                ..ModelSpec::resident(network, &request.batches)
+            }],
             partitions: &[PartitionSpec {
                 name: "profile".to_owned(),
-                cores: cores[first..].to_vec(),
+                cores: cores.to_vec(),
                 priority: Some(PRIORITY),
             }],
             request_buffers: 2 * u16::from(set),
@@ -179,6 +186,7 @@ impl Bench {
         Measured {
             stages: self.figures.iter().map(stage).collect(),
             preemption: Nanos::new(preemption),
+            solution_memory: self.device.solution_memory(ModelId(0)),
         }
     }
 }

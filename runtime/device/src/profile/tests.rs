@@ -1,8 +1,13 @@
-use punctual_model::{Calibration, Package, Profile};
-use punctual_platform::affinity;
+use std::sync::Arc;
+
+use punctual_core::ModelId;
+use punctual_model::{Calibration, Package, Profile, SolutionChoice};
+use punctual_platform::{Doorbell, affinity};
 
 use super::*;
+use crate::CpuDevice;
 use crate::conformance::networks;
+use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
 
 fn package() -> Package {
     Package::new(networks::residual(5), Calibration::default()).expect("a valid network")
@@ -30,6 +35,7 @@ fn request() -> Request {
             Frame::new(PixelFormat::Nv12, size, 64, size),
         ],
         effort: Effort::Quick,
+        direct: true,
     }
 }
 
@@ -88,9 +94,60 @@ fn what_cannot_be_measured_is_refused_with_its_reason() {
         MeasureError::Start(_)
     ));
     assert!(matches!(
+        refused(&|request| (request.batches, request.direct) = (vec![1, 200], false)),
+        MeasureError::Start(_)
+    ));
+    assert!(matches!(
+        refused(&|request| (request.units, request.direct) = (vec![0], false)),
+        MeasureError::Units { units: 0, .. }
+    ));
+    assert!(matches!(
         refused(&|request| request.frames[0].crop.width = 65),
         MeasureError::Frame(_)
     ));
+}
+
+#[test]
+fn a_profile_names_the_solutions_that_it_was_measured_with_and_what_they_take() {
+    let package = package();
+    let mut request = request();
+    request.frames.clear();
+    let cores = request.cores.len().min(2) as u8;
+    request.units = (1..=cores).collect();
+    let direct = measure(&package, &request, &mut |_| ()).expect("can be measured");
+    assert_eq!(direct.solutions, []);
+    assert_eq!(direct.solution_memory, SolutionMemory::default());
+
+    request.direct = false;
+    let mut phases = Vec::new();
+    let profile = measure(&package, &request, &mut |progress| {
+        phases.push(progress.what);
+    })
+    .expect("can be measured");
+    let choosing = |units| Phase::Solutions { units };
+    let expected: Vec<Phase> = request.units.iter().copied().map(choosing).collect();
+    assert!(phases.starts_with(&expected));
+    // Whichever were faster today, a device with them takes what is said.
+    let spec = DeviceSpec {
+        models: &[ModelSpec {
+            solutions: &profile.solutions,
+            ..ModelSpec::resident(package.network(), &[1])
+        }],
+        partitions: &[PartitionSpec {
+            name: "main".to_owned(),
+            cores: vec![request.cores[0]],
+            priority: None,
+        }],
+        request_buffers: 1,
+        cache: None,
+    };
+    let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
+    assert_eq!(device.solution_memory(ModelId(0)), profile.solution_memory);
+    let special = |choice: &SolutionChoice| choice.solution != "direct";
+    assert_eq!(
+        profile.solutions.iter().any(special),
+        profile.solution_memory != SolutionMemory::default()
+    );
 }
 
 #[test]

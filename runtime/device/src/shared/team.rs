@@ -66,6 +66,15 @@ pub(crate) fn member_stride(stage: &Executable) -> usize {
     stage.workspace_floats.next_multiple_of(LINE) + LINE
 }
 
+/// Floats from one core's scratch memory to the next's, of which it needs `floats`. One line more than
+/// needed, as between members' shares.
+pub(crate) const fn scratch_stride(floats: usize) -> usize {
+    match floats {
+        0 => 0,
+        floats => floats.next_multiple_of(LINE) + LINE,
+    }
+}
+
 /// Makes the team of a partition: a leader and `size - 1` mates.
 ///
 /// # Panics
@@ -84,11 +93,7 @@ pub(crate) fn team(
     let workspace = stages().map(|stage| workspace_floats(stage, batch_max));
     let steps = stages().flat_map(|stage| &stage.steps);
     let scratch = steps.map(|step| step.specialised.scratch_len(batch_max));
-    // One line more than needed, as between members' shares.
-    let scratch_stride = match scratch.max().unwrap_or(0) {
-        0 => 0,
-        floats => floats.next_multiple_of(LINE) + LINE,
-    };
+    let scratch_stride = scratch_stride(scratch.max().unwrap_or(0));
     let team = Arc::new(Team {
         size,
         models: models.clone(),
