@@ -390,10 +390,8 @@ fn run_all(
 }
 
 fn joined<T>(thread: JoinHandle<T>) -> T {
-    match thread.join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    let result = thread.join();
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn now() -> Instant {

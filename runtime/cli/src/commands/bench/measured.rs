@@ -32,7 +32,7 @@ pub enum NotMeasured {
     Refused(#[from] Refusal),
     /// It failed.
     #[error("the device reports {0:?} for what is to be measured")]
-    Failed(Event),
+    Failed(Box<Event>),
 }
 
 /// Loads some of the models, which are all alike and paged, runs the stages of the first, and
@@ -54,7 +54,7 @@ pub fn stages_and_loads(
         device.load(id(), ModelId(model))?;
         match next(device, bell) {
             Event::Loaded { measured, .. } => load = load.max(measured),
-            other => return Err(NotMeasured::Failed(other)),
+            other => return Err(NotMeasured::Failed(Box::new(other))),
         }
         if model > 0 {
             device.unload(ModelId(model))?;
@@ -66,7 +66,7 @@ pub fn stages_and_loads(
             device.submit(&infer(id(), StageId(stage as u8)))?;
             match next(device, bell) {
                 Event::Finished(finished) => *longest = (*longest).max(finished.measured),
-                other => return Err(NotMeasured::Failed(other)),
+                other => return Err(NotMeasured::Failed(Box::new(other))),
             }
         }
     }

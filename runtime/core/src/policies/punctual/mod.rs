@@ -25,6 +25,7 @@ mod best_effort;
 mod completion;
 mod construction;
 mod dispatch;
+mod gain;
 mod joint;
 mod layouts;
 mod load;
