@@ -23,6 +23,11 @@ echo "| --- | --- | --- |"
 for tasks in 4 16 64; do
   # The difference leaves out the time until the queues are full.
   step=$((($(count $((2 * STEPS)) $tasks) - $(count $STEPS $tasks)) / STEPS))
+  # A benchmark that ended early has counted nothing.
+  if ((step <= 0)); then
+    echo "nothing was counted with $tasks tasks" >&2
+    exit 1
+  fi
   budget=$(sed -n "s/^$tasks //p" runtime/core/benches/instructions.budget)
   echo "| $tasks | $step | $budget |"
   if ((step > budget)); then exceeded=1; fi

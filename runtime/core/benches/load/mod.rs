@@ -33,8 +33,9 @@ fn config(tasks: usize, policy: PolicyConfig) -> Config {
         Partitioning::PerTask => |task: usize| task as u16,
         _ => |_| 0,
     };
-    // A policy that pages weights holds three models of four.
-    let paged = policy.pages_weights();
+    // A policy that pages weights holds three models of four; `punctual` keeps those of reserved
+    // tasks for good, and here each model has one.
+    let paged = policy.pages_weights() && !matches!(policy, PolicyConfig::Punctual(_));
     Config {
         policy,
         layouts: Vec::new(),
