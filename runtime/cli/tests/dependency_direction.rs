@@ -40,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "model",
             "kernels",
             "device",
+            "device-ort",
             "compile",
             "plan",
             "executor",
