@@ -27,6 +27,9 @@ pub trait Subject: Device + Sized {
     /// Whether its answers come from the networks.
     const COMPUTES: bool;
 
+    /// Whether it runs operators on tokens and on bytes; those of convolutional networks it must.
+    const TOKENS_AND_BYTES: bool = true;
+
     /// A device for `spec`, idle.
     fn start(spec: &DeviceSpec<'_>) -> Self;
 

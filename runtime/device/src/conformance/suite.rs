@@ -27,6 +27,15 @@ pub(super) fn partitions(cores: &[&[usize]]) -> Vec<PartitionSpec> {
     cores.iter().enumerate().map(partition).collect()
 }
 
+/// A network of every operator that the subject runs.
+fn every_operator<S: Subject>(seed: u64) -> Network {
+    if S::TOKENS_AND_BYTES {
+        networks::every_operator(seed)
+    } else {
+        networks::gathers(seed)
+    }
+}
+
 pub(super) fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
     let subject = S::start(&DeviceSpec {
         models: &[ModelSpec::resident(network, &BATCHES)],
@@ -63,11 +72,11 @@ fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> V
 /// core and on two.
 pub fn answers_equal_the_reference<S: Subject>() {
     let networks = [
-        networks::every_operator(11),
-        networks::gathers(11),
-        networks::quantised(11),
+        Some(every_operator::<S>(11)),
+        Some(networks::gathers(11)),
+        S::TOKENS_AND_BYTES.then(|| networks::quantised(11)),
     ];
-    for network in networks {
+    for network in networks.into_iter().flatten() {
         answers_equal_the_reference_on::<S>(&network);
     }
 }
@@ -99,7 +108,7 @@ pub fn answers_equal_the_reference_on<S: Subject>(network: &Network) {
 /// Survivors of different batches run the next stage together and get what each would have got
 /// alone.
 pub fn survivors_of_different_batches_run_together<S: Subject>() {
-    survivors_run_together_on::<S>(&networks::every_operator(12));
+    survivors_run_together_on::<S>(&every_operator::<S>(12));
 }
 
 /// [`survivors_of_different_batches_run_together`] on a network of three stages.
@@ -129,7 +138,7 @@ pub fn survivors_run_together_on<S: Subject>(network: &Network) {
 
 /// A request buffer is as good as new for the next request, of this model or another.
 pub fn request_buffers_are_used_again_by_other_models<S: Subject>() {
-    let (a, b) = (networks::every_operator(13), networks::residual(13));
+    let (a, b) = (every_operator::<S>(13), networks::residual(13));
     let subject = S::start(&DeviceSpec {
         models: &[
             ModelSpec::resident(&a, &BATCHES),
@@ -273,7 +282,7 @@ pub fn a_third_action_is_refused<S: Subject>() {
 /// Two partitions, any interleaving of batches and stages: each request gets what it would have
 /// got alone.
 pub fn partitions_do_not_disturb_each_other<S: Subject>() {
-    let network = networks::every_operator(17);
+    let network = every_operator::<S>(17);
     for seed in 0..8 {
         let mut harness = start::<S>(&network, &[&[0], &[1]]);
         let scores = write_and_score(&mut harness, &network);
