@@ -42,7 +42,8 @@ impl PageStore {
     /// stay as they are. So running out is an error here, and not a signal when they are used.
     ///
     /// # Errors
-    /// When the memory cannot be had.
+    /// When the memory cannot be had: the kernel says so, or it is more than the machine has. (Asked
+    /// for that much, the kernel may rather end processes than refuse.)
     ///
     /// # Panics
     /// If there are no such pieces.
@@ -55,6 +56,9 @@ impl PageStore {
             libc::off_t::try_from(pages * self.page_bytes)
                 .map_err(|_| OsError::from_code("fallocate", libc::EFBIG))
         };
+        if (count as u128) * (self.page_bytes as u128) > u128::from(machine_bytes()?) {
+            return Err(OsError::from_code("fallocate", libc::ENOMEM));
+        }
         // SAFETY: an open descriptor and plain numbers.
         let result = unsafe {
             let file = self.file.as_fd().as_raw_fd();
@@ -226,6 +230,17 @@ impl Drop for AddressRange {
         let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
         debug_assert!(check("munmap", result).is_ok());
     }
+}
+
+/// Bytes of memory that the machine has.
+fn machine_bytes() -> Result<u64, OsError> {
+    let mut info = std::mem::MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: the call fills the structure, for which all zeros are a valid value besides.
+    let info = unsafe {
+        check("sysinfo", libc::sysinfo(info.as_mut_ptr()))?;
+        info.assume_init()
+    };
+    Ok(info.totalram.saturating_mul(u64::from(info.mem_unit)))
 }
 
 #[cfg(test)]
