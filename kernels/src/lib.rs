@@ -16,6 +16,7 @@ mod activation;
 mod aligned;
 mod attention;
 mod conv;
+pub mod cuda;
 mod elementwise;
 mod error;
 mod functions;

@@ -17,6 +17,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "punctual-device-ort",
         &["core", "model", "device", "compile", "platform"],
     ),
+    ("libsmctrl-sys", &[]),
+    (
+        "punctual-device-cuda",
+        &["core", "model", "device", "kernels", "platform"],
+    ),
+    ("punctual-emulated-driver", &["kernels"]),
     ("punctual-plan", &["core", "model"]),
     ("punctual-executor", &["core"]),
     (

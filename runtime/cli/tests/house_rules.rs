@@ -17,6 +17,15 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "shared memory with processes that are not trusted",
     ),
     (
+        "libsmctrl-sys",
+        "a C library, and memory of the CUDA driver",
+    ),
+    ("runtime/device-cuda", "the CUDA driver's C interface"),
+    (
+        "runtime/emulated-driver",
+        "the same interface from the other side",
+    ),
+    (
         "runtime/device",
         "one module: tensors shared between the workers of a partition",
     ),

@@ -1,5 +1,6 @@
 //! Request buffers as intake threads see them: the place for a request's prepared input.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -96,6 +97,12 @@ impl InputBuffers {
 
     pub(crate) fn regions(&self) -> &Arc<ClaimedRegions> {
         &self.shared.regions
+    }
+
+    /// Where the buffers lie in this process, in the order of their indices, for as long as a clone of
+    /// this exists: for devices that read inputs in place. Read one only while it is claimed.
+    pub fn places(&self) -> impl Iterator<Item = NonNull<[f32]>> {
+        self.shared.regions.places()
     }
 
     /// Where `model`'s input lies; none if there is no such model.

@@ -15,10 +15,6 @@ use super::Subject;
 /// is stuck.
 const STUCK: Nanos = Nanos::from_millis(30_000);
 
-/// Differences of confidence that the tolerance on class scores (1e-4) and the rounding to
-/// 1/65535 explain.
-const CONFIDENCE_TOLERANCE: f32 = 2e-4;
-
 /// At any time.
 pub(super) const ALWAYS: Window = Window {
     earliest: Instant::ZERO,
@@ -137,7 +133,7 @@ pub(super) fn assert_answer<S: Subject>(found: Answer, scores: &[f32], what: &st
     let (class, confidence) = reference::classify(scores);
     let error = (found.confidence.as_probability() - confidence).abs();
     assert!(
-        error <= CONFIDENCE_TOLERANCE,
+        error <= S::CONFIDENCE_TOLERANCE,
         "{what}: confidence {:?} instead of {:?}",
         found.confidence,
         Confidence::from_probability(confidence)
@@ -145,7 +141,7 @@ pub(super) fn assert_answer<S: Subject>(found: Answer, scores: &[f32], what: &st
     // Two classes may score the same within the tolerance.
     let behind = scores[class] - scores[usize::from(found.class)];
     assert!(
-        behind <= 2e-4,
+        behind <= S::SCORE_TOLERANCE,
         "{what}: class {} instead of {class}",
         found.class
     );

@@ -14,7 +14,8 @@ mod worker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId, StageId};
+use punctual_core::{ActionId, Answer, Confidence, Event, Infer, ModelId, PartitionId, StageId};
+use punctual_kernels::softmax_top1;
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing};
 
@@ -59,10 +60,33 @@ pub trait Engine: Send + 'static {
         claim: &'a mut Claim<'_>,
     ) -> &'a [f32];
 
+    /// What a member of the stage that was last [`Outcome::Done`] is, and how surely.
+    fn answer(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &mut Claim<'_>,
+    ) -> Answer {
+        answer_of(self.scores(model, stage, member, claim))
+    }
+
     /// Makes a stage that runs right now end soon, called from the scheduler's thread after its
     /// [`Interrupt`] was set: for engines that cannot look at that while they run.
     fn stopper(&self) -> Option<Stopper> {
         None
+    }
+}
+
+/// Nothing is known of a stage that ends in no exit: its answer is not looked at.
+fn answer_of(scores: &[f32]) -> Answer {
+    if scores.is_empty() {
+        return Answer::default();
+    }
+    let top = softmax_top1(scores);
+    Answer {
+        class: top.class,
+        confidence: Confidence::from_probability(top.confidence),
     }
 }
 

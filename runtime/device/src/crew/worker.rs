@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 
 use heapless::Vec;
 use punctual_core::{
-    ActionId, Answer, BATCH_MAX, Confidence, Criticality, Event, Finished, Infer, Instant, Nanos,
+    ActionId, Answer, BATCH_MAX, Criticality, Event, Finished, Infer, Instant, Nanos,
 };
-use punctual_kernels::softmax_top1;
 use punctual_platform::{Doorbell, clock};
 
 use super::partition::{HELD_MAX, Post};
@@ -121,25 +120,13 @@ impl<E: Engine> Worker<E> {
             Outcome::Done => {
                 let mut members = Vec::new();
                 for (member, claim) in claims.iter_mut().enumerate() {
-                    let logits = self.engine.scores(infer.model, infer.stage, member, claim);
-                    let pushed = members.push(answer(logits));
+                    let answer = self.engine.answer(infer.model, infer.stage, member, claim);
+                    let pushed = members.push(answer);
                     assert!(pushed.is_ok(), "answers fit a batch");
                 }
                 finished(action, started, members)
             }
         }
-    }
-}
-
-/// Nothing is known of a stage that ends in no exit: its answer is not looked at.
-fn answer(logits: &[f32]) -> Answer {
-    if logits.is_empty() {
-        return Answer::default();
-    }
-    let top = softmax_top1(logits);
-    Answer {
-        class: top.class,
-        confidence: Confidence::from_probability(top.confidence),
     }
 }
 

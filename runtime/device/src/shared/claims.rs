@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use std::ptr::NonNull;
+
 use super::region::Region;
 
 /// Regions of one length, each usable by one holder at a time.
@@ -20,6 +22,11 @@ impl ClaimedRegions {
 
     pub(crate) fn count(&self) -> usize {
         self.regions.len()
+    }
+
+    /// Where the regions lie, for devices that read them in place. They stay there.
+    pub(crate) fn places(&self) -> impl Iterator<Item = NonNull<[f32]>> {
+        self.regions.iter().map(Region::place)
     }
 
     /// A region whose claim somebody lends.
@@ -53,7 +60,9 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    pub(super) fn index(&self) -> usize {
+    /// Which request buffer it is.
+    #[must_use]
+    pub fn index(&self) -> usize {
         self.index
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
+use std::ptr::NonNull;
 
 /// Floats a cache line, and the alignment of every region: also the widest vector's.
 pub(crate) const LINE: usize = 16;
@@ -46,6 +47,12 @@ impl Region {
         // SAFETY: the assertion above keeps the result inside the same allocation, or one past
         // its end for an empty range.
         unsafe { base.add(range.start) }
+    }
+
+    /// Where it lies; never moved.
+    pub(crate) fn place(&self) -> NonNull<[f32]> {
+        let first = NonNull::from(&*self.lines).cast();
+        NonNull::slice_from_raw_parts(first, self.len())
     }
 
     /// A shared view.

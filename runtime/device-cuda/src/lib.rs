@@ -1,0 +1,1 @@
+//! The CUDA device: stages as static lists of launches on partitions of TPCs.
