@@ -11,8 +11,10 @@
 //!   A block that finds another epoch writes nothing more, notes the launch's index and ends. As no
 //!   kernel's output lies on its inputs, such a launch is simply run again, from its start.
 //! - The grid depends on the parameters alone, so a list of launches is static.
+mod arguments;
 pub mod params;
 
+pub use arguments::Arguments;
 pub use params::TensorView;
 
 /// Channels of a pixel are padded to a multiple of this: 16 bytes of halves, one vector load.
