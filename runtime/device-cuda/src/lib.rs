@@ -1,1 +1,3 @@
 //! The CUDA device: stages as static lists of launches on partitions of TPCs.
+
+pub mod padding;

@@ -1,0 +1,286 @@
+//! Kernel padding (REEF, section 5) by masks: while real-time launches run, best-effort launches fill
+//! the TPCs that they leave.
+//!
+//! REEF fuses kernels and tells blocks by their compute unit. Here each launch has a mask of TPCs of its
+//! own, so nothing is fused: a real-time launch is confined to as many TPCs as its blocks fill, and
+//! posts that on the [`NoticeBoard`]; before each best-effort launch its leader looks there and
+//! [chooses](choose) by REEF's two rules, on TPCs that no real-time launch has. A best-effort launch that runs longer
+//! than expected is evicted by its guard when a real-time launch wants its TPCs.
+//!
+//! Choosing allocates nothing, waits for nothing and takes well under a microsecond
+//! (`benches/padding.rs`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use heapless::Vec;
+use punctual_core::{Instant, Nanos};
+
+/// A set of TPCs: bit `n` is TPC `n`.
+pub type TpcSet = u128;
+
+/// Best-effort launches that are considered, and chosen, at once.
+pub const CANDIDATES_MAX: usize = 8;
+
+/// What a launch takes of the device, from its list and its profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Blocks of its grid; at least one.
+    pub blocks: u32,
+    /// Blocks that a TPC runs at once, by the kernel's registers and shared memory; at least one. REEF's
+    /// *occupancy*.
+    pub occupancy: u16,
+    /// What one wave of blocks takes: the profiled time of the launch over its waves.
+    pub wave: Nanos,
+}
+
+impl Demand {
+    /// TPCs that its blocks fill at once.
+    #[must_use]
+    pub fn tpcs(&self) -> u32 {
+        self.blocks.div_ceil(u32::from(self.occupancy)).max(1)
+    }
+
+    /// How long it takes on so many TPCs, at least one.
+    #[must_use]
+    pub fn on(&self, tpcs: u32) -> Nanos {
+        let waves = self.blocks.div_ceil(u32::from(self.occupancy) * tpcs);
+        self.wave.saturating_mul(u64::from(waves.max(1)))
+    }
+}
+
+/// The lowest `count` TPCs of a set; all of it, if it has no more.
+#[must_use]
+pub fn lowest(set: TpcSet, count: u32) -> TpcSet {
+    let mut rest = set;
+    for _ in 0..count {
+        rest &= rest.wrapping_sub(1);
+    }
+    set & !rest
+}
+
+/// What the real-time partitions run right now. Each has a notice that its leader alone writes.
+#[derive(Debug)]
+pub struct NoticeBoard {
+    all: TpcSet,
+    notices: Box<[Notice]>,
+}
+
+/// A partition's TPCs, and its launch as one word: TPCs, occupancy, end.
+#[derive(Debug)]
+struct Notice {
+    tpcs: TpcSet,
+    launch: AtomicU64,
+}
+
+/// Ends are noted in units of this: 48 bits of them are two years.
+const TICK_SHIFT: u32 = 8;
+
+/// What is left beside the real-time launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// TPCs that no real-time launch has.
+    pub tpcs: TpcSet,
+    /// The end of the real-time launch that ends first; none if there is none.
+    pub until: Option<Instant>,
+    /// The largest occupancy of a real-time launch.
+    pub occupancy: u16,
+}
+
+impl NoticeBoard {
+    /// A board for the TPCs of the device and those of its real-time partitions, which are disjoint.
+    #[must_use]
+    pub fn new(all: TpcSet, partitions: &[TpcSet]) -> Self {
+        let notice = |&tpcs: &TpcSet| Notice {
+            tpcs,
+            launch: AtomicU64::new(0),
+        };
+        Self {
+            all,
+            notices: partitions.iter().map(notice).collect(),
+        }
+    }
+
+    /// A partition's leader launches: returns the TPCs that the launch is to be confined to.
+    pub fn post(&self, partition: usize, demand: &Demand, now: Instant) -> TpcSet {
+        let notice = &self.notices[partition];
+        let tpcs = lowest(notice.tpcs, demand.tpcs());
+        let count = tpcs.count_ones().max(1);
+        let end = (now + demand.on(count)).as_nanos() >> TICK_SHIFT;
+        let occupancy = u64::from(demand.occupancy.min(0xff));
+        // Relaxed: the word says all; nothing else is published by it. A leader that reads the last
+        // launch's word a moment too long chooses as it would have chosen a moment earlier.
+        let word = (end.max(1) << 16) | (occupancy << 8) | u64::from(count);
+        notice.launch.store(word, Ordering::Relaxed);
+        tpcs
+    }
+
+    /// A partition's stage is over.
+    pub fn take_down(&self, partition: usize) {
+        // Relaxed: as in `post`.
+        self.notices[partition].launch.store(0, Ordering::Relaxed);
+    }
+
+    /// What is left now.
+    #[must_use]
+    pub fn left(&self) -> Left {
+        let mut left = Left {
+            tpcs: self.all,
+            until: None,
+            occupancy: 0,
+        };
+        for notice in &self.notices {
+            // Relaxed: as in `post`.
+            let word = notice.launch.load(Ordering::Relaxed);
+            if word == 0 {
+                continue;
+            }
+            left.tpcs &= !lowest(notice.tpcs, (word & 0xff) as u32);
+            left.occupancy = left.occupancy.max((word >> 8 & 0xff) as u16);
+            let end = Instant::from_nanos((word >> 16) << TICK_SHIFT);
+            left.until = Some(left.until.map_or(end, |until| until.min(end)));
+        }
+        left
+    }
+}
+
+/// A candidate that may be launched, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its position among the candidates.
+    pub candidate: usize,
+    /// Its TPCs, which no other launch has.
+    pub tpcs: TpcSet,
+}
+
+/// Gives what is left to candidates, in their order, until nothing is left (REEF, section 5.2):
+/// 1. a best-effort launch must end before the real-time launches do, on the TPCs that it gets;
+/// 2. its occupancy must not be below theirs, as a launch that holds a multiprocessor's registers with few
+///    blocks hurts those that come next on it.
+///
+/// Without a real-time launch both hold.
+#[must_use]
+pub fn choose(left: &Left, candidates: &[Demand], now: Instant) -> Vec<Chosen, CANDIDATES_MAX> {
+    let mut chosen = Vec::new();
+    let mut free = left.tpcs;
+    for (candidate, demand) in candidates.iter().take(CANDIDATES_MAX).enumerate() {
+        if free == 0 {
+            break;
+        }
+        let tpcs = lowest(free, demand.tpcs());
+        let ends = now + demand.on(tpcs.count_ones());
+        let in_time = left.until.is_none_or(|until| ends < until);
+        if in_time && demand.occupancy >= left.occupancy {
+            free &= !tpcs;
+            let pushed = chosen.push(Chosen { candidate, tpcs });
+            debug_assert!(pushed.is_ok(), "as many as candidates at most");
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_nanos(1 << 20);
+
+    fn demand(blocks: u32, occupancy: u16, wave_us: u64) -> Demand {
+        Demand {
+            blocks,
+            occupancy,
+            wave: Nanos::from_micros(wave_us),
+        }
+    }
+
+    #[test]
+    fn a_launch_fills_as_many_tpcs_as_its_blocks_and_takes_a_wave_for_each_refill() {
+        let launch = demand(10, 4, 50);
+        assert_eq!(launch.tpcs(), 3);
+        assert_eq!(launch.on(3), Nanos::from_micros(50));
+        assert_eq!(launch.on(1), Nanos::from_micros(150));
+        assert_eq!(lowest(0b1011_0100, 2), 0b0001_0100);
+        assert_eq!(lowest(0b11, 5), 0b11);
+    }
+
+    #[test]
+    fn without_real_time_work_best_effort_takes_what_it_fills() {
+        let board = NoticeBoard::new(0xff, &[0x0f]);
+        let left = board.left();
+        assert_eq!(left.until, None);
+        let chosen = choose(&left, &[demand(12, 4, 1_000), demand(100, 4, 1_000)], NOW);
+        let tpcs: std::vec::Vec<TpcSet> = chosen.iter().map(|chosen| chosen.tpcs).collect();
+        assert_eq!(tpcs, [0b0000_0111, 0b1111_1000]);
+    }
+
+    #[test]
+    fn a_real_time_launch_is_confined_and_the_rest_is_left_until_it_is_taken_down() {
+        let board = NoticeBoard::new(0xff, &[0x0f, 0xf0]);
+        assert_eq!(board.post(0, &demand(6, 4, 100), NOW), 0b0011);
+        assert_eq!(board.post(1, &demand(400, 4, 100), NOW), 0xf0);
+        let left = board.left();
+        assert_eq!(left.tpcs, 0b1100);
+        assert_eq!(left.occupancy, 4);
+        let end = left.until.expect("two launches");
+        let expected = NOW + Nanos::from_micros(100);
+        assert!(end <= expected && expected < end + Nanos::new(256));
+        board.take_down(1);
+        assert_eq!(board.left().tpcs, 0b1111_1100);
+    }
+
+    #[test]
+    fn rule_one_a_launch_that_would_outlast_the_real_time_one_waits() {
+        let board = NoticeBoard::new(0xff, &[0x0f]);
+        board.post(0, &demand(16, 4, 100), NOW);
+        let left = board.left();
+        let short = demand(8, 4, 40);
+        // One wave is short enough, but on the four TPCs that are left it takes three.
+        let long = demand(48, 4, 40);
+        assert_eq!(choose(&left, &[long, short], NOW)[0].candidate, 1);
+        let later = NOW + Nanos::from_micros(70);
+        assert!(choose(&left, &[short], later).is_empty());
+    }
+
+    #[test]
+    fn rule_two_a_launch_of_lower_occupancy_waits() {
+        let board = NoticeBoard::new(0xff, &[0x0f]);
+        board.post(0, &demand(16, 4, 100), NOW);
+        let left = board.left();
+        assert!(choose(&left, &[demand(1, 3, 10)], NOW).is_empty());
+        assert_eq!(choose(&left, &[demand(1, 4, 10)], NOW)[0].tpcs, 0x10);
+    }
+
+    /// Every choice that can be drawn from a small world: disjoint, beside real-time work, by both rules.
+    #[test]
+    fn no_choice_shares_a_tpc_or_breaks_a_rule() {
+        let mut chosen_at_all = 0;
+        for seed in 0..4_000_u32 {
+            let draw = |salt: u32, limit: u32| {
+                let mixed = (seed ^ salt.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
+                (mixed ^ (mixed >> 13)) % limit
+            };
+            let any = |salt| {
+                demand(
+                    1 + draw(salt, 40),
+                    1 + draw(salt + 1, 6) as u16,
+                    1 + u64::from(draw(salt + 2, 90)),
+                )
+            };
+            let board = NoticeBoard::new(0xfff, &[0x00f, 0x0f0]);
+            let held = board.post(0, &any(1), NOW) | board.post(1, &any(11), NOW);
+            let candidates = [any(21), any(31), any(41)];
+            let left = board.left();
+            let mut taken = held;
+            for chosen in choose(&left, &candidates, NOW) {
+                let launch = candidates[chosen.candidate];
+                assert_eq!(chosen.tpcs & taken, 0, "seed {seed}");
+                assert_ne!(chosen.tpcs, 0, "seed {seed}");
+                taken |= chosen.tpcs;
+                assert!(launch.occupancy >= left.occupancy, "seed {seed}");
+                let ends = NOW + launch.on(chosen.tpcs.count_ones());
+                assert!(left.until.is_some_and(|until| ends < until), "seed {seed}");
+                chosen_at_all += 1;
+            }
+        }
+        assert!(chosen_at_all > 1_000, "{chosen_at_all}");
+    }
+}
