@@ -123,6 +123,7 @@ impl Arguments {
                 &mut p.scores,
                 &mut p.weights,
                 &mut p.bias,
+                &mut p.partial,
             ]),
             Self::Elementwise(p) => all(&mut [of(&mut p.input), &mut p.other, &mut p.output]),
             Self::Gather(p) => {

@@ -9,13 +9,16 @@
 //! - Sums are `f32`, and rounded to half once, after bias, residual and activation.
 //! - Every block begins with the check of its [`Guard`], and so does every tile of a long main loop.
 //!   A block that finds another epoch writes nothing more, notes the launch's index and ends. As no
-//!   kernel's output lies on its inputs, such a launch is simply run again, from its start.
+//!   kernel's output lies on its inputs, and none counts anything up in memory, such a launch is simply run
+//!   again, from its start.
 //! - The grid depends on the parameters alone, so a list of launches is static.
 mod arguments;
 pub mod params;
+pub mod table;
 
 pub use arguments::Arguments;
 pub use params::TensorView;
+pub use table::{KERNELS, Kernel, Module, Tile, kernel};
 
 /// Channels of a pixel are padded to a multiple of this: 16 bytes of halves, one vector load.
 pub const CHANNEL_STEP: u32 = 8;

@@ -8,7 +8,8 @@ use super::IMAGES_MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// Of the `u32` that holds the queue's epoch: launches of another one are evicted.
+    /// Of the `u32` that holds the queue's epoch: launches of another one are evicted. 0: the launch
+    /// is never evicted, and nothing is checked.
     pub epoch_now: u64,
     /// Of the `u32` that takes the minimum of [`index`](Self::index) over evicted blocks.
     pub first_evicted: u64,
@@ -19,6 +20,10 @@ pub struct Guard {
     pub epoch: u32,
     /// Its place in the list of launches that it was submitted with.
     pub index: u32,
+    /// Tiles of a main loop between two looks at the epoch; 0: at the block's start only.
+    pub check_stride: u32,
+    /// Not used.
+    pub gap: u32,
 }
 
 /// A tensor of a batch of images; one image lies `height * width * pitch` halves behind the other.
@@ -91,6 +96,8 @@ impl From<crate::Activation> for Epilogue {
 }
 
 /// Of the kernels that convolve. Weights are halves; their order is that of the [`Pattern`].
+/// Places in `output`, `residual` and `partial` are those of the whole operator; `weights` and `bias`
+/// are of the launch's channels alone.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Conv {
@@ -100,11 +107,13 @@ pub struct Conv {
     pub output: TensorView,
     /// Added before the activation; has the output's shape. 0: nothing.
     pub residual: u64,
-    /// Packed weights.
+    /// Packed weights of the channels that this launch computes, the first of them first.
     pub weights: u64,
-    /// One `f32` for each padded output channel.
+    /// One `f32` for each channel that this launch computes, padding included.
     pub bias: u64,
-    /// For `splits` above 1: `[split][image, row, column][padded output channel]` sums, `f32`.
+    /// Of `[split][image, row, column][padded output channel]` sums, `f32`, without bias, residual and
+    /// activation, which `conv_reduce` with the same parameters adds. 0: there is one split, and the
+    /// launch itself finishes what it computes. For [`Pattern::Dense`] only.
     pub partial: u64,
     /// Images of the batch.
     pub images: u32,
@@ -122,7 +131,7 @@ pub struct Conv {
     pub pad_left: u32,
     /// 1 is dense.
     pub groups: u32,
-    /// Parts that the sum over taps and input channels is cut into.
+    /// Parts that the sum over taps and input channels is cut into; at least 1.
     pub splits: u32,
     /// The first output channel that this launch computes (a multiple of 8): an operator whose
     /// weights fill more than a page is several launches.
@@ -188,7 +197,10 @@ pub struct GlobalPool {
 }
 
 /// Of the kernels for fully connected layers. Weights are halves,
-/// `[padded output feature][row][column][padded channel]` of the input as it lies.
+/// `[padded output feature][row][column][padded channel]` of the input as it lies, those of the first
+/// feature of the launch first: to a kernel for [`Pattern::Dense`] the same as a convolution of one pixel
+/// with `depth` channels. So large batches run as such a convolution into `partial`, and `linear_reduce`
+/// finishes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Linear {
@@ -200,8 +212,10 @@ pub struct Linear {
     pub scores: u64,
     /// Packed weights.
     pub weights: u64,
-    /// One `f32` for each padded output feature.
+    /// One `f32` for each feature that this launch computes, padding included.
     pub bias: u64,
+    /// Of `linear_reduce`: the sums, `[split][image][padded output feature]` of `f32`.
+    pub partial: u64,
     /// Images of the batch.
     pub images: u32,
     /// Halves of an input image, padding included.
@@ -214,6 +228,10 @@ pub struct Linear {
     pub first_feature: u32,
     /// How many it computes, padding included.
     pub feature_count: u32,
+    /// Of `linear_reduce`: parts that the sum was cut into.
+    pub splits: u32,
+    /// Not used.
+    pub gap: u32,
     /// What is applied last.
     pub epilogue: Epilogue,
 }
@@ -319,7 +337,8 @@ pub struct Answers {
 pub struct Answer {
     /// The class with the largest score, the first of equals.
     pub class: u32,
-    /// Its probability by softmax. Not a number if a score is not one.
+    /// Its probability by softmax. 0 if a score is not a number or infinite, so that no threshold
+    /// accepts the answer.
     pub confidence: f32,
 }
 

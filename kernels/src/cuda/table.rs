@@ -1,0 +1,369 @@
+//! The table of kernels: where each lies, and the shape of its launches.
+
+use super::Arguments;
+use super::params::{Conv, Linear, Pattern, TensorView};
+
+/// A unit of code that is loaded as a whole. One that is not loaded yet costs a request nothing as long as
+/// [`Module::General`] is: it has a kernel for everything (PASK).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Module {
+    /// What every network needs, and a kernel for each [`Pattern`].
+    General,
+    /// Measurements of the device itself.
+    Probe,
+    /// Camera frames to inputs.
+    Preprocess,
+    /// `conv_gemm_64x32`.
+    Gemm64x32,
+    /// `conv_gemm_64x64`.
+    Gemm64x64,
+    /// `conv_gemm_128x64`.
+    Gemm128x64,
+    /// `conv_gemm_128x128`.
+    Gemm128x128,
+}
+
+impl Module {
+    /// All of them.
+    pub const ALL: [Module; 7] = [
+        Module::General,
+        Module::Probe,
+        Module::Preprocess,
+        Module::Gemm64x32,
+        Module::Gemm64x64,
+        Module::Gemm128x64,
+        Module::Gemm128x128,
+    ];
+
+    /// Its name in the images; `kernels/cuda/src/NAME.cu` is its source.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Module::General => "general",
+            Module::Probe => "probe",
+            Module::Preprocess => "preprocess",
+            Module::Gemm64x32 => "conv_gemm_64x32",
+            Module::Gemm64x64 => "conv_gemm_64x64",
+            Module::Gemm128x64 => "conv_gemm_128x64",
+            Module::Gemm128x128 => "conv_gemm_128x128",
+        }
+    }
+
+    /// Whether devices of this compute capability have the instructions: `mma.sync` of 16x8x16
+    /// halves and `cp.async` came with 8.0.
+    #[must_use]
+    pub const fn runs_on(self, major: u32) -> bool {
+        match self {
+            Module::General | Module::Probe | Module::Preprocess => true,
+            _ => major >= 8,
+        }
+    }
+}
+
+/// What a block of a tensor-core kernel computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Output pixels.
+    pub pixels: u32,
+    /// Output channels.
+    pub channels: u32,
+    /// Steps of the sum (taps times padded input channels) in a tile of the main loop.
+    pub depth: u32,
+    /// Tiles of the main loop in shared memory at a time.
+    pub stages: u32,
+}
+
+impl Tile {
+    /// Halves of pixels and weights for all stages, in bytes.
+    #[must_use]
+    pub const fn shared_bytes(self) -> u32 {
+        self.stages * (self.pixels + self.channels) * self.depth * 2
+    }
+}
+
+/// A kernel and how it is launched.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// Of its entry.
+    pub name: &'static str,
+    /// What has to be loaded.
+    pub module: Module,
+    /// Threads of a block, in x.
+    pub block: u32,
+    /// Dynamic shared memory, in bytes: at most 48 KiB, which needs no attribute to be set.
+    pub shared_bytes: u32,
+    /// Which convolutions it is for, if for any.
+    pub pattern: Option<Pattern>,
+    /// What a block computes on tensor cores.
+    pub tile: Option<Tile>,
+    grid: fn(&Arguments) -> Option<[u32; 3]>,
+}
+
+impl Kernel {
+    /// Blocks of a launch with these arguments. `None`: they are another kernel's, or the launcher chooses
+    /// the grid (`where_am_i` and `hold`: any number of blocks in x).
+    #[must_use]
+    pub fn grid(&self, arguments: &Arguments) -> Option<[u32; 3]> {
+        (self.grid)(arguments)
+    }
+
+    const fn plain(name: &'static str, block: u32, grid: Grid) -> Kernel {
+        Kernel {
+            name,
+            module: Module::General,
+            block,
+            shared_bytes: 0,
+            pattern: None,
+            tile: None,
+            grid,
+        }
+    }
+
+    const fn conv(name: &'static str, pattern: Pattern, grid: Grid) -> Kernel {
+        let mut kernel = Kernel::plain(name, 128, grid);
+        kernel.pattern = Some(pattern);
+        kernel
+    }
+
+    const fn gemm(module: Module, block: u32, tile: Tile, grid: Grid) -> Kernel {
+        let mut kernel = Kernel::conv(module.name(), Pattern::Dense, grid);
+        kernel.module = module;
+        kernel.block = block;
+        kernel.shared_bytes = tile.shared_bytes();
+        kernel.tile = Some(tile);
+        assert!(kernel.shared_bytes <= SHARED_BYTES_MAX);
+        kernel
+    }
+
+    const fn of(module: Module, name: &'static str, block: u32, grid: Grid) -> Kernel {
+        let mut kernel = Kernel::plain(name, block, grid);
+        kernel.module = module;
+        kernel
+    }
+}
+
+/// What a launch may use of shared memory without asking for more.
+pub const SHARED_BYTES_MAX: u32 = 48 << 10;
+
+type Grid = fn(&Arguments) -> Option<[u32; 3]>;
+
+/// The kernel of this name.
+#[must_use]
+pub fn kernel(name: &str) -> Option<&'static Kernel> {
+    KERNELS.iter().find(|kernel| kernel.name == name)
+}
+
+/// Pixels and channels of a block of `conv_dense_general`: two pixels and eight channels a thread.
+const GENERAL: Tile = Tile {
+    pixels: 64,
+    channels: 32,
+    depth: 0,
+    stages: 0,
+};
+const T64X32: Tile = Tile {
+    pixels: 64,
+    channels: 32,
+    depth: 64,
+    stages: 4,
+};
+const T64X64: Tile = Tile {
+    pixels: 64,
+    channels: 64,
+    depth: 64,
+    stages: 3,
+};
+const T128X64: Tile = Tile {
+    pixels: 128,
+    channels: 64,
+    depth: 32,
+    stages: 4,
+};
+const T128X128: Tile = Tile {
+    pixels: 128,
+    channels: 128,
+    depth: 32,
+    stages: 3,
+};
+
+/// All kernels. What each computes is said where its parameters are ([`params`](super::params)).
+pub static KERNELS: &[Kernel] = &[
+    Kernel::conv("conv_dense_general", Pattern::Dense, |a| tiles(a, GENERAL)),
+    Kernel::conv("conv_grouped_general", Pattern::Grouped, |a| {
+        conv(a, |conv| threads(pixels(conv) * (conv.channel_count / 8)))
+    }),
+    // A thread has two columns.
+    Kernel::conv("conv_depthwise_general", Pattern::Depthwise, |a| {
+        conv(a, |conv| {
+            let pairs = conv.images * conv.output.height * conv.output.width.div_ceil(2);
+            threads(pairs * (conv.channel_count / 8))
+        })
+    }),
+    Kernel::gemm(Module::Gemm64x32, 128, T64X32, |a| tiles(a, T64X32)),
+    Kernel::gemm(Module::Gemm64x64, 128, T64X64, |a| tiles(a, T64X64)),
+    Kernel::gemm(Module::Gemm128x64, 128, T128X64, |a| tiles(a, T128X64)),
+    Kernel::gemm(Module::Gemm128x128, 256, T128X128, |a| tiles(a, T128X128)),
+    Kernel::plain("conv_reduce", 128, |a| {
+        conv(a, |conv| threads(pixels(conv) * (conv.channel_count / 8)))
+    }),
+    Kernel::plain("pool", 128, |a| match a {
+        Arguments::Pool(pool) => Some(threads(vectors(&pool.output, pool.images))),
+        _ => None,
+    }),
+    // Eight vectors of channels by sixteen shares of the pixels.
+    Kernel::plain("global_average_pool", 128, |a| match a {
+        Arguments::GlobalPool(pool) => Some([pool.output.pitch.div_ceil(64), pool.images, 1]),
+        _ => None,
+    }),
+    // Four features of up to four images.
+    Kernel::plain("linear", 128, |a| {
+        linear(a, |linear| {
+            [
+                linear.feature_count.div_ceil(4),
+                linear.images.div_ceil(4),
+                1,
+            ]
+        })
+    }),
+    Kernel::plain("linear_reduce", 128, |a| {
+        linear(a, |linear| {
+            threads(linear.images * (linear.feature_count / 8))
+        })
+    }),
+    Kernel::plain("add", 128, elementwise),
+    Kernel::plain("multiply", 128, elementwise),
+    Kernel::plain("gather", 128, |a| match a {
+        Arguments::Gather(gather) => Some(threads(vectors(&gather.output, gather.images))),
+        _ => None,
+    }),
+    Kernel::plain("members_in", 128, members),
+    Kernel::plain("members_out", 128, members),
+    Kernel::plain("input_planar", 128, |a| match a {
+        Arguments::InputPlanar(input) => {
+            let pixels = input.output.height * input.output.width;
+            Some([pixels.div_ceil(128), input.images, 1])
+        }
+        _ => None,
+    }),
+    // A warp an image, in one block, so that it can say when all are done.
+    Kernel::plain("answers", 1024, |a| match a {
+        Arguments::Answers(_) => Some([1, 1, 1]),
+        _ => None,
+    }),
+    Kernel::of(Module::Probe, "where_am_i", 32, |_| None),
+    Kernel::of(Module::Probe, "hold", 32, |_| None),
+    Kernel::of(Module::Preprocess, "preprocess_rgb8", 128, preprocess),
+    Kernel::of(Module::Preprocess, "preprocess_nv12", 128, preprocess),
+    Kernel::of(Module::Preprocess, "preprocess_yuyv", 128, preprocess),
+];
+
+/// One-dimensional grid of so many threads in blocks of 128.
+const fn threads(threads: u32) -> [u32; 3] {
+    [threads.div_ceil(128), 1, 1]
+}
+
+/// Vectors of eight channels of a batch.
+const fn vectors(view: &TensorView, images: u32) -> u32 {
+    images * view.height * view.width * (view.pitch / 8)
+}
+
+/// Output pixels of all images.
+const fn pixels(conv: &Conv) -> u32 {
+    conv.images * conv.output.height * conv.output.width
+}
+
+fn conv(arguments: &Arguments, grid: fn(&Conv) -> [u32; 3]) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::Conv(conv) => Some(grid(conv)),
+        _ => None,
+    }
+}
+
+fn linear(arguments: &Arguments, grid: fn(&Linear) -> [u32; 3]) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::Linear(linear) => Some(grid(linear)),
+        _ => None,
+    }
+}
+
+/// A block a tile of pixels, a tile of channels and a split of the sum.
+fn tiles(arguments: &Arguments, tile: Tile) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::Conv(conv) => Some([
+            pixels(conv).div_ceil(tile.pixels),
+            conv.channel_count.div_ceil(tile.channels),
+            conv.splits,
+        ]),
+        _ => None,
+    }
+}
+
+fn elementwise(arguments: &Arguments) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::Elementwise(both) => Some(threads(vectors(&both.input, both.images))),
+        _ => None,
+    }
+}
+
+/// Four vectors of 16 bytes a thread.
+fn members(arguments: &Arguments) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::Members(members) => {
+            let blocks = members.bytes.div_ceil(16 * 4 * 128);
+            Some([u32::try_from(blocks).ok()?, members.images, 1])
+        }
+        _ => None,
+    }
+}
+
+fn preprocess(arguments: &Arguments) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::Preprocess(p) => Some(threads(p.output.height * p.output.width)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_is_found_by_its_name_and_no_other_is() {
+        for wanted in KERNELS {
+            assert_eq!(kernel(wanted.name).map(|k| k.module), Some(wanted.module));
+        }
+        let mut names: Vec<_> = KERNELS.iter().map(|kernel| kernel.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KERNELS.len());
+        assert!(kernel("conv").is_none());
+    }
+
+    #[test]
+    fn every_pattern_has_a_kernel_in_the_general_module() {
+        for pattern in [Pattern::Dense, Pattern::Depthwise, Pattern::Grouped] {
+            let general = |kernel: &&Kernel| {
+                kernel.pattern == Some(pattern) && kernel.module == Module::General
+            };
+            assert_eq!(KERNELS.iter().filter(general).count(), 1, "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn a_grid_covers_odd_shapes_and_is_refused_for_arguments_of_another_kernel() {
+        let mut params = Conv {
+            images: 3,
+            splits: 2,
+            channel_count: 72,
+            ..Conv::default()
+        };
+        (params.output.height, params.output.width) = (7, 7);
+        let arguments = Arguments::Conv(params);
+        let grid = |name: &str| kernel(name).expect("in the table").grid(&arguments);
+        assert_eq!(grid("conv_gemm_64x64"), Some([3, 2, 2]));
+        assert_eq!(grid("conv_gemm_128x128"), Some([2, 1, 2]));
+        assert_eq!(grid("conv_dense_general"), Some([3, 3, 2]));
+        assert_eq!(grid("conv_depthwise_general"), Some([6, 1, 1]));
+        assert_eq!(grid("pool"), None);
+        assert_eq!(grid("hold"), None);
+    }
+}
