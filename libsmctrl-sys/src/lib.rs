@@ -1,2 +1,20 @@
 //! Which TPCs a CUDA stream may use: libsmctrl's C API found at run time, and the same effect natively.
-//! No policy.
+//! No policy: what is masked, and whether a mask is trusted, others decide.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`mask`] | [`TpcMask`]: a set of TPCs that is never confused with its complement |
+//! | [`key`] | [`DriverKey`]: what an offset in the driver's objects depends on |
+//! | [`stream_mask`] | the mask of a stream, written natively |
+//! | [`raw`] | libsmctrl's own calls, gated and tried in a child process first |
+//!
+//! Nothing here links CUDA or libsmctrl, and nothing here was run on hardware yet: offsets are claims
+//! of public sources, to be confirmed by launching a kernel under each mask before one is trusted.
+
+pub mod key;
+pub mod mask;
+pub mod raw;
+pub mod stream_mask;
+
+pub use key::{Architecture, CudaVersion, DriverKey, Soc};
+pub use mask::TpcMask;
