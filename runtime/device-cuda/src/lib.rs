@@ -1,3 +1,4 @@
 //! The CUDA device: stages as static lists of launches on partitions of TPCs.
 
+pub mod lower;
 pub mod padding;

@@ -1,0 +1,117 @@
+//! What a network is lowered to.
+
+use punctual_device::InputLayout;
+use punctual_kernels::cuda::{Arguments, IMAGES_MAX};
+
+use super::place::Place;
+
+/// A network as lists of launches for partitions of one size.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The network's name.
+    pub name: String,
+    /// How a prepared input lies in a request buffer: planes of `f32` without anything in between.
+    pub input: InputLayout,
+    /// Bytes of a request's slot in device memory, for what is carried between stages.
+    pub request_bytes: u64,
+    /// From input to last exit.
+    pub stages: Box<[StageProgram]>,
+}
+
+/// One stage.
+#[derive(Clone, Debug)]
+pub struct StageProgram {
+    /// Classes of its exit; none if it ends in no exit: its answers then mean nothing.
+    pub classes: Option<u32>,
+    /// The pages of weights that its launches read, by rising number.
+    pub pages: Box<[u32]>,
+    /// One list a batch size, by rising size.
+    pub lists: Box<[LaunchList]>,
+}
+
+/// A stage for batches of up to so many members.
+#[derive(Clone, Debug)]
+pub struct LaunchList {
+    /// Most members.
+    pub batch: u8,
+    /// In order; the last one is `answers`. No launch writes where it reads, so one that was cut
+    /// short is run again from its start.
+    pub steps: Box<[Step]>,
+    /// Bytes of the partition's workspace that it uses.
+    pub workspace_bytes: u64,
+}
+
+/// A launch: which kernel, and on what.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Of which operator of the network, by position in order of execution; none for what the
+    /// device adds.
+    pub operator: Option<u32>,
+    /// The operator's name, or what the device adds.
+    pub name: String,
+    /// The kernel's name in the table of kernels.
+    pub kernel: &'static str,
+    /// With encoded [`Place`]s for addresses, and as many images as the batch has.
+    pub(super) arguments: Arguments,
+    /// Blocks, for 1 image, 2 images, ...
+    pub(super) grids: Box<[[u32; 3]]>,
+}
+
+impl Program {
+    /// The stage's list for a batch size; none if there is no such stage or no such size.
+    #[must_use]
+    pub fn list(&self, stage: usize, batch: u8) -> Option<&LaunchList> {
+        let lists = &self.stages.get(stage)?.lists;
+        let found = lists.binary_search_by_key(&batch, |list| list.batch);
+        found.ok().map(|index| &lists[index])
+    }
+
+    /// Bytes of workspace that a partition needs for any of the lists.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        let lists = self.stages.iter().flat_map(|stage| &stage.lists);
+        lists.map(|list| list.workspace_bytes).max().unwrap_or(0)
+    }
+}
+
+impl Step {
+    /// With encoded [`Place`]s for addresses.
+    #[must_use]
+    pub fn arguments(&self) -> &Arguments {
+        &self.arguments
+    }
+
+    /// Blocks of a launch for so many images.
+    ///
+    /// # Panics
+    /// If there are none, or more than the list's batch.
+    #[must_use]
+    pub fn grid(&self, images: usize) -> [u32; 3] {
+        self.grids[images - 1]
+    }
+
+    /// What the kernel is launched with for so many images, each place by the address that
+    /// `address_of` gives. Allocates nothing. The `sequence` of an `answers` is the caller's to set.
+    ///
+    /// # Panics
+    /// If there are no images, or more than the list's batch.
+    #[must_use]
+    pub fn resolve(&self, images: usize, mut address_of: impl FnMut(Place) -> u64) -> Arguments {
+        assert!(
+            (1..=self.grids.len()).contains(&images),
+            "{images} images in a list for {}",
+            self.grids.len()
+        );
+        let mut arguments = self.arguments;
+        arguments.set_images(images as u32);
+        arguments.for_each_address(&mut |address| {
+            *address = match Place::decode(*address) {
+                Place::Nothing => 0,
+                place => address_of(place),
+            };
+        });
+        arguments
+    }
+}
+
+const _: () = assert!(IMAGES_MAX <= 1 << 8, "a place names a member by a byte");
