@@ -13,6 +13,7 @@
 //!   again, from its start.
 //! - The grid depends on the parameters alone, so a list of launches is static.
 mod arguments;
+pub mod half;
 pub mod params;
 pub mod table;
 
