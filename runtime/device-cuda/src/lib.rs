@@ -1,4 +1,5 @@
 //! The CUDA device: stages as static lists of launches on partitions of TPCs.
 
+pub mod driver;
 pub mod lower;
 pub mod padding;

@@ -1,0 +1,135 @@
+//! Request buffers as the device sees them, so that inputs are read where they were prepared.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Arc;
+
+use punctual_device::InputBuffers;
+
+use super::context::Context;
+use super::error::CallError;
+use super::memory::device_address;
+
+/// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
+const FLAGS: u32 = 1 | 2;
+
+/// Registered input buffers (`cuMemHostRegister`). Holds the buffers, so they are never freed while
+/// the device may read them.
+pub struct HostRegistration {
+    ranges: Vec<Registered>,
+    addresses: Vec<u64>,
+    /// Dropped after the ranges were unregistered, in `drop`.
+    _buffers: InputBuffers,
+}
+
+/// One range of pages.
+struct Registered {
+    context: Arc<Context>,
+    start: usize,
+}
+
+impl Registered {
+    fn new(context: &Arc<Context>, pages: &Range<usize>) -> Result<Self, CallError> {
+        let start = pages.start as *mut c_void;
+        let register = context.symbols().mem_host_register;
+        // SAFETY: the pages hold request buffers, which the caller keeps; other things on these pages
+        // are not touched: to the device only the buffers' addresses are ever given.
+        let code = unsafe { register(start, pages.len(), FLAGS) };
+        CallError::check("cuMemHostRegister", code)?;
+        Ok(Self {
+            context: context.clone(),
+            start: pages.start,
+        })
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.context.give_back(|symbols| {
+            // SAFETY: registered by `new`, unregistered once.
+            unsafe { (symbols.mem_host_unregister)(self.start as *mut c_void) };
+        });
+    }
+}
+
+impl HostRegistration {
+    /// Registers all request buffers.
+    ///
+    /// # Errors
+    /// The driver's: [`NOT_SUPPORTED`](super::Code::NOT_SUPPORTED) on devices whose attribute says so.
+    pub fn new(context: &Arc<Context>, buffers: &InputBuffers) -> Result<Self, CallError> {
+        context.bind()?;
+        let places: Vec<Range<usize>> = buffers
+            .places()
+            .map(|place| {
+                let start = place.as_ptr().cast::<f32>() as usize;
+                start..start + place.len() * size_of::<f32>()
+            })
+            .collect();
+        let pages = pages_of(&places);
+        let ranges = pages
+            .iter()
+            .map(|pages| Registered::new(context, pages))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut addresses = Vec::with_capacity(places.len());
+        for place in &places {
+            let at = pages.partition_point(|pages| pages.end <= place.start);
+            let first = device_address(context, pages[at].start as *mut c_void)?;
+            addresses.push(first + (place.start - pages[at].start) as u64);
+        }
+        Ok(Self {
+            ranges,
+            addresses,
+            _buffers: buffers.clone(),
+        })
+    }
+
+    /// Where the device sees the first float of request buffer `buffer`.
+    ///
+    /// # Panics
+    /// If there is no such buffer.
+    #[must_use]
+    pub fn address(&self, buffer: usize) -> u64 {
+        self.addresses[buffer]
+    }
+
+    /// Ranges of pages that were registered.
+    #[must_use]
+    pub fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+}
+
+/// The ranges of whole pages that hold `places`, by rising address, none touching another: a page
+/// can be registered once only.
+fn pages_of(places: &[Range<usize>]) -> Vec<Range<usize>> {
+    /// A multiple of all page sizes that Linux uses for a process's memory by default on the boards
+    /// (4 KiB; 64 KiB on some kernels for aarch64) need not be found: the driver locks whole pages of
+    /// its own size, and ranges that touch are joined.
+    const PAGE: usize = 4096;
+    let mut pages: Vec<Range<usize>> = places
+        .iter()
+        .map(|place| place.start / PAGE * PAGE..place.end.next_multiple_of(PAGE))
+        .collect();
+    pages.sort_unstable_by_key(|pages| pages.start);
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for range in pages {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_that_share_a_page_are_registered_together() {
+        let places = [8200..8300, 4000..4200, 8300..9000, 40_960..45_056];
+        let expected: [Range<usize>; 2] = [0..12_288, 40_960..45_056];
+        assert_eq!(pages_of(&places), expected);
+    }
+}

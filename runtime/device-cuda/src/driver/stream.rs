@@ -1,0 +1,329 @@
+//! Streams, events and launches.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUevent, CUstream};
+
+use super::context::Context;
+use super::error::CallError;
+use super::memory::{DeviceMemory, MappedMemory};
+use super::module::Function;
+
+/// A queue of launches and copies, carried out in order. None of its methods allocates on our side.
+pub struct Stream {
+    context: Arc<Context>,
+    raw: CUstream,
+}
+
+// SAFETY: the driver's streams may be used from all threads.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: u32,
+    /// Dynamic shared bytes of a block.
+    pub shared_bytes: u32,
+}
+
+impl Stream {
+    /// A stream that does not wait for the default one (`cuStreamCreateWithPriority`); the smaller
+    /// `priority`, the sooner its blocks run.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn new(context: &Arc<Context>, priority: i32) -> Result<Self, CallError> {
+        /// `CU_STREAM_NON_BLOCKING`.
+        const FLAGS: u32 = 1;
+        context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a valid place for the result.
+        let code = unsafe { (context.symbols().stream_create)(&raw mut raw, FLAGS, priority) };
+        CallError::check("cuStreamCreateWithPriority", code)?;
+        Ok(Self {
+            context: context.clone(),
+            raw,
+        })
+    }
+
+    /// A stream that was made otherwise (`cuGreenCtxStreamCreate`); it is destroyed with this.
+    ///
+    /// # Safety
+    /// `raw` is a stream of the device that `context` is of, owned by nobody else.
+    #[must_use]
+    pub unsafe fn from_raw(context: &Arc<Context>, raw: CUstream) -> Self {
+        Self {
+            context: context.clone(),
+            raw,
+        }
+    }
+
+    /// The handle, for calls of `cudarc` and for stream masks.
+    #[must_use]
+    pub fn as_raw(&self) -> CUstream {
+        self.raw
+    }
+
+    /// The context that it is in.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Queues a kernel (`cuLaunchKernel`). What `arguments` point at is copied before this returns, so
+    /// a launch that is evicted later leaves nothing of ours to be freed.
+    ///
+    /// # Errors
+    /// The driver's, also for something queued earlier.
+    ///
+    /// # Safety
+    /// `arguments` point at values of the kernel's parameter types, and all addresses in them are of
+    /// memory that is there, large enough, until the launch is over.
+    pub unsafe fn launch<const N: usize>(
+        &self,
+        function: &Function,
+        shape: Shape,
+        arguments: [*const c_void; N],
+    ) -> Result<(), CallError> {
+        let mut arguments = arguments.map(<*const c_void>::cast_mut);
+        let [x, y, z] = shape.grid;
+        // SAFETY: the driver reads `N` values through the pointers and checks the shape; the rest is
+        // the caller's promise.
+        let code = unsafe {
+            (self.context.symbols().launch_kernel)(
+                function.as_raw(),
+                x,
+                y,
+                z,
+                shape.block,
+                1,
+                1,
+                shape.shared_bytes,
+                self.raw,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        CallError::check("cuLaunchKernel", code)
+    }
+
+    /// Queues a copy to the device (`cuMemcpyHtoDAsync`): `bytes` from `from_offset` on to
+    /// `to_offset` on. The source is read when its turn comes.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If a range is outside.
+    pub fn copy_in(
+        &self,
+        (from, from_offset): (&MappedMemory, usize),
+        (to, to_offset): (&DeviceMemory, usize),
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        let (to, from) = (to.at(to_offset, bytes), from.at(from_offset, bytes));
+        // SAFETY: both ranges are inside memory that the driver waits for before it is freed.
+        let code = unsafe {
+            (self.context.symbols().memcpy_to_device_async)(to, from.cast(), bytes, self.raw)
+        };
+        CallError::check("cuMemcpyHtoDAsync", code)
+    }
+
+    /// Queues a copy from the device (`cuMemcpyDtoHAsync`), as [`copy_in`](Self::copy_in).
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If a range is outside.
+    pub fn copy_out(
+        &self,
+        (from, from_offset): (&DeviceMemory, usize),
+        (to, to_offset): (&MappedMemory, usize),
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        let (to, from) = (to.at(to_offset, bytes), from.at(from_offset, bytes));
+        // SAFETY: as in `copy_in`.
+        let code = unsafe {
+            (self.context.symbols().memcpy_to_host_async)(to.cast(), from, bytes, self.raw)
+        };
+        CallError::check("cuMemcpyDtoHAsync", code)
+    }
+
+    /// Queues a copy to the device from memory that need not be page-locked, which is read before this
+    /// returns (`cuMemcpyHtoDAsync`: "may be synchronous with respect to the host", and is so for
+    /// pageable memory).
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If the bytes do not fit.
+    pub fn copy_floats_in(
+        &self,
+        from: &[f32],
+        (to, to_offset): (&DeviceMemory, usize),
+    ) -> Result<(), CallError> {
+        let to = to.at(to_offset, size_of_val(from));
+        // SAFETY: the source is pageable memory, staged by the driver before it returns.
+        let code = unsafe {
+            (self.context.symbols().memcpy_to_device_async)(
+                to,
+                from.as_ptr().cast(),
+                size_of_val(from),
+                self.raw,
+            )
+        };
+        CallError::check("cuMemcpyHtoDAsync", code)
+    }
+
+    /// Queues the filling of words with `value` (`cuMemsetD32Async`).
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If the words are outside.
+    pub fn fill_words(
+        &self,
+        (to, offset): (&DeviceMemory, usize),
+        words: usize,
+        value: u32,
+    ) -> Result<(), CallError> {
+        let to = to.at(offset, words * 4);
+        // SAFETY: the range is inside the memory.
+        let code =
+            unsafe { (self.context.symbols().memset_words_async)(to, value, words, self.raw) };
+        CallError::check("cuMemsetD32Async", code)
+    }
+
+    /// Whether everything queued is over (`cuStreamQuery`).
+    ///
+    /// # Errors
+    /// The driver's, also for something queued earlier.
+    pub fn is_idle(&self) -> Result<bool, CallError> {
+        // SAFETY: the stream exists.
+        let code = unsafe { (self.context.symbols().stream_query)(self.raw) };
+        CallError::check_ready("cuStreamQuery", code)
+    }
+
+    /// Waits until everything queued is over (`cuStreamSynchronize`): for starting up, loaders, tests.
+    ///
+    /// # Errors
+    /// The driver's, also for something queued earlier.
+    pub fn synchronize(&self) -> Result<(), CallError> {
+        // SAFETY: the stream exists.
+        let code = unsafe { (self.context.symbols().stream_synchronize)(self.raw) };
+        CallError::check("cuStreamSynchronize", code)
+    }
+
+    /// What is queued from now on waits for `event` (`cuStreamWaitEvent`).
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn wait_for(&self, event: &Event) -> Result<(), CallError> {
+        // SAFETY: both exist.
+        let code = unsafe { (self.context.symbols().stream_wait_event)(self.raw, event.raw, 0) };
+        CallError::check("cuStreamWaitEvent", code)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.context.give_back(|symbols| {
+            // SAFETY: made by `new` or handed over to `from_raw`, and destroyed once.
+            unsafe { (symbols.stream_destroy)(self.raw) };
+        });
+    }
+}
+
+/// A mark in a stream.
+pub struct Event {
+    context: Arc<Context>,
+    raw: CUevent,
+}
+
+// SAFETY: the driver's events may be used from all threads.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event (`cuEventCreate`), which notes the time only if `timed`: those that do not are cheaper.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn new(context: &Arc<Context>, timed: bool) -> Result<Self, CallError> {
+        /// `CU_EVENT_DISABLE_TIMING`.
+        const UNTIMED: u32 = 2;
+        context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        let flags = if timed { 0 } else { UNTIMED };
+        // SAFETY: a valid place for the result.
+        let code = unsafe { (context.symbols().event_create)(&raw mut raw, flags) };
+        CallError::check("cuEventCreate", code)?;
+        Ok(Self {
+            context: context.clone(),
+            raw,
+        })
+    }
+
+    /// Puts the mark behind what is queued in `stream` (`cuEventRecord`).
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn record(&self, stream: &Stream) -> Result<(), CallError> {
+        // SAFETY: both exist.
+        let code = unsafe { (self.context.symbols().event_record)(self.raw, stream.raw) };
+        CallError::check("cuEventRecord", code)
+    }
+
+    /// Whether the mark was reached (`cuEventQuery`); yes if it was never put.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn is_over(&self) -> Result<bool, CallError> {
+        // SAFETY: the event exists.
+        let code = unsafe { (self.context.symbols().event_query)(self.raw) };
+        CallError::check_ready("cuEventQuery", code)
+    }
+
+    /// Waits for the mark (`cuEventSynchronize`).
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn synchronize(&self) -> Result<(), CallError> {
+        // SAFETY: the event exists.
+        let code = unsafe { (self.context.symbols().event_synchronize)(self.raw) };
+        CallError::check("cuEventSynchronize", code)
+    }
+
+    /// Nanoseconds from `earlier` to this (`cuEventElapsedTime`, whose resolution is about half a
+    /// microsecond).
+    ///
+    /// # Errors
+    /// The driver's, also when one of them was not reached or is not timed.
+    pub fn nanoseconds_since(&self, earlier: &Self) -> Result<u64, CallError> {
+        let mut milliseconds = 0.0_f32;
+        let ask = self.context.symbols().event_elapsed_time;
+        // SAFETY: a valid place for the result; both exist.
+        let code = unsafe { ask(&raw mut milliseconds, earlier.raw, self.raw) };
+        CallError::check("cuEventElapsedTime", code)?;
+        Ok((f64::from(milliseconds) * 1e6) as u64)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.context.give_back(|symbols| {
+            // SAFETY: made by `new`, destroyed once.
+            unsafe { (symbols.event_destroy)(self.raw) };
+        });
+    }
+}
