@@ -20,6 +20,7 @@ pub fn detect() -> Result<Host, OsError> {
         clocks: punctual_device::profile::clocks(),
         lanes: punctual_device::profile::lanes(),
         program_bytes: mapped_files(),
+        gpu: None,
     })
 }
 

@@ -47,11 +47,13 @@ fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
             clocks: "unknown".to_owned(),
             lanes: 4,
             program_bytes: 16 << 20,
+            gpu: None,
         },
         packages: vec![PackageInput {
             path: "signs.punctual".to_owned(),
             package: Ok(package),
             layout: None,
+            cuda: None,
         }],
         profiles: vec![ProfileInput {
             path: Path::new("signs.profile.json").to_owned(),

@@ -78,7 +78,7 @@ fn preparation(
     let (format, size, crop) = (frame.format.name(), frame.size, frame.crop);
     let measured =
         model
-            .profile
+            .preparation
             .prepare(format, [size.width, size.height], [crop.width, crop.height]);
     let Some(entry) = measured else {
         let cause = Cause::PrepareNotProfiled {

@@ -2,17 +2,18 @@
 //! make sense of, so that one attempt finds all problems that can be found.
 
 use punctual_core::{Confidence, ModelId, PartitionId, Partitioning, Scheduler, StageId, TaskId};
-use punctual_model::Package;
 
 use crate::arrival;
 use crate::cause::Cause;
+use crate::gpu::{self, GpuPlan};
 use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
 use crate::memory::{self, MemoryBudget};
 use crate::models;
 use crate::paging::Paging;
-use crate::placement::{self, Placed, Placement, Priorities};
+use crate::placement::{self, Placed, Placement};
 use crate::plan::{ArrivalBound, ClientSlotPlan, Plan, PlanHash, TaskPlan};
+use crate::priorities::Priorities;
 use crate::problem::{Place, PlanErrors, Problems};
 use crate::promises::{self, Promises};
 use crate::settings;
@@ -36,7 +37,9 @@ impl Plan {
 fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let manifest = Manifest::read(&inputs.manifest_text, problems);
     let power_mode = board_and_power_mode(&manifest, inputs, problems);
-    let mut placement = Placement::new(&manifest, &available_cores(inputs), problems);
+    let tpcs = gpu::tpcs(&manifest, inputs, problems);
+    let devices = gpu::devices(&manifest, problems);
+    let mut placement = Placement::new(&manifest, &available_cores(inputs), tpcs, problems);
     let policy = &manifest.daemon.policy;
     match policy.value.partitioning() {
         Partitioning::Planned | Partitioning::Whole => {}
@@ -49,20 +52,25 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
             );
         }
     }
-    let models = models::find(&manifest, inputs, &power_mode, problems);
+    let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let tasks = tasks::resolve(&manifest, &models, &placement.partitions, problems);
     let shared = placement.shared().next().is_some();
     let priorities = Priorities::new(&manifest.daemon.priority, &tasks, shared, problems);
     let threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);
 
     let margins = manifest.daemon.margins;
-    let paging = Paging::find(&manifest, &models, &tasks, &policy.value, problems);
-    let packages: Vec<&Package> = models.iter().map(|model| model.package).collect();
+    let paging = Paging::find(
+        &manifest,
+        &models,
+        &tasks,
+        (&policy.value, inputs.gpu()),
+        problems,
+    );
     let sharing = if manifest.daemon.share_stages && policy.value.promises() {
         // Weights that are there for good are not shared with such as come and go.
-        Sharing::find(&packages, |model| !paging.is_paged(model))
+        Sharing::find(&models, |model| !paging.is_paged(model))
     } else {
-        Sharing::none(&packages)
+        Sharing::none(&models)
     };
     let batches = settings::batches(&models, &sharing, &tasks);
     let before = problems.count();
@@ -86,18 +94,30 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     } else {
         Promises::default()
     };
-    let memory = memory_budget(inputs, &manifest, problems, || {
-        let (buffers, threads) = (config.request_buffers, threads.len());
-        memory::items(
-            (&models, &paging),
-            &batches,
-            &placement,
-            &tasks,
-            buffers,
-            threads,
-            inputs.host.program_bytes,
-        )
+    let (buffers, threads_count) = (config.request_buffers, threads.len());
+    let mut items = memory::items(
+        (&models, &paging),
+        &batches,
+        &placement,
+        &tasks,
+        buffers,
+        threads_count,
+        inputs.host.program_bytes,
+    );
+    let is_used = placement.partitions.iter().any(|p| !p.tpcs.is_empty());
+    let gpu = inputs.gpu().filter(|_| is_used).map(|host| {
+        let models = (models.as_slice(), &paging);
+        items.extend(gpu::host_items(models, buffers, host));
+        let on_gpu = gpu::items(models, &batches, &placement, buffers, host);
+        let own = if host.integrated {
+            items.extend(on_gpu);
+            None
+        } else {
+            Some(gpu::budget(host, on_gpu, problems))
+        };
+        GpuPlan::new(host, own)
     });
+    let memory = memory_budget(inputs, &manifest, problems, items);
     if problems.count() == 0
         && let Err(error) = Scheduler::new(config.clone())
     {
@@ -123,6 +143,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         client_slots: client_slots(&tasks),
         tasks: task_plans(&tasks, &arrivals),
         memory,
+        gpu,
         scheduler: config,
         core_loads: promises.loads,
         schedulability: promises.schedulability,
@@ -174,7 +195,7 @@ fn memory_budget(
     inputs: &PlanInputs,
     manifest: &Manifest,
     problems: &mut Problems<'_>,
-    items: impl FnOnce() -> Vec<memory::MemoryItem>,
+    items: Vec<memory::MemoryItem>,
 ) -> MemoryBudget {
     let asked = manifest.daemon.memory_bytes.as_ref();
     let board = inputs.board.memory_bytes.as_ref().map(|fact| fact.value);
@@ -182,7 +203,7 @@ fn memory_budget(
         bytes.min(inputs.host.memory_bytes)
     });
     let budget = MemoryBudget {
-        items: items(),
+        items,
         limit_bytes: asked.map_or(there, |at| at.value.min(there)),
     };
     let total = budget.total_bytes();

@@ -215,11 +215,6 @@ pub enum Cause {
         most: u8,
     },
 
-    // --- Frames ---
-    /// A rule of frames.
-    #[error(transparent)]
-    Frame(FrameCause),
-
     // --- Packages and profiles ---
     /// No package was given for a model.
     #[error("the package {path:?} was not read")]
@@ -390,9 +385,15 @@ pub enum Cause {
         /// What it says.
         error: ConfigError,
     },
+    /// A rule of frames.
+    #[error(transparent)]
+    Frame(FrameCause),
     /// A rule of the cache of weights.
     #[error(transparent)]
     Paging(crate::paging::PagingCause),
+    /// A rule of partitions of the GPU.
+    #[error(transparent)]
+    Gpu(crate::gpu::GpuCause),
     /// A rule of fleets.
     #[error(transparent)]
     Fleet(crate::fleet::FleetCause),

@@ -14,6 +14,7 @@ mod document;
 pub mod fleet;
 mod footprint;
 mod frame;
+mod gpu;
 mod inputs;
 mod keys;
 mod load;
@@ -23,9 +24,11 @@ mod models;
 mod needs;
 pub mod packing;
 mod paging;
+mod partition;
 mod placement;
 mod plan;
 mod policy;
+mod priorities;
 mod problem;
 mod promises;
 mod read;
@@ -43,14 +46,16 @@ pub use board::{Board, Fact, Gpu, Source};
 pub use budgets::Margins;
 pub use cause::Cause;
 pub use frame::FrameCause;
-pub use inputs::{Host, PackageInput, PlanInputs, ProfileInput};
+pub use gpu::{GpuCause, GpuPlan};
+pub use inputs::{CudaFootprint, GpuHost, Host, PackageInput, PlanInputs, ProfileInput};
 pub use load::CoreLoad;
 pub use memory::{HEAP_BYTES, MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
 pub use needs::{ModelNeeds, Needs};
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingCause};
+pub use partition::{DeviceKind, PartitionPlan};
 pub use plan::{
-    ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PartitionPlan,
-    PixelFormat, Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,
+    ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PixelFormat,
+    Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,
 };
 pub use problem::{Excerpt, PlanErrors, Problem};
 pub use schedulability::{PartitionReport, TaskReport};

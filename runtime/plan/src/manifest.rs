@@ -18,6 +18,8 @@ const QUEUE_MAX: u64 = 64;
 const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
 /// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
 const FRAME_SIDE_MAX: u64 = 16_384;
+/// Masks of TPCs have so many bits.
+const TPCS_MAX: u64 = 128;
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 pub(crate) struct Manifest {
@@ -52,6 +54,8 @@ pub(crate) struct RawPartition {
     pub(crate) name: At<String>,
     pub(crate) cores: Option<At<Vec<u64>>>,
     pub(crate) units: Option<At<u64>>,
+    /// Given: a partition of the GPU, and `cores` is its leader's.
+    pub(crate) tpcs: Option<At<u64>>,
     pub(crate) place: Place,
 }
 
@@ -219,12 +223,17 @@ impl RawPartition {
             value: within_whole(&at, 1..=64, " cores", problems),
             place: at.place,
         });
+        let tpcs = section.optional::<u64>("tpcs", problems).map(|at| At {
+            value: within_whole(&at, 1..=TPCS_MAX, " TPCs", problems),
+            place: at.place,
+        });
         let place = section.place().clone();
         section.finish(problems);
         Some(Self {
             name: name?,
             cores,
             units,
+            tpcs,
             place,
         })
     }

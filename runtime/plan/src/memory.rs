@@ -6,7 +6,8 @@ use serde::Serialize;
 use crate::footprint;
 use crate::models::Model;
 use crate::paging::Paging;
-use crate::placement::Placement;
+use crate::partition::DeviceKind;
+use crate::placement::{Placed, Placement};
 use crate::tasks::Task;
 
 /// All memory that the daemon has when every client is there: the most that it ever has.
@@ -80,6 +81,12 @@ pub enum Purpose {
     WeightSource,
     /// What the solutions chosen for a model derive from its weights.
     SolutionWeights,
+    /// What requests on the GPU carry between stages.
+    GpuRequests,
+    /// Prepared inputs that the GPU reads.
+    GpuInputs,
+    /// Intermediate tensors of the stage that runs on a partition of the GPU.
+    GpuWorkspace,
     /// Prepared inputs and the activations carried between stages.
     RequestBuffers,
     /// Intermediate tensors of the stage that runs.
@@ -108,6 +115,9 @@ impl Purpose {
             Self::WeightCache => "weight cache",
             Self::WeightSource => "weight source",
             Self::SolutionWeights => "weights for solutions",
+            Self::GpuRequests => "requests on the GPU",
+            Self::GpuInputs => "inputs for the GPU",
+            Self::GpuWorkspace => "workspace on the GPU",
             Self::RequestBuffers => "request buffers",
             Self::Workspace => "workspace",
             Self::SolutionScratch => "scratch for solutions",
@@ -136,7 +146,18 @@ const HEAP_BASE_BYTES: u64 = 1 << 20;
 const SCHEDULER_BYTES_A_REQUEST: u64 = 1024;
 const SCHEDULER_BYTES_A_TASK: u64 = 8 * 1024;
 
-/// Adds up what the plan takes.
+/// Models of the processor's, with their positions.
+fn on_cpu<'m, 'i>(models: &'m [Model<'i>]) -> impl Iterator<Item = (usize, &'m Model<'i>)> {
+    let all = models.iter().enumerate();
+    all.filter(|(_, model)| model.device == DeviceKind::Cpu)
+}
+
+fn of_cores(placement: &Placement) -> impl Iterator<Item = &Placed> {
+    let all = placement.partitions.iter();
+    all.filter(|partition| partition.device() == DeviceKind::Cpu)
+}
+
+/// Adds up what the plan takes of the processor's memory; what models on the GPU take is not in it.
 pub(crate) fn items(
     (models, paging): (&[Model<'_>], &Paging),
     batches: &[Vec<u8>],
@@ -163,7 +184,7 @@ pub(crate) fn items(
         1,
     );
     let page = PAGE_BYTES as u64;
-    for (position, model) in models.iter().enumerate() {
+    for (position, model) in on_cpu(models) {
         let bytes = footprint::weights(model);
         if !paging.is_paged(position) {
             add(Purpose::Weights, &model.name, page, bytes.div_ceil(page));
@@ -172,9 +193,9 @@ pub(crate) fn items(
         }
     }
     let cached = u64::from(paging.pages);
-    if cached > 0 {
-        let paged = |&(position, _): &(usize, _)| paging.is_paged(position);
-        let packed = models.iter().enumerate().filter(paged);
+    let paged = |&(position, _): &(usize, _)| paging.is_paged(position);
+    if on_cpu(models).any(|model| paged(&model)) {
+        let packed = on_cpu(models).filter(paged);
         let packed = packed.filter_map(|(_, model)| model.image());
         if let Some(largest) = packed.map(|image| image.pages() as u64).max() {
             add(Purpose::WeightSource, "largest package", page, largest);
@@ -182,13 +203,17 @@ pub(crate) fn items(
         add(Purpose::WeightCache, "paged models", page, cached);
     }
     // Any buffer can hold a request of any model.
-    let request = models.iter().map(footprint::request).max().unwrap_or(0);
+    let request = on_cpu(models).map(|(_, model)| footprint::request(model));
     let buffers = u64::from(request_buffers);
-    add(Purpose::RequestBuffers, "all models", request, buffers);
+    if let Some(request) = request.max() {
+        add(Purpose::RequestBuffers, "all models", request, buffers);
+    }
     // Any partition can run the largest batch of any model.
-    let batch = batches.iter().filter_map(|sizes| sizes.last()).max();
-    let image = models.iter().map(footprint::workspace).max().unwrap_or(0);
-    for partition in &placement.partitions {
+    let batch = on_cpu(models).filter_map(|(position, _)| batches[position].last());
+    let batch = batch.max();
+    let image = on_cpu(models).map(|(_, model)| footprint::workspace(model));
+    let image = image.max().unwrap_or(0);
+    for partition in of_cores(placement) {
         let batch = u64::from(batch.copied().unwrap_or(1));
         add(Purpose::Workspace, &partition.name, image, batch);
     }
@@ -227,13 +252,14 @@ fn solutions(models: &[Model<'_>], placement: &Placement) -> Vec<MemoryItem> {
         count,
     };
     let memory = |model: &Model<'_>| model.profile.solution_memory;
-    let weights = models.iter().map(|model| {
+    let weights = on_cpu(models).map(|(_, model)| {
         let bytes = memory(model).weight_bytes;
         item(Purpose::SolutionWeights, &model.name, bytes, 1)
     });
     // Any core can run any model.
-    let most = models.iter().map(|model| memory(model).scratch_bytes).max();
-    let scratch = placement.partitions.iter().map(|partition| {
+    let most = on_cpu(models).map(|(_, model)| memory(model).scratch_bytes);
+    let most = most.max();
+    let scratch = of_cores(placement).map(|partition| {
         let cores = partition.cores.len() as u64;
         let bytes = most.unwrap_or(0);
         item(Purpose::SolutionScratch, &partition.name, bytes, cores)
@@ -246,10 +272,9 @@ fn solutions(models: &[Model<'_>], placement: &Placement) -> Vec<MemoryItem> {
 /// Only what is left over adds to the most that the daemon ever has.
 fn packing(models: &[Model<'_>], items: &[MemoryItem]) -> Option<MemoryItem> {
     // An image in the package is copied page by page, and what was read is given back.
-    let unpacked = models
-        .iter()
-        .filter(|model| model.image().is_none())
-        .map(|model| {
+    let unpacked = on_cpu(models)
+        .filter(|(_, model)| model.image().is_none())
+        .map(|(_, model)| {
             let logical = size_of_val::<[f32]>(&model.package.network().weights) as u64;
             logical + footprint::weights(model)
         });

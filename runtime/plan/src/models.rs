@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
-use punctual_model::{ImageLayout, InputForm, Package, Profile, StageProfile, WeightImage};
+use punctual_model::{
+    ImageLayout, InputForm, Package, Profile, ProfileKey, StageProfile, WeightImage,
+};
 
 use crate::budgets::Budgets;
 use crate::cause::Cause;
-use crate::inputs::PlanInputs;
+use crate::gpu::GpuCause;
+use crate::inputs::{CudaFootprint, PlanInputs};
 use crate::manifest::{Manifest, RawModel};
+use crate::partition::DeviceKind;
 use crate::placement::Placed;
 use crate::plan::{BATCH_SIZES, ModelPlan, Size};
 use crate::problem::{Place, Problems};
@@ -21,13 +25,21 @@ pub(crate) struct Model<'i> {
     pub(crate) package: &'i Package,
     /// The device's memory plan on this machine, if it is known.
     pub(crate) layout: Option<&'i ImageLayout>,
+    /// Where it runs.
+    pub(crate) device: DeviceKind,
+    /// What it takes on the GPU.
+    pub(crate) cuda: Option<&'i CudaFootprint>,
+    /// Of the machine that runs it.
     pub(crate) profile: &'i Profile,
+    /// Of the processor, which prepares its frames.
+    pub(crate) preparation: &'i Profile,
     pub(crate) place: Place,
 }
 
 /// The models of the manifest that have all they need.
 pub(crate) fn find<'i>(
     manifest: &Manifest,
+    devices: &[DeviceKind],
     inputs: &'i PlanInputs,
     power_mode: &str,
     problems: &mut Problems<'_>,
@@ -39,7 +51,7 @@ pub(crate) fn find<'i>(
         }
     }
     let mut models = Vec::new();
-    for raw in &manifest.models {
+    for (raw, &device) in manifest.models.iter().zip(devices) {
         let Some(path) = &raw.package else { continue };
         let Some(input) = inputs.packages.iter().find(|p| p.path == path.value) else {
             let path_text = path.value.clone();
@@ -60,28 +72,85 @@ pub(crate) fn find<'i>(
             problems.add(&path.place, Cause::TokenInput { model, tokens });
             continue;
         }
-        let Some(profile) = matching(raw, package, inputs, power_mode, problems) else {
+        let mut matching = |machine| {
+            let wanted = Wanted::new(inputs, machine, power_mode);
+            matching(raw, package, inputs, &wanted, problems)
+        };
+        let host = &inputs.host;
+        let on_processor = matching((&host.machine, &host.clocks));
+        let profile = match (device, inputs.gpu()) {
+            (DeviceKind::Cpu, _) => on_processor,
+            (DeviceKind::Cuda, Some(gpu)) => matching((&gpu.machine, &gpu.clocks)),
+            // Noted with the partition.
+            (DeviceKind::Cuda, None) => None,
+        };
+        let (Some(profile), Some(preparation)) = (profile, on_processor) else {
             continue;
         };
+        if device == DeviceKind::Cuda && input.cuda.is_none() {
+            let model = raw.name.value.clone();
+            let cause = GpuCause::NotLowered { model };
+            problems.add(&raw.name.place, Cause::Gpu(cause));
+        }
         models.push(Model {
             name: raw.name.value.clone(),
             path: path.value.clone(),
             package,
             layout: input.layout.as_ref(),
+            device,
+            cuda: input.cuda.as_ref(),
             profile,
+            preparation,
             place: raw.name.place.clone(),
         });
     }
     models
 }
 
-/// The profile of this package on this machine; if there is only one for another machine, what
-/// differs.
+/// The key that a profile must have, but for its package.
+struct Wanted<'i> {
+    board: &'i str,
+    machine: &'i str,
+    power_mode: &'i str,
+    clocks: &'i str,
+}
+
+impl<'i> Wanted<'i> {
+    fn new(
+        inputs: &'i PlanInputs,
+        (machine, clocks): (&'i str, &'i str),
+        power_mode: &'i str,
+    ) -> Self {
+        Self {
+            board: &inputs.board.name,
+            machine,
+            power_mode,
+            clocks,
+        }
+    }
+
+    /// What a key has otherwise: field, there, wanted.
+    fn differences(&self, key: &ProfileKey) -> Vec<(&'static str, String, String)> {
+        [
+            ("board", &key.board, self.board),
+            ("machine", &key.machine, self.machine),
+            ("power mode", &key.power_mode, self.power_mode),
+            ("clocks", &key.clocks, self.clocks),
+        ]
+        .into_iter()
+        .filter(|(_, found, wanted)| found != wanted)
+        .map(|(field, found, wanted)| (field, found.clone(), wanted.to_owned()))
+        .collect()
+    }
+}
+
+/// The profile of this package on this machine; if there are only others, what differs of the one
+/// that differs least.
 fn matching<'i>(
     raw: &RawModel,
     package: &Package,
     inputs: &'i PlanInputs,
-    power_mode: &str,
+    wanted: &Wanted<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<&'i Profile> {
     let hash = package.hash().to_string();
@@ -92,22 +161,12 @@ fn matching<'i>(
         .filter_map(|input| input.profile.as_ref().ok())
         .filter(|profile| profile.key.package == hash)
         .collect();
-    let differences = |profile: &Profile| {
-        let key = &profile.key;
-        [
-            ("board", key.board.clone(), inputs.board.name.clone()),
-            ("machine", key.machine.clone(), inputs.host.machine.clone()),
-            ("power mode", key.power_mode.clone(), power_mode.to_owned()),
-            ("clocks", key.clocks.clone(), inputs.host.clocks.clone()),
-        ]
-        .into_iter()
-        .filter(|(_, found, wanted)| found != wanted)
-        .collect::<Vec<_>>()
-    };
+    let differences = |profile: &Profile| wanted.differences(&profile.key);
     if let Some(found) = of_package.iter().find(|p| differences(p).is_empty()) {
         return Some(found);
     }
-    match of_package.first() {
+    let nearest = of_package.iter().min_by_key(|p| differences(p).len());
+    match nearest {
         None => {
             let package = hash;
             problems.add(&raw.name.place, Cause::ProfileMissing { model, package });
@@ -158,6 +217,7 @@ impl Model<'_> {
             input: self.input(),
             batches: batches.to_vec(),
             solutions: self.profile.solutions.clone(),
+            device: self.device,
         }
     }
 
@@ -197,7 +257,7 @@ pub(crate) fn config(
                 // Where it is never dispatched, the longest span keeps a mistake from looking cheap.
                 let mut time = LONGEST;
                 if runs_on(position) {
-                    let units = u8::try_from(partition.cores.len()).unwrap_or(u8::MAX);
+                    let units = u8::try_from(partition.unit_count()).unwrap_or(u8::MAX);
                     match model.profile.stage(stage, batch, units) {
                         Some(entry) => time = stage_time(entry, budgets, position),
                         None => missing.push((stage, batch, units)),

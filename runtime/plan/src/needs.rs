@@ -5,8 +5,10 @@ use std::path::Path;
 use punctual_core::Partitioning;
 use serde::Serialize;
 
+use crate::gpu;
 use crate::manifest::{Manifest, RawModel, RawTask};
 use crate::models::batches_up_to;
+use crate::partition::DeviceKind;
 use crate::plan::FramePlan;
 use crate::problem::{At, PlanErrors, Problems};
 use crate::tasks;
@@ -33,7 +35,9 @@ pub struct ModelNeeds {
     pub package: String,
     /// Batch sizes to measure, rising.
     pub batches: Vec<u8>,
-    /// Partition sizes to measure, rising.
+    /// Where to measure its stages; frames are prepared by the processor.
+    pub device: DeviceKind,
+    /// Partition sizes to measure, in cores or TPCs, rising.
     pub units: Vec<u8>,
     /// Frames to measure the preparation of, without repetition.
     pub frames: Vec<FramePlan>,
@@ -70,7 +74,8 @@ impl Needs {
 
 fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds> {
     let mut needs = Vec::new();
-    for model in &manifest.models {
+    let devices = gpu::devices(manifest, problems);
+    for (model, device) in manifest.models.iter().zip(devices) {
         let Some(package) = &model.package else {
             continue;
         };
@@ -101,6 +106,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             name: model.name.value.clone(),
             package: package.value.clone(),
             batches: batches_up_to(batch_max),
+            device,
             units,
             frames,
             paged: is_paged(manifest, package),
@@ -130,6 +136,8 @@ fn units_of(manifest: &Manifest, partition: Option<&String>) -> Option<u8> {
     let named = |p: &&crate::manifest::RawPartition| Some(&p.name.value) == partition;
     let partition = manifest.partitions.iter().find(named)?;
     let cores = partition.cores.as_ref().map(|at| at.value.len() as u64);
-    let units = cores.or(partition.units.as_ref().map(|at| at.value))?;
+    let cores = cores.or(partition.units.as_ref().map(|at| at.value));
+    let tpcs = partition.tpcs.as_ref().map(|at| at.value);
+    let units = tpcs.or(cores)?;
     u8::try_from(units).ok().filter(|units| *units > 0)
 }

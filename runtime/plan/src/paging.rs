@@ -8,11 +8,13 @@ use toml::de::DeValue;
 use crate::cause::Cause;
 use crate::document::{FromToml, wrong_type};
 use crate::footprint;
+use crate::inputs::GpuHost;
 use crate::manifest::Manifest;
 use crate::memory::Bytes;
 use crate::models::Model;
+use crate::partition::DeviceKind;
 use crate::plan::Plan;
-use crate::problem::Problems;
+use crate::problem::{Place, Problems};
 use crate::table::Table;
 use crate::tasks::Task;
 
@@ -27,17 +29,27 @@ pub enum PagingCause {
     /// A model that never fits.
     #[error(
         "a cache of {} holds {cache} pages of {}; model {model:?} fills {needed}",
-        Bytes(*bytes), Bytes(PAGE_BYTES as u64)
+        Bytes(*bytes), Bytes(*page_bytes)
     )]
     CacheTooSmall {
         /// As the manifest has it.
         bytes: u64,
+        /// Of the device's pages.
+        page_bytes: u64,
         /// Whole pages of that.
         cache: u32,
         /// The largest paged model.
         model: String,
         /// Its pages.
         needed: u32,
+    },
+    /// Models that would come and go on two devices.
+    #[error("model {on_cores:?}, on cores, and model {on_gpu:?}, on the GPU, would share a cache")]
+    TwoDevices {
+        /// A paged model of the processor's.
+        on_cores: String,
+        /// A paged model of the GPU's.
+        on_gpu: String,
     },
     /// A profile of what a paged model does not run.
     #[error("the profile of {model:?} was measured with solutions that a paged model cannot have")]
@@ -55,6 +67,7 @@ impl PagingCause {
     pub(crate) const fn rule(&self) -> &'static str {
         match self {
             Self::CacheTooSmall { .. } => "each paged model fits the cache by itself",
+            Self::TwoDevices { .. } => "models whose weights come and go are on one device",
             Self::ProfiledWithSolutions { .. } => {
                 "a paged model is profiled as it runs, all of it computed directly"
             }
@@ -65,9 +78,14 @@ impl PagingCause {
     /// What to do about it.
     pub(crate) fn remedy(&self) -> String {
         match self {
-            Self::CacheTooSmall { needed, .. } => {
-                let least = u64::from(*needed) * PAGE_BYTES as u64;
+            Self::CacheTooSmall {
+                needed, page_bytes, ..
+            } => {
+                let least = u64::from(*needed) * page_bytes;
                 format!("set \"{} KiB\" or more", least / 1024)
+            }
+            Self::TwoDevices { .. } => {
+                "give the tasks of one device a reservation, or both models the same device".into()
             }
             Self::ProfiledWithSolutions { .. } => {
                 "run `punctual profile --direct` with this manifest".to_owned()
@@ -126,7 +144,7 @@ impl Paging {
         manifest: &Manifest,
         models: &[Model<'_>],
         tasks: &[Task],
-        policy: &PolicyConfig,
+        (policy, gpu): (&PolicyConfig, Option<&GpuHost>),
         problems: &mut Problems<'_>,
     ) -> Self {
         let none = Self {
@@ -148,8 +166,9 @@ impl Paging {
         let weights: Vec<Option<Weights>> = models
             .iter()
             .enumerate()
-            .map(|(position, model)| is_paged(position).then(|| weights(model)))
+            .map(|(position, model)| is_paged(position).then(|| weights(model, gpu)))
             .collect();
+        two_devices(models, &weights, &asked.place, problems);
         for (model, weights) in models.iter().zip(&weights) {
             if weights.is_some() && !model.profile.solutions.is_empty() {
                 let model_name = model.name.clone();
@@ -163,10 +182,12 @@ impl Paging {
             return none;
         };
         let bytes = asked.value.0;
-        let pages = u32::try_from(bytes / PAGE_BYTES as u64).unwrap_or(u32::MAX);
+        let page_bytes = page_bytes(model, gpu);
+        let pages = u32::try_from(bytes / page_bytes).unwrap_or(u32::MAX);
         if needed > pages {
             let cause = PagingCause::CacheTooSmall {
                 bytes,
+                page_bytes,
                 cache: pages,
                 model: model.name.clone(),
                 needed,
@@ -189,10 +210,43 @@ impl Paging {
     }
 }
 
-fn weights(model: &Model<'_>) -> Weights {
-    let image = model.image().map(|image| image.pages() as u64);
-    let pages = image.unwrap_or_else(|| footprint::weights(model).div_ceil(PAGE_BYTES as u64));
-    let bytes = pages.saturating_mul(PAGE_BYTES as u64);
+/// Bytes of a page where the model is.
+fn page_bytes(model: &Model<'_>, gpu: Option<&GpuHost>) -> u64 {
+    let gpu = gpu.filter(|_| model.device == DeviceKind::Cuda);
+    gpu.map_or(PAGE_BYTES as u64, |gpu| gpu.page_bytes).max(1)
+}
+
+/// Notes weights that would come and go on both devices: the scheduler knows one cache.
+fn two_devices(
+    models: &[Model<'_>],
+    weights: &[Option<Weights>],
+    place: &Place,
+    problems: &mut Problems<'_>,
+) {
+    let first = |device| {
+        let mut paged = models.iter().zip(weights).filter(|(_, w)| w.is_some());
+        paged.find(|(model, _)| model.device == device)
+    };
+    let both = (first(DeviceKind::Cpu), first(DeviceKind::Cuda));
+    if let (Some((on_cores, _)), Some((on_gpu, _))) = both {
+        let cause = PagingCause::TwoDevices {
+            on_cores: on_cores.name.clone(),
+            on_gpu: on_gpu.name.clone(),
+        };
+        problems.add(place, Cause::Paging(cause));
+    }
+}
+
+fn weights(model: &Model<'_>, gpu: Option<&GpuHost>) -> Weights {
+    let page_bytes = page_bytes(model, gpu);
+    let pages = match (model.device, model.cuda) {
+        (DeviceKind::Cuda, Some(footprint)) => u64::from(footprint.weight_pages),
+        _ => {
+            let image = model.image().map(|image| image.pages() as u64);
+            image.unwrap_or_else(|| footprint::weights(model).div_ceil(page_bytes))
+        }
+    };
+    let bytes = pages.saturating_mul(page_bytes);
     let ns = u128::from(bytes) * 1_000_000_000 / u128::from(LOAD_BYTES_A_SECOND_ASSUMED);
     Weights {
         pages: u32::try_from(pages).unwrap_or(u32::MAX),

@@ -1,18 +1,15 @@
 //! Who runs on which core, and how urgently.
 
-use punctual_core::{Criticality, PartitionId, PolicyConfig};
+use punctual_core::{PartitionId, PolicyConfig};
 
 use crate::cause::Cause;
+use crate::gpu::GpuCause;
 use crate::manifest::{Manifest, PARTITIONS_MAX, RawPartition};
-use crate::plan::{PartitionPlan, Role, ThreadPlan};
+use crate::partition::{DeviceKind, PartitionPlan};
+use crate::plan::{Role, ThreadPlan};
+use crate::priorities::Priorities;
 use crate::problem::{At, Place, Problems};
 use crate::tasks::Task;
-
-/// The highest `SCHED_FIFO` priority.
-const PRIORITY_MAX: u8 = 99;
-
-/// Worker, egress, scheduler, ingress, probe: the levels above the intake threads'.
-const LEVELS_ABOVE_INTAKE: u8 = 5;
 
 /// The cores, shared out.
 pub(crate) struct Placement {
@@ -26,7 +23,9 @@ pub(crate) struct Placement {
 /// A partition with its cores.
 pub(crate) struct Placed {
     pub(crate) name: String,
+    /// A leader's, if it has TPCs.
     pub(crate) cores: Vec<u16>,
+    pub(crate) tpcs: Vec<u16>,
     pub(crate) place: Place,
 }
 
@@ -35,13 +34,31 @@ impl Placed {
         PartitionPlan {
             name: self.name.clone(),
             cores: self.cores.clone(),
+            tpcs: self.tpcs.clone(),
+        }
+    }
+
+    pub(crate) fn device(&self) -> DeviceKind {
+        DeviceKind::with_tpcs(&self.tpcs)
+    }
+
+    /// How many compute units run its stages.
+    pub(crate) fn unit_count(&self) -> usize {
+        match self.device() {
+            DeviceKind::Cpu => self.cores.len(),
+            DeviceKind::Cuda => self.tpcs.len(),
         }
     }
 }
 
 impl Placement {
-    /// Named cores first, then the daemon's, then partitions that only say how many.
-    pub(crate) fn new(manifest: &Manifest, available: &[u16], problems: &mut Problems<'_>) -> Self {
+    /// Named cores first, then the daemon's, then partitions that only say how many, and leaders.
+    pub(crate) fn new(
+        manifest: &Manifest,
+        available: &[u16],
+        tpcs: Vec<Vec<u16>>,
+        problems: &mut Problems<'_>,
+    ) -> Self {
         let mut taken: Vec<(u16, String)> = Vec::new();
         let mut cores: Vec<Option<Vec<u16>>> = Vec::new();
         for partition in &manifest.partitions {
@@ -49,16 +66,18 @@ impl Placement {
         }
         let system = system_cores(manifest, available, &taken, problems);
         for (partition, cores) in manifest.partitions.iter().zip(&mut cores) {
-            if let (None, Some(units)) = (&partition.cores, &partition.units) {
-                *cores = free_cores(partition, units, available, &system, &mut taken, problems);
+            if partition.cores.is_none() {
+                *cores = free_cores(partition, available, &system, &mut taken, problems);
             }
         }
-        let placed = manifest.partitions.iter().zip(cores);
+        let placed = manifest.partitions.iter().zip(cores).zip(tpcs);
         let partitions = placed
-            .filter_map(|(raw, cores)| {
+            .filter(|((raw, _), tpcs)| raw.tpcs.is_none() || !tpcs.is_empty())
+            .filter_map(|((raw, cores), tpcs)| {
                 Some(Placed {
                     name: raw.name.value.clone(),
                     cores: cores?,
+                    tpcs,
                     place: raw.place.clone(),
                 })
             })
@@ -66,10 +85,13 @@ impl Placement {
         Self { system, partitions }
     }
 
-    /// Cores of partitions, as compute units: in the order of the partitions that name them.
+    /// Cores of partitions, as compute units: in the order of the partitions that name them. TPCs
+    /// come after them.
     pub(crate) fn units(&self) -> Vec<u16> {
         let mut units = Vec::new();
-        for core in self.partitions.iter().flat_map(|p| &p.cores) {
+        let of_cores = self.partitions.iter();
+        let of_cores = of_cores.filter(|p| p.device() == DeviceKind::Cpu);
+        for core in of_cores.flat_map(|p| &p.cores) {
             if !units.contains(core) {
                 units.push(*core);
             }
@@ -80,6 +102,13 @@ impl Placement {
     /// Adds every contiguous range of units that is not a partition yet, for policies that choose
     /// among them while they run.
     pub(crate) fn add_ranges(&mut self, policy: &At<PolicyConfig>, problems: &mut Problems<'_>) {
+        if self.partitions.iter().any(|p| !p.tpcs.is_empty()) {
+            let policy_name = policy.value.name();
+            let cause = GpuCause::PolicyChooses {
+                policy: policy_name,
+            };
+            return problems.add(&policy.place, Cause::Gpu(cause));
+        }
         let units = self.units();
         let (count, limit) = (units.len() * (units.len() + 1) / 2, PARTITIONS_MAX);
         if count > limit {
@@ -92,6 +121,7 @@ impl Placement {
                     self.partitions.push(Placed {
                         name: range_name(cores),
                         cores: cores.to_vec(),
+                        tpcs: Vec::new(),
                         place: policy.place.clone(),
                     });
                 }
@@ -144,16 +174,23 @@ fn named_cores(
     taken: &mut Vec<(u16, String)>,
     problems: &mut Problems<'_>,
 ) -> Option<Vec<u16>> {
-    if partition.cores.is_some() == partition.units.is_some() {
-        let cause = Cause::ExactlyOne {
-            one: "cores",
-            other: "units",
-            both: partition.cores.is_some(),
-        };
-        problems.add(&partition.place, cause);
+    let (named, units) = (partition.cores.as_ref(), partition.units.as_ref());
+    let (one, both) = match partition.tpcs {
+        Some(_) => ("tpcs", units.is_some()),
+        None => ("cores", named.is_some() && units.is_some()),
+    };
+    let neither = partition.tpcs.is_none() && named.is_none() && units.is_none();
+    if both || neither {
+        let other = "units";
+        problems.add(&partition.place, Cause::ExactlyOne { one, other, both });
         return None;
     }
-    let named = partition.cores.as_ref()?;
+    let named = named?;
+    if partition.tpcs.is_some() && named.value.len() != 1 {
+        let cores = named.value.len();
+        problems.add(&named.place, Cause::Gpu(GpuCause::OneLeader { cores }));
+        return None;
+    }
     let before = problems.count();
     let cores = checked(named, available, problems);
     for &core in &cores {
@@ -214,9 +251,9 @@ fn system_cores(
     free.or(available.first()).copied().into_iter().collect()
 }
 
+/// Cores for a partition that does not name them; one for a leader.
 fn free_cores(
     partition: &RawPartition,
-    units: &At<u64>,
     available: &[u16],
     system: &[u16],
     taken: &mut Vec<(u16, String)>,
@@ -228,89 +265,35 @@ fn free_cores(
         (alone || !system.contains(core)) && !taken.iter().any(|(other, _)| other == *core)
     };
     let free: Vec<u16> = available.iter().filter(is_free).copied().collect();
-    if units.value > free.len() as u64 {
+    let count = match (&partition.tpcs, &partition.units) {
+        (None, Some(units)) => units.value,
+        (Some(_), None) => 1,
+        // Noted by `named_cores`.
+        _ => return None,
+    };
+    let (place, available) = (&partition.place, available.to_vec());
+    if count > free.len() as u64 {
+        let Some(units) = &partition.units else {
+            let cause = GpuCause::NoCoreToLead { available };
+            problems.add(place, Cause::Gpu(cause));
+            return None;
+        };
         let cause = Cause::TooFewCores {
             asked: units.value,
             free: free.len(),
-            available: available.to_vec(),
+            available,
             system: if alone { 0 } else { system.len() },
         };
         problems.add(&units.place, cause);
         return None;
     }
-    let cores = free[..units.value as usize].to_vec();
+    let cores = free[..count as usize].to_vec();
     taken.extend(
         cores
             .iter()
             .map(|core| (*core, partition.name.value.clone())),
     );
     Some(cores)
-}
-
-/// Priorities by role, from the lowest up: one level for each different deadline's intake threads
-/// (the shorter the deadline the higher), worker, egress, scheduler, ingress, stall probe. Where
-/// they have to share a core, the worker is below the intake threads (see `arrival`).
-pub(crate) struct Priorities {
-    base: u8,
-    /// Whether workers come first.
-    shared: bool,
-    /// Different deadlines of real-time tasks, longest first.
-    levels: Vec<punctual_core::Nanos>,
-}
-
-impl Priorities {
-    pub(crate) fn new(
-        base: &At<u64>,
-        tasks: &[Task],
-        shared: bool,
-        problems: &mut Problems<'_>,
-    ) -> Self {
-        let mut levels: Vec<_> = tasks
-            .iter()
-            .filter(|task| task.criticality == Criticality::RealTime)
-            .filter_map(|task| task.deadline)
-            .collect();
-        levels.sort_unstable();
-        levels.dedup();
-        levels.reverse();
-        let (needed, lowest) = (
-            levels.len() + usize::from(LEVELS_ABOVE_INTAKE),
-            base.value as u8,
-        );
-        if usize::from(lowest) + needed - 1 > usize::from(PRIORITY_MAX) {
-            let cause = Cause::PrioritiesExhausted {
-                base: lowest,
-                needed,
-                most: PRIORITY_MAX,
-            };
-            problems.add(&base.place, cause);
-        }
-        Self {
-            base: lowest,
-            shared,
-            levels,
-        }
-    }
-
-    /// Best-effort payloads are prepared by ordinary threads: they must never delay a real-time
-    /// frame's preparation.
-    fn intake(&self, task: &Task) -> Option<u8> {
-        let deadline = task.deadline?;
-        let level = self.levels.iter().position(|level| *level == deadline)?;
-        let level = level as u8 + u8::from(self.shared);
-        (task.criticality == Criticality::RealTime).then(|| self.base.saturating_add(level))
-    }
-
-    fn worker(&self) -> Option<u8> {
-        if self.shared {
-            return Some(self.base);
-        }
-        self.above(0)
-    }
-
-    fn above(&self, steps: u8) -> Option<u8> {
-        Some(self.base.saturating_add(self.levels.len() as u8 + steps))
-    }
 }
 
 /// All threads of the plan; `realtime`: whether priorities can be had.

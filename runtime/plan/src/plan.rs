@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use punctual_core::{
     Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
 };
-use punctual_model::SolutionChoice;
+use punctual_model::{PAGE_BYTES, SolutionChoice};
 use serde::Serialize;
 
 use crate::budgets::Margins;
+use crate::gpu::GpuPlan;
 use crate::load::CoreLoad;
 use crate::memory::MemoryBudget;
+use crate::partition::{DeviceKind, PartitionPlan};
 use crate::schedulability::PartitionReport;
 use crate::warning::Warning;
 
@@ -60,6 +62,9 @@ pub struct Plan {
     pub client_slots: Vec<ClientSlotPlan>,
     /// What is taken at start, against what the board has.
     pub memory: MemoryBudget,
+    /// The GPU; none if no partition is on it, and then nothing looks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuPlan>,
     /// The scheduler's own part of the plan.
     pub scheduler: Config,
     /// Promised work on every core that the plan uses, by rising core.
@@ -96,6 +101,22 @@ impl Plan {
     #[must_use]
     pub fn task(&self, id: TaskId) -> &TaskPlan {
         &self.tasks[id.index()]
+    }
+
+    /// Whether any partition is of that kind.
+    #[must_use]
+    pub fn needs(&self, device: DeviceKind) -> bool {
+        self.partitions.iter().any(|p| p.device() == device)
+    }
+
+    /// Bytes of a page of the weights that come and go, which are on one device.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        let paged = self.models.iter().zip(&self.scheduler.models);
+        let mut paged = paged.filter(|(_, config)| config.weights.is_some());
+        let on_gpu = paged.any(|(model, _)| model.device == DeviceKind::Cuda);
+        let gpu = self.gpu.as_ref().filter(|_| on_gpu);
+        gpu.map_or(PAGE_BYTES as u64, |gpu| gpu.page_bytes)
     }
 
     /// The folder that the paths of packages are relative to.
@@ -170,15 +191,6 @@ pub struct ThreadPlan {
     pub priority: Option<u8>,
 }
 
-/// A set of cores that runs one stage at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PartitionPlan {
-    /// As in the manifest.
-    pub name: String,
-    /// One worker each; disjoint from every other partition's.
-    pub cores: Vec<u16>,
-}
-
 /// A network that is loaded at start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelPlan {
@@ -200,6 +212,8 @@ pub struct ModelPlan {
     /// operators that are not named run by the direct one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub solutions: Vec<SolutionChoice>,
+    /// Where it is: on the device of its tasks' partitions.
+    pub device: DeviceKind,
 }
 
 /// A stream of requests, as the daemon sees it. The scheduler's view is

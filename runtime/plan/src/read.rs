@@ -16,8 +16,8 @@ use crate::problem::{Place, PlanErrors, Problems};
 
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
-    /// none is, those inside each package, then the one beside it (`signs.punctual`:
-    /// `signs.profile.json`). The board is
+    /// none is, those inside each package, then those beside it (`signs.punctual`:
+    /// `signs.profile.json`, and `signs.gpu.profile.json` of the GPU). The board is
     /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest.
     ///
     /// # Errors
@@ -77,6 +77,7 @@ fn read_packages(manifest: &Manifest, directory: &Path, lanes: u8) -> Vec<Packag
                 path: path.clone(),
                 package,
                 layout,
+                cuda: None,
             });
         }
     }
@@ -92,10 +93,9 @@ fn of_packages(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput>
         if let Ok(package) = &input.package {
             profiles.extend(inside(package, &path));
         }
-        let beside = path.with_extension("profile.json");
-        if beside.exists() {
-            profiles.push(read_profile(beside));
-        }
+        let beside = ["profile.json", "gpu.profile.json"].map(|kind| path.with_extension(kind));
+        let there = beside.into_iter().filter(|file| file.exists());
+        profiles.extend(there.map(read_profile));
     }
     profiles
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use punctual_core::{Criticality, Nanos, StageId};
-use punctual_model::PAGE_BYTES;
 
 use crate::load::CoreLoad;
-use crate::memory::Bytes;
+use crate::memory::{Bytes, MemoryBudget};
 use crate::paging;
+use crate::partition::PartitionPlan;
 use crate::plan::{Plan, Role, TaskPlan, ThreadPlan};
 use crate::table::Table;
 
@@ -32,6 +32,20 @@ impl fmt::Display for Plan {
             self.scheduler.policy.name(),
             self.socket.display()
         )?;
+        if let Some(gpu) = &self.gpu {
+            writeln!(
+                f,
+                "GPU {}: {} TPCs in multiples of {}, partitions {}",
+                gpu.machine,
+                gpu.tpcs,
+                gpu.granularity,
+                if gpu.enforced {
+                    "enforced"
+                } else {
+                    "by priority only"
+                }
+            )?;
+        }
         let m = &self.margins;
         writeln!(
             f,
@@ -51,7 +65,7 @@ impl fmt::Display for Plan {
                 "Weights of paged models come and go in a cache of {} pages of {}. Load budgets: \
                  {} MB/s is\nassumed, not measured; on slower storage loads are late\n{}",
                 self.scheduler.pages,
-                Bytes(PAGE_BYTES as u64),
+                Bytes(self.page_bytes()),
                 paging::LOAD_BYTES_A_SECOND_ASSUMED / 1_000_000,
                 paging::table(self)
             )?;
@@ -66,7 +80,14 @@ impl fmt::Display for Plan {
                 self.promise_table()
             )?;
         }
-        writeln!(f, "Memory\n{}", self.memory_table())?;
+        writeln!(f, "Memory\n{}", memory_table("memory", &self.memory))?;
+        if let Some(memory) = self.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) {
+            writeln!(
+                f,
+                "The GPU's memory\n{}",
+                memory_table("GPU memory", memory)
+            )?;
+        }
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
         }
@@ -99,8 +120,12 @@ impl Plan {
                 ("intake", format!("client {client} ({name})"))
             }
             Role::Worker { partition, unit } => {
-                let name = &self.partitions[partition.index()].name;
-                ("worker", format!("partition {name}, unit {unit}"))
+                let PartitionPlan { name, tpcs, .. } = &self.partitions[partition.index()];
+                let purpose = match tpcs.len() {
+                    0 => format!("partition {name}, unit {unit}"),
+                    tpcs => format!("partition {name}, leads {tpcs} TPCs"),
+                };
+                ("worker", purpose)
             }
         }
     }
@@ -127,10 +152,9 @@ impl Plan {
         let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
         for report in &self.schedulability {
             let partition = &self.partitions[report.partition.index()];
-            let cores: Vec<String> = partition.cores.iter().map(ToString::to_string).collect();
             table.row([
                 partition.name.clone(),
-                cores.join(" "),
+                units(partition),
                 percent(report.utilisation),
                 or_dash(report.preemption),
                 report.tested.to_string(),
@@ -244,27 +268,38 @@ impl Plan {
         }
         table
     }
+}
 
-    fn memory_table(&self) -> Table {
-        let columns = ["memory", "of", "each", "count", "total"];
-        let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
-        for item in &self.memory.items {
-            table.row([
-                item.purpose.in_words().to_owned(),
-                item.of.clone(),
-                Bytes(item.bytes).to_string(),
-                item.count.to_string(),
-                Bytes(item.total_bytes()).to_string(),
-            ]);
-        }
+fn memory_table(title: &'static str, memory: &MemoryBudget) -> Table {
+    let columns = [title, "of", "each", "count", "total"];
+    let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
+    for item in &memory.items {
         table.row([
-            "all".to_owned(),
-            format!("at most {}", Bytes(self.memory.limit_bytes)),
-            String::new(),
-            String::new(),
-            Bytes(self.memory.total_bytes()).to_string(),
+            item.purpose.in_words().to_owned(),
+            item.of.clone(),
+            Bytes(item.bytes).to_string(),
+            item.count.to_string(),
+            Bytes(item.total_bytes()).to_string(),
         ]);
-        table
+    }
+    table.row([
+        "all".to_owned(),
+        format!("at most {}", Bytes(memory.limit_bytes)),
+        String::new(),
+        String::new(),
+        Bytes(memory.total_bytes()).to_string(),
+    ]);
+    table
+}
+
+/// The cores, or the leader's and the TPCs.
+fn units(partition: &PartitionPlan) -> String {
+    let cores: Vec<String> = partition.cores.iter().map(ToString::to_string).collect();
+    let cores = cores.join(" ");
+    match partition.tpcs[..] {
+        [] => cores,
+        [one] => format!("{cores}, TPC {one}"),
+        [first, .., last] => format!("{cores}, TPCs {first}-{last}"),
     }
 }
 

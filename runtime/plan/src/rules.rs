@@ -74,6 +74,7 @@ impl Cause {
             Self::MemoryExceeded { .. } => "all memory is taken at start, and the board has it",
             Self::SchedulerRefuses { .. } => "the scheduler checks what its own safety rests on",
             Self::Paging(cause) => cause.rule(),
+            Self::Gpu(cause) => cause.rule(),
             Self::Fleet(cause) => cause.rule(),
         }
     }
@@ -144,6 +145,7 @@ impl Cause {
             }
             Self::SchedulerRefuses { .. } => REPORT.into(),
             Self::Paging(cause) => cause.remedy(),
+            Self::Gpu(cause) => cause.remedy(),
             Self::Fleet(cause) => cause.remedy(),
         }
     }

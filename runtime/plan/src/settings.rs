@@ -65,11 +65,18 @@ pub(crate) fn config(
 }
 
 fn units(placement: &Placement, partition: usize) -> Units {
-    let cores = &placement.partitions[partition].cores;
-    let first = placement.units().iter().position(|unit| *unit == cores[0]);
+    let partition = &placement.partitions[partition];
+    let cores = placement.units();
+    let first = match partition.tpcs.first() {
+        Some(tpc) => cores.len() + usize::from(*tpc),
+        None => {
+            let leader = cores.iter().position(|unit| *unit == partition.cores[0]);
+            leader.unwrap_or_default()
+        }
+    };
     Units {
-        first: first.unwrap_or_default() as u16,
-        count: cores.len() as u16,
+        first: first as u16,
+        count: partition.unit_count() as u16,
     }
 }
 

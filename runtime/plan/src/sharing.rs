@@ -4,6 +4,9 @@
 use punctual_core::{ModelConfig, ModelId};
 use punctual_model::Package;
 
+use crate::models::Model;
+use crate::partition::DeviceKind;
+
 /// Which stages run as another model's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
@@ -15,25 +18,35 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     /// Nothing is shared.
-    pub(crate) fn none(packages: &[&Package]) -> Self {
-        let stages = packages
-            .iter()
-            .map(|package| package.network().stages.len());
+    pub(crate) fn none(models: &[Model<'_>]) -> Self {
+        Self::of_none(models.iter().map(|model| model.package))
+    }
+
+    fn of_none<'p>(packages: impl ExactSizeIterator<Item = &'p Package>) -> Self {
+        let count = packages.len();
+        let stages = packages.map(|package| package.network().stages.len());
         Self {
             lenders: stages.map(|stages| vec![None; stages]).collect(),
-            groups: (0..packages.len()).collect(),
+            groups: (0..count).collect(),
         }
     }
 
     /// Stages with equal hashes, of models whose request buffers are alike: a stage that runs as
     /// another model's reads and writes its members' buffers as that one would its own. Models that
-    /// `may_share` rules out share nothing.
-    pub(crate) fn find(packages: &[&Package], may_share: impl Fn(usize) -> bool) -> Self {
-        let mut sharing = Self::none(packages);
+    /// `may_share` rules out share nothing, nor do models on different devices.
+    pub(crate) fn find(models: &[Model<'_>], may_share: impl Fn(usize) -> bool) -> Self {
+        let packages = models.iter().map(|model| (model.package, model.device));
+        Self::between(&packages.collect::<Vec<_>>(), may_share)
+    }
+
+    fn between(models: &[(&Package, DeviceKind)], may_share: impl Fn(usize) -> bool) -> Self {
+        let (packages, devices): (Vec<&Package>, Vec<DeviceKind>) = models.iter().copied().unzip();
+        let mut sharing = Self::of_none(packages.iter().copied());
         for model in (0..packages.len()).filter(|&model| may_share(model)) {
             let carried = packages[model].network().carried();
             let alike: Vec<usize> = (0..model)
                 .filter(|&other| may_share(other))
+                .filter(|&other| devices[other] == devices[model])
                 .filter(|&other| packages[other].network().carried() == carried)
                 .collect();
             for stage in 0..sharing.lenders[model].len() {
@@ -162,8 +175,8 @@ mod tests {
     fn what_networks_have_in_common_runs_as_the_first_ones() {
         let cut = cut_where_they_part(&[1.0, 2.0, 3.0].map(|head| network(0.5, head)));
         let packages: Vec<Package> = cut.into_iter().map(package).collect();
-        let packages: Vec<&Package> = packages.iter().collect();
-        let sharing = Sharing::find(&packages, |_| true);
+        let models: Vec<_> = packages.iter().map(|p| (p, DeviceKind::Cpu)).collect();
+        let sharing = Sharing::between(&models, |_| true);
         assert_eq!(sharing.lenders[0], [None, None]);
         for model in 1..3 {
             assert_eq!(sharing.lenders[model], [Some(0), None]);
@@ -174,7 +187,22 @@ mod tests {
     #[test]
     fn other_networks_share_nothing() {
         let packages = [0.25, 0.5].map(|layer| package(network(layer, 1.0)));
-        let packages: Vec<&Package> = packages.iter().collect();
-        assert_eq!(Sharing::find(&packages, |_| true), Sharing::none(&packages));
+        let models: Vec<_> = packages.iter().map(|p| (p, DeviceKind::Cpu)).collect();
+        assert_eq!(
+            Sharing::between(&models, |_| true),
+            Sharing::of_none(packages.iter())
+        );
+    }
+
+    #[test]
+    fn a_network_on_two_devices_shares_nothing_with_itself() {
+        let cut = cut_where_they_part(&[1.0, 2.0, 1.0].map(|head| network(0.5, head)));
+        let packages: Vec<Package> = cut.into_iter().map(package).collect();
+        let devices = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Cpu];
+        let models: Vec<_> = packages.iter().zip(devices).collect();
+        let sharing = Sharing::between(&models, |_| true);
+        assert_eq!(sharing.lenders[1], [None, None]);
+        assert!(!sharing.are_grouped(0, 1));
+        assert!(sharing.are_grouped(0, 2));
     }
 }

@@ -8,6 +8,7 @@ use crate::budgets::Margins;
 use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
 use crate::models::Model;
+use crate::partition::DeviceKind;
 use crate::placement::{Placed, Placement};
 use crate::plan::Size;
 use crate::tasks::Task;
@@ -72,6 +73,15 @@ pub enum Warning {
         needed: Nanos,
         /// Deadline less egress.
         available: Nanos,
+    },
+    /// Partitions of the GPU that are none.
+    #[error(
+        "this machine cannot keep {partitions} partitions of the GPU to their TPCs, only give them \
+         priorities: each may delay the others by as much as it runs, and budgets do not know that"
+    )]
+    TpcsNotEnforced {
+        /// How many partitions share the GPU.
+        partitions: usize,
     },
     /// Nothing uses it.
     #[error("{what} {name:?} is used by no task")]
@@ -169,6 +179,11 @@ pub(crate) fn all(
 fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     let mut warnings = Vec::new();
     warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
+    let on_gpu = placement.partitions.iter();
+    let partitions = on_gpu.filter(|p| p.device() == DeviceKind::Cuda).count();
+    if partitions > 1 && inputs.gpu().is_some_and(|gpu| !gpu.enforced) {
+        warnings.push(Warning::TpcsNotEnforced { partitions });
+    }
     if !inputs.host.realtime {
         warnings.push(Warning::NoRealtime);
     }

@@ -149,6 +149,7 @@ fn a_package_with_its_profile_is_a_model() {
             path: "signs.punctual".into(),
             package: Ok(package.clone()),
             layout: None,
+            cuda: None,
         }],
         profiles: Vec::new(),
     };

@@ -70,6 +70,29 @@ fn garbage_is_diagnosed_at_bounded_length() {
 }
 
 #[test]
+fn hostile_numbers_of_tpcs_are_diagnosed() {
+    let gpu = include_str!("manifests/good/gpu.toml");
+    for tpcs in [
+        "-1",
+        "0",
+        "3",
+        "1.5",
+        "nan",
+        "\"4\"",
+        "[4]",
+        "{}",
+        "true",
+        "65536",
+        "18446744073709551616",
+        "0x7fffffffffffffff",
+    ] {
+        refused(&gpu.replacen("tpcs = 4", &format!("tpcs = {tpcs}"), 1));
+    }
+    let partition = "[[partition]]\nname = \"front\"\ntpcs = 2\n";
+    refused(&format!("{gpu}\n{}", partition.repeat(1_000)));
+}
+
+#[test]
 fn numbers_that_are_none_and_numbers_beyond_all_limits_are_refused() {
     for (line, key) in [
         ("rate_hz = 30", "rate_hz"),

@@ -54,6 +54,7 @@ impl FleetInputs {
                 path: package.value.clone(),
                 package: read,
                 layout: None,
+                cuda: None,
             });
         }
         let beside = path.with_extension("profile.json");

@@ -1,0 +1,182 @@
+//! Partitions of the GPU: which TPCs are whose, and which models are there.
+//!
+//! A partition of TPCs is led by a thread on one core. While a stage runs, the leader hands launches
+//! to the driver and watches what they report in memory; it sleeps between stages. So a stage keeps
+//! the leader's core for as long as it keeps the TPCs, and counts as that core's load like a
+//! stage that the core computes itself. No other partition has that core; where it is one of the
+//! daemon's own, arrivals stretch the stages' budgets as they do for cores.
+
+mod cause;
+mod memory;
+
+use serde::Serialize;
+
+use crate::cause::Cause;
+use crate::inputs::{GpuHost, PlanInputs};
+use crate::manifest::{Manifest, RawPartition};
+use crate::memory::MemoryBudget;
+use crate::partition::DeviceKind;
+use crate::problem::{At, Problems};
+
+pub use cause::GpuCause;
+pub(crate) use memory::{budget, host_items, items};
+
+/// The GPU that a plan was made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GpuPlan {
+    /// As in the profiles' keys.
+    pub machine: String,
+    /// TPCs that partitions were made of.
+    pub tpcs: u16,
+    /// In multiples of this many.
+    pub granularity: u16,
+    /// Whether nothing can leave its TPCs.
+    pub enforced: bool,
+    /// Whether it shares the processor's memory.
+    pub integrated: bool,
+    /// Bytes of a page of weights.
+    pub page_bytes: u64,
+    /// What is taken of its own memory; none if it has none, and all lines are in
+    /// [`Plan::memory`](crate::Plan::memory).
+    pub memory: Option<MemoryBudget>,
+}
+
+impl GpuPlan {
+    pub(crate) fn new(host: &GpuHost, memory: Option<MemoryBudget>) -> Self {
+        Self {
+            machine: host.machine.clone(),
+            tpcs: host.tpcs,
+            granularity: host.granularity,
+            enforced: host.enforced,
+            integrated: host.integrated,
+            page_bytes: host.page_bytes,
+            memory,
+        }
+    }
+}
+
+/// The TPCs of each partition of the manifest, from 0 on in the manifest's order; none where it is
+/// made of cores. What cannot be granted is noted.
+pub(crate) fn tpcs(
+    manifest: &Manifest,
+    inputs: &PlanInputs,
+    problems: &mut Problems<'_>,
+) -> Vec<Vec<u16>> {
+    let mut next = 0;
+    let mut sets = Vec::new();
+    let mut is_first = true;
+    for partition in &manifest.partitions {
+        let Some(asked) = &partition.tpcs else {
+            sets.push(Vec::new());
+            continue;
+        };
+        let asked = At {
+            value: asked.value as u16,
+            place: asked.place.clone(),
+        };
+        if let Some(gpu) = there(inputs, &asked, is_first, problems) {
+            let before = problems.count();
+            grant(gpu, &asked, next, problems);
+            // What was too much for one leaves no less for the next.
+            if problems.count() > before {
+                sets.push(Vec::new());
+                continue;
+            }
+        }
+        is_first = false;
+        sets.push((next..next + asked.value).collect());
+        next += asked.value;
+    }
+    sets
+}
+
+/// The machine's GPU; that there is none is noted for the first partition only.
+fn there<'i>(
+    inputs: &'i PlanInputs,
+    asked: &At<u16>,
+    is_first: bool,
+    problems: &mut Problems<'_>,
+) -> Option<&'i GpuHost> {
+    let mut note = |cause| {
+        if is_first {
+            problems.add(&asked.place, Cause::Gpu(cause));
+        }
+    };
+    if inputs.board.gpu.is_none() {
+        let board = inputs.board.name.clone();
+        note(GpuCause::NoneOnBoard { board });
+        return None;
+    }
+    if inputs.host.gpu.is_none() {
+        note(GpuCause::NoneOnHost);
+    }
+    inputs.host.gpu.as_ref()
+}
+
+fn grant(gpu: &GpuHost, asked: &At<u16>, next: u16, problems: &mut Problems<'_>) {
+    let (there, granularity) = (gpu.tpcs, gpu.granularity.max(1));
+    let free = there.saturating_sub(next);
+    let tpcs = asked.value;
+    if !tpcs.is_multiple_of(granularity) {
+        let cause = GpuCause::Granularity { tpcs, granularity };
+        problems.add(&asked.place, Cause::Gpu(cause));
+    } else if tpcs > free {
+        let cause = GpuCause::TooFewTpcs {
+            asked: tpcs,
+            free,
+            there,
+        };
+        problems.add(&asked.place, Cause::Gpu(cause));
+    }
+}
+
+/// The device of each model of the manifest: that of the partitions of its tasks. A model that no
+/// task uses is on the GPU if everything else is.
+pub(crate) fn devices(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<DeviceKind> {
+    let mut devices = Vec::new();
+    let all_on_gpu = !manifest.partitions.is_empty()
+        && manifest
+            .partitions
+            .iter()
+            .all(|p| device(p) == DeviceKind::Cuda);
+    for model in &manifest.models {
+        let users = partitions_of(manifest, &model.name.value);
+        let first = |kind| users.iter().find(|p| device(p) == kind);
+        let (cores, tpcs) = (first(DeviceKind::Cpu), first(DeviceKind::Cuda));
+        if let (Some(cores), Some(tpcs)) = (cores, tpcs) {
+            let cause = GpuCause::BothDevices {
+                model: model.name.value.clone(),
+                cores: cores.name.value.clone(),
+                tpcs: tpcs.name.value.clone(),
+            };
+            problems.add(&model.name.place, Cause::Gpu(cause));
+        }
+        let on_gpu = tpcs.is_some() || (users.is_empty() && all_on_gpu);
+        devices.push(match on_gpu {
+            true => DeviceKind::Cuda,
+            false => DeviceKind::Cpu,
+        });
+    }
+    devices
+}
+
+/// What a partition's stages run on.
+pub(crate) fn device(partition: &RawPartition) -> DeviceKind {
+    match partition.tpcs {
+        Some(_) => DeviceKind::Cuda,
+        None => DeviceKind::Cpu,
+    }
+}
+
+/// The partitions of the tasks that use a model.
+fn partitions_of<'m>(manifest: &'m Manifest, model: &str) -> Vec<&'m RawPartition> {
+    let tasks = manifest.tasks.iter();
+    let tasks = tasks.filter(|task| task.model.as_ref().is_some_and(|at| at.value == model));
+    tasks
+        .filter_map(|task| {
+            let name = &task.partition.as_ref()?.value;
+            manifest.partitions.iter().find(|p| p.name.value == *name)
+        })
+        .collect()
+}
