@@ -121,3 +121,33 @@ extern "C" __global__ void trial_where(unsigned* multiprocessors, unsigned* bloc
     __atomic_fetch_add(blocks, 1, __ATOMIC_RELAXED);
 }
 EMULATED_REGISTER(trial_where, 1024);
+
+// Writes where nothing may be, from the last thread of the last block; endless recursion if `at` is null.
+namespace {
+
+__attribute__((noinline)) unsigned descend(volatile unsigned* above) {
+    volatile unsigned here[256] = {};
+    here[*above % 256] = 1;
+    return descend(here) + here[0];
+}
+
+}  // namespace
+
+extern "C" __global__ void trial_illegal(unsigned* at) {
+    if (threadIdx.x + 1 != blockDim.x || blockIdx.x + 1 != gridDim.x) return;
+    volatile unsigned start = 0;
+    if (at == nullptr) descend(&start);
+    else *at = 1;
+}
+EMULATED_REGISTER(trial_illegal, 1024);
+
+// Blocks that look at a word at every step and end when it is not 0, or after so many steps.
+extern "C" __global__ void trial_hold(const unsigned* stop, unsigned* steps_taken, unsigned steps) {
+    for (unsigned step = 0; step < steps; step++) {
+        emulated::checkpoint();
+        if (__atomic_load_n(stop, __ATOMIC_ACQUIRE) != 0) return;
+        __atomic_fetch_add(steps_taken, 1, __ATOMIC_RELAXED);
+        emulated::relax();
+    }
+}
+EMULATED_REGISTER(trial_hold, 1024);

@@ -1,6 +1,6 @@
 //! The thread model of `cpp/emulation.hpp`, from Rust: the kernels that were compiled in, and the
 //! running of one block.
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
 /// A position in a grid or a block, or the size of one: columns, rows, layers.
@@ -119,8 +119,9 @@ pub struct Launch {
     pub block: Index,
     /// Dynamic shared memory of a block.
     pub shared_bytes: usize,
-    /// Called with `of` whenever a thread is about to look at its guard.
-    pub at_checkpoint: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Called with `of` whenever a thread is about to look at its guard. Something else than 0: the
+    /// launch is to end.
+    pub at_checkpoint: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
     /// For `at_checkpoint`.
     pub of: *mut c_void,
 }
@@ -128,7 +129,7 @@ pub struct Launch {
 #[cfg(kernels_compiled)]
 mod raw {
     use super::{Index, Kernel, Launch};
-    use std::ffi::c_char;
+    use std::ffi::{c_char, c_int};
 
     #[repr(C)]
     pub struct Runner {
@@ -145,6 +146,8 @@ mod raw {
             block: Index,
             smid: u32,
         ) -> *const c_char;
+        pub fn emulated_illegal_address(runner: *const Runner) -> c_int;
+        pub fn emulated_nanoseconds() -> u64;
         pub fn emulated_threads_max() -> u32;
         pub fn emulated_shared_max() -> usize;
     }
@@ -154,7 +157,7 @@ mod raw {
 #[cfg(not(kernels_compiled))]
 mod raw {
     use super::{Index, Kernel, Launch};
-    use std::ffi::c_char;
+    use std::ffi::{c_char, c_int};
 
     pub struct Runner;
 
@@ -173,6 +176,12 @@ mod raw {
     ) -> *const c_char {
         c"the kernels were not compiled: the library was built for another machine than its builder"
             .as_ptr()
+    }
+    pub unsafe fn emulated_illegal_address(_: *const Runner) -> c_int {
+        0
+    }
+    pub unsafe fn emulated_nanoseconds() -> u64 {
+        0
     }
     pub unsafe fn emulated_threads_max() -> u32 {
         0
@@ -199,6 +208,13 @@ pub fn threads_max() -> u32 {
 pub fn shared_max() -> usize {
     // SAFETY: returns a constant.
     unsafe { raw::emulated_shared_max() }
+}
+
+/// A monotonic clock, in nanoseconds: that of the kernels.
+#[must_use]
+pub fn nanoseconds() -> u64 {
+    // SAFETY: reads a clock.
+    unsafe { raw::emulated_nanoseconds() }
 }
 
 /// Stacks and shared memory for one block at a time.
@@ -230,6 +246,15 @@ impl Runner {
         }
         // SAFETY: not null, so a text that stays until the next block, which needs this borrow's end.
         Err(unsafe { CStr::from_ptr(complaint) })
+    }
+}
+
+impl Runner {
+    /// Whether what just went wrong was an access to memory that is not there.
+    #[must_use]
+    pub fn met_illegal_address(&self) -> bool {
+        // SAFETY: reads a field that the last block wrote.
+        unsafe { raw::emulated_illegal_address(self.0.as_ptr()) != 0 }
     }
 }
 

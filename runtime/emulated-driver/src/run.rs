@@ -1,5 +1,5 @@
 //! A kernel run on the calling thread, without a driver: for tests of kernels.
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use crate::block::{self, Index, Kernel, Launch, Runner};
 
@@ -189,11 +189,12 @@ struct Watch<F> {
 
 /// # Safety
 /// `watch` is the `Watch<F>` of the launch, which nobody else uses while its blocks run.
-unsafe extern "C" fn checkpoint<F: FnMut(u64)>(watch: *mut c_void) {
+unsafe extern "C" fn checkpoint<F: FnMut(u64)>(watch: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     let watch = unsafe { &mut *watch.cast::<Watch<F>>() };
     (watch.at_checkpoint)(watch.seen);
     watch.seen += 1;
+    0
 }
 
 fn check(kernel: &Kernel, shape: Shape, parameters: &[&dyn Parameter]) -> Result<(), RunError> {

@@ -198,3 +198,20 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
         RunError::Shared { .. }
     ));
 }
+
+#[test]
+fn an_access_to_memory_that_is_not_there_ends_the_kernel_and_not_the_process() {
+    for (at, said) in [(64u64, "illegal address 0x40"), (0, "illegal address")] {
+        // SAFETY: the kernel's only access faults.
+        let error = unsafe { run("trial_illegal", line(2, 64, 0), &[&at]) };
+        let Err(RunError::Kernel { complaint }) = error else {
+            panic!("{error:?}");
+        };
+        assert!(
+            complaint.contains("block (1, 0, 0), thread (63, 0, 0)"),
+            "{complaint}"
+        );
+        assert!(complaint.contains(said), "{complaint}");
+    }
+    assert!(reversed("trial_reverse", 2), "and other kernels run on");
+}
