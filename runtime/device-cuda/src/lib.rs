@@ -3,3 +3,4 @@
 pub mod driver;
 pub mod lower;
 pub mod padding;
+pub mod queue;

@@ -1,0 +1,23 @@
+//! Virtual host queues: launches go to the driver a few at a time, and come back by a word.
+//!
+//! A stage's launches are known beforehand; a queue hands over the next one only while few wait in the
+//! driver ([`Ledger`]). To evict, the queue's epoch moves on: what is still on the host was never
+//! handed over, what waits in the driver finds another epoch at its first block and empties itself
+//! within microseconds, what runs ends at its next block or tile. The device notes the first evicted
+//! launch, and the stage goes on from exactly there.
+//!
+//! Nothing is left to reclaim: the driver copies a launch's parameters when it takes the launch, and
+//! they lie nowhere else. So no memory of evicted launches is freed on the way of the real-time work
+//! that they make room for, or ever.
+//!
+//! Progress needs no driver call: each launch writes how far the list has come, and the last one that
+//! the stage is done, into words of page-locked host memory. Only after an eviction the driver is
+//! asked whether the stream has run empty.
+
+mod ledger;
+mod virtual_queue;
+mod words;
+
+pub use ledger::{Ledger, NONE_EVICTED, NotHandedOver};
+pub use virtual_queue::{FlagPlace, QueueSpec, VirtualQueue};
+pub use words::{EpochFlag, StopFlag};
