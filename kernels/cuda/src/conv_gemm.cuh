@@ -1,0 +1,215 @@
+// Dense convolution on tensor cores: the matrix of all output pixels (rows) by all steps of the sum (taps times padded
+// input channels), gathered from the input as it goes, times the matrix of weights. Weights and pixels have their
+// channels side by side, so both operands lie as mma.sync wants them.
+//
+// A block computes PIXELS x CHANNELS sums. Its main loop goes through DEPTH steps at a time, with STAGES tiles in
+// shared memory, all but one of them being filled by cp.async. The barrier of each tile is also the guard's check. Few
+// output tiles (late layers of small batches) leave multiprocessors idle: then the sum is cut into `splits`, one a
+// blockIdx.z, which go as f32 to `partial`, and conv_reduce finishes. Nothing is counted in memory,
+// so that a launch that was cut short can run again.
+#pragma once
+
+#include "conv_finish.cuh"
+#include "conv_window.cuh"
+#include "guard.cuh"
+#include "tensor_core.cuh"
+
+#if defined(EMULATED) || __CUDA_ARCH__ >= 800
+
+template <u32 PIXELS, u32 CHANNELS, u32 DEPTH, u32 STAGES, u32 WARPS_DOWN, u32 WARPS_ACROSS>
+class ConvGemm {
+    static constexpr u32 THREADS = WARPS_DOWN * WARPS_ACROSS * LANES;
+    // 16-byte chunks of a row of a tile, of which each thread copies one, of several rows.
+    static constexpr u32 CHUNKS = DEPTH / 8;
+    static constexpr u32 ROW_BYTES = DEPTH * 2;
+    static constexpr u32 ROWS_A_PASS = THREADS / CHUNKS;
+    static constexpr u32 PIXEL_COPIES = PIXELS / ROWS_A_PASS;
+    static constexpr u32 WEIGHT_COPIES = CHANNELS / ROWS_A_PASS;
+    static constexpr u32 WEIGHTS_AT = PIXELS * ROW_BYTES;
+    static constexpr u32 STAGE_BYTES = (PIXELS + CHANNELS) * ROW_BYTES;
+    // What a warp computes, in fragments.
+    static constexpr u32 DOWN = PIXELS / WARPS_DOWN / 16;
+    static constexpr u32 ACROSS = CHANNELS / WARPS_ACROSS / 8;
+    // Sums pass through shared memory to be written in whole rows. Eight words of padding: eight rows of a
+    // fragment's pairs then lie in different banks.
+    static constexpr u32 SUMS_PITCH = CHANNELS + 8;
+    static constexpr u32 ROUNDS = PIXELS * SUMS_PITCH * 4 <= STAGES * STAGE_BYTES ? 1 : WARPS_DOWN;
+    static constexpr u32 ROUND_PIXELS = PIXELS / ROUNDS;
+    static_assert(CHUNKS == 4 || CHUNKS == 8, "rows of 64 or 128 bytes");
+    static_assert(PIXEL_COPIES * ROWS_A_PASS == PIXELS && WEIGHT_COPIES * ROWS_A_PASS == CHANNELS, "whole passes");
+    static_assert(DOWN >= 1 && ACROSS >= 2 && ACROSS % 2 == 0, "weights are loaded for 16 channels at a time");
+    static_assert(ROUND_PIXELS * SUMS_PITCH * 4 <= STAGES * STAGE_BYTES, "sums fit");
+
+public:
+    static DEVICE void run(const Guard& guard, const Conv& conv) {
+        ConvGemm gemm(conv);
+        Watch watch(guard);
+        if (gemm.sum(watch)) {
+            gemm.finish();
+        }
+    }
+
+private:
+    const Conv& conv;
+    u8* const shared = shared_bytes();
+    const u32 pixels;
+    // The block's first pixel and channel, the latter of the launch.
+    const u32 first_pixel = blockIdx.x * PIXELS;
+    const u32 first_channel = blockIdx.y * CHANNELS;
+    FragmentC sums[DOWN][ACROSS];
+
+    DEVICE explicit ConvGemm(const Conv& conv)
+        : conv(conv), pixels(conv.images * conv.output.height * conv.output.width), sums{} {}
+
+    // Of chunk `chunk` of row `row` of a tile. Eight neighbouring rows have the same chunk in different banks.
+    static DEVICE u32 swizzled(u32 row, u32 chunk) {
+        u32 turn = CHUNKS == 8 ? row & 7 : row >> 1 & 3;
+        return row * ROW_BYTES + (chunk ^ turn) * 16;
+    }
+
+    // The main loop. False: evicted.
+    DEVICE bool sum(Watch& watch) {
+        u32 depth = conv.kernel_height * conv.kernel_width * conv.input.pitch;
+        u32 all = ceil_div(depth, DEPTH);
+        u32 begin = u32(u64(all) * blockIdx.z / conv.splits);
+        u32 tiles = u32(u64(all) * (blockIdx.z + 1) / conv.splits) - begin;
+
+        u32 chunk = threadIdx.x % CHUNKS, row = threadIdx.x / CHUNKS;
+        u32 step = begin * DEPTH + chunk * 8;
+        Tap tap(conv, step);
+        WindowStart windows[PIXEL_COPIES];
+#pragma unroll
+        for (u32 i = 0; i < PIXEL_COPIES; i++) {
+            windows[i].find(conv, first_pixel + row + i * ROWS_A_PASS, pixels);
+        }
+        const Half* input = at<const Half>(conv.input.address);
+        const Half* weights = at<const Half>(conv.weights);
+
+        auto fill = [&](u32 stage) {
+            u8* to = shared + stage * STAGE_BYTES;
+#pragma unroll
+            for (u32 i = 0; i < PIXEL_COPIES; i++) {
+                bool inside = windows[i].holds(conv, tap);
+                const Half* from = inside ? input + (windows[i].offset + tap.offset) : input;
+                copy16(to + swizzled(row + i * ROWS_A_PASS, chunk), from, inside);
+            }
+#pragma unroll
+            for (u32 i = 0; i < WEIGHT_COPIES; i++) {
+                u32 channel = first_channel + row + i * ROWS_A_PASS;
+                bool inside = channel < conv.channel_count && step < depth;
+                const Half* from = inside ? weights + (u64(channel) * depth + step) : weights;
+                copy16(to + WEIGHTS_AT + swizzled(row + i * ROWS_A_PASS, chunk), from, inside);
+            }
+            tap.advance(conv, DEPTH);
+            step += DEPTH;
+        };
+
+        for (u32 stage = 0; stage + 1 < STAGES; stage++) {
+            if (stage < tiles) {
+                fill(stage);
+            }
+            copies_commit();
+        }
+        if (!watch.may_begin()) {
+            copies_wait<0>();
+            return false;
+        }
+        u32 computed = 0, filled = STAGES - 1;
+        for (u32 tile = 0; tile < tiles; tile++) {
+            copies_wait<STAGES - 2>();
+            if (!watch.may_go_on()) {
+                copies_wait<0>();
+                return false;
+            }
+            watch.look_again();
+            // What was computed with last is free now: all threads came to the barrier after it.
+            if (tile + STAGES - 1 < tiles) {
+                fill(filled);
+            }
+            copies_commit();
+            multiply(shared + computed * STAGE_BYTES);
+            computed = computed + 1 == STAGES ? 0 : computed + 1;
+            filled = filled + 1 == STAGES ? 0 : filled + 1;
+        }
+        copies_wait<0>();
+        return true;
+    }
+
+    // Adds the products of a tile in shared memory.
+    DEVICE void multiply(const u8* tile) {
+        u32 down = warp() % WARPS_DOWN * DOWN * 16;
+        u32 across = warp() / WARPS_DOWN * ACROSS * 8;
+        // Which row of its matrices' rows, and which of two neighbouring chunks, this lane points at.
+        u32 row_a = down + lane() % 16, chunk_a = lane() / 16;
+        u32 row_b = across + lane() / 16 * 8 + lane() % 8, chunk_b = lane() / 8 % 2;
+#pragma unroll
+        for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
+            FragmentA a[DOWN];
+            FragmentB b[ACROSS];
+#pragma unroll
+            for (u32 i = 0; i < DOWN; i++) {
+                load_matrices(a[i].pairs, tile + swizzled(row_a + i * 16, chunk + chunk_a));
+            }
+#pragma unroll
+            for (u32 j = 0; j < ACROSS; j += 2) {
+                u32 pairs[4];
+                load_matrices(pairs, tile + WEIGHTS_AT + swizzled(row_b + j * 8, chunk + chunk_b));
+                b[j] = {{pairs[0], pairs[1]}};
+                b[j + 1] = {{pairs[2], pairs[3]}};
+            }
+#pragma unroll
+            for (u32 i = 0; i < DOWN; i++) {
+#pragma unroll
+                for (u32 j = 0; j < ACROSS; j++) {
+                    multiply_add(sums[i][j], a[i], b[j]);
+                }
+            }
+        }
+    }
+
+    // Bias, residual, activation, and the result, or the sums as they are.
+    DEVICE void finish() {
+        f32* rows = reinterpret_cast<f32*>(shared);
+#pragma unroll 1
+        for (u32 round = 0; round < ROUNDS; round++) {
+            block_barrier();
+            if (ROUNDS == 1 || warp() % WARPS_DOWN == round) {
+                deposit(rows);
+            }
+            block_barrier();
+#pragma unroll 1
+            for (u32 at = threadIdx.x; at < ROUND_PIXELS * (CHANNELS / 8); at += THREADS) {
+                u32 row = at / (CHANNELS / 8), channel = at % (CHANNELS / 8) * 8;
+                u32 pixel = first_pixel + round * ROUND_PIXELS + row;
+                if (pixel < pixels && first_channel + channel < conv.channel_count) {
+                    write(load8(rows + row * SUMS_PITCH + channel), pixel, first_channel + channel);
+                }
+            }
+        }
+    }
+
+    // The warp's sums into the rows of its round.
+    DEVICE void deposit(f32* rows) const {
+        struct alignas(8) Pair {
+            f32 of[2];
+        };
+        u32 down = ROUNDS == 1 ? warp() % WARPS_DOWN * DOWN * 16 : 0;
+        u32 across = warp() / WARPS_DOWN * ACROSS * 8;
+#pragma unroll
+        for (u32 i = 0; i < DOWN; i++) {
+#pragma unroll
+            for (u32 j = 0; j < ACROSS; j++) {
+                f32* to = rows + (down + i * 16 + lane() / 4) * SUMS_PITCH + across + j * 8 + lane() % 4 * 2;
+                *reinterpret_cast<Pair*>(to) = {{sums[i][j].sums[0], sums[i][j].sums[1]}};
+                *reinterpret_cast<Pair*>(to + 8 * SUMS_PITCH) = {{sums[i][j].sums[2], sums[i][j].sums[3]}};
+            }
+        }
+    }
+
+    // `channel` is of the launch.
+    DEVICE void write(const Values8& values, u32 pixel, u32 channel) const {
+        finish_split8(conv, values, blockIdx.z, pixel, channel);
+    }
+};
+
+#endif

@@ -1,0 +1,210 @@
+// Convolutions of any shape, without tensor cores: what stands in for a tile that is not loaded yet, and what devices
+// before 8.0 run.
+#pragma once
+
+#include "conv_finish.cuh"
+#include "conv_window.cuh"
+#include "guard.cuh"
+
+constexpr u32 GENERAL_PIXELS = 2;
+
+// Steps of eight input channels between two checks of the guard.
+constexpr u32 GENERAL_TILE = 32;
+
+// A lane has two pixels, a warp eight output channels: all lanes read the same weights. It obeys `splits` and
+// `partial`, so that it can take the place of a launch of conv_gemm_*.
+PUNCTUAL_KERNEL(conv_dense_general, Conv, 128) {
+    Watch watch(guard);
+    const Conv& conv = params;
+    u32 pixels = conv.images * conv.output.height * conv.output.width;
+    u32 channel = (blockIdx.y * 4 + warp()) * 8;
+    bool here = channel < conv.channel_count;
+
+    u32 first_pixel = blockIdx.x * (LANES * GENERAL_PIXELS) + lane();
+    WindowStart windows[GENERAL_PIXELS];
+#pragma unroll
+    for (u32 i = 0; i < GENERAL_PIXELS; i++) {
+        windows[i].find(conv, first_pixel + i * LANES, pixels);
+    }
+    u32 depth = conv.kernel_height * conv.kernel_width * conv.input.pitch;
+    u32 begin = u32(u64(depth / 8) * blockIdx.z / conv.splits) * 8;
+    u32 end = u32(u64(depth / 8) * (blockIdx.z + 1) / conv.splits) * 8;
+    const Half* input = at<const Half>(conv.input.address);
+    const Half* weights = at<const Half>(conv.weights) + u64(here ? channel : 0) * depth;
+
+    Values8 sums[GENERAL_PIXELS] = {};
+    Tap tap(conv, begin);
+    if (!watch.may_begin()) {
+        return;
+    }
+    u32 left = GENERAL_TILE;
+#pragma unroll 1
+    for (u32 step = begin; step < end; step += 8) {
+        if (left-- == 0) {
+            left = GENERAL_TILE - 1;
+            watch.look_again();
+            if (!watch.may_go_on()) {
+                return;
+            }
+        }
+        Values8 values[GENERAL_PIXELS];
+#pragma unroll
+        for (u32 i = 0; i < GENERAL_PIXELS; i++) {
+            bool inside = windows[i].holds(conv, tap);
+            values[i] = inside ? load8(input + (windows[i].offset + tap.offset)) : Values8{};
+        }
+#pragma unroll
+        for (u32 c = 0; c < 8; c++) {
+            Values8 weight = load8(weights + u64(c) * depth + step);
+#pragma unroll
+            for (u32 i = 0; i < GENERAL_PIXELS; i++) {
+                sums[i].of[c] = dot8(values[i], weight, sums[i].of[c]);
+            }
+        }
+        tap.advance(conv, 8);
+    }
+#pragma unroll
+    for (u32 i = 0; i < GENERAL_PIXELS; i++) {
+        u32 pixel = first_pixel + i * LANES;
+        if (here && pixel < pixels) {
+            finish_split8(conv, sums[i], blockIdx.z, pixel, channel);
+        }
+    }
+}
+
+// Adds the splits of a convolution up and finishes it: eight channels of a pixel a thread.
+PUNCTUAL_KERNEL(conv_reduce, Conv, 128) {
+    Watch watch(guard);
+    u32 vectors = params.channel_count / 8;
+    u32 index = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 pixel = index / vectors, channel = index % vectors * 8;
+    bool here = pixel < params.images * params.output.height * params.output.width;
+    Values8 sums = {};
+    for (u32 split = 0; here && split < params.splits; split++) {
+        add8(sums, load8(partial8(params, split, pixel, channel)));
+    }
+    if (watch.may_begin() && here) {
+        finish_conv8(params, sums, pixel, channel);
+    }
+}
+
+constexpr u32 DEPTHWISE_COLUMNS = 2;
+
+// Eight channels of two neighbouring output columns a thread, which share the weights they read.
+PUNCTUAL_KERNEL(conv_depthwise_general, Conv, 128) {
+    Watch watch(guard);
+    const Conv& conv = params;
+    u32 vectors = conv.channel_count / 8;
+    u32 index = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 channel = index % vectors * 8;
+    u32 strips = ceil_div(conv.output.width, DEPTHWISE_COLUMNS);
+    u32 strip = index / vectors;
+    u32 x = strip % strips * DEPTHWISE_COLUMNS;
+    u32 line = strip / strips;
+    u32 y = line % conv.output.height, image = line / conv.output.height;
+    bool here = image < conv.images;
+
+    Values8 sums[DEPTHWISE_COLUMNS] = {};
+    const Half* input = at<const Half>(conv.input.address) +
+                        u64(image) * conv.input.height * conv.input.width * conv.input.pitch +
+                        conv.first_channel + channel;
+    const Half* weights = at<const Half>(conv.weights) + channel;
+#pragma unroll 1
+    for (u32 ky = 0; here && ky < conv.kernel_height; ky++) {
+        u32 row = y * conv.stride_height + ky - conv.pad_top;
+        if (row >= conv.input.height) {
+            // Also what would be above the input: it wrapped around.
+            continue;
+        }
+        for (u32 kx = 0; kx < conv.kernel_width; kx++) {
+            Values8 weight = load8(weights + (ky * conv.kernel_width + kx) * conv.channel_count);
+#pragma unroll
+            for (u32 i = 0; i < DEPTHWISE_COLUMNS; i++) {
+                u32 column = (x + i) * conv.stride_width + kx - conv.pad_left;
+                if (column < conv.input.width) {
+                    Values8 value = load8(input + u64(row * conv.input.width + column) * conv.input.pitch);
+#pragma unroll
+                    for (u32 c = 0; c < 8; c++) {
+                        sums[i].of[c] = fused(value.of[c], weight.of[c], sums[i].of[c]);
+                    }
+                }
+            }
+        }
+    }
+    if (!watch.may_begin() || !here) {
+        return;
+    }
+    u32 pixel = (image * conv.output.height + y) * conv.output.width + x;
+#pragma unroll
+    for (u32 i = 0; i < DEPTHWISE_COLUMNS; i++) {
+        if (x + i < conv.output.width) {
+            finish_conv8(conv, sums[i], pixel + i, channel);
+        }
+    }
+}
+
+// The sum of one channel of one pixel over the inputs of its group.
+DEVICE f32 grouped_sum(const Conv& conv, const WindowStart& window, u32 channel, u32 row) {
+    u32 inputs = conv.input.channels / conv.groups;
+    u32 group = (conv.first_channel + channel) / (conv.output.channels / conv.groups);
+    const Half* input = at<const Half>(conv.input.address) + group * inputs;
+    const Half* weights = at<const Half>(conv.weights) +
+                          (u64(channel) * conv.kernel_height + row) * conv.kernel_width * inputs;
+    f32 sum = 0.0f;
+#pragma unroll 1
+    for (u32 kx = 0; kx < conv.kernel_width; kx++) {
+        if (u32(window.column + int(kx)) >= conv.input.width) {
+            continue;
+        }
+        int place = window.offset + int((row * conv.input.width + kx) * conv.input.pitch);
+        const Half* weight = weights + kx * inputs;
+        if (inputs % 8 == 0) {
+#pragma unroll 1
+            for (u32 i = 0; i < inputs; i += 8) {
+                sum = dot8(load8(input + (place + int(i))), load8(weight + i), sum);
+            }
+        } else {
+#pragma unroll 1
+            for (u32 i = 0; i < inputs; i++) {
+                sum = fused(to_f32(input[place + int(i)]), to_f32(weight[i]), sum);
+            }
+        }
+    }
+    return sum;
+}
+
+// Any number of groups: eight output channels of a pixel a thread, one after the other, as they may be of
+// different groups. The guard is checked at each row of the window.
+PUNCTUAL_KERNEL(conv_grouped_general, Conv, 128) {
+    Watch watch(guard);
+    const Conv& conv = params;
+    u32 vectors = conv.channel_count / 8;
+    u32 pixels = conv.images * conv.output.height * conv.output.width;
+    u32 index = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 pixel = index / vectors, channel = index % vectors * 8;
+    bool here = pixel < pixels;
+    WindowStart window;
+    window.find(conv, pixel, pixels);
+    if (!watch.may_begin()) {
+        return;
+    }
+    Values8 sums = {};
+    for (u32 row = 0; row < conv.kernel_height; row++) {
+        watch.look_again();
+        if (!watch.may_go_on()) {
+            return;
+        }
+        if (!here || u32(window.row + int(row)) >= conv.input.height) {
+            continue;
+        }
+#pragma unroll
+        for (u32 c = 0; c < 8; c++) {
+            if (conv.first_channel + channel + c < conv.output.channels) {
+                sums.of[c] += grouped_sum(conv, window, channel + c, row);
+            }
+        }
+    }
+    if (here) {
+        finish_conv8(conv, sums, pixel, channel);
+    }
+}

@@ -1,0 +1,54 @@
+// Whether a launch may still run. See `Guard` in kernels/src/cuda/params.rs.
+#pragma once
+
+#include "device.cuh"
+
+// The check of a guard, in two halves: a look takes as long as a read of far memory, so it is begun early
+// (`Watch watch(guard)`, `look_again`) and judged late, before something is written or at a barrier that a loop
+// has anyway. One thread of a block looks for all: a look of every warp of a large grid at one word would queue
+// up at one slice of the second-level cache.
+class Watch {
+public:
+    DEVICE explicit Watch(const Guard& guard)
+        : guard_(guard), seen_(guard.epoch), left_(guard.check_stride) {
+        look();
+    }
+
+    // A barrier. False: the launch is evicted, which is noted, and no thread of the block may write more.
+    DEVICE bool may_go_on() {
+        bool evicted = block_barrier_or(seen_ != guard_.epoch);
+        if (evicted && threadIdx.x == 0) {
+            minimum(at<u32>(guard_.first_evicted), guard_.index);
+        }
+        return !evicted;
+    }
+
+    // Likewise, the first time. The grid's first thread says that the launch has begun.
+    DEVICE bool may_begin() {
+        bool may = may_go_on();
+        bool first = (blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0;
+        if (may && first && guard_.begun != 0) {
+            store_relaxed(at<u32>(guard_.begun), guard_.index + 1);
+        }
+        return may;
+    }
+
+    // Called for each tile of a main loop: looks again when it is time to, for the next judgement.
+    DEVICE void look_again() {
+        if (left_ != 0 && --left_ == 0) {
+            left_ = guard_.check_stride;
+            look();
+        }
+    }
+
+    DEVICE void look() {
+        if (threadIdx.x == 0 && guard_.epoch_now != 0) {
+            seen_ = load_relaxed(at<const u32>(guard_.epoch_now));
+        }
+    }
+
+private:
+    const Guard& guard_;
+    u32 seen_;
+    u32 left_;
+};

@@ -1,0 +1,199 @@
+// Parameters of kernels: the structures of kernels/src/cuda/params.rs, field for field. What each field
+// means is said there. A test compares the sizes and offsets with Rust's.
+#pragma once
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using f32 = float;
+
+constexpr u32 IMAGES_MAX = 32;
+constexpr u32 SOURCES_MAX = 8;
+
+struct Guard {
+    u64 epoch_now;
+    u64 first_evicted;
+    u64 begun;
+    u32 epoch;
+    u32 index;
+    u32 check_stride;
+    u32 gap;
+};
+static_assert(sizeof(Guard) == 40, "as in params.rs");
+
+struct TensorView {
+    u64 address;
+    u32 height;
+    u32 width;
+    u32 channels;
+    u32 pitch;
+};
+static_assert(sizeof(TensorView) == 24, "as in params.rs");
+
+enum Curve : u32 {
+    CURVE_NONE = 0,
+    CURVE_CLIP = 1,
+    CURVE_SIGMOID = 2,
+    CURVE_SILU = 3,
+    CURVE_HARD_SIGMOID = 4,
+    CURVE_HARD_SWISH = 5,
+    CURVE_GELU = 6,
+    CURVE_TANH = 7,
+};
+
+struct Epilogue {
+    u32 curve;
+    f32 low;
+    f32 high;
+    u32 gap;
+};
+static_assert(sizeof(Epilogue) == 16, "as in params.rs");
+
+struct Conv {
+    TensorView input;
+    TensorView output;
+    u64 residual;
+    u64 weights;
+    u64 bias;
+    u64 partial;
+    u32 images;
+    u32 kernel_height;
+    u32 kernel_width;
+    u32 stride_height;
+    u32 stride_width;
+    u32 pad_top;
+    u32 pad_left;
+    u32 groups;
+    u32 splits;
+    u32 first_channel;
+    u32 channel_count;
+    u32 gap;
+    Epilogue epilogue;
+};
+static_assert(sizeof(Conv) == 144, "as in params.rs");
+
+struct Pool {
+    TensorView input;
+    TensorView output;
+    u32 images;
+    u32 kind;
+    u32 kernel_height;
+    u32 kernel_width;
+    u32 stride_height;
+    u32 stride_width;
+    u32 pad_top;
+    u32 pad_left;
+};
+static_assert(sizeof(Pool) == 80, "as in params.rs");
+
+struct GlobalPool {
+    TensorView input;
+    TensorView output;
+    u32 images;
+    u32 gap;
+};
+static_assert(sizeof(GlobalPool) == 56, "as in params.rs");
+
+struct Linear {
+    u64 input;
+    u64 output;
+    u64 scores;
+    u64 weights;
+    u64 bias;
+    u64 partial;
+    u32 images;
+    u32 depth;
+    u32 features;
+    u32 pitch;
+    u32 first_feature;
+    u32 feature_count;
+    u32 splits;
+    u32 gap;
+    Epilogue epilogue;
+};
+static_assert(sizeof(Linear) == 96, "as in params.rs");
+
+struct Elementwise {
+    TensorView input;
+    u64 other;
+    u64 output;
+    u32 images;
+    u32 broadcast;
+    Epilogue epilogue;
+};
+static_assert(sizeof(Elementwise) == 64, "as in params.rs");
+
+struct Gather {
+    TensorView output;
+    u64 table;
+    u64 sources[SOURCES_MAX];
+    u32 pitches[SOURCES_MAX];
+    u32 images;
+    u32 gap;
+};
+static_assert(sizeof(Gather) == 136, "as in params.rs");
+
+struct Members {
+    u64 batch;
+    u64 bytes;
+    u64 members[IMAGES_MAX];
+    u32 images;
+    u32 gap;
+};
+static_assert(sizeof(Members) == 280, "as in params.rs");
+
+struct InputPlanar {
+    TensorView output;
+    u64 members[IMAGES_MAX];
+    u32 row_stride;
+    u32 plane_stride;
+    u32 images;
+    u32 gap;
+};
+static_assert(sizeof(InputPlanar) == 296, "as in params.rs");
+
+struct Answers {
+    u64 scores;
+    u64 answers;
+    u64 done;
+    u32 images;
+    u32 classes;
+    u32 pitch;
+    u32 sequence;
+};
+static_assert(sizeof(Answers) == 40, "as in params.rs");
+
+struct Answer {
+    u32 class_index;
+    f32 confidence;
+};
+static_assert(sizeof(Answer) == 8, "as in params.rs");
+
+struct Preprocess {
+    u64 frame;
+    u64 chroma;
+    TensorView output;
+    u32 stride;
+    u32 chroma_stride;
+    u32 crop_x;
+    u32 crop_y;
+    u32 crop_width;
+    u32 crop_height;
+    f32 mean[3];
+    f32 factor[3];
+};
+static_assert(sizeof(Preprocess) == 88, "as in params.rs");
+
+struct Whereabouts {
+    u64 multiprocessors;
+    u32 stay_ns;
+    u32 gap;
+};
+static_assert(sizeof(Whereabouts) == 16, "as in params.rs");
+
+struct Hold {
+    u32 stay_ns;
+    u32 check_ns;
+};
+static_assert(sizeof(Hold) == 8, "as in params.rs");

@@ -1,0 +1,91 @@
+// Pooling.
+#pragma once
+
+#include "guard.cuh"
+#include "vectors.cuh"
+
+// Eight channels of an output pixel a thread. Sums and comparisons in f32.
+PUNCTUAL_KERNEL(pool, Pool, 128) {
+    enum Kind : u32 { LARGEST = 0, MEAN_WITH_PADDING = 1, MEAN = 2 };
+    Watch watch(guard);
+    u32 vectors = params.output.pitch / 8;
+    u32 index = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 channel = index % vectors * 8, pixel = index / vectors;
+    u32 x = pixel % params.output.width, line = pixel / params.output.width;
+    u32 y = line % params.output.height, image = line / params.output.height;
+    bool here = image < params.images;
+
+    Values8 result;
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) {
+        result.of[i] = params.kind == LARGEST ? -infinity() : 0.0f;
+    }
+    u32 inside = 0;
+    const Half* input = at<const Half>(params.input.address) +
+                        u64(image) * params.input.height * params.input.width * params.input.pitch + channel;
+#pragma unroll 1
+    for (u32 ky = 0; here && ky < params.kernel_height; ky++) {
+        u32 row = y * params.stride_height + ky - params.pad_top;
+        if (row >= params.input.height) {
+            continue;
+        }
+#pragma unroll 1
+        for (u32 kx = 0; kx < params.kernel_width; kx++) {
+            u32 column = x * params.stride_width + kx - params.pad_left;
+            if (column >= params.input.width) {
+                continue;
+            }
+            Values8 values = load8(input + u64(row * params.input.width + column) * params.input.pitch);
+            inside++;
+#pragma unroll
+            for (u32 i = 0; i < 8; i++) {
+                f32 value = values.of[i];
+                result.of[i] = params.kind != LARGEST ? result.of[i] + value : fmaxf(result.of[i], value);
+            }
+        }
+    }
+    if (params.kind != LARGEST) {
+        f32 share = reciprocal(f32(params.kind == MEAN ? inside : params.kernel_height * params.kernel_width));
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            result.of[i] *= share;
+        }
+    }
+    if (watch.may_begin() && here) {
+        store8(at<Half>(params.output.address) + u64(pixel) * params.output.pitch + channel, result);
+    }
+}
+
+constexpr u32 POOL_VECTORS = 8;
+constexpr u32 POOL_SHARES = 16;
+
+// The mean of each channel of an image (blockIdx.y): neighbouring threads have neighbouring channels, and sixteen
+// of them share the pixels of one vector.
+PUNCTUAL_KERNEL(global_average_pool, GlobalPool, 128) {
+    Watch watch(guard);
+    __shared__ Values8 sums[POOL_SHARES][POOL_VECTORS];
+    u32 share = threadIdx.x / POOL_VECTORS, vector = threadIdx.x % POOL_VECTORS;
+    u32 channel = (blockIdx.x * POOL_VECTORS + vector) * 8;
+    u32 pixels = params.input.height * params.input.width;
+    Values8 sum = {};
+    if (channel < params.output.pitch) {
+        const Half* input = at<const Half>(params.input.address) + u64(blockIdx.y) * pixels * params.input.pitch;
+        for (u32 pixel = share; pixel < pixels; pixel += POOL_SHARES) {
+            add8(sum, load8(input + pixel * params.input.pitch + channel));
+        }
+    }
+    sums[share][vector] = sum;
+    // Also the barrier between writing and reading the sums.
+    if (!watch.may_begin() || share != 0 || channel >= params.output.pitch) {
+        return;
+    }
+#pragma unroll 1
+    for (u32 other = 1; other < POOL_SHARES; other++) {
+        add8(sum, sums[other][vector]);
+    }
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) {
+        sum.of[i] *= reciprocal(f32(pixels));
+    }
+    store8(at<Half>(params.output.address) + u64(blockIdx.y) * params.output.pitch + channel, sum);
+}
