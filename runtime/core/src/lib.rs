@@ -172,7 +172,7 @@ pub use ids::{
 pub use policies::{
     BatchConfig, BranchynetConfig, ClipperConfig, ClockworkConfig, DeeprtConfig, EdgeservingConfig,
     GsliceConfig, LatencyModel, NexusConfig, NexusDrop, Partitioning, PolicyConfig, PunctualConfig,
-    SeebBatch, SeebConfig, SeqConfig, StreamsConfig, fit,
+    SeebBatch, SeebConfig, SeqConfig, StreamsConfig, fit, seeb_shares,
 };
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

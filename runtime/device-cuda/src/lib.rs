@@ -3,4 +3,5 @@
 pub mod driver;
 pub mod lower;
 pub mod padding;
+pub mod partition;
 pub mod queue;

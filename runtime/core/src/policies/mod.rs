@@ -55,7 +55,7 @@ pub use nexus::{NexusConfig, NexusDrop};
 use punctual::Punctual;
 pub use punctual::PunctualConfig;
 use ranges::Ranges;
-pub use seeb::{LatencyModel, SeebBatch, SeebConfig, fit};
+pub use seeb::{LatencyModel, SeebBatch, SeebConfig, fit, seeb_shares};
 use seq::Seq;
 pub use seq::SeqConfig;
 use streams::Streams;

@@ -35,6 +35,7 @@ mod shares;
 mod tests;
 
 pub use latency::{LatencyModel, fit};
+pub use shares::assign as seeb_shares;
 
 use super::desk::{Desk, Job, Members, Rules};
 use super::ranges::Ranges;

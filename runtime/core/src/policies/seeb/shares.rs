@@ -4,7 +4,7 @@ use crate::config::Units;
 
 /// Shares the `free` units out among groups of `images` each, in their order, and calls `give`
 /// with each group's position and range. Groups that nothing is left for get none.
-pub(super) fn assign(
+pub fn assign(
     images: impl Iterator<Item = u32> + Clone,
     free: Units,
     mut give: impl FnMut(usize, Units),

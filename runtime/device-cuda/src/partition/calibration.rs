@@ -1,0 +1,231 @@
+//! Which bit of a mask governs which multiprocessors, found out by looking.
+//!
+//! A mask is trusted once every multiprocessor is governed by exactly one bit, and every mask tried did
+//! what the bits say. First one bit at a time is *disabled*, all others staying enabled: from
+//! Hopper on, masks have bits for TPCs that the chip was sold without, and a launch that may use
+//! nothing but such a one would never run. Then one live bit at a time is *enabled*, alone; then halves of the
+//! units; then everything again, as a mask must be undone, too.
+
+use libsmctrl_sys::TpcMask;
+use serde::{Deserialize, Serialize};
+
+use super::sms::SmSet;
+use super::units::{Unit, UnitMap};
+
+/// Looks where a launch runs under a mask.
+pub trait Probe {
+    /// The multiprocessors that blocks of a launch ran on which could use those that `mask` enables.
+    /// There are enough blocks to reach each of them.
+    ///
+    /// # Errors
+    /// If the mask could not be set, or the launch failed or did not end.
+    fn observe(&mut self, mask: TpcMask) -> Result<SmSet, Refusal>;
+}
+
+/// What is known of a device and a mechanism beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Multiprocessors that the mechanism disposes of.
+    pub sms: u32,
+    /// Bits of its masks: 128 at most.
+    pub bits: u32,
+}
+
+/// Why a mechanism is not trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusal {
+    /// Where the driver keeps masks is not known.
+    #[error("where a driver for CUDA {major}.{minor} keeps the mask of a stream is not known")]
+    UnknownDriver {
+        /// Its version.
+        major: u16,
+        /// Its version.
+        minor: u16,
+    },
+    /// libsmctrl is not there, or did not stand its trial.
+    #[error("{said}")]
+    Libsmctrl {
+        /// In the words of `libsmctrl_sys::raw::RawError`, which do not leave their process otherwise.
+        said: String,
+    },
+    /// The driver is too old.
+    #[error("the driver has no {symbol}; {needs}")]
+    NoSymbol {
+        /// What it lacks.
+        symbol: String,
+        /// Since when drivers have it.
+        needs: String,
+    },
+    /// The device is too small to be divided.
+    #[error("the driver makes {groups} groups of this device; two are needed")]
+    Indivisible {
+        /// As many as it makes.
+        groups: u32,
+    },
+    /// A call failed under a mask.
+    #[error("{call} failed with {result}")]
+    CallFailed {
+        /// The driver's function.
+        call: String,
+        /// Its result.
+        result: String,
+    },
+    /// The process that tried it did not come back.
+    #[error("the process that tried it {how}")]
+    Died {
+        /// How it ended.
+        how: String,
+    },
+    /// Without any mask, blocks reached other multiprocessors than the device has.
+    #[error("without a mask, blocks ran on multiprocessors {seen}; the device has {expected}")]
+    Unreached {
+        /// Those that were seen.
+        seen: SmSet,
+        /// How many there are.
+        expected: u32,
+    },
+    /// No bit keeps anything from running anywhere.
+    #[error("no bit of the mask has an effect: it does not lie where it is said to")]
+    NoEffect,
+    /// Some multiprocessors work whatever bit is set.
+    #[error("no bit of the mask disables multiprocessors {sms}")]
+    Ungoverned {
+        /// Those.
+        sms: SmSet,
+    },
+    /// A multiprocessor that more than one bit disables.
+    #[error("bits {first} and {second} both disable multiprocessors {sms}")]
+    Shared {
+        /// One bit.
+        first: u8,
+        /// The other one.
+        second: u8,
+        /// What both disable.
+        sms: SmSet,
+    },
+    /// Blocks ran where the mask forbids it.
+    #[error(
+        "with TPCs {enabled:#x} enabled, blocks ran on multiprocessors {sms}, which are not theirs"
+    )]
+    Escaped {
+        /// A set bit is an enabled TPC.
+        enabled: u128,
+        /// Where they should not have run.
+        sms: SmSet,
+    },
+    /// The mask keeps blocks from where they may run.
+    #[error(
+        "with TPCs {enabled:#x} enabled, no block ran on multiprocessors {sms}, which are theirs"
+    )]
+    KeptOut {
+        /// A set bit is an enabled TPC.
+        enabled: u128,
+        /// Where they should have run.
+        sms: SmSet,
+    },
+}
+
+/// The units of a device under a mechanism.
+///
+/// # Errors
+/// Why the mechanism cannot be trusted.
+pub fn calibrate(probe: &mut dyn Probe, expected: Expected) -> Result<UnitMap, Refusal> {
+    let all = probe.observe(TpcMask::UNRESTRICTED)?;
+    if all.count() != expected.sms {
+        return Err(Refusal::Unreached {
+            seen: all,
+            expected: expected.sms,
+        });
+    }
+    let units = governed(probe, all, expected.bits)?;
+    confirm(probe, &units)?;
+    expect(probe, TpcMask::UNRESTRICTED, all)?;
+    Ok(UnitMap::new(units).expect("disjoint units of a device that has multiprocessors"))
+}
+
+/// Disables one bit at a time: the units, which have each multiprocessor once.
+fn governed(probe: &mut dyn Probe, all: SmSet, bits: u32) -> Result<Vec<Unit>, Refusal> {
+    let mut units: Vec<Unit> = Vec::new();
+    for bit in 0..bits.min(TpcMask::TPCS_MAX) {
+        let mask = TpcMask::from_disabled_bits(1 << bit);
+        let seen = probe.observe(mask)?;
+        let escaped = seen.without(all);
+        if !escaped.is_empty() {
+            return Err(Refusal::Escaped {
+                enabled: mask.enabled_bits(),
+                sms: escaped,
+            });
+        }
+        let unit = Unit {
+            bit: bit as u8,
+            sms: all.without(seen),
+        };
+        let clash = units.iter().find(|u| !u.sms.is_disjoint(unit.sms));
+        if let Some(other) = clash {
+            return Err(Refusal::Shared {
+                first: other.bit,
+                second: unit.bit,
+                sms: other.sms.intersection(unit.sms),
+            });
+        }
+        if !unit.sms.is_empty() {
+            units.push(unit);
+        }
+    }
+    if units.is_empty() {
+        return Err(Refusal::NoEffect);
+    }
+    let free = all.without(super::units::sms_of(&units));
+    if free.is_empty() {
+        Ok(units)
+    } else {
+        Err(Refusal::Ungoverned { sms: free })
+    }
+}
+
+/// Enables each unit alone, then halves: of those whose position has a certain binary digit, which
+/// tells any two apart, and the others.
+fn confirm(probe: &mut dyn Probe, units: &[Unit]) -> Result<(), Refusal> {
+    for unit in units {
+        expect_units(probe, std::slice::from_ref(unit))?;
+    }
+    let digits = usize::BITS - (units.len() - 1).leading_zeros();
+    for digit in 0..digits {
+        for value in [0, 1] {
+            let half = units.iter().enumerate();
+            let half = half.filter(|(at, _)| at >> digit & 1 == value);
+            let half: Vec<Unit> = half.map(|(_, unit)| *unit).collect();
+            expect_units(probe, &half)?;
+        }
+    }
+    Ok(())
+}
+
+fn expect_units(probe: &mut dyn Probe, units: &[Unit]) -> Result<(), Refusal> {
+    let (mask, sms) = (super::units::mask_of(units), super::units::sms_of(units));
+    expect(probe, mask, sms)
+}
+
+fn expect(probe: &mut dyn Probe, mask: TpcMask, sms: SmSet) -> Result<(), Refusal> {
+    let seen = probe.observe(mask)?;
+    let enabled = mask.enabled_bits();
+    let escaped = seen.without(sms);
+    if !escaped.is_empty() {
+        return Err(Refusal::Escaped {
+            enabled,
+            sms: escaped,
+        });
+    }
+    let kept_out = sms.without(seen);
+    if !kept_out.is_empty() {
+        return Err(Refusal::KeptOut {
+            enabled,
+            sms: kept_out,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

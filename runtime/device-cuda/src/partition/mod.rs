@@ -1,0 +1,113 @@
+//! Partitions: ranges of a device's units, given to streams so that launches run on them and nowhere
+//! else.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`sms`], [`units`] | sets of multiprocessors; the units that a mechanism divides the device into |
+//! | [`calibration`] | which bit governs which multiprocessors, or why a mechanism is refused |
+//! | [`record`] | what calibration found, kept in a file |
+//! | [`choice`] | the first mechanism that holds what it promises |
+//!
+//! A plan's units are those of the mechanism that was chosen, so any range that the core asks for, SEEB's
+//! Algorithm 1 included, is one that can be granted as it stands.
+//!
+//! Not yet run on hardware.
+
+pub mod calibration;
+pub mod choice;
+pub mod record;
+pub mod sms;
+pub mod units;
+
+use punctual_core::Units;
+use serde::{Deserialize, Serialize};
+
+pub use calibration::{Expected, Probe, Refusal, calibrate};
+pub use choice::Choice;
+pub use sms::SmSet;
+pub use units::{Unit, UnitMap};
+
+/// How launches are kept to a part of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// The mask of a stream, written by ourselves where the driver keeps it.
+    StreamMask,
+    /// The same, written by libsmctrl.
+    Libsmctrl,
+    /// Contexts that the driver limits to groups of multiprocessors, from CUDA 12.4 on.
+    GreenContexts,
+    /// None: all launches may run everywhere, and the more urgent go first.
+    Priority,
+}
+
+impl Mechanism {
+    /// In the order in which they are tried: the finest first, then the official one, then none.
+    pub const ORDER: [Self; 4] = [
+        Self::StreamMask,
+        Self::Libsmctrl,
+        Self::GreenContexts,
+        Self::Priority,
+    ];
+
+    /// Its name in reports and files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StreamMask => "stream-mask",
+            Self::Libsmctrl => "libsmctrl",
+            Self::GreenContexts => "green-contexts",
+            Self::Priority => "priority",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ORDER.into_iter().find(|m| m.name() == name)
+    }
+
+    /// Whether launches cannot run elsewhere than where they may.
+    #[must_use]
+    pub const fn is_enforced(self) -> bool {
+        !matches!(self, Self::Priority)
+    }
+}
+
+impl std::fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a partition really is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The range that was asked for.
+    pub units: Units,
+    /// Where its launches run.
+    pub sms: SmSet,
+    /// Multiprocessors of the largest unit of the device.
+    pub granularity: u32,
+    /// Whether launches of others stay away, and its own stay inside.
+    pub enforced: bool,
+    /// By which means.
+    pub mechanism: Mechanism,
+}
+
+/// A range that the device has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "units {} to {} of {available}: {mechanism} divides this device into {available} parts of up to \
+     {granularity} multiprocessors; make the plan for these", .range.first, .range.end().saturating_sub(1)
+)]
+pub struct NoSuchUnits {
+    /// What was asked for.
+    pub range: Units,
+    /// Units of the device.
+    pub available: u16,
+    /// Multiprocessors of the largest.
+    pub granularity: u32,
+    /// The mechanism that is in use.
+    pub mechanism: Mechanism,
+}

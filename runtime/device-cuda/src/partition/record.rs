@@ -1,0 +1,82 @@
+//! What calibration found, kept in a file, so that a device is tried once and not at every start.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use punctual_platform::files::write_whole;
+use serde::{Deserialize, Serialize};
+
+use super::Mechanism;
+use super::calibration::Refusal;
+use super::units::UnitMap;
+
+/// What the outcome of a calibration holds for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// The driver's build, as exactly as the machine tells.
+    pub driver: String,
+    /// The device's number in the world, in hexadecimal digits.
+    pub uuid: String,
+    /// Power modes may take TPCs away.
+    pub power_mode: String,
+    /// Multiprocessors that the device says to have.
+    pub sms: u32,
+    /// How launches are kept to a part.
+    pub mechanism: Mechanism,
+}
+
+/// Units, or why there are none. A refusal is kept, too: what crashed once is not tried at each start.
+pub type Outcome = Result<UnitMap, Refusal>;
+
+/// Of the file's form and of what calibration demands: older outcomes are found out anew.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    format: u32,
+    key: Key,
+    outcome: Outcome,
+}
+
+impl Key {
+    /// Where the outcome is kept, below a folder. Other keys may have the same file: the key in it counts.
+    #[must_use]
+    pub fn file(&self, folder: &Path) -> PathBuf {
+        let plain = |text: &str| -> String {
+            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            text.chars().take(40).map(plain).collect()
+        };
+        let [uuid, driver, mode] = [&self.uuid, &self.driver, &self.power_mode].map(|t| plain(t));
+        folder.join(format!("{uuid}_{driver}_{mode}_{}.json", self.mechanism))
+    }
+}
+
+/// The outcome that is kept for `key`. None if there is none, or the file is damaged, of another format,
+/// of another key, or of a device with other multiprocessors: then it is to be found out anew.
+#[must_use]
+pub fn read(folder: &Path, key: &Key) -> Option<Outcome> {
+    let bytes = fs::read(key.file(folder)).ok()?;
+    let record: Record = serde_json::from_slice(&bytes).ok()?;
+    (record.format == FORMAT && record.key == *key).then_some(record.outcome)
+}
+
+/// Keeps the outcome.
+///
+/// # Errors
+/// What the operating system says; the file is then as before.
+pub fn write(folder: &Path, key: &Key, outcome: &Outcome) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let record = Record {
+        format: FORMAT,
+        key: key.clone(),
+        outcome: outcome.clone(),
+    };
+    let bytes = serde_json::to_vec_pretty(&record)?;
+    write_whole(&key.file(folder), &bytes)
+}
+
+#[cfg(test)]
+mod tests;
