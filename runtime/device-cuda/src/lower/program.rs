@@ -1,8 +1,9 @@
 //! What a network is lowered to.
 
 use punctual_device::InputLayout;
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX};
+use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module};
 
+use super::pages::Pages;
 use super::place::Place;
 
 /// A network as lists of launches for partitions of one size.
@@ -14,6 +15,8 @@ pub struct Program {
     pub input: InputLayout,
     /// Bytes of a request's slot in device memory, for what is carried between stages.
     pub request_bytes: u64,
+    /// Where its weights lie.
+    pub pages: Pages,
     /// From input to last exit.
     pub stages: Box<[StageProgram]>,
 }
@@ -49,8 +52,8 @@ pub struct Step {
     pub operator: Option<u32>,
     /// The operator's name, or what the device adds.
     pub name: String,
-    /// The kernel's name in the table of kernels.
-    pub kernel: &'static str,
+    /// Which kernel.
+    pub kernel: &'static Kernel,
     /// With encoded [`Place`]s for addresses, and as many images as the batch has.
     pub(super) arguments: Arguments,
     /// Blocks, for 1 image, 2 images, ...
@@ -88,6 +91,19 @@ impl Step {
     #[must_use]
     pub fn grid(&self, images: usize) -> [u32; 3] {
         self.grids[images - 1]
+    }
+
+    /// The kernel of the module `general` that computes the same from the same arguments: it reads
+    /// the same weights. [`Kernel::grid`] of what [`resolve`](Self::resolve) gives says its blocks.
+    #[must_use]
+    pub fn stand_in(&self) -> &'static Kernel {
+        let general = |kernel: &&Kernel| {
+            kernel.module == Module::General && kernel.pattern == self.kernel.pattern
+        };
+        match self.kernel.tile {
+            Some(_) => KERNELS.iter().find(general).unwrap_or(self.kernel),
+            None => self.kernel,
+        }
     }
 
     /// What the kernel is launched with for so many images, each place by the address that
