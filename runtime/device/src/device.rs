@@ -65,6 +65,14 @@ pub enum Refusal {
     /// The device was not started with that model.
     #[error("model {} is not loaded", .0.0)]
     UnknownModel(ModelId),
+    /// The model is on another device than the partition.
+    #[error("model {} is not on the device of partition {}", .model.0, .partition.0)]
+    OtherDevice {
+        /// Which model.
+        model: ModelId,
+        /// Which partition.
+        partition: PartitionId,
+    },
     /// The model has no such stage.
     #[error("model {} has no stage {}", .model.0, .stage.0)]
     UnknownStage {
@@ -122,6 +130,35 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The same, about what the caller calls `model` and `partition`.
+    pub(crate) fn renamed(self, model: ModelId, partition: PartitionId) -> Self {
+        match self {
+            Self::Busy(_) => Self::Busy(partition),
+            Self::UnknownPartition(_) => Self::UnknownPartition(partition),
+            Self::OtherDevice { .. } => Self::OtherDevice { model, partition },
+            other => other.of_model(model),
+        }
+    }
+
+    /// The same, about what the caller calls `model`.
+    pub(crate) fn of_model(self, model: ModelId) -> Self {
+        match self {
+            Self::UnknownModel(_) => Self::UnknownModel(model),
+            Self::UnknownStage { stage, .. } => Self::UnknownStage { model, stage },
+            Self::UnknownBatch { batch, .. } => Self::UnknownBatch { model, batch },
+            Self::NotResident(_) => Self::NotResident(model),
+            Self::Pinned(_) => Self::Pinned(model),
+            Self::AlreadyLoaded(_) => Self::AlreadyLoaded(model),
+            Self::WeightsInUse(_) => Self::WeightsInUse(model),
+            Self::NoFreePages { needs, free, .. } => Self::NoFreePages { model, needs, free },
+            Self::OtherDevice { partition, .. } => Self::OtherDevice { model, partition },
+            Self::Busy(_)
+            | Self::UnknownPartition(_)
+            | Self::Members { .. }
+            | Self::UnknownBuffer { .. } => self,
+        }
+    }
+
     /// The rules on members, which hold for every device.
     #[must_use]
     pub fn of_members(infer: &Infer, request_buffers: u16) -> Option<Self> {

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`Device`] | the contract: actions in, exactly one event each out |
 //! | [`CpuDevice`] | partitions are disjoint sets of cores; one pinned worker a core |
+//! | [`MixedDevice`] | two devices that serve one plan |
 //! | [`crew`] | what devices on the machine's cores share: partitions, leaders, windows, preemption |
 //! | [`virtual_time`] | takes as long as the profile says and sleeps for none of it: for tests of the loop |
 //! | [`conformance`] | what every device must do, as functions; a new device's tests call them |
@@ -82,6 +83,7 @@ pub mod conformance;
 mod cpu;
 pub mod crew;
 mod device;
+mod mixed;
 pub mod profile;
 mod random;
 mod request_buffers;
@@ -96,5 +98,6 @@ pub use cpu::{
     image_layout, pack_image,
 };
 pub use device::{Device, Refusal};
+pub use mixed::{MixedDevice, Side};
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
 pub use spec::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, SpecError};
