@@ -26,6 +26,7 @@ mod prepare;
 mod samples;
 mod solutions;
 mod stages;
+mod starter;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,8 @@ use crate::StartError;
 pub use machine::{clocks, lanes, machine};
 pub use punctual_kernels::preprocess::{PixelFormat, Size};
 pub use solutions::{SolutionRequest, measure_solutions};
+pub use stages::CpuStarter;
+pub use starter::{Measured, StageFailed, Starter};
 
 /// What to measure, and on what.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +56,7 @@ pub struct Request {
     pub power_mode: String,
     /// Batch sizes, rising from 1.
     pub batches: Vec<u8>,
-    /// Partition sizes, in cores.
+    /// Partition sizes, in compute units (cores, TPCs).
     pub units: Vec<u8>,
     /// Cores to measure on: a partition of `n` gets the last `n` of them, since the first ones
     /// serve most of a machine's interrupts.
@@ -160,10 +163,12 @@ pub enum Phase {
         /// Cores of the partition.
         units: u8,
     },
-    /// All stages at all batch sizes on this many cores.
+    /// All stages at all batch sizes on this many compute units.
     Stages {
-        /// Cores of the partition.
+        /// Of the partition.
         units: u8,
+        /// What they are: `core`, `TPC`.
+        unit: &'static str,
     },
     /// The preparation of frames.
     Prepare,
@@ -174,8 +179,8 @@ impl fmt::Display for Phase {
         match self {
             Self::Solutions { units: 1 } => f.write_str("solutions on 1 core"),
             Self::Solutions { units } => write!(f, "solutions on {units} cores"),
-            Self::Stages { units: 1 } => f.write_str("stages on 1 core"),
-            Self::Stages { units } => write!(f, "stages on {units} cores"),
+            Self::Stages { units: 1, unit } => write!(f, "stages on 1 {unit}"),
+            Self::Stages { units, unit } => write!(f, "stages on {units} {unit}s"),
             Self::Prepare => f.write_str("preparing frames"),
         }
     }
@@ -204,14 +209,9 @@ pub enum MeasureError {
     /// No thread to prepare frames on.
     #[error(transparent)]
     Thread(#[from] ThreadError),
-    /// A stage failed: an error in a kernel, which has said so by its panic.
-    #[error("stage {stage} at batch {batch} failed while it was measured; please report this")]
-    Failed {
-        /// Which stage.
-        stage: u8,
-        /// At which batch size.
-        batch: u8,
-    },
+    /// An error in a kernel, which has said so by its panic.
+    #[error(transparent)]
+    Failed(#[from] StageFailed),
 }
 
 /// Chooses solutions, measures a network's stages with them and its frames' preparation on this machine; takes seconds
@@ -231,55 +231,137 @@ pub fn measure(
     if request.units.is_empty() {
         return Err(MeasureError::NoUnits);
     }
-    let rounds = request.effort.rounds() as u32;
-    let total = rounds * (request.units.len() as u32 + 1);
-    let mut report = |phase: usize, round: usize, what| {
-        progress(Progress {
-            done: rounds * phase as u32 + round as u32,
-            total,
-            what,
-        });
-    };
-    let network = package.network();
+    let mut steps = Steps::new(request, progress);
     let mut solutions = Vec::new();
     if !request.direct {
-        solutions = solutions::choose(network, request, &mut |units| {
-            report(0, 0, Phase::Solutions { units });
+        solutions = solutions::choose(package.network(), request, &mut |units| {
+            steps.report(0, Phase::Solutions { units });
         })?;
     }
-    let mut solution_memory = SolutionMemory::default();
-    let mut stages = Vec::new();
-    let mut preemption = Nanos::ZERO;
-    for (phase, &units) in request.units.iter().enumerate() {
-        let what = Phase::Stages { units };
-        let measured = stages::measure(network, request, &solutions, units, &mut |round| {
-            report(phase, round, what);
-        })?;
-        stages.extend(measured.stages);
-        preemption = preemption.max(measured.preemption);
-        solution_memory = measured.solution_memory;
+    let starter = CpuStarter {
+        request,
+        solutions: &solutions,
+    };
+    let mut profile = stages_at_all_sizes(&starter, package, request, &mut steps)?;
+    profile.solutions = solutions;
+    prepare_frames(&mut profile, package, request, &mut steps)?;
+    Ok(profile)
+}
+
+/// As [`measure`], on whatever `starter` starts, and its stages only: frames are prepared by the
+/// processor, whose profile has their times. `request.units` are that device's.
+///
+/// # Errors
+/// As the starter; `request.units` may be empty, and nothing is measured then.
+pub fn measure_stages<S: Starter>(
+    starter: &S,
+    package: &Package,
+    request: &Request,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Profile, S::Error> {
+    let mut steps = Steps::new(request, progress);
+    stages_at_all_sizes(starter, package, request, &mut steps)
+}
+
+/// As [`measure`], the preparation of frames only: for networks whose stages run elsewhere.
+///
+/// # Errors
+/// [`MeasureError`].
+pub fn measure_preparation(
+    package: &Package,
+    request: &Request,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Profile, MeasureError> {
+    let mut steps = Steps::new(request, progress);
+    let mut profile = unmeasured(package, request, machine(), clocks());
+    prepare_frames(&mut profile, package, request, &mut steps)?;
+    Ok(profile)
+}
+
+/// How far a measurement is: a phase for each partition size, and one for the frames.
+struct Steps<'p> {
+    rounds: u32,
+    phases: u32,
+    phase: u32,
+    progress: &'p mut dyn FnMut(Progress),
+}
+
+impl<'p> Steps<'p> {
+    fn new(request: &Request, progress: &'p mut dyn FnMut(Progress)) -> Self {
+        Self {
+            rounds: request.effort.rounds() as u32,
+            phases: request.units.len() as u32 + 1,
+            phase: 0,
+            progress,
+        }
     }
-    report(request.units.len(), 0, Phase::Prepare);
-    let prepare = prepare::measure(network.input, request)?;
-    report(request.units.len() + 1, 0, Phase::Prepare);
-    Ok(Profile {
+
+    fn report(&mut self, round: usize, what: Phase) {
+        (self.progress)(Progress {
+            done: self.rounds * self.phase + round as u32,
+            total: self.rounds * self.phases,
+            what,
+        });
+    }
+}
+
+fn stages_at_all_sizes<S: Starter>(
+    starter: &S,
+    package: &Package,
+    request: &Request,
+    steps: &mut Steps<'_>,
+) -> Result<Profile, S::Error> {
+    let (machine, clocks) = (starter.machine(), starter.clocks());
+    let mut profile = unmeasured(package, request, machine, clocks);
+    for &units in &request.units {
+        let unit = S::UNIT;
+        let what = Phase::Stages { units, unit };
+        let network = package.network();
+        let measured = stages::measure(starter, network, request, units, &mut |round| {
+            steps.report(round, what);
+        })?;
+        steps.phase += 1;
+        profile.stages.extend(measured.stages);
+        let preemption = measured.preemption.as_nanos();
+        profile.preemption_ns_max = profile.preemption_ns_max.max(preemption);
+        profile.solution_memory = measured.solution_memory;
+    }
+    Ok(profile)
+}
+
+fn prepare_frames(
+    profile: &mut Profile,
+    package: &Package,
+    request: &Request,
+    steps: &mut Steps<'_>,
+) -> Result<(), MeasureError> {
+    steps.report(0, Phase::Prepare);
+    profile.prepare = prepare::measure(package.network().input, request)?;
+    steps.phase += 1;
+    steps.report(0, Phase::Prepare);
+    Ok(())
+}
+
+/// A profile without figures.
+fn unmeasured(package: &Package, request: &Request, machine: String, clocks: String) -> Profile {
+    Profile {
         key: ProfileKey {
             board: request.board.clone(),
-            machine: machine(),
+            machine,
             package: package.hash().to_string(),
             power_mode: request.power_mode.clone(),
-            clocks: clocks(),
+            clocks,
         },
-        stages,
-        prepare,
-        preemption_ns_max: preemption.as_nanos(),
-        solutions,
-        solution_memory,
-    })
+        stages: Vec::new(),
+        prepare: Vec::new(),
+        preemption_ns_max: 0,
+        solutions: Vec::new(),
+        solution_memory: SolutionMemory::default(),
+    }
 }
 
 /// The priority of what is measured: any real-time one, since nothing else of ours runs.
-const PRIORITY: u8 = 50;
+pub const PRIORITY: u8 = 50;
 
 /// Rests after real-time work that began at `begun_ns`: a quarter of its time is a fifth of all.
 fn rest(missing: &[Missing], begun_ns: u64) {

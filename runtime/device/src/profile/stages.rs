@@ -7,20 +7,21 @@ use punctual_core::{
     StageId, Window,
 };
 use punctual_model::{Network, SolutionChoice, SolutionMemory, StageProfile};
-use punctual_platform::{Doorbell, clock};
+use punctual_platform::{Doorbell, Missing, clock};
 
 use super::samples::{BLOCK, Samples};
+use super::starter::{Measured, StageFailed, Starter};
 use super::{MeasureError, PRIORITY, Request};
 use crate::CpuDevice;
-use crate::device::Device;
 use crate::random::SplitMix64;
+use crate::request_buffers::InputBuffers;
 use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
 
 /// Rounds before the first that counts: pages are touched, caches and the clock's speed are up.
 const WARM_UP: usize = 10;
 
 /// The figures of one partition size.
-pub(super) struct Measured {
+pub(super) struct Figures {
     pub(super) stages: Vec<StageProfile>,
     /// The 99% quantile of the longest operator.
     pub(super) preemption: Nanos,
@@ -28,15 +29,15 @@ pub(super) struct Measured {
     pub(super) solution_memory: SolutionMemory,
 }
 
-/// Measures all stages at all batch sizes on `units` cores, with `solutions`; `progress` is told the round.
-pub(super) fn measure(
+/// Measures all stages at all batch sizes on `units` compute units; `progress` is told the round.
+pub(super) fn measure<S: Starter>(
+    starter: &S,
     network: &Network,
     request: &Request,
-    solutions: &[SolutionChoice],
     units: u8,
     progress: &mut dyn FnMut(usize),
-) -> Result<Measured, MeasureError> {
-    let mut bench = Bench::start(network, request, solutions, units)?;
+) -> Result<Figures, S::Error> {
+    let mut bench = Bench::start(starter, network, request, units)?;
     for round in 0..WARM_UP {
         bench.round(round)?;
     }
@@ -57,8 +58,76 @@ pub(super) fn measure(
     Ok(bench.measured(units))
 }
 
-struct Bench {
-    device: CpuDevice,
+/// Starts CPU devices on the last of the request's cores.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuStarter<'a> {
+    /// Which cores there are.
+    pub request: &'a Request,
+    /// How operators are computed.
+    pub solutions: &'a [SolutionChoice],
+}
+
+impl Starter for CpuStarter<'_> {
+    type Device = CpuDevice;
+    type Error = MeasureError;
+
+    const UNIT: &'static str = "core";
+
+    fn machine(&self) -> String {
+        super::machine()
+    }
+
+    fn clocks(&self) -> String {
+        super::clocks()
+    }
+
+    fn start(
+        &self,
+        network: &Network,
+        batches: &[u8],
+        units: u8,
+        request_buffers: u16,
+        bell: Arc<Doorbell>,
+    ) -> Result<CpuDevice, MeasureError> {
+        let cores = self.request.cores_of(units)?;
+        let spec = DeviceSpec {
+            models: &[ModelSpec {
+                solutions: self.solutions,
+                ..ModelSpec::resident(network, batches)
+            }],
+            partitions: &[PartitionSpec {
+                name: "profile".to_owned(),
+                cores: cores.to_vec(),
+                priority: Some(PRIORITY),
+            }],
+            request_buffers,
+            cache: None,
+        };
+        Ok(CpuDevice::start_on(super::isa(), &spec, bell)?)
+    }
+}
+
+impl Measured for CpuDevice {
+    fn input_buffers(&self) -> InputBuffers {
+        self.input_buffers()
+    }
+
+    fn last_longest_step(&self, model: ModelId, stage: StageId) -> Nanos {
+        let operators = self.last_operator_times(model, stage);
+        operators.max().unwrap_or(Nanos::ZERO)
+    }
+
+    fn missing(&self) -> &[Missing] {
+        self.missing()
+    }
+
+    fn solution_memory(&self, model: ModelId) -> SolutionMemory {
+        self.solution_memory(model)
+    }
+}
+
+struct Bench<D> {
+    device: D,
     bell: Arc<Doorbell>,
     /// Request buffers: two sets of the largest batch, used in turn, so that a batch does not find
     /// its own input in the nearest cache.
@@ -82,31 +151,19 @@ impl Figure {
     }
 }
 
-impl Bench {
-    fn start(
+impl<D: Measured> Bench<D> {
+    fn start<S: Starter<Device = D>>(
+        starter: &S,
         network: &Network,
         request: &Request,
-        solutions: &[SolutionChoice],
         units: u8,
-    ) -> Result<Self, MeasureError> {
-        let cores = request.cores_of(units)?;
+    ) -> Result<Self, S::Error> {
         let set = request.batches.iter().copied().max().unwrap_or(1);
-        let spec = DeviceSpec {
-            models: &[ModelSpec {
-                solutions,
-                ..ModelSpec::resident(network, &request.batches)
-            }],
-            partitions: &[PartitionSpec {
-                name: "profile".to_owned(),
-                cores: cores.to_vec(),
-                priority: Some(PRIORITY),
-            }],
-            request_buffers: 2 * u16::from(set),
-            cache: None,
-        };
+        let buffers = 2 * u16::from(set);
         let bell = Arc::new(Doorbell::new());
-        let device = CpuDevice::start_on(super::isa(), &spec, bell.clone())?;
-        write_inputs(&device, 2 * u16::from(set), network);
+        let batches = &request.batches;
+        let device = starter.start(network, batches, units, buffers, bell.clone())?;
+        write_inputs(&device.input_buffers(), buffers, network);
         let rounds = request.effort.rounds();
         let figure = |batch: u8, stage: usize| Figure {
             stage: stage as u8,
@@ -126,13 +183,12 @@ impl Bench {
     }
 
     /// One sample of each figure.
-    fn round(&mut self, round: usize) -> Result<(), MeasureError> {
+    fn round(&mut self, round: usize) -> Result<(), StageFailed> {
         let first = (round % 2) as u16 * self.set;
         for index in 0..self.figures.len() {
             let Figure { stage, batch, .. } = self.figures[index];
             let finished = self.run(stage, batch, first)?;
-            let operators = self.device.last_operator_times(ModelId(0), StageId(stage));
-            let longest = operators.max().unwrap_or(Nanos::ZERO);
+            let longest = self.device.last_longest_step(ModelId(0), StageId(stage));
             let figure = &mut self.figures[index];
             figure.took.add(finished.measured);
             figure.longest_operator.add(longest);
@@ -140,7 +196,7 @@ impl Bench {
         Ok(())
     }
 
-    fn run(&mut self, stage: u8, batch: u8, first: u16) -> Result<Finished, MeasureError> {
+    fn run(&mut self, stage: u8, batch: u8, first: u16) -> Result<Finished, StageFailed> {
         self.actions += 1;
         let infer = Infer {
             id: ActionId(self.actions),
@@ -162,13 +218,13 @@ impl Bench {
         loop {
             match self.device.poll() {
                 Some(Event::Finished(finished)) => return Ok(finished),
-                Some(_) => return Err(MeasureError::Failed { stage, batch }),
+                Some(_) => return Err(StageFailed { stage, batch }),
                 None => seen = self.bell.wait(seen, None),
             }
         }
     }
 
-    fn measured(self, units: u8) -> Measured {
+    fn measured(self, units: u8) -> Figures {
         let longest = |figure: &Figure| figure.longest_operator.quantiles().p99_ns;
         let preemption = self.figures.iter().map(longest).max().unwrap_or(0);
         let stage = |figure: &Figure| {
@@ -183,7 +239,7 @@ impl Bench {
                 max_ns: quantiles.max_ns,
             }
         };
-        Measured {
+        Figures {
             stages: self.figures.iter().map(stage).collect(),
             preemption: Nanos::new(preemption),
             solution_memory: self.device.solution_memory(ModelId(0)),
@@ -200,10 +256,9 @@ fn request(buffer: u16) -> RequestId {
 
 /// Noise in the range of normalised pixels. How long a stage takes does not depend on it, unless
 /// all of it were denormal.
-fn write_inputs(device: &CpuDevice, buffers: u16, network: &Network) {
+fn write_inputs(inputs: &InputBuffers, buffers: u16, network: &Network) {
     let input = network.input;
     let len = 3 * input.height as usize * input.width as usize;
-    let inputs = device.input_buffers();
     let mut random = SplitMix64::new(1);
     for buffer in 0..buffers {
         let image: Vec<f32> = (0..len)

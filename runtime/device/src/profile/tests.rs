@@ -75,6 +75,68 @@ fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
 }
 
 #[test]
+fn frames_can_be_prepared_for_stages_that_run_elsewhere() {
+    let package = package();
+    let mut request = request();
+    request.units.clear();
+    let mut seen = 0;
+    let profile = measure_preparation(&package, &request, &mut |_| seen += 1).expect("measured");
+    assert_eq!((profile.stages.len(), profile.prepare.len()), (0, 3));
+    assert_eq!(profile.key.machine, machine());
+    assert!(seen > 0);
+    Profile::from_json(&profile.to_json()).expect("a profile");
+}
+
+/// CPU devices under another name.
+struct Elsewhere<'a>(CpuStarter<'a>);
+
+impl Starter for Elsewhere<'_> {
+    type Device = CpuDevice;
+    type Error = MeasureError;
+
+    const UNIT: &'static str = "TPC";
+
+    fn machine(&self) -> String {
+        "elsewhere".to_owned()
+    }
+
+    fn clocks(&self) -> String {
+        "fixed".to_owned()
+    }
+
+    fn start(
+        &self,
+        network: &punctual_model::Network,
+        batches: &[u8],
+        units: u8,
+        request_buffers: u16,
+        bell: Arc<Doorbell>,
+    ) -> Result<CpuDevice, MeasureError> {
+        self.0.start(network, batches, units, request_buffers, bell)
+    }
+}
+
+#[test]
+fn stages_are_measured_on_whatever_is_started() {
+    let package = package();
+    let request = request();
+    let cpu = CpuStarter {
+        request: &request,
+        solutions: &[],
+    };
+    let mut said = Vec::new();
+    let profile = measure_stages(&Elsewhere(cpu), &package, &request, &mut |progress| {
+        said.push(progress.what.to_string());
+    })
+    .expect("measured");
+    assert_eq!(profile.key.machine, "elsewhere");
+    assert_eq!(profile.key.clocks, "fixed");
+    assert_eq!((profile.stages.len(), profile.prepare.len()), (4, 0));
+    assert!(said.iter().all(|said| said == "stages on 1 TPC"));
+    assert!(profile.preemption_ns_max > 0);
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_with_its_reason() {
     let refused = |change: &dyn Fn(&mut Request)| {
         let mut request = request();
