@@ -167,6 +167,20 @@ impl Library {
         })
     }
 
+    /// As [`open`](Self::open), without the trial.
+    ///
+    /// # Errors
+    /// If it cannot be loaded, or is not for this driver.
+    ///
+    /// # Safety
+    /// `file` is libsmctrl, or something with its functions, and another process has called it with this
+    /// driver and came back.
+    pub unsafe fn open_tried(file: &OsStr, key: DriverKey) -> Result<Self, RawError> {
+        let row = stream_mask::find(key)?;
+        // SAFETY: the caller's promise.
+        unsafe { Self::load(file, row) }
+    }
+
     /// # Safety
     /// As of [`open`](Self::open), after the trial.
     unsafe fn load(file: &OsStr, row: &'static Row) -> Result<Self, RawError> {
@@ -192,6 +206,15 @@ impl Library {
     #[must_use]
     pub const fn row(&self) -> &'static Row {
         self.row
+    }
+
+    /// Bits of its masks for this driver.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        match self.stream_mask {
+            SetStream::Of128(_) => self.row.layout().bits(),
+            SetStream::Of64(_) => u64::BITS,
+        }
     }
 
     /// Restricts all later launches of a stream to the TPCs of `mask`.

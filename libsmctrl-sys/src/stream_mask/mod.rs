@@ -59,6 +59,15 @@ impl Layout {
         }
     }
 
+    /// Bits of a mask, and so TPCs at most.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::UpperLower => 64,
+            Self::EnabledFourWords => 128,
+        }
+    }
+
     /// How many 32-bit words it takes.
     #[must_use]
     pub const fn words(self) -> usize {

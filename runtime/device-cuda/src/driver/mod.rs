@@ -15,7 +15,9 @@
 
 mod context;
 mod error;
+mod green;
 mod library;
+mod masking;
 mod memory;
 mod module;
 mod registration;
@@ -24,7 +26,9 @@ mod symbols;
 
 pub use context::{Context, ResetError};
 pub use error::{CallError, Code, OpenError};
+pub use green::{GreenError, Groups};
 pub use library::{Attribute, Driver, Gpu, Version};
+pub use masking::{MaskError, Masking};
 pub use memory::{DeviceMemory, MappedMemory};
 pub use module::{Function, Module};
 pub use registration::HostRegistration;

@@ -7,6 +7,7 @@ use cudarc::driver::sys::{CUevent, CUstream};
 
 use super::context::Context;
 use super::error::CallError;
+use super::green::GreenContext;
 use super::memory::{DeviceMemory, MappedMemory};
 use super::module::Function;
 
@@ -14,6 +15,8 @@ use super::module::Function;
 pub struct Stream {
     context: Arc<Context>,
     raw: CUstream,
+    /// What limits it, if anything does, and must outlive it.
+    green: Option<GreenContext>,
 }
 
 // SAFETY: the driver's streams may be used from all threads.
@@ -49,19 +52,30 @@ impl Stream {
         Ok(Self {
             context: context.clone(),
             raw,
+            green: None,
         })
     }
 
-    /// A stream that was made otherwise (`cuGreenCtxStreamCreate`); it is destroyed with this.
+    /// A stream of a green context, which it keeps.
     ///
     /// # Safety
-    /// `raw` is a stream of the device that `context` is of, owned by nobody else.
-    #[must_use]
-    pub unsafe fn from_raw(context: &Arc<Context>, raw: CUstream) -> Self {
+    /// `raw` is a stream of `green`, owned by nobody else; `green` is of the device that `context` is
+    /// of.
+    pub(super) unsafe fn of_green(
+        context: &Arc<Context>,
+        raw: CUstream,
+        green: GreenContext,
+    ) -> Self {
         Self {
             context: context.clone(),
             raw,
+            green: Some(green),
         }
+    }
+
+    /// Whether it is a stream of a green context.
+    pub(super) const fn is_green(&self) -> bool {
+        self.green.is_some()
     }
 
     /// The handle, for calls of `cudarc` and for stream masks.
@@ -237,7 +251,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.context.give_back(|symbols| {
-            // SAFETY: made by `new` or handed over to `from_raw`, and destroyed once.
+            // SAFETY: made by `new` or handed over to `of_green`, and destroyed once.
             unsafe { (symbols.stream_destroy)(self.raw) };
         });
     }

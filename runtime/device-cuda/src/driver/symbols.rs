@@ -7,26 +7,32 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule};
+use cudarc::driver::sys::{CUdevResource, CUdevResourceDesc, CUdevResourceType, CUgreenCtx};
 use cudarc::driver::sys::{CUstream, CUuuid};
 
 use super::error::OpenError;
+use super::library::Driver;
 
-/// Declares [`Symbols`]: a field for each function, by the name under which the library exports it.
+/// Declares a table: a field for each function, by the name under which the library exports it.
 macro_rules! symbols {
-    ($($(#[$page:meta])* $field:ident = $symbol:literal ($($argument:ty),* $(,)?);)*) => {
-        /// Each function, with the page of the vendor's manual (`cuda-driver-api/<page>.html`).
-        pub(super) struct Symbols {
+    (
+        $(#[$about:meta])* $table:ident:
+        $($(#[$page:meta])* $field:ident = $symbol:literal ($($argument:ty),* $(,)?);)*
+    ) => {
+        $(#[$about])*
+        pub(super) struct $table {
             $($(#[$page])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> u32,)*
         }
 
-        impl Symbols {
-            fn find() -> Result<Self, OpenError> {
+        impl $table {
+            /// All of them, or the name of one that the library lacks. There must be a library.
+            fn find() -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: {
                         // SAFETY: the library exports this name with this signature (the manual's
                         // page), and is never unloaded, so the pointer stays good.
                         unsafe { sys::culib().get($symbol.to_bytes_with_nul()).map(|found| *found) }
-                            .map_err(|_| OpenError::MissingSymbol(name($symbol)))?
+                            .map_err(|_| name($symbol))?
                     },)*
                 })
             }
@@ -42,6 +48,8 @@ const fn name(symbol: &'static std::ffi::CStr) -> &'static str {
 }
 
 symbols! {
+    /// Each function, with the page of the vendor's manual (`cuda-driver-api/<page>.html`).
+    Symbols:
     /// `group__CUDA__INITIALIZE`
     init = c"cuInit" (c_uint);
     /// `group__CUDA__VERSION`
@@ -138,6 +146,32 @@ symbols! {
          *mut *mut c_void, *mut *mut c_void);
 }
 
+symbols! {
+    /// Green contexts: drivers have all of these from CUDA 12.5 on (`group__CUDA__GREEN__CONTEXTS`).
+    GreenSymbols:
+    /// Since CUDA 12.4.
+    get_resource = c"cuDeviceGetDevResource" (CUdevice, *mut CUdevResource, CUdevResourceType);
+    /// Since CUDA 12.4.
+    split = c"cuDevSmResourceSplitByCount"
+        (*mut CUdevResource, *mut c_uint, *const CUdevResource, *mut CUdevResource, c_uint, c_uint);
+    /// Since CUDA 12.4.
+    describe = c"cuDevResourceGenerateDesc" (*mut CUdevResourceDesc, *mut CUdevResource, c_uint);
+    /// Since CUDA 12.4.
+    create = c"cuGreenCtxCreate" (*mut CUgreenCtx, CUdevResourceDesc, CUdevice, c_uint);
+    /// Since CUDA 12.4.
+    destroy = c"cuGreenCtxDestroy" (CUgreenCtx);
+    /// Since CUDA 12.5.
+    create_stream = c"cuGreenCtxStreamCreate" (*mut CUstream, CUgreenCtx, c_uint, c_int);
+}
+
+impl GreenSymbols {
+    /// The table, if the driver is young enough; else the name of what it lacks.
+    pub(super) fn of(_driver: Driver) -> Result<Self, &'static str> {
+        // That there is a driver means that its library was loaded.
+        Self::find()
+    }
+}
+
 impl Symbols {
     /// The table, filled in by the first call that succeeds.
     pub(super) fn of_this_process() -> Result<&'static Self, OpenError> {
@@ -149,7 +183,7 @@ impl Symbols {
         if !unsafe { sys::is_culib_present() } {
             return Err(OpenError::NoLibrary);
         }
-        let symbols = Self::find()?;
+        let symbols = Self::find().map_err(OpenError::MissingSymbol)?;
         Ok(FOUND.get_or_init(|| symbols))
     }
 }

@@ -1,0 +1,101 @@
+//! Streams that are kept to TPCs by their masks.
+
+use std::ffi::OsStr;
+
+use libsmctrl_sys::raw::{Library, RawError};
+use libsmctrl_sys::stream_mask::{self, LayoutError, Row};
+use libsmctrl_sys::{DriverKey, TpcMask};
+
+use super::stream::Stream;
+
+/// A way to mask streams that works with this process's driver.
+#[derive(Debug)]
+pub struct Masking(Way);
+
+#[derive(Debug)]
+enum Way {
+    /// We write the mask where the table has it.
+    Native(&'static Row),
+    /// libsmctrl does.
+    Library(Library),
+}
+
+/// Why a stream was not masked.
+#[derive(Debug, thiserror::Error)]
+pub enum MaskError {
+    /// The driver's masks are too small.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// libsmctrl cannot.
+    #[error(transparent)]
+    Library(#[from] RawError),
+    /// Its multiprocessors are given by its context.
+    #[error("a stream of a green context has no mask: make one with cuStreamCreateWithPriority")]
+    Green,
+}
+
+impl Masking {
+    /// Masks written by ourselves, for streams of the driver of `key`.
+    ///
+    /// # Errors
+    /// When the place of masks in that driver is not known.
+    ///
+    /// # Safety
+    /// `key` is this process's driver, and either the place that the table has for it was confirmed on
+    /// this device and driver, or this process is there to find out and may die of it.
+    pub unsafe fn native(key: DriverKey) -> Result<Self, stream_mask::UnknownDriver> {
+        stream_mask::find(key).map(|row| Self(Way::Native(row)))
+    }
+
+    /// Masks written by libsmctrl, which must have been tried.
+    ///
+    /// # Safety
+    /// `library` was opened for this process's driver.
+    #[must_use]
+    pub unsafe fn by(library: Library) -> Self {
+        Self(Way::Library(library))
+    }
+
+    /// libsmctrl without a trial in a child process, as another process has calibrated with it.
+    ///
+    /// # Errors
+    /// When it cannot be loaded, or the driver is unknown to our own table.
+    ///
+    /// # Safety
+    /// As of [`native`](Self::native), of libsmctrl in `file`.
+    pub unsafe fn by_known(file: &OsStr, key: DriverKey) -> Result<Self, RawError> {
+        // SAFETY: by the caller's promise, another process has called it on this driver and came back.
+        let library = unsafe { Library::open_tried(file, key) }?;
+        Ok(Self(Way::Library(library)))
+    }
+
+    /// Bits of its masks, and so TPCs at most.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        match &self.0 {
+            Way::Native(row) => row.layout().bits(),
+            Way::Library(library) => library.bits(),
+        }
+    }
+
+    /// Keeps all later launches of a stream to the TPCs of `mask`. The stream is idle.
+    ///
+    /// # Errors
+    /// When the mask cannot be said, or the stream has none.
+    pub fn mask(&self, stream: &mut Stream, mask: TpcMask) -> Result<(), MaskError> {
+        if stream.is_green() {
+            return Err(MaskError::Green);
+        }
+        let raw = stream.as_raw().cast();
+        // SAFETY: the stream exists, is one that `cuStreamCreateWithPriority` made, and belongs to the
+        // driver that this was made for, as a process has one driver. It is borrowed mutably: nobody
+        // launches into it now.
+        unsafe {
+            match &self.0 {
+                Way::Native(row) => stream_mask::write(raw, row, mask)?,
+                Way::Library(library) => library.set_stream_mask(raw, mask)?,
+            }
+        }
+        Ok(())
+    }
+}
