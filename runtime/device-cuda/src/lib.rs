@@ -5,3 +5,4 @@ pub mod lower;
 pub mod padding;
 pub mod partition;
 pub mod queue;
+pub mod structures;

@@ -2,6 +2,7 @@
 
 use punctual_device::conformance::networks;
 use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
+use punctual_device_cuda::structures::Structure;
 use punctual_kernels::cuda::Arguments;
 use punctual_model::Network;
 
@@ -74,4 +75,60 @@ fn a_stage_reads_only_what_is_in_the_batch_when_members_are_fewer() {
     }
     let last = list.steps.last().expect("a launch");
     assert!(matches!(last.arguments(), Arguments::Answers(_)));
+}
+
+/// Weights and biases of the network itself, without its early heads (four operators each but
+/// the mean).
+fn own_weights(network: &Network) -> u64 {
+    let early = network.stages.len() - 1;
+    let stages = network.stages.iter().enumerate();
+    let own = stages.flat_map(|(at, stage)| {
+        let head = if at < early { 4 } else { 0 };
+        &stage.operators[..stage.operators.len() - head]
+    });
+    own.map(Network::weight_bytes).sum::<u64>() / 4
+}
+
+#[test]
+fn the_networks_of_the_papers_are_valid_and_have_the_sizes_of_the_originals() {
+    for (structure, exits, weights) in [
+        // torchvision's counts, less one of the two figures a channel of each normalisation.
+        (Structure::ResNet34, 8, 21_797_672 - 8_512),
+        (Structure::ResNet50, 8, 25_557_032 - 26_560),
+        (Structure::ResNet152, 1, 60_192_808 - 75_712),
+        (Structure::MobileNetV2, 11, 3_504_872 - 17_056),
+        (Structure::ShuffleNetV2, 8, 2_278_604 - 8_090),
+        (Structure::Vgg19, 1, 143_667_240),
+    ] {
+        let outline = structure.outline(224);
+        assert_eq!(own_weights(&outline), weights, "{structure:?}");
+        let network = structure.network(32, 1);
+        assert_eq!(network.exits().count(), exits);
+        assert_eq!(network.validate(), Ok(()), "{structure:?}");
+    }
+}
+
+#[test]
+fn weights_of_the_networks_of_the_papers_fill_pages_well_and_lie_in_the_same_ones_on_any_partition()
+{
+    for structure in Structure::ALL {
+        let network = structure.outline(224);
+        let lower = |multiprocessors| {
+            let target = Target {
+                page_bytes: 16 << 20,
+                ..target(multiprocessors)
+            };
+            Program::lower(&network, &[1, 8], &target, &[]).expect("lowers")
+        };
+        let (small, large) = (lower(2), lower(132));
+        assert_eq!(small.pages, large.pages);
+        assert_eq!(small.request_bytes, large.request_bytes);
+        let room = small.pages.count() as u64 * u64::from(small.pages.page_bytes());
+        // Not counting the last page, nine tenths are used.
+        let full = room - u64::from(small.pages.page_bytes());
+        assert!(small.pages.used_bytes() * 10 >= full * 9, "{structure:?}");
+        for stage in &small.stages {
+            assert!(stage.pages.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+    }
 }

@@ -1,0 +1,91 @@
+//! Networks of the papers, operator by operator, with seeded weights: for benchmarks and tests, which
+//! ask how long a network takes and what a device makes of it, not what it knows.
+//!
+//! The early-exit networks are those of SEEB-GPU: torchvision's ResNet-34, ResNet-50, MobileNetV2 and
+//! ShuffleNetV2 with a small head behind every second block (MobileNetV2: at the ten depths of its
+//! section 4). ResNet-152 and VGG-19 are whole, as in REEF's DISB.
+
+mod outline;
+mod residual;
+mod seeds;
+mod separable;
+mod vgg;
+
+use punctual_model::Network;
+
+pub use seeds::seed_weights;
+
+/// A network that can be made for inputs of any size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Structure {
+    /// With eight exits.
+    ResNet34,
+    /// With eight exits.
+    ResNet50,
+    /// With one.
+    ResNet152,
+    /// With eleven exits.
+    MobileNetV2,
+    /// Of width 1, with eight exits.
+    ShuffleNetV2,
+    /// With one.
+    Vgg19,
+}
+
+/// Classes of all structures.
+pub const CLASSES: u32 = 1000;
+
+impl Structure {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::ResNet34,
+        Self::ResNet50,
+        Self::ResNet152,
+        Self::MobileNetV2,
+        Self::ShuffleNetV2,
+        Self::Vgg19,
+    ];
+
+    /// Its name, e.g. `resnet34`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ResNet34 => "resnet34",
+            Self::ResNet50 => "resnet50",
+            Self::ResNet152 => "resnet152",
+            Self::MobileNetV2 => "mobilenet_v2",
+            Self::ShuffleNetV2 => "shufflenet_v2",
+            Self::Vgg19 => "vgg19",
+        }
+    }
+
+    /// The network for images of `side` rows and columns, without its weights: enough to be lowered,
+    /// not to be run.
+    ///
+    /// # Panics
+    /// If the image is too small: less than 32 pixels a side.
+    #[must_use]
+    pub fn outline(self, side: u32) -> Network {
+        assert!(side >= 32, "an image of {side} pixels a side");
+        match self {
+            Self::ResNet34 => residual::basic(self.name(), side),
+            Self::ResNet50 => residual::bottleneck(self.name(), side, [3, 4, 6, 3], true),
+            Self::ResNet152 => residual::bottleneck(self.name(), side, [3, 8, 36, 3], false),
+            Self::MobileNetV2 => separable::mobilenet_v2(self.name(), side),
+            Self::ShuffleNetV2 => separable::shufflenet_v2(self.name(), side),
+            Self::Vgg19 => vgg::vgg19(self.name(), side),
+        }
+    }
+
+    /// The network with weights drawn from `seed`, of sizes that keep activations far from the ends of
+    /// halves.
+    ///
+    /// # Panics
+    /// As [`outline`](Self::outline).
+    #[must_use]
+    pub fn network(self, side: u32, seed: u64) -> Network {
+        let mut network = self.outline(side);
+        seed_weights(&mut network, seed);
+        network
+    }
+}

@@ -1,0 +1,261 @@
+//! A network in the making.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{
+    Activation, ChannelRun, Extent, InputForm, InputSpec, Network, Operator, OperatorKind, Padding,
+    PoolKind, Quantised, Stage, Tensor, TensorId, WeightRange,
+};
+
+use super::CLASSES;
+
+/// Operators so far, and where their weights will be.
+pub(super) struct Outline {
+    name: &'static str,
+    side: u32,
+    tensors: Vec<Tensor>,
+    weights: u32,
+    open: Vec<Operator>,
+    stages: Vec<(Vec<Operator>, TensorId)>,
+}
+
+/// A convolution, padded by half its kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Conv {
+    pub(super) channels: u32,
+    pub(super) kernel: u32,
+    pub(super) stride: u32,
+    pub(super) groups: u32,
+    pub(super) activation: Activation,
+    pub(super) residual: Option<TensorId>,
+}
+
+impl Conv {
+    /// A dense one with a kernel of one pixel.
+    pub(super) fn new(channels: u32, activation: Activation) -> Self {
+        Self {
+            channels,
+            kernel: 1,
+            stride: 1,
+            groups: 1,
+            activation,
+            residual: None,
+        }
+    }
+
+    pub(super) fn kernel(self, kernel: u32) -> Self {
+        Self { kernel, ..self }
+    }
+
+    pub(super) fn stride(self, stride: u32) -> Self {
+        Self { stride, ..self }
+    }
+
+    pub(super) fn groups(self, groups: u32) -> Self {
+        Self { groups, ..self }
+    }
+
+    pub(super) fn residual(self, residual: Option<TensorId>) -> Self {
+        Self { residual, ..self }
+    }
+}
+
+impl Outline {
+    /// Of images of `side` rows and columns, which are tensor 0.
+    pub(super) fn new(name: &'static str, side: u32) -> Self {
+        let image = Tensor {
+            channels: 3,
+            height: side,
+            width: side,
+        };
+        Self {
+            name,
+            side,
+            tensors: vec![image],
+            weights: 0,
+            open: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
+
+    pub(super) const IMAGE: TensorId = TensorId(0);
+
+    pub(super) fn shape(&self, tensor: TensorId) -> Tensor {
+        self.tensors[tensor.0 as usize]
+    }
+
+    fn range(&mut self, len: u32) -> WeightRange {
+        let start = self.weights;
+        self.weights += len;
+        WeightRange { start, len }
+    }
+
+    fn push(&mut self, input: TensorId, kind: OperatorKind, shape: Tensor) -> TensorId {
+        let output = TensorId(self.tensors.len() as u32);
+        self.tensors.push(shape);
+        self.open.push(Operator {
+            name: format!("{}.{}", self.stages.len(), self.open.len()),
+            input,
+            output,
+            kind,
+        });
+        output
+    }
+
+    pub(super) fn conv(&mut self, input: TensorId, conv: Conv) -> TensorId {
+        let shape = self.shape(input);
+        let pad = conv.kernel / 2;
+        let steps = |size: u32| (size + 2 * pad - conv.kernel) / conv.stride + 1;
+        let output = Tensor {
+            channels: conv.channels,
+            height: steps(shape.height),
+            width: steps(shape.width),
+        };
+        let fan_in = shape.channels / conv.groups * conv.kernel * conv.kernel;
+        let kind = OperatorKind::Conv2d {
+            weights: self.range(conv.channels * fan_in),
+            bias: self.range(conv.channels),
+            kernel: square(conv.kernel),
+            stride: square(conv.stride),
+            padding: around(pad),
+            groups: conv.groups,
+            residual: conv.residual,
+            activation: conv.activation,
+        };
+        self.push(input, kind, output)
+    }
+
+    pub(super) fn max_pool(
+        &mut self,
+        input: TensorId,
+        kernel: u32,
+        stride: u32,
+        pad: u32,
+    ) -> TensorId {
+        let shape = self.shape(input);
+        let steps = |size: u32| (size + 2 * pad - kernel) / stride + 1;
+        let output = Tensor {
+            channels: shape.channels,
+            height: steps(shape.height),
+            width: steps(shape.width),
+        };
+        let kind = OperatorKind::Pool {
+            kind: PoolKind::Max,
+            kernel: square(kernel),
+            stride: square(stride),
+            padding: around(pad),
+        };
+        self.push(input, kind, output)
+    }
+
+    fn mean(&mut self, input: TensorId) -> TensorId {
+        let output = Tensor::features(self.shape(input).channels);
+        self.push(input, OperatorKind::GlobalAveragePool, output)
+    }
+
+    pub(super) fn linear(
+        &mut self,
+        input: TensorId,
+        features: u32,
+        activation: Activation,
+    ) -> TensorId {
+        let depth = self.shape(input).elements() as u32;
+        let kind = OperatorKind::Linear {
+            weights: self.range(features * depth),
+            bias: self.range(features),
+            activation,
+        };
+        self.push(input, kind, Tensor::features(features))
+    }
+
+    /// Channels `(source, first, count)` of tensors, in this order.
+    pub(super) fn gather(&mut self, sources: &[TensorId], runs: &[(u8, u32, u32)]) -> TensorId {
+        let run = |&(source, first, count): &(u8, u32, u32)| ChannelRun {
+            source,
+            first,
+            count,
+        };
+        let output = Tensor {
+            channels: runs.iter().map(|run| run.2).sum(),
+            ..self.shape(sources[0])
+        };
+        let kind = OperatorKind::Gather {
+            others: sources[1..].to_vec(),
+            runs: runs.iter().map(run).collect(),
+        };
+        self.push(sources[0], kind, output)
+    }
+
+    /// Ends a stage with the head that SEEB-GPU attaches: a convolution, the mean, two layers.
+    pub(super) fn early_exit(&mut self, features: TensorId) {
+        let conv = Conv::new(64, Activation::Relu).kernel(3).stride(2);
+        let narrow = self.conv(features, conv);
+        let mean = self.mean(narrow);
+        let hidden = self.linear(mean, 128, Activation::Relu);
+        self.classify(hidden);
+    }
+
+    /// Ends a stage with the mean and one layer.
+    pub(super) fn mean_exit(&mut self, features: TensorId) {
+        let mean = self.mean(features);
+        self.classify(mean);
+    }
+
+    /// Ends a stage with one layer.
+    pub(super) fn classify(&mut self, features: TensorId) {
+        let scores = self.linear(features, CLASSES, Activation::None);
+        self.stages.push((std::mem::take(&mut self.open), scores));
+    }
+
+    /// The network, without weights.
+    pub(super) fn finish(self) -> Network {
+        let mut later = BTreeSet::new();
+        let mut stages = Vec::with_capacity(self.stages.len());
+        for (operators, scores) in self.stages.into_iter().rev() {
+            let read: BTreeSet<TensorId> = operators.iter().flat_map(Operator::reads).collect();
+            let written: BTreeSet<TensorId> = operators.iter().map(|o| o.output).collect();
+            let inputs: Vec<TensorId> = read.difference(&written).copied().collect();
+            let outputs = written.intersection(&later).copied().collect();
+            later.extend(&inputs);
+            stages.push(Stage {
+                inputs,
+                outputs,
+                operators,
+                logits: Some(scores),
+            });
+        }
+        stages.reverse();
+        Network {
+            name: self.name.to_owned(),
+            input: InputSpec {
+                height: self.side,
+                width: self.side,
+                // Of the pictures that torchvision's networks are trained on.
+                mean: [0.485, 0.456, 0.406],
+                std: [0.229, 0.224, 0.225],
+                form: InputForm::Image,
+            },
+            classes: (0..CLASSES).map(|class| format!("class {class}")).collect(),
+            tensors: self.tensors,
+            stages,
+            weights: Vec::new().into(),
+            quantised: Quantised::default(),
+        }
+    }
+}
+
+fn square(side: u32) -> Extent {
+    Extent {
+        height: side,
+        width: side,
+    }
+}
+
+fn around(pixels: u32) -> Padding {
+    Padding {
+        top: pixels,
+        left: pixels,
+        bottom: pixels,
+        right: pixels,
+    }
+}
