@@ -1,8 +1,27 @@
 //! The CUDA device: stages as static lists of launches on partitions of TPCs.
 
+mod blueprint;
+mod counters;
+mod device;
 pub mod driver;
+mod engine;
+mod health;
+mod installation;
+mod keeper;
+mod kernels;
+mod lanes;
 pub mod lower;
 pub mod padding;
 pub mod partition;
+mod programs;
 pub mod queue;
+mod resident;
+mod spec;
+mod station;
 pub mod structures;
+mod trouble;
+
+pub use counters::{Counters, Counts};
+pub use device::{CudaDevice, StartError};
+pub use spec::{CudaSpec, PAGE_BYTES, Wait, Watchdog};
+pub use trouble::Trouble;

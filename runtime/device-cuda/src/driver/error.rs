@@ -49,6 +49,14 @@ impl CallError {
         }
     }
 
+    /// A kernel that no loaded module has.
+    pub(crate) fn not_loaded() -> Self {
+        Self {
+            call: "cuModuleGetFunction",
+            code: Code::NOT_FOUND,
+        }
+    }
+
     /// Like [`check`](Self::check), for questions whose answer may be "not yet": whether it is over.
     pub(super) fn check_ready(call: &'static str, code: u32) -> Result<bool, Self> {
         match Code(code) {

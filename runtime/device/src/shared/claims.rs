@@ -1,6 +1,6 @@
 //! Regions that one holder at a time may use.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use std::ptr::NonNull;
 
@@ -10,6 +10,8 @@ use super::region::Region;
 pub(crate) struct ClaimedRegions {
     regions: Box<[Region]>,
     claimed: Box<[AtomicBool]>,
+    /// How often each was claimed; written by its holder only.
+    turns: Box<[AtomicU32]>,
 }
 
 impl ClaimedRegions {
@@ -17,6 +19,7 @@ impl ClaimedRegions {
         Self {
             regions: (0..count).map(|_| Region::zeroed(floats)).collect(),
             claimed: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            turns: (0..count).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
@@ -43,12 +46,16 @@ impl ClaimedRegions {
         // sees everything the last one wrote.
         self.claimed[index]
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .ok()
-            .map(|_| Claim {
-                regions: self,
-                index,
-                flag: &self.claimed[index],
-            })
+            .ok()?;
+        // Relaxed: ordered by the claims (label CLAIM).
+        let turn = self.turns[index].load(Ordering::Relaxed).wrapping_add(1);
+        self.turns[index].store(turn, Ordering::Relaxed);
+        Some(Claim {
+            regions: self,
+            index,
+            turn,
+            flag: &self.claimed[index],
+        })
     }
 }
 
@@ -56,6 +63,7 @@ impl ClaimedRegions {
 pub struct Claim<'a> {
     regions: &'a ClaimedRegions,
     index: usize,
+    turn: u32,
     flag: &'a AtomicBool,
 }
 
@@ -64,6 +72,13 @@ impl Claim<'_> {
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// The how manieth claim of this buffer it is, modulo 2^32: if it is the one after a claim that was
+    /// held before, nobody had the buffer in between.
+    #[must_use]
+    pub fn turn(&self) -> u32 {
+        self.turn
     }
 
     /// Whether it is one of these regions' claims.
@@ -95,10 +110,13 @@ mod tests {
     fn a_claimed_region_is_refused_until_its_claim_is_dropped() {
         let regions = ClaimedRegions::new(2, 16);
         let mut first = regions.claim(0).expect("free");
+        assert_eq!(first.turn(), 1);
         assert!(regions.claim(0).is_none());
         assert!(regions.claim(1).is_some());
         first.floats()[3] = 7.0;
         drop(first);
-        assert_eq!(regions.claim(0).expect("free again").floats()[3], 7.0);
+        let mut second = regions.claim(0).expect("free again");
+        assert_eq!(second.turn(), 2);
+        assert_eq!(second.floats()[3], 7.0);
     }
 }

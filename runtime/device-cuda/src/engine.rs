@@ -1,0 +1,128 @@
+//! What a partition's leader runs stages with: [`Engine`] on the partition's [`Station`].
+
+use std::sync::{Arc, Mutex};
+
+use punctual_core::{Answer, Confidence, ModelId, StageId};
+use punctual_device::crew::{Claim, Engine, Interrupt, Outcome, Stopper};
+use punctual_kernels::cuda::IMAGES_MAX;
+use punctual_kernels::cuda::params;
+
+use crate::queue::StopFlag;
+use crate::spec::Watchdog;
+use crate::station::{Ended, Station, Surroundings};
+use crate::trouble::Trouble;
+
+/// The stations of all partitions. Each is its leader's while it runs a stage; the keeper holds all of
+/// them while it restarts the device.
+pub(crate) type Stations = Arc<[Mutex<Option<Station>>]>;
+
+/// One partition's engine.
+pub(crate) struct Leader {
+    pub(crate) partition: usize,
+    pub(crate) stations: Stations,
+    pub(crate) around: Surroundings,
+    pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) stop: StopFlag,
+    /// Of the stage that was last done.
+    pub(crate) answers: [params::Answer; IMAGES_MAX],
+}
+
+impl Leader {
+    /// Carries the stage out, unless the device is being restarted: then it is not waited for.
+    fn carry_out(
+        &mut self,
+        (model, stage): (usize, usize),
+        members: &mut [Claim<'_>],
+        interrupt: &Interrupt,
+    ) -> Result<Ended, Trouble> {
+        if self.around.health.is_down() {
+            return Err(Trouble::Down);
+        }
+        // Never waited for: only a restart holds it, and a panic inside leaves it poisoned.
+        let mut station = match self.stations[self.partition].try_lock() {
+            Ok(station) => station,
+            Err(std::sync::TryLockError::WouldBlock) => return Err(Trouble::Down),
+            Err(std::sync::TryLockError::Poisoned(_)) => return Err(Trouble::Panic),
+        };
+        let station = station.as_mut().ok_or(Trouble::Down)?;
+        let watch = (interrupt, self.watchdog.limit_ns(model, stage));
+        let ended = station.carry_out(&self.around, (model, stage), members, watch);
+        match ended {
+            Ok(Ended::Done) => {
+                for (member, answer) in self.answers[..members.len()].iter_mut().enumerate() {
+                    *answer = station.answer(member);
+                }
+            }
+            Ok(Ended::Interrupted) => {}
+            Err(trouble) if trouble.needs_restart() => station.trouble = Some(trouble),
+            Err(_) => {}
+        }
+        ended
+    }
+}
+
+impl Engine for Leader {
+    fn run(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        members: &mut [Claim<'_>],
+        interrupt: &Interrupt,
+    ) -> Outcome {
+        let which = (model.index(), stage.index());
+        match self.carry_out(which, members, interrupt) {
+            Ok(Ended::Done) => Outcome::Done,
+            Ok(Ended::Interrupted) => Outcome::Interrupted,
+            Err(trouble) => {
+                let counters = &self.around.counters;
+                counters.failed.add(1);
+                if matches!(trouble, Trouble::Overdue { .. }) {
+                    counters.overdue.add(1);
+                }
+                if trouble.needs_restart() {
+                    self.around.health.go_down();
+                }
+                Outcome::Fault
+            }
+        }
+    }
+
+    /// None: class scores stay on the device, which answers itself.
+    fn scores<'a>(
+        &'a mut self,
+        _model: ModelId,
+        _stage: StageId,
+        _member: usize,
+        _claim: &'a mut Claim<'_>,
+    ) -> &'a [f32] {
+        &[]
+    }
+
+    fn answer(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        _claim: &mut Claim<'_>,
+    ) -> Answer {
+        let program = &self.around.models[model.index()].program;
+        // Nothing is known of a stage that ends in no exit: its answer is not looked at.
+        if program.stages[stage.index()].classes.is_none() {
+            return Answer::default();
+        }
+        let answer = self.answers[member];
+        Answer {
+            class: answer.class as u16,
+            confidence: Confidence::from_probability(answer.confidence),
+        }
+    }
+
+    /// Moves the queue's epoch on at once, if a store is enough for that; the leader sees the rest.
+    fn stopper(&self) -> Option<Stopper> {
+        let (stop, bell) = (self.stop.clone(), self.around.bell.clone());
+        Some(Box::new(move || {
+            stop.stop();
+            bell.ring();
+        }))
+    }
+}

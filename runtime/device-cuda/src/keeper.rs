@@ -1,0 +1,186 @@
+//! The keeper of a device: restarts it after a fault, on a thread of its own, so that a fault of the
+//! GPU is a few failed actions and never a dead daemon.
+//!
+//! A leader that meets a fault reports its action as failed and calls the keeper. From then on every
+//! leader answers at once that its action failed, until the keeper has ended everything on the device
+//! (a reset of the context, which also ends what hangs) and made it again: modules, memory, weights.
+//! What requests carried is gone; their further stages fail, and their clients get verdicts.
+//!
+//! NVIDIA's manual wants the process ended after some faults; whether a reset is enough is then known
+//! by whether what is made afterwards works. If it does not, it is tried again, less and less often,
+//! for as long as the daemon runs. Not yet run on hardware.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use punctual_platform::clock;
+use punctual_platform::thread::{ThreadError, spawn_ordinary};
+
+use crate::blueprint::Blueprint;
+use crate::counters::Counters;
+use crate::driver::Context;
+use crate::engine::Stations;
+use crate::health::Health;
+use crate::queue::StopFlag;
+use crate::station::Station;
+use crate::trouble::Trouble;
+
+/// Before the second try, in nanoseconds; then twice as long each time, up to [`PATIENCE_MAX_NS`].
+const PATIENCE_NS: u64 = 10_000_000;
+const PATIENCE_MAX_NS: u64 = 10_000_000_000;
+
+/// Most faults that are remembered.
+const REMEMBERED: usize = 64;
+
+/// What the keeper's thread works on.
+pub(crate) struct Keeper {
+    pub(crate) blueprint: Blueprint,
+    pub(crate) stations: Stations,
+    /// By partition.
+    pub(crate) stops: Vec<StopFlag>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) faults: Arc<Mutex<Vec<Trouble>>>,
+    pub(crate) context: Option<Arc<Context>>,
+}
+
+/// The keeper's thread, ended with this.
+pub(crate) struct KeeperThread {
+    health: Arc<Health>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Drop for KeeperThread {
+    fn drop(&mut self) {
+        self.health.end();
+        if let Some(handle) = self.handle.take() {
+            // One that panicked has said so.
+            let _ = handle.join();
+        }
+    }
+}
+
+impl Keeper {
+    /// Hires the thread.
+    pub(crate) fn start(self) -> Result<KeeperThread, ThreadError> {
+        let health = self.health.clone();
+        let handle = spawn_ordinary("cuda/keeper", move || self.serve())?;
+        Ok(KeeperThread {
+            health,
+            handle: Some(handle),
+        })
+    }
+
+    fn serve(mut self) {
+        loop {
+            let seen = self.health.bell().count();
+            if self.health.is_ended() {
+                break;
+            }
+            if self.health.is_down() {
+                self.restart();
+            } else {
+                self.health.bell().wait(seen, None);
+            }
+        }
+        // Leaders are gone: what is left is given back one by one, or by a reset if it is lost.
+        let lost = self.health.is_down();
+        if lost && let Some(context) = &self.context {
+            context.abandon();
+        }
+        self.end_everything(lost);
+    }
+
+    /// Restarts the device, or waits for the end.
+    fn restart(&mut self) {
+        self.counters.faults.add(1);
+        self.remember();
+        if let Some(context) = &self.context {
+            context.abandon();
+        }
+        self.end_everything(true);
+        let stations = self.stations.clone();
+        // Held all the while, so that leaders answer at once.
+        let mut places: Vec<_> = stations.iter().map(station).collect();
+        let mut patience = PATIENCE_NS;
+        while !self.health.is_ended() {
+            match self.make() {
+                Some(made) => {
+                    for ((place, stop), station) in places.iter_mut().zip(&self.stops).zip(made) {
+                        stop.set(station.queue.epoch_flag());
+                        **place = Some(station);
+                    }
+                    self.counters.restarts.add(1);
+                    self.health.come_up();
+                    return;
+                }
+                None => self.counters.restarts_failed.add(1),
+            }
+            let seen = self.health.bell().count();
+            if !self.health.is_ended() {
+                let until = clock::now_ns() + patience;
+                self.health.bell().wait(seen, Some(until));
+            }
+            patience = (2 * patience).min(PATIENCE_MAX_NS);
+        }
+    }
+
+    /// Everything on the device once more; none if the device does not let us.
+    fn make(&mut self) -> Option<Vec<Station>> {
+        let context = Context::retain(self.blueprint.gpu).ok()?;
+        match self.blueprint.install(&context) {
+            Ok(stations) => {
+                self.context = Some(context);
+                Some(stations)
+            }
+            Err(_) => {
+                context.abandon();
+                self.blueprint.weights.let_go();
+                // Whether this helps is seen at the next try.
+                let _ = context.reset();
+                None
+            }
+        }
+    }
+
+    /// Notes why each partition was given up.
+    fn remember(&self) {
+        let mut faults = self.faults.lock().unwrap_or_else(|p| p.into_inner());
+        for place in self.stations.iter() {
+            // Waits for the leader, which leaves as soon as it looks at the device's health.
+            let poisoned = place.is_poisoned();
+            let mut station = station(place);
+            let trouble = station.as_mut().and_then(|station| station.trouble.take());
+            let trouble = trouble.or(poisoned.then_some(Trouble::Panic));
+            if let Some(trouble) = trouble
+                && faults.len() < REMEMBERED
+            {
+                faults.push(trouble);
+            }
+        }
+    }
+
+    /// Drops everything on the device, and resets it if it is lost.
+    fn end_everything(&mut self, lost: bool) {
+        for stop in &self.stops {
+            stop.set(None);
+        }
+        for place in self.stations.iter() {
+            *station(place) = None;
+        }
+        self.blueprint.weights.let_go();
+        if let Some(context) = self.context.take()
+            && lost
+        {
+            // Whether this helps is seen when everything is made again.
+            let _ = context.reset();
+        }
+    }
+}
+
+/// A station, also after a leader panicked in it: it is about to be replaced.
+fn station(place: &Mutex<Option<Station>>) -> MutexGuard<'_, Option<Station>> {
+    let station = place.lock().unwrap_or_else(|poison| poison.into_inner());
+    place.clear_poison();
+    station
+}

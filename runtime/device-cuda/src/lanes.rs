@@ -1,0 +1,164 @@
+//! The workspaces of a partition, and what preempted stages left in them.
+
+use std::sync::Arc;
+
+use heapless::Vec;
+use punctual_device::crew::Claim;
+use punctual_kernels::cuda::IMAGES_MAX;
+
+use crate::counters::Counters;
+use crate::driver::{CallError, Context, DeviceMemory, Stream};
+
+/// A stage for certain members, each at a certain claim of its buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Errand {
+    pub(crate) model: usize,
+    pub(crate) stage: usize,
+    /// Request buffers, and the how manieth claim of each it is.
+    members: Vec<(usize, u32), IMAGES_MAX>,
+}
+
+impl Errand {
+    /// # Panics
+    /// If there are more members than a batch has.
+    pub(crate) fn new(model: usize, stage: usize, members: &[Claim<'_>]) -> Self {
+        let each = members.iter().map(|claim| (claim.index(), claim.turn()));
+        Self {
+            model,
+            stage,
+            members: each.collect(),
+        }
+    }
+
+    pub(crate) fn buffer(&self, member: usize) -> usize {
+        self.members[member].0
+    }
+
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = usize> {
+        self.members.iter().map(|member| member.0)
+    }
+
+    /// Whether `self` is `earlier` once more, and nobody touched a member in between.
+    fn continues(&self, earlier: &Self) -> bool {
+        let follows = |(now, then): (&(usize, u32), &(usize, u32))| {
+            now.0 == then.0 && now.1 == then.1.wrapping_add(1)
+        };
+        (self.model, self.stage, self.members.len())
+            == (earlier.model, earlier.stage, earlier.members.len())
+            && self.members.iter().zip(&earlier.members).all(follows)
+    }
+}
+
+/// A stage that was preempted.
+struct Paused {
+    errand: Errand,
+    /// The launch that it goes on with.
+    at: u32,
+    /// Of all stages that were preempted on this partition, the how manieth.
+    order: u64,
+}
+
+/// One workspace.
+struct Lane {
+    memory: DeviceMemory,
+    paused: Option<Paused>,
+}
+
+/// The workspaces of one partition. A stage runs in one of them; one that was preempted keeps its own
+/// until all of them are kept so and another stage needs one.
+pub(crate) struct Lanes {
+    lanes: std::vec::Vec<Lane>,
+    paused: u64,
+}
+
+impl Lanes {
+    /// `count` workspaces (at least one) of `bytes`, zeroed so that all of it is there.
+    pub(crate) fn take(
+        context: &Arc<Context>,
+        stream: &Stream,
+        count: u32,
+        bytes: usize,
+    ) -> Result<Self, CallError> {
+        let bytes = bytes.max(1).next_multiple_of(4);
+        let lanes = (0..count.max(1)).map(|_| {
+            let memory = DeviceMemory::take(context, bytes)?;
+            stream.fill_words((&memory, 0), bytes / 4, 0)?;
+            Ok(Lane {
+                memory,
+                paused: None,
+            })
+        });
+        Ok(Self {
+            lanes: lanes.collect::<Result<_, CallError>>()?,
+            paused: 0,
+        })
+    }
+
+    /// The workspace for an errand, and the launch to begin with: not the first one, if the errand was
+    /// preempted and nothing it needs has been touched since.
+    pub(crate) fn choose(&mut self, errand: &Errand, counters: &Counters) -> (usize, u32) {
+        let continued = self.lanes.iter().position(|lane| {
+            let paused = lane.paused.as_ref();
+            paused.is_some_and(|paused| errand.continues(&paused.errand))
+        });
+        if let Some(index) = continued
+            && let Some(paused) = self.lanes[index].paused.take()
+        {
+            counters.resumed.add(1);
+            return (index, paused.at);
+        }
+        // A free one; else the one whose stage has waited the longest.
+        let age = |lane: &Lane| lane.paused.as_ref().map_or(0, |paused| paused.order);
+        let oldest = (0..self.lanes.len()).min_by_key(|&index| age(&self.lanes[index]));
+        let index = oldest.unwrap_or(0);
+        if self.lanes[index].paused.take().is_some() {
+            counters.begun_again.add(1);
+        }
+        (index, 0)
+    }
+
+    /// The errand that ran in workspace `index` is to go on with launch `at`.
+    pub(crate) fn pause(&mut self, index: usize, errand: Errand, at: u32) {
+        if at > 0 {
+            self.paused += 1;
+            self.lanes[index].paused = Some(Paused {
+                errand,
+                at,
+                order: self.paused,
+            });
+        }
+    }
+
+    /// Where workspace `index` lies.
+    pub(crate) fn address(&self, index: usize) -> u64 {
+        self.lanes[index].memory.address()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errand(stage: usize, members: &[(usize, u32)]) -> Errand {
+        Errand {
+            model: 0,
+            stage,
+            members: members.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn an_errand_goes_on_only_if_nobody_touched_a_member_in_between() {
+        let before = errand(1, &[(3, 7), (5, u32::MAX)]);
+        assert!(errand(1, &[(3, 8), (5, 0)]).continues(&before));
+        for other in [
+            errand(1, &[(3, 9), (5, 0)]),
+            errand(1, &[(3, 8), (5, 1)]),
+            errand(2, &[(3, 8), (5, 0)]),
+            errand(1, &[(3, 8)]),
+            errand(1, &[(5, 0), (3, 8)]),
+        ] {
+            assert!(!other.continues(&before), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Why a stage could not be carried out.
+
+use thiserror::Error;
+
+use crate::driver::CallError;
+use crate::queue::NotHandedOver;
+
+/// Why a stage failed. Made on real-time threads: small, and without memory of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Trouble {
+    /// The driver's word.
+    #[error(transparent)]
+    Driver(#[from] CallError),
+    /// The device contradicts what it was given.
+    #[error(transparent)]
+    Contradiction(#[from] NotHandedOver),
+    /// All launches are over, and the last one did not say so.
+    #[error("all launches of stage {stage} of model {model} ended and the last one said nothing")]
+    Silent {
+        /// Which model.
+        model: usize,
+        /// Which stage.
+        stage: usize,
+    },
+    /// It took too long, and stopped when told to.
+    #[error("stage {stage} of model {model} was not done after {limit_ns} ns and was stopped")]
+    Overdue {
+        /// Which model.
+        model: usize,
+        /// Which stage.
+        stage: usize,
+        /// How long it may take.
+        limit_ns: u64,
+    },
+    /// What runs does not stop.
+    #[error("what runs on the device was not over {grace_ns} ns after it was told to stop")]
+    Hang {
+        /// How long it may take.
+        grace_ns: u64,
+    },
+    /// What the stage reads is not on the device: it was lost by a restart, or never there.
+    #[error("stage {stage} of model {model} reads what is not on the device")]
+    NotThere {
+        /// Which model.
+        model: usize,
+        /// Which stage.
+        stage: usize,
+    },
+    /// Another partition's trouble.
+    #[error("the device is being restarted")]
+    Down,
+    /// An error of ours.
+    #[error("a leader panicked")]
+    Panic,
+}
+
+impl Trouble {
+    /// Whether only a restart of the device helps.
+    #[must_use]
+    pub fn needs_restart(&self) -> bool {
+        match self {
+            Self::Driver(error) => error.code.loses_context(),
+            Self::Contradiction(_) | Self::Silent { .. } | Self::Hang { .. } | Self::Panic => true,
+            Self::Overdue { .. } | Self::NotThere { .. } | Self::Down => false,
+        }
+    }
+}
