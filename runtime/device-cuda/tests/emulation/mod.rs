@@ -1,0 +1,177 @@
+//! Memory for lowered programs, and their launches on the emulated kernels.
+
+use std::ffi::c_void;
+
+use emulated_cuda::{Parameter, Shape};
+use punctual_device_cuda::lower::{Packer, Place, Program, Step};
+use punctual_kernels::cuda::params::{Answer, Guard};
+use punctual_kernels::cuda::{Arguments, Kernel};
+use punctual_model::Network;
+
+/// What pages and workspaces are aligned to.
+#[derive(Clone, Copy)]
+#[repr(C, align(256))]
+struct Line([u8; 256]);
+
+/// Bytes that begin at a multiple of 256. Only kernels write them, by address.
+struct Bytes(Box<[Line]>);
+
+impl Bytes {
+    fn filled(bytes: usize, with: u8) -> Self {
+        Self(vec![Line([with; 256]); bytes.div_ceil(256).max(1)].into())
+    }
+
+    fn address(&mut self) -> u64 {
+        self.0.as_mut_ptr() as u64
+    }
+}
+
+/// All that a program's launches touch, for some requests.
+pub struct Memory {
+    workspace: Bytes,
+    pages: Vec<Bytes>,
+    slots: Vec<Bytes>,
+    images: Vec<Vec<f32>>,
+    answers: Vec<Answer>,
+    done: u32,
+    epoch: u32,
+}
+
+impl Memory {
+    /// With one request an image.
+    pub fn new(network: &Network, program: &Program, images: &[Vec<f32>]) -> Self {
+        let packer = Packer::new(network, &program.pages);
+        let page_bytes = program.pages.page_bytes() as usize;
+        let pack = |page| {
+            let mut bytes = vec![0; page_bytes];
+            packer.pack(page, &mut bytes).expect("halves hold it");
+            let mut packed = Bytes::filled(page_bytes, 0);
+            for (line, bytes) in packed.0.iter_mut().zip(bytes.chunks(256)) {
+                line.0[..bytes.len()].copy_from_slice(bytes);
+            }
+            packed
+        };
+        let slot = |_: &Vec<f32>| Bytes::filled(program.request_bytes as usize, 0xff);
+        Self {
+            workspace: Bytes::filled(program.workspace_bytes() as usize, 0xff),
+            pages: (0..program.pages.count()).map(pack).collect(),
+            slots: images.iter().map(slot).collect(),
+            images: images.to_vec(),
+            answers: vec![Answer::default(); images.len()],
+            done: 0,
+            epoch: 1,
+        }
+    }
+
+    /// Runs a stage for all requests and returns each one's class scores.
+    pub fn run(&mut self, program: &Program, stage: usize, batch: u8) -> Vec<Vec<f32>> {
+        let list = program.list(stage, batch).expect("prepared");
+        let members = self.images.len();
+        // What nobody wrote is not a number.
+        self.workspace.0.fill(Line([0xff; 256]));
+        self.done = 0;
+        let mut scores = Vec::new();
+        for step in &list.steps {
+            let mut arguments = step.resolve(members, |place| self.address(place));
+            if let Arguments::Answers(answers) = &mut arguments {
+                answers.sequence = 7;
+                let classes = program.stages[stage].classes.unwrap_or(0) as usize;
+                scores = (0..members)
+                    .map(|member| self.floats(answers.scores, member, answers.pitch, classes))
+                    .collect();
+            }
+            self.launch(step.kernel, step, members, &arguments);
+        }
+        assert_eq!(self.done, 7, "the stage said that it is done");
+        for (answer, scores) in self.answers.iter().zip(&scores) {
+            if !scores.is_empty() {
+                let (class, confidence) = punctual_model::reference::classify(scores);
+                assert_eq!(answer.class as usize, class);
+                assert!((answer.confidence - confidence).abs() < 1e-5);
+            }
+        }
+        scores
+    }
+
+    fn launch(&self, kernel: &Kernel, step: &Step, members: usize, arguments: &Arguments) {
+        let mut first_evicted = u32::MAX;
+        let guard = Guard {
+            epoch_now: &raw const self.epoch as u64,
+            first_evicted: &raw mut first_evicted as u64,
+            epoch: self.epoch,
+            check_stride: 1,
+            ..Guard::default()
+        };
+        let shape = Shape {
+            grid: step.grid(members),
+            block: [kernel.block, 1, 1],
+            shared_bytes: kernel.shared_bytes as usize,
+        };
+        // SAFETY: all addresses are of memory of this process that is as long as the launch says;
+        // the emulation ends before this returns.
+        let ran =
+            unsafe { emulated_cuda::run(kernel.name, shape, &[&guard, &Structure(arguments)]) };
+        assert_eq!(ran, Ok(()), "{}", step.name);
+        assert_eq!(first_evicted, u32::MAX);
+    }
+
+    fn address(&mut self, place: Place) -> u64 {
+        match place {
+            Place::Nothing => 0,
+            Place::Workspace { offset } => self.workspace.address() + offset,
+            Place::Weights { page, offset } => {
+                self.pages[page as usize].address() + u64::from(offset)
+            }
+            Place::Request { member, offset } => self.slots[usize::from(member)].address() + offset,
+            Place::Input { member } => self.images[usize::from(member)].as_ptr() as u64,
+            Place::Answers => self.answers.as_mut_ptr() as u64,
+            Place::Done => &raw mut self.done as u64,
+        }
+    }
+
+    /// An image's class scores.
+    fn floats(&self, scores: u64, member: usize, pitch: u32, classes: usize) -> Vec<f32> {
+        if scores == 0 {
+            return Vec::new();
+        }
+        let first = scores as *const f32;
+        let at = |class: usize| {
+            // SAFETY: the workspace has `pitch` floats an image there, and no launch runs.
+            unsafe { first.add(member * pitch as usize + class).read() }
+        };
+        (0..classes).map(at).collect()
+    }
+}
+
+/// The structure inside of arguments, as a launch is given it.
+struct Structure<'a>(&'a Arguments);
+
+// SAFETY: `as_ptr` is of a `repr(C)` structure of so many bytes.
+unsafe impl Parameter for Structure<'_> {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn address(&self) -> *const c_void {
+        self.0.as_ptr()
+    }
+}
+
+/// Checks class scores that were computed in halves.
+///
+/// Each of `layers` operators rounds its weights and its result to halves, relative errors of at most
+/// 2^-11 each. Errors of different signs add up like the root of their number; four times that, of the
+/// largest score, is allowed.
+pub fn assert_scores(found: &[f32], expected: &[f32], layers: usize, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let largest = expected
+        .iter()
+        .fold(0.0_f32, |largest, x| largest.max(x.abs()));
+    let tolerance = 4.0 * (2.0 * layers as f32).sqrt() / 2048.0 * largest;
+    for (class, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() <= tolerance,
+            "{what}, class {class}: {found} instead of {expected}, tolerance {tolerance}"
+        );
+    }
+}
