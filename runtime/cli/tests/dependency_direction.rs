@@ -46,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "model",
             "kernels",
             "device",
+            "device-cuda",
             "device-ort",
             "compile",
             "plan",

@@ -14,6 +14,12 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Seconds since 1970, for the date on a report. The system may set this clock: nothing is timed by it.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    read(libc::CLOCK_REALTIME) / 1_000_000_000
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -21,7 +27,7 @@ fn read(clock: libc::clockid_t) -> u64 {
     };
     // SAFETY: `time` is a valid timespec to write to.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    assert_eq!(result, 0, "both clocks exist on every Linux");
+    assert_eq!(result, 0, "these clocks exist on every Linux");
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

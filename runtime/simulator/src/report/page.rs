@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::charts::key;
 use super::gantt::Bar;
 use super::merged::Merged;
-use super::palette::{colour, css, dashed, exit_colour};
+use super::palette::{colour, css, exit_colour};
 use super::plots::{self, REST};
 use super::row::Row;
 use super::terminal::comparison;
@@ -112,13 +113,22 @@ pub fn page(page: &Page) -> String {
             body.push_str(&gantt(chart));
         }
     }
+    body.push_str(&format!(
+        "<script>\n{}</script>\n",
+        include_str!("gantt.js")
+    ));
+    document(&page.title, &body)
+}
+
+/// A page around a body of HTML, in the style of all our pages.
+#[must_use]
+pub fn document(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n<meta name=viewport \
          content=\"width=device-width\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
-         <body>\n{body}<script>\n{}</script>\n</body>\n</html>\n",
-        escape(&page.title),
-        include_str!("page.css"),
-        include_str!("gantt.js")
+         <body>\n{body}</body>\n</html>\n",
+        escape(title),
+        include_str!("page.css")
     )
 }
 
@@ -136,15 +146,7 @@ fn policy_key(rows: &[Row]) -> String {
             names.push(&row.policy);
         }
     }
-    let items = names.iter().enumerate().map(|(position, name)| {
-        let style = if dashed(position) { "dashed" } else { "solid" };
-        let colour = css(colour(position));
-        format!(
-            "<li><i style=\"border-color:{colour};border-top-style:{style}\"></i>{}</li>",
-            escape(name)
-        )
-    });
-    format!("<ul class=key>{}</ul>\n", items.collect::<String>())
+    key(names.into_iter())
 }
 
 fn outcome_key(page: &Page) -> String {
@@ -193,7 +195,8 @@ fn gantt(chart: &Chart) -> String {
 }
 
 /// Text inside HTML.
-pub(super) fn escape(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

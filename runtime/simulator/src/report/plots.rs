@@ -8,17 +8,17 @@ use super::palette::{colour, dashed, exit_colour};
 use super::row::{Row, groups};
 use crate::summary::Summary;
 
-const SIZE: (u32, u32) = (640, 400);
-const FONT: (&str, u32) = ("sans-serif", 17);
+pub(super) const SIZE: (u32, u32) = (640, 400);
+pub(super) const FONT: (&str, u32) = ("sans-serif", 17);
 /// What plotters writes for black: text and axes, which shall be the page's colour.
 const BLACK_INK: &str = "#000000";
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawing = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawing = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Draws into a string. Writing to memory cannot fail, and every range below is finite and not
 /// empty, so an error is a mistake in here.
-fn draw(size: (u32, u32), with: impl FnOnce(&Area<'_>) -> Drawing) -> String {
+pub(super) fn draw(size: (u32, u32), with: impl FnOnce(&Area<'_>) -> Drawing) -> String {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -75,7 +75,7 @@ pub fn misses_against_load(rows: &[Row]) -> String {
     })
 }
 
-fn line<X, Y>(
+pub(super) fn line<X, Y>(
     chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
     position: usize,
     points: &[(f64, f64)],

@@ -4,6 +4,7 @@ pub mod cold_start;
 mod cold_start_report;
 pub mod engine;
 mod engine_report;
+pub mod gpu;
 mod measured;
 mod open_loop;
 pub mod paging;
@@ -17,6 +18,8 @@ pub enum Options {
     ColdStart(cold_start::Options),
     /// Our engine and ONNX Runtime on one file, in alternation.
     Engine(engine::Options),
+    /// Everything that is to be known about the CUDA device on a GPU.
+    Gpu(gpu::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
 }
@@ -28,6 +31,7 @@ pub fn run(options: &Options) -> Termination {
             Termination::of("bench cold-start", cold_start::run(options))
         }
         Options::Engine(options) => Termination::of("bench engine", engine::run(options)),
+        Options::Gpu(options) => Termination::of("bench gpu", gpu::run(options)),
         Options::Paging(options) => Termination::of("bench paging", paging::run(options)),
     }
 }

@@ -1,0 +1,254 @@
+//! The folder of results: one file a step, written as the step ends, so that a run can go on where
+//! another one stopped.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use punctual_platform::files;
+use serde::{Deserialize, Serialize};
+
+use super::machine::Machine;
+use super::result::StepResult;
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Which step.
+    pub step: String,
+    /// What it found.
+    pub outcome: Outcome,
+    /// When it began.
+    pub began: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// On what.
+    pub machine: Machine,
+    /// Sizes were tiny.
+    pub quick: bool,
+}
+
+/// What a step found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Figures.
+    Measured(StepResult),
+    /// What it needs is not there.
+    NotMeasured {
+        /// What, in words.
+        why: String,
+    },
+    /// Something went wrong.
+    Failed {
+        /// What, in words.
+        why: String,
+    },
+}
+
+impl Outcome {
+    /// Whether there is a result.
+    pub const fn is_measured(&self) -> bool {
+        matches!(self, Self::Measured(_))
+    }
+}
+
+/// Where results are kept.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// What is wrong with the folder.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file or the folder itself.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file that no version of ours, or another one, wrote.
+    #[error("{path} is no result of this version ({source}): remove it, or name another folder with --out", path = path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// Results of different machines, or of tiny and full sizes, are not mixed.
+    #[error("{path} is of {found}; this run is of {wanted}: name another folder with --out", path = path.display())]
+    Other {
+        /// Which.
+        path: PathBuf,
+        /// What it is of.
+        found: String,
+        /// What is measured now.
+        wanted: String,
+    },
+}
+
+impl Folder {
+    /// The folder, made if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn open(path: &Path) -> Result<Self, FolderError> {
+        let folder = Self {
+            path: path.to_owned(),
+        };
+        fs::create_dir_all(path).map_err(|source| FolderError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(folder)
+    }
+
+    /// Where it is.
+    #[cfg(test)]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&self, step: &str) -> PathBuf {
+        self.path.join(format!("{step}.json"))
+    }
+
+    /// What became of a step; none if it has not ended yet.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(&self, step: &str) -> Result<Option<Record>, FolderError> {
+        let path = self.file(step);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(FolderError::File { path, source }),
+        };
+        let record = serde_json::from_slice(&text);
+        record
+            .map(Some)
+            .map_err(|source| FolderError::Unreadable { path, source })
+    }
+
+    /// As [`read`](Self::read), but refuses what was measured elsewhere or with other sizes.
+    ///
+    /// # Errors
+    /// Likewise, and for what is of another run.
+    pub fn read_of(
+        &self,
+        step: &str,
+        machine: &Machine,
+        quick: bool,
+    ) -> Result<Option<Record>, FolderError> {
+        let Some(record) = self.read(step)? else {
+            return Ok(None);
+        };
+        if record.quick == quick && record.machine.is(machine) {
+            return Ok(Some(record));
+        }
+        let of = |machine: &Machine, quick: bool| {
+            let sizes = if quick { "--quick" } else { "full sizes" };
+            format!("{} ({}), {sizes}", machine.device, machine.uuid)
+        };
+        Err(FolderError::Other {
+            path: self.file(step),
+            found: of(&record.machine, record.quick),
+            wanted: of(machine, quick),
+        })
+    }
+
+    /// Keeps what became of a step; whoever reads sees all of it or what was there before.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, record: &Record) -> Result<(), FolderError> {
+        let text = serde_json::to_string_pretty(record).expect("plain data");
+        self.write_text(&format!("{}.json", record.step), &text)
+            .map(|_| ())
+    }
+
+    /// Writes a file of that name; says where it is.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_text(&self, name: &str, text: &str) -> Result<PathBuf, FolderError> {
+        let path = self.path.join(name);
+        match files::write_whole(&path, text.as_bytes()) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(FolderError::File { path, source }),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::machine::tests::machine;
+    use super::*;
+
+    /// A folder that is removed when the test is over.
+    pub struct Temporary(pub Folder);
+
+    impl Temporary {
+        /// `name` tells tests apart.
+        pub fn new(name: &str) -> Self {
+            let name = format!("punctual-gpu-{name}-{}", std::process::id());
+            Self(Folder::open(&std::env::temp_dir().join(name)).expect("a folder"))
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            // Left behind, it harms nobody.
+            let _ = fs::remove_dir_all(self.0.path());
+        }
+    }
+
+    fn record(quick: bool) -> Record {
+        let mut result = StepResult::default();
+        result.figure("guards", "resnet50", 1.25);
+        Record {
+            step: "preemption".into(),
+            outcome: Outcome::Measured(result),
+            began: "2026-11-21 22:45:45 UTC".into(),
+            seconds: 1.5,
+            machine: machine("a"),
+            quick,
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let Temporary(folder) = &Temporary::new("read");
+        assert_eq!(folder.read("preemption").expect("no file"), None);
+        folder.write(&record(false)).expect("written");
+        let found = folder.read_of("preemption", &machine("a"), false);
+        assert_eq!(found.expect("read"), Some(record(false)));
+    }
+
+    #[test]
+    fn results_of_another_gpu_or_of_other_sizes_are_refused() {
+        let Temporary(folder) = &Temporary::new("other");
+        folder.write(&record(false)).expect("written");
+        let quick = folder.read_of("preemption", &machine("a"), true);
+        assert!(matches!(quick, Err(FolderError::Other { .. })), "{quick:?}");
+        let other = folder.read_of("preemption", &machine("b"), false);
+        let text = other.expect_err("another GPU").to_string();
+        assert!(text.contains("--out"), "{text}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_result_is_named() {
+        let Temporary(folder) = &Temporary::new("broken");
+        folder
+            .write_text("disb.json", "{\"step\": 3}")
+            .expect("written");
+        let error = folder.read("disb").expect_err("no result").to_string();
+        assert!(
+            error.contains("disb.json") && error.contains("remove"),
+            "{error}"
+        );
+    }
+}

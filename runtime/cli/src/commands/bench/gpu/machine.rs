@@ -1,0 +1,216 @@
+//! What is measured on, by which program, when.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use punctual_device::profile;
+use punctual_device_cuda::driver::{Attribute, Driver, Gpu, OpenError};
+use punctual_platform::clock;
+use serde::{Deserialize, Serialize};
+
+/// A GPU, as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its name.
+    pub device: String,
+    /// What tells it from every other one.
+    pub uuid: String,
+    /// E.g. `8.7`.
+    pub compute_capability: String,
+    /// Streaming multiprocessors, as many as the power mode leaves.
+    pub multiprocessors: u32,
+    /// Of its memory.
+    pub memory_bytes: u64,
+    /// It shares the host's memory.
+    pub integrated: bool,
+    /// The CUDA version that the driver speaks.
+    pub driver: String,
+    /// Highest clocks of multiprocessors and memory, in MHz, as the driver says; what tools say of the
+    /// present ones.
+    pub clocks: String,
+    /// As the tools of the board or of the driver say.
+    pub power_mode: String,
+    /// Its processor.
+    pub host: String,
+    /// No GPU but our emulated driver, which says nothing about time.
+    pub emulated: bool,
+}
+
+/// What the emulated driver's devices are called at the beginning.
+const EMULATED: &str = "emulated";
+
+impl Machine {
+    /// Asks the driver and the tools that are there.
+    ///
+    /// # Errors
+    /// When there is no GPU.
+    pub fn find(ordinal: u32) -> Result<Self, OpenError> {
+        let driver = Driver::open()?;
+        let gpu = driver.device(ordinal)?;
+        let name = gpu.name()?;
+        let (major, minor) = gpu.compute_capability()?;
+        Ok(Self {
+            uuid: gpu.uuid()?.map(|byte| format!("{byte:02x}")).concat(),
+            compute_capability: format!("{major}.{minor}"),
+            multiprocessors: gpu.attribute(Attribute::Multiprocessors)?,
+            memory_bytes: gpu.memory_bytes()? as u64,
+            integrated: gpu.can(Attribute::Integrated)?,
+            driver: driver.version()?.to_string(),
+            clocks: clocks(gpu, ordinal)?,
+            power_mode: power_mode(ordinal),
+            host: profile::machine(),
+            emulated: name.to_lowercase().starts_with(EMULATED),
+            device: name,
+        })
+    }
+
+    /// Whether it is the same GPU under the same driver with as many multiprocessors. Clocks may differ:
+    /// those of the moment always do.
+    pub fn is(&self, other: &Self) -> bool {
+        let key = |machine: &Self| {
+            let Self { uuid, driver, .. } = machine;
+            (uuid.clone(), driver.clone(), machine.multiprocessors)
+        };
+        key(self) == key(other)
+    }
+}
+
+fn clocks(gpu: Gpu, ordinal: u32) -> Result<String, OpenError> {
+    let mhz = |attribute| gpu.attribute(attribute).map(|khz| khz / 1000);
+    let (cores, memory) = (mhz(Attribute::ClockKhz)?, mhz(Attribute::MemoryClockKhz)?);
+    let now = nvidia_smi(
+        ordinal,
+        "clocks.sm,clocks.mem,clocks_throttle_reasons.active",
+    );
+    let now = now.map_or_else(String::new, |now| {
+        format!("; now {now} (multiprocessors, memory, reasons to throttle)")
+    });
+    Ok(format!("at most {cores} MHz, memory {memory} MHz{now}"))
+}
+
+/// Of a Jetson its mode, of another GPU the limit of its power and whether the driver stays loaded.
+fn power_mode(ordinal: u32) -> String {
+    said("nvpmodel", &["-q"])
+        .map(|text| text.lines().collect::<Vec<_>>().join(", "))
+        .or_else(|| nvidia_smi(ordinal, "power.limit,persistence_mode"))
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn nvidia_smi(ordinal: u32, query: &str) -> Option<String> {
+    let query = format!("--query-gpu={query}");
+    said(
+        "nvidia-smi",
+        &[&query, "--format=csv,noheader", "-i", &ordinal.to_string()],
+    )
+}
+
+/// What a program says, if it is there and ends well.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// This program: its version and, if it lies in a working copy, the commit checked out there.
+pub fn program() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match commit() {
+        Some(commit) => format!("punctual {version}, commit {commit}"),
+        None => format!("punctual {version}, commit unknown"),
+    }
+}
+
+fn commit() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let folder = program.parent().and_then(Path::to_str)?;
+    let commit = said("git", &["-C", folder, "rev-parse", "HEAD"])?;
+    let changed = said("git", &["-C", folder, "status", "--porcelain", "-uno"]).is_some();
+    Some(commit + if changed { " with changes" } else { "" })
+}
+
+/// The present, for people.
+pub fn date() -> String {
+    date_of(clock::unix_seconds())
+}
+
+/// Seconds since 1970 as a date and time.
+fn date_of(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Counted in years that begin on 1 March, so that the leap day is a year's last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!(
+        "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+        year + era * 400 + next,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A machine for tests.
+    pub fn machine(uuid: &str) -> Machine {
+        Machine {
+            device: "Test GPU".into(),
+            uuid: uuid.into(),
+            compute_capability: "8.7".into(),
+            multiprocessors: 16,
+            memory_bytes: 8 << 30,
+            integrated: true,
+            driver: "12.6".into(),
+            clocks: "at most 1300 MHz, memory 3199 MHz".into(),
+            power_mode: "MAXN".into(),
+            host: "Arm".into(),
+            emulated: false,
+        }
+    }
+
+    #[test]
+    fn seconds_become_dates() {
+        for (seconds, date) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_709_251_200, "2024-03-01 00:00:00 UTC"),
+            (1_795_301_145, "2026-11-21 22:45:45 UTC"),
+            (4_102_444_799, "2099-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(date_of(seconds), date);
+        }
+    }
+
+    #[test]
+    fn the_same_gpu_at_other_clocks_is_the_same_and_with_fewer_multiprocessors_it_is_not() {
+        let (now, mut later) = (machine("a"), machine("a"));
+        later.clocks = "at most 900 MHz".into();
+        assert!(now.is(&later));
+        later.multiprocessors = 8;
+        assert!(!now.is(&later));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_says_nothing() {
+        assert_eq!(said("punctual-no-such-program", &[]), None);
+        assert_eq!(said("false", &[]), None);
+        assert_eq!(said("echo", &["a  "]), Some("a".into()));
+    }
+}

@@ -1,0 +1,236 @@
+//! `punctual bench gpu`: everything that is to be known about the CUDA device on a GPU, in one command
+//! that takes eight minutes and can be interrupted.
+
+mod bound;
+mod child;
+mod course;
+mod folder;
+mod machine;
+mod report;
+mod result;
+mod step;
+mod steps;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use punctual_device_cuda::driver::OpenError;
+
+use self::course::{Choice, Course, NoSuchStep, Progress};
+use self::folder::{Folder, FolderError, Outcome};
+use self::machine::Machine;
+use self::report::Report;
+use self::step::{Session, Step, StepError};
+use crate::termination::{Terminates, Termination};
+
+/// What to measure.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual bench gpu
+  punctual bench gpu --list
+  punctual bench gpu --only preemption
+  punctual bench gpu --again disb --out orin-maxn
+
+Runs one step after the other, each in a process of its own, and writes FOLDER/STEP.json as it ends; then
+FOLDER/report.json and FOLDER/report.html, which need nothing else. When it is interrupted, run it again: it
+goes on where it stopped. A step that fails says why, and the rest goes on; the next run tries it again.
+
+Nothing else should use the GPU meanwhile. Clocks should be fixed (Jetson: nvpmodel, jetson_clocks; others:
+nvidia-smi --lock-gpu-clocks); the report says what they were. Latencies count from the intended start.
+
+TERMINATION CODES: 0 done; 1 a step failed or a bound was missed; 3 no such step, or the folder has results
+of another device; 4 a file cannot be read or written; 5 there is no GPU.")]
+pub struct Options {
+    /// Where results are kept.
+    #[arg(long, value_name = "FOLDER", default_value = "punctual-bench-gpu")]
+    out: PathBuf,
+    /// Only these steps, and those that they build on.
+    #[arg(long, value_delimiter = ',', value_name = "STEP")]
+    only: Vec<String>,
+    /// These steps again, although they have a result.
+    #[arg(long, value_delimiter = ',', value_name = "STEP")]
+    again: Vec<String>,
+    /// Which GPU, as the driver numbers them.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    device: u32,
+    /// Tiny sizes, to see that everything works: figures mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Measure nothing: write the report of what is there.
+    #[arg(long)]
+    report: bool,
+    /// List the steps.
+    #[arg(long)]
+    list: bool,
+    /// Print the report for a machine.
+    #[arg(long)]
+    json: bool,
+    /// Run one step in this process and print its outcome.
+    #[arg(long, hide = true, value_name = "STEP")]
+    step: Option<String>,
+}
+
+/// Why there is no report, or a bad one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no GPU.
+    #[error("{0}\nNothing was measured. --list shows what would be.")]
+    NoGpu(#[from] OpenError),
+    /// No step has that name.
+    #[error(transparent)]
+    NoSuchStep(#[from] NoSuchStep),
+    /// Results cannot be kept or read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The program's own file is not known.
+    #[error("steps run in processes of their own, and this program does not know its file: {0}")]
+    Program(std::io::Error),
+    /// A step failed.
+    #[error("a step failed; the report says which and why")]
+    StepFailed,
+    /// A bound was missed.
+    #[error("not everything reaches its bound")]
+    Missed,
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::NoGpu(_) | Self::Program(_) => Termination::Resources,
+            Self::NoSuchStep(_) | Self::Folder(FolderError::Other { .. }) => Termination::BadInput,
+            Self::Folder(_) => Termination::File,
+            Self::StepFailed | Self::Missed => Termination::BadResult,
+        }
+    }
+}
+
+/// Measures and reports.
+pub fn run(options: &Options) -> Result<(), Error> {
+    if options.list {
+        print!("{}", list());
+        return Ok(());
+    }
+    if let Some(name) = &options.step {
+        return run_here(options, course::find(steps::ALL, name)?);
+    }
+    let choice = Choice {
+        only: options.only.clone(),
+        again: options.again.clone(),
+    };
+    let chosen = course::chosen(steps::ALL, &choice)?;
+    if !options.report {
+        measure(options, &chosen)?;
+    }
+    let folder = Folder::open(&options.out)?;
+    let report = Report::read(&folder, steps::ALL, command(options))?;
+    let json = serde_json::to_string_pretty(&report).expect("plain data");
+    folder.write_text("report.json", &json)?;
+    let page = folder.write_text("report.html", &report::page(&report, steps::ALL))?;
+    if options.json {
+        println!("{json}");
+    } else {
+        print!("{}", report::text(&report));
+    }
+    eprintln!("wrote {}", page.display());
+    match (report.any_failed(), report.any_missed()) {
+        (true, _) => Err(Error::StepFailed),
+        (false, true) => Err(Error::Missed),
+        (false, false) => Ok(()),
+    }
+}
+
+fn measure(options: &Options, chosen: &[&dyn Step]) -> Result<(), Error> {
+    // Asked before the folder is made: without a GPU nothing is left behind.
+    let machine = Machine::find(options.device)?;
+    let folder = Folder::open(&options.out)?;
+    let program = std::env::current_exe().map_err(Error::Program)?;
+    let course = Course {
+        folder: &folder,
+        machine: &machine,
+        quick: options.quick,
+    };
+    let execute = |step: &dyn Step| {
+        let mut command = Command::new(&program);
+        command
+            .args(["bench", "gpu", "--step", step.name(), "--device"])
+            .arg(options.device.to_string())
+            .arg("--out")
+            .arg(&options.out);
+        if options.quick {
+            command.arg("--quick");
+        }
+        child::run(&mut command, patience(step))
+    };
+    let tell = |index, step: &dyn Step, progress: Progress<'_>| {
+        tell(index, chosen.len(), step, progress);
+    };
+    course.run(chosen, &options.again, execute, tell)?;
+    Ok(())
+}
+
+/// When a step is given up.
+fn patience(step: &dyn Step) -> u32 {
+    2 * step.seconds() + 60
+}
+
+fn tell(index: usize, all: usize, step: &dyn Step, progress: Progress<'_>) {
+    let place = format!("[{}/{all}] {}", index + 1, step.name());
+    match progress {
+        Progress::Kept => eprintln!("{place}: has a result"),
+        Progress::Begins => eprintln!("{place}: {} (about {} s)", step.about(), step.seconds()),
+        Progress::Ended(Outcome::Measured(_)) => {}
+        Progress::Ended(Outcome::NotMeasured { why }) => eprintln!("{place}: not measured: {why}"),
+        Progress::Ended(Outcome::Failed { why }) => eprintln!("{place}: failed: {why}"),
+    }
+}
+
+/// Runs a step and prints its outcome: what the process of a step does.
+fn run_here(options: &Options, step: &dyn Step) -> Result<(), Error> {
+    let session = Session::new(options.device, options.quick, step.seconds());
+    let outcome = match step.run(&session) {
+        Ok(result) => Outcome::Measured(result),
+        Err(StepError::Lack(lack)) => Outcome::NotMeasured {
+            why: lack.to_string(),
+        },
+        Err(error) => Outcome::Failed {
+            why: error.to_string(),
+        },
+    };
+    let text = serde_json::to_string(&outcome).expect("plain data");
+    // Whoever started us reads it; if nobody does, nobody needs it.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    Ok(())
+}
+
+fn list() -> String {
+    let line = |step: &&dyn Step| {
+        let needs = match step.needs() {
+            [] => String::new(),
+            needs => format!("; after {}", needs.join(", ")),
+        };
+        format!(
+            "  {:<12} {} (about {} s{needs})\n",
+            step.name(),
+            step.about(),
+            step.seconds()
+        )
+    };
+    let lines: String = steps::ALL.iter().map(line).collect();
+    let seconds: u32 = steps::ALL.iter().map(|step| step.seconds()).sum();
+    format!("STEPS, about {seconds} s in all\n{lines}")
+}
+
+/// The command that goes on with the results.
+fn command(options: &Options) -> String {
+    let mut words = vec!["punctual bench gpu --out".to_owned()];
+    words.push(options.out.display().to_string());
+    if options.device != 0 {
+        words.push(format!("--device {}", options.device));
+    }
+    if options.quick {
+        words.push("--quick".to_owned());
+    }
+    words.join(" ")
+}

@@ -1,0 +1,56 @@
+//! The report for a terminal.
+
+use std::fmt::Write as _;
+
+use punctual_simulator::report::Table;
+
+use super::super::bound::Verdict;
+use super::super::folder::Outcome;
+use super::{Report, limit, number};
+
+/// The figures beside their bounds, and what went wrong.
+pub fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for warning in report.warnings() {
+        let _ = writeln!(text, "{}", warning.to_uppercase());
+    }
+    match &report.machine {
+        Some(machine) => {
+            let _ = writeln!(
+                text,
+                "{}, {} multiprocessors, driver {}; {}\n",
+                machine.device, machine.multiprocessors, machine.driver, report.program
+            );
+        }
+        None => text.push_str("Nothing was measured.\n\n"),
+    }
+    let headings = ["what", "of", "figure", "bound", "unit", ""];
+    let mut table = Table::new(&headings, 2);
+    for judged in &report.bounds {
+        table.row([
+            judged.bound.what.to_owned(),
+            judged.of.clone(),
+            judged.value.map_or_else(|| "-".into(), number),
+            limit(judged.bound),
+            judged.bound.unit.to_owned(),
+            judged.verdict.name().to_owned(),
+        ]);
+    }
+    text.push_str(&table.text());
+    let _ = writeln!(
+        text,
+        "\n{} reached, {} missed, {} not measured",
+        report.count(Verdict::Reached),
+        report.count(Verdict::Missed),
+        report.count(Verdict::NotMeasured)
+    );
+    for record in &report.steps {
+        let (how, why) = match &record.outcome {
+            Outcome::Measured(_) => continue,
+            Outcome::NotMeasured { why } => ("not measured", why),
+            Outcome::Failed { why } => ("failed", why),
+        };
+        let _ = writeln!(text, "{} {how}: {why}", record.step);
+    }
+    text
+}

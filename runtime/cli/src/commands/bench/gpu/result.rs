@@ -1,0 +1,198 @@
+//! What a step found: figures that have a bound, tables, plots.
+
+use punctual_simulator::report::{Bars, Lines, Table};
+use serde::{Deserialize, Serialize};
+
+use super::bound;
+
+/// What a step found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// What has a bound.
+    pub figures: Vec<Figure>,
+    /// Everything.
+    pub tables: Vec<Sheet>,
+    /// Lines.
+    pub plots: Vec<Lines>,
+    /// Bars.
+    pub bars: Vec<Bars>,
+    /// What one must know to read it: how it was measured, what was left out and why.
+    pub notes: Vec<String>,
+}
+
+/// A measured value that has a bound.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Which bound.
+    pub bound: String,
+    /// Of what, if the bound holds for several.
+    pub of: String,
+    /// In the bound's unit.
+    pub value: f64,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sheet {
+    /// What it shows.
+    pub title: String,
+    /// Of the columns.
+    pub headings: Vec<String>,
+    /// How many columns, from the left, are words.
+    pub words: usize,
+    /// As many cells as headings.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl StepResult {
+    /// Adds a value that has a bound. One that is no number (nothing was counted) is none.
+    ///
+    /// # Panics
+    /// When there is no such bound: an error in the step.
+    #[cfg_attr(not(test), expect(dead_code, reason = "of the steps that come next"))]
+    pub fn figure(&mut self, bound: &str, of: &str, value: f64) {
+        assert!(bound::find(bound).is_some(), "no bound is called {bound}");
+        if value.is_finite() {
+            self.figures.push(Figure {
+                bound: bound.to_owned(),
+                of: of.to_owned(),
+                value,
+            });
+        }
+    }
+
+    /// Adds what one must know.
+    #[cfg_attr(not(test), expect(dead_code, reason = "of the steps that come next"))]
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+}
+
+impl Sheet {
+    /// A table with these headings, the first `words` of them over columns of words.
+    pub fn new(title: &str, headings: &[&str], words: usize) -> Self {
+        Self {
+            title: title.to_owned(),
+            headings: headings
+                .iter()
+                .map(|heading| (*heading).to_owned())
+                .collect(),
+            words,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// To be shown.
+    pub fn table(&self) -> Table {
+        let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
+        let mut table = Table::new(&headings, self.words);
+        for row in &self.rows {
+            table.row(row.iter().cloned());
+        }
+        table
+    }
+}
+
+/// Quantiles of durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Of how many.
+    pub count: usize,
+    /// Of all, in microseconds, like the following.
+    pub mean_us: f64,
+    /// Half are not above it.
+    pub p50_us: f64,
+    /// 99 of 100 are not.
+    pub p99_us: f64,
+    /// 999 of 1000 are not: the longest, when there were fewer.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl Latency {
+    /// The headings of [`cells`](Self::cells).
+    pub const HEADINGS: [&'static str; 6] = [
+        "n",
+        "mean, us",
+        "p50, us",
+        "p99, us",
+        "p99.9, us",
+        "max, us",
+    ];
+
+    /// Of durations in nanoseconds: each quantile is one of them, the smallest that enough are not
+    /// above. Zeros when there are none.
+    pub fn of(mut durations_ns: Vec<u64>) -> Self {
+        durations_ns.sort_unstable();
+        let Some(&longest) = durations_ns.last() else {
+            return Self::default();
+        };
+        let count = durations_ns.len();
+        let at = |permille: usize| {
+            let rank = (count * permille).div_ceil(1000).max(1);
+            durations_ns[rank - 1] as f64 / 1e3
+        };
+        let sum: u128 = durations_ns.iter().map(|&ns| u128::from(ns)).sum();
+        Self {
+            count,
+            mean_us: sum as f64 / count as f64 / 1e3,
+            p50_us: at(500),
+            p99_us: at(990),
+            p999_us: at(999),
+            max_us: longest as f64 / 1e3,
+        }
+    }
+
+    /// For a row of a table.
+    pub fn cells(&self) -> [String; 6] {
+        let us = |us: f64| format!("{us:.1}");
+        [
+            self.count.to_string(),
+            us(self.mean_us),
+            us(self.p50_us),
+            us(self.p99_us),
+            us(self.p999_us),
+            us(self.max_us),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_durations_that_were_measured() {
+        let latency = Latency::of((1..=1000).rev().map(|us| us * 1000).collect());
+        let found = [
+            latency.p50_us,
+            latency.p99_us,
+            latency.p999_us,
+            latency.max_us,
+        ];
+        assert_eq!(found, [500.0, 990.0, 999.0, 1000.0]);
+        assert_eq!((latency.count, latency.mean_us), (1000, 500.5));
+        assert_eq!(Latency::of(vec![7_000]).p999_us, 7.0);
+        assert_eq!(Latency::of(Vec::new()), Latency::default());
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_no_figure() {
+        let mut result = StepResult::default();
+        result.figure("guards", "", f64::NAN);
+        result.figure("guards", "", 1.5);
+        assert_eq!(result.figures.len(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "no bound is called")]
+    fn a_figure_without_a_bound_is_an_error_of_the_step() {
+        StepResult::default().figure("no-such", "", 1.0);
+    }
+}

@@ -1,0 +1,136 @@
+//! What a step is, and what it runs in.
+
+use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
+use punctual_platform::clock;
+
+use super::folder::FolderError;
+use super::result::StepResult;
+
+/// One thing that is measured.
+pub trait Step {
+    /// As on the command line, and of its file.
+    fn name(&self) -> &'static str;
+
+    /// What it finds out, in a sentence without a full stop.
+    fn about(&self) -> &'static str;
+
+    /// Steps whose results it builds on.
+    fn needs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// How long it takes, more or less, on a machine for which it is meant.
+    fn seconds(&self) -> u32;
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// Why there is no result: the rest goes on.
+    fn run(&self, session: &Session) -> Result<StepResult, StepError>;
+}
+
+/// Why a step has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// What it needs is not there: nothing is wrong.
+    #[error(transparent)]
+    Lack(#[from] Lack),
+    /// There is no GPU.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The driver refuses.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// An earlier result cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+/// What is not there, so that something is not measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Lack {
+    /// An earlier step has no result.
+    #[error("it builds on the step `{0}`, which has no result")]
+    Step(&'static str),
+}
+
+/// What a step runs in: how much is asked of it, and what is there.
+pub struct Session {
+    /// Tiny sizes: to see that everything works. Its figures mean nothing.
+    pub quick: bool,
+    /// Which GPU, as the driver numbers them.
+    pub device: u32,
+    /// When the step shall have ended.
+    end_ns: u64,
+}
+
+impl Session {
+    /// For a step that has this many seconds from now on.
+    pub fn new(device: u32, quick: bool, seconds: u32) -> Self {
+        Self {
+            quick,
+            device,
+            end_ns: clock::now_ns() + u64::from(seconds) * 1_000_000_000,
+        }
+    }
+
+    /// The GPU.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn gpu(&self) -> Result<Gpu, StepError> {
+        Ok(Driver::open()?.device(self.device)?)
+    }
+
+    /// `full`, or `quick` when everything is tiny.
+    pub const fn size<T: Copy>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Repetitions: at most this many, and only for a part of the step's remaining time, in permille;
+    /// but always a few.
+    pub fn rounds(&self, full: usize, quick: usize, permille: u64) -> Rounds {
+        let now = clock::now_ns();
+        let remaining = self.end_ns.saturating_sub(now);
+        Rounds {
+            left: self.size(full, quick),
+            at_least: 3,
+            until_ns: now + remaining / 1000 * permille,
+        }
+    }
+}
+
+/// Repetitions that are left.
+pub struct Rounds {
+    left: usize,
+    at_least: usize,
+    until_ns: u64,
+}
+
+impl Iterator for Rounds {
+    type Item = ();
+
+    fn next(&mut self) -> Option<()> {
+        self.left = self.left.checked_sub(1)?;
+        let few = self.at_least > 0;
+        self.at_least = self.at_least.saturating_sub(1);
+        (few || clock::now_ns() < self.until_ns).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_end_with_their_number_or_their_time_but_are_never_fewer_than_three() {
+        let rounds = |left, until_ns| Rounds {
+            left,
+            at_least: 3,
+            until_ns,
+        };
+        assert_eq!(rounds(10, u64::MAX).count(), 10);
+        assert_eq!(rounds(10, 0).count(), 3);
+        assert_eq!(rounds(2, 0).count(), 2);
+    }
+}

@@ -1,0 +1,40 @@
+//! The steps.
+
+mod memory;
+
+use super::course::Steps;
+
+/// All steps, in the order in which they run.
+pub const ALL: &Steps<'static> = &[&memory::Memory];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of it shall take no longer.
+    const SECONDS_MAX: u32 = 8 * 60;
+
+    #[test]
+    fn all_steps_together_take_eight_minutes_at_most() {
+        let seconds: u32 = ALL.iter().map(|step| step.seconds()).sum();
+        assert!(seconds <= SECONDS_MAX, "{seconds} s");
+    }
+
+    #[test]
+    fn what_a_step_needs_stands_before_it() {
+        for (index, step) in ALL.iter().enumerate() {
+            for need in step.needs() {
+                let before = ALL[..index].iter().any(|step| step.name() == *need);
+                assert!(before, "{} needs {need}", step.name());
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_steps_are_unique() {
+        for (index, step) in ALL.iter().enumerate() {
+            let same = |other: &&dyn super::super::step::Step| other.name() == step.name();
+            assert!(!ALL[..index].iter().any(same), "{}", step.name());
+        }
+    }
+}
