@@ -121,7 +121,9 @@ private:
                 copies_wait<0>();
                 return false;
             }
-            watch.look_again();
+            if (tile + 1 < tiles) {
+                watch.look_again();
+            }
             // What was computed with last is free now: all threads came to the barrier after it.
             if (tile + STAGES - 1 < tiles) {
                 fill(filled);

@@ -8,8 +8,8 @@
 
 constexpr u32 GENERAL_PIXELS = 2;
 
-// Steps of eight input channels between two checks of the guard.
-constexpr u32 GENERAL_TILE = 32;
+// Steps of the sum between two checks of the guard.
+constexpr u32 GENERAL_TILE = 256;
 
 // A lane has two pixels, a warp eight output channels: all lanes read the same weights. It obeys `splits` and
 // `partial`, so that it can take the place of a launch of conv_gemm_*.
@@ -37,14 +37,14 @@ PUNCTUAL_KERNEL(conv_dense_general, Conv, 128) {
     if (!watch.may_begin()) {
         return;
     }
-    u32 left = GENERAL_TILE;
 #pragma unroll 1
     for (u32 step = begin; step < end; step += 8) {
-        if (left-- == 0) {
-            left = GENERAL_TILE - 1;
-            watch.look_again();
+        if ((step - begin) % GENERAL_TILE == 0) {
             if (!watch.may_go_on()) {
                 return;
+            }
+            if (step + GENERAL_TILE < end) {
+                watch.look_again();
             }
         }
         Values8 values[GENERAL_PIXELS];
@@ -190,9 +190,11 @@ PUNCTUAL_KERNEL(conv_grouped_general, Conv, 128) {
     }
     Values8 sums = {};
     for (u32 row = 0; row < conv.kernel_height; row++) {
-        watch.look_again();
         if (!watch.may_go_on()) {
             return;
+        }
+        if (row + 1 < conv.kernel_height) {
+            watch.look_again();
         }
         if (!here || u32(window.row + int(row)) >= conv.input.height) {
             continue;

@@ -33,7 +33,7 @@ public:
         return may;
     }
 
-    // Called for each tile of a main loop: looks again when it is time to, for the next judgement.
+    // Called for each tile of a main loop that is not its last: looks again when it is time to, for the next judgement.
     DEVICE void look_again() {
         if (left_ != 0 && --left_ == 0) {
             left_ = guard_.check_stride;

@@ -1,0 +1,94 @@
+//! Sums, products, picked channels.
+use crate::buffer::Buffer;
+use crate::error;
+use crate::launch::launch;
+use crate::tensor::{Numbers, Tensor, pitch, shape};
+use punctual_kernels::cuda::Arguments;
+use punctual_kernels::cuda::params::{Elementwise, Gather, SOURCES_MAX};
+use punctual_kernels::reference;
+use punctual_kernels::{Activation, ChannelRun};
+
+#[test]
+fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
+    let of = shape(20, 5, 7);
+    let activation = Activation::Sigmoid;
+    for (kernel, broadcast) in [("add", false), ("multiply", false), ("multiply", true)] {
+        let mut numbers = Numbers::seeded(6);
+        let (mut input, inputs) = Tensor::random(of, 3, &mut numbers);
+        let other = if broadcast { shape(20, 1, 1) } else { of };
+        let (mut other, others) = Tensor::random(other, 3, &mut numbers);
+        let mut output = Tensor::unwritten(of, 3);
+        launch(
+            kernel,
+            Arguments::Elementwise(Elementwise {
+                input: input.view(),
+                other: other.buffer.address(),
+                output: output.buffer.address(),
+                images: 3,
+                broadcast: u32::from(broadcast),
+                epilogue: activation.into(),
+            }),
+        );
+        for ((found, input), other) in output.planar().iter().zip(&inputs).zip(&others) {
+            let expected = match kernel {
+                "add" => reference::add(activation, input, other),
+                _ => reference::multiply(activation, input, other),
+            };
+            error::check(kernel, found, &expected, 1, &vec![2.0; expected.len()]);
+        }
+    }
+}
+
+fn check_gather(channels: &[usize], runs: &[ChannelRun]) {
+    let mut numbers = Numbers::seeded(8);
+    let mut tensors: Vec<_> = channels
+        .iter()
+        .map(|&channels| Tensor::random(shape(channels, 3, 5), 2, &mut numbers))
+        .collect();
+    let picked = || {
+        let entries = |run: &ChannelRun| {
+            let source = run.source as u32;
+            (run.first..run.first + run.count).map(move |channel| source << 24 | channel as u32)
+        };
+        runs.iter().flat_map(entries)
+    };
+    let mut table = Buffer::of_u32(&picked().collect::<Vec<u32>>());
+    let mut output = Tensor::unwritten(shape(picked().count(), 3, 5), 2);
+    let mut params = Gather {
+        output: output.view(),
+        table: table.address(),
+        sources: [0; SOURCES_MAX],
+        pitches: [0; SOURCES_MAX],
+        images: 2,
+        gap: 0,
+    };
+    for (at, (tensor, _)) in tensors.iter_mut().enumerate() {
+        params.sources[at] = tensor.buffer.address();
+        params.pitches[at] = pitch(tensor.shape) as u32;
+    }
+    launch("gather", Arguments::Gather(params));
+    for (image, found) in output.planar().iter().enumerate() {
+        let sources: Vec<Vec<f32>> = tensors
+            .iter()
+            .map(|(_, images)| images[image].clone())
+            .collect();
+        assert_eq!(*found, reference::gather(15, runs, &sources), "{runs:?}");
+    }
+}
+
+const fn run(source: usize, first: usize, count: usize) -> ChannelRun {
+    ChannelRun {
+        source,
+        first,
+        count,
+    }
+}
+
+#[test]
+fn concatenations_slices_and_shuffles() {
+    check_gather(&[16, 24], &[run(0, 0, 16), run(1, 0, 24)]);
+    check_gather(&[20, 9, 5], &[run(0, 0, 20), run(1, 0, 9), run(2, 0, 5)]);
+    check_gather(&[40], &[run(0, 13, 19)]);
+    let shuffled: Vec<ChannelRun> = (0..23).flat_map(|c| [run(0, c, 1), run(1, c, 1)]).collect();
+    check_gather(&[23, 23], &shuffled);
+}

@@ -1,0 +1,17 @@
+//! The CUDA kernels, run thread by thread on the processor, against the plain references of
+//! `punctual-kernels`.
+//!
+//! Inputs and weights are halves, so products are exact in `f32`. What is allowed is what rounding can do:
+//! see [`error`].
+mod buffer;
+mod convolution;
+mod elementwise;
+mod error;
+mod eviction;
+mod frames;
+mod launch;
+mod linear;
+mod members;
+mod pools;
+mod probes;
+mod tensor;

@@ -1,0 +1,78 @@
+//! Pooling.
+use crate::convolution::window;
+use crate::error;
+use crate::launch::launch;
+use crate::tensor::{Numbers, Tensor, shape};
+use punctual_kernels::cuda::Arguments;
+use punctual_kernels::cuda::params::{GlobalPool, Pool};
+use punctual_kernels::reference::{self, Shape};
+use punctual_kernels::{PoolKind, Window};
+
+fn check_pool(input: Shape, window: Window, code: u32, kind: PoolKind) {
+    let (mut tensor, images) = Tensor::random(input, 2, &mut Numbers::seeded(3));
+    let extent = window
+        .output_extent(input.height, input.width)
+        .expect("the window fits");
+    let mut output = Tensor::unwritten(shape(input.channels, extent.height, extent.width), 2);
+    launch(
+        "pool",
+        Arguments::Pool(Pool {
+            input: tensor.view(),
+            output: output.view(),
+            images: 2,
+            kind: code,
+            kernel_height: window.kernel.height as u32,
+            kernel_width: window.kernel.width as u32,
+            stride_height: window.stride.height as u32,
+            stride_width: window.stride.width as u32,
+            pad_top: window.padding.top as u32,
+            pad_left: window.padding.left as u32,
+        }),
+    );
+    for (found, image) in output.planar().iter().zip(&images) {
+        let expected = reference::pool(input, &window, kind, image);
+        let steps = window.kernel.height * window.kernel.width + 1;
+        error::check("pool", found, &expected, steps, &vec![1.0; expected.len()]);
+    }
+}
+
+#[test]
+fn windows_of_all_kinds() {
+    let average = |counts_padding| PoolKind::Average { counts_padding };
+    for (code, kind) in [(0, PoolKind::Max), (1, average(true)), (2, average(false))] {
+        check_pool(
+            shape(20, 9, 7),
+            window((3, 3), (2, 2), (1, 1, 1, 1)),
+            code,
+            kind,
+        );
+        check_pool(
+            shape(8, 6, 6),
+            window((2, 3), (2, 1), (0, 2, 1, 0)),
+            code,
+            kind,
+        );
+    }
+}
+
+#[test]
+fn whole_images() {
+    for input in [shape(72, 7, 7), shape(3, 1, 1), shape(136, 5, 9)] {
+        let (mut tensor, images) = Tensor::random(input, 3, &mut Numbers::seeded(4));
+        let mut output = Tensor::unwritten(shape(input.channels, 1, 1), 3);
+        launch(
+            "global_average_pool",
+            Arguments::GlobalPool(GlobalPool {
+                input: tensor.view(),
+                output: output.view(),
+                images: 3,
+                gap: 0,
+            }),
+        );
+        for (found, image) in output.planar().iter().zip(&images) {
+            let expected = reference::global_average_pool(input, image);
+            let steps = input.height * input.width + 1;
+            error::check("pool", found, &expected, steps, &vec![1.0; expected.len()]);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Tensors as kernels see them, and as the references do.
+use crate::buffer::Buffer;
+use punctual_kernels::cuda::{TensorView, half, padded};
+use punctual_kernels::reference::Shape;
+
+/// Numbers that look random and are the same each time (Steele, Lea, Flood 2014: splitmix64).
+pub struct Numbers(u64);
+
+impl Numbers {
+    pub fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In [-1, 1).
+    pub fn signed(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    /// So many halves in [-`largest`, `largest`), as floats.
+    pub fn halves(&mut self, count: usize, largest: f32) -> Vec<f32> {
+        let rounded = |value| half::to_f32(half::from_f32(value));
+        (0..count)
+            .map(|_| rounded(self.signed() * largest))
+            .collect()
+    }
+}
+
+pub const fn shape(channels: usize, height: usize, width: usize) -> Shape {
+    Shape {
+        channels,
+        height,
+        width,
+    }
+}
+
+/// A batch of images, halves in NHWC order.
+pub struct Tensor {
+    pub shape: Shape,
+    pub images: usize,
+    pub buffer: Buffer,
+}
+
+impl Tensor {
+    /// One that nobody has written yet.
+    pub fn unwritten(shape: Shape, images: usize) -> Self {
+        let bytes = images * shape.height * shape.width * pitch(shape) * 2;
+        Self {
+            shape,
+            images,
+            buffer: Buffer::of_bytes(bytes),
+        }
+    }
+
+    /// Planar images, each `[channel][row][column]` of values that are halves, with zeros as padding.
+    pub fn of(shape: Shape, images: &[Vec<f32>]) -> Self {
+        let pixels = shape.height * shape.width;
+        let mut halves = Vec::new();
+        for image in images {
+            for pixel in 0..pixels {
+                let channels =
+                    (0..shape.channels).map(|c| half::from_f32(image[c * pixels + pixel]));
+                let padding = pitch(shape) - shape.channels;
+                halves.extend(channels.chain(std::iter::repeat_n(0, padding)));
+            }
+        }
+        Self {
+            shape,
+            images: images.len(),
+            buffer: Buffer::of_halves(&halves),
+        }
+    }
+
+    /// Images of random halves in [-1, 1).
+    pub fn random(shape: Shape, images: usize, numbers: &mut Numbers) -> (Self, Vec<Vec<f32>>) {
+        let planar: Vec<Vec<f32>> = (0..images)
+            .map(|_| numbers.halves(shape.elements(), 1.0))
+            .collect();
+        (Self::of(shape, &planar), planar)
+    }
+
+    pub fn view(&mut self) -> TensorView {
+        TensorView {
+            address: self.buffer.address(),
+            height: self.shape.height as u32,
+            width: self.shape.width as u32,
+            channels: self.shape.channels as u32,
+            pitch: pitch(self.shape) as u32,
+        }
+    }
+
+    /// The images, planar. Panics if padding is not zero.
+    pub fn planar(&self) -> Vec<Vec<f32>> {
+        let halves = self.buffer.halves();
+        let (pixels, pitch) = (self.shape.height * self.shape.width, pitch(self.shape));
+        let images = halves[..self.images * pixels * pitch].chunks_exact(pixels * pitch);
+        images
+            .map(|image| {
+                for pixel in image.chunks_exact(pitch) {
+                    let padding = &pixel[self.shape.channels..];
+                    assert!(padding.iter().all(|&half| half == 0), "{padding:?}");
+                }
+                (0..self.shape.channels)
+                    .flat_map(|c| (0..pixels).map(move |pixel| image[pixel * pitch + c]))
+                    .map(half::to_f32)
+                    .collect()
+            })
+            .collect()
+    }
+}
+
+/// Halves of a pixel.
+pub fn pitch(shape: Shape) -> usize {
+    padded(shape.channels as u32) as usize
+}
