@@ -2,10 +2,14 @@
 
 mod emulation;
 
+use std::path::Path;
+
 use emulation::{Memory, assert_scores};
+use punctual_device::Evaluator;
 use punctual_device::conformance::networks;
-use punctual_device_cuda::lower::{Program, Target};
-use punctual_model::{Network, reference};
+use punctual_device_cuda::lower::{self, Program, Target};
+use punctual_kernels::Isa;
+use punctual_model::{Network, Package, SolutionChoice, reference};
 
 const BATCHES: [u8; 3] = [1, 2, 4];
 
@@ -51,10 +55,132 @@ fn networks_of_every_operator_score_as_the_reference_in_batches_full_and_not_ful
 
 #[test]
 fn tangled_networks_score_as_the_reference_on_partitions_of_any_size() {
-    for seed in 0..12 {
+    for seed in 0..6 {
         let network = networks::tangle(seed);
         let target = target([1, 16, 132][seed as usize % 3]);
         let program = Program::lower(&network, &BATCHES, &target, &[]).expect("lowers");
         check(&network, &program, 2, &images(&network, 2));
+    }
+}
+
+#[test]
+fn operators_that_are_cut_over_pages_score_as_whole_ones_do() {
+    let network = networks::residual(5);
+    let pages = |page_bytes| {
+        let target = Target {
+            page_bytes,
+            ..target(8)
+        };
+        Program::lower(&network, &[2], &target, &[]).expect("lowers")
+    };
+    let (cut, whole) = (pages(8 << 10), pages(256 << 10));
+    assert!(
+        cut.list(0, 2).expect("there").steps.len() > whole.list(0, 2).expect("there").steps.len()
+    );
+    check(&network, &cut, 2, &images(&network, 2));
+}
+
+#[test]
+fn every_candidate_of_an_operator_gives_the_same_scores() {
+    let network = networks::residual(6);
+    let target = target(8);
+    // The second convolution has a depth that can be cut; the last operator is an exit.
+    let last = network
+        .stages
+        .iter()
+        .map(|s| s.operators.len())
+        .sum::<usize>() as u32
+        - 1;
+    for operator in [1, last] {
+        let candidates = lower::candidates(&network, operator, 4, &target).expect("there are some");
+        assert!(candidates.len() >= 5, "{candidates:?}");
+        for candidate in candidates {
+            let choice = SolutionChoice {
+                operator,
+                batch: 4,
+                units: 1,
+                solution: candidate.name(),
+            };
+            let program = Program::lower(&network, &[4], &target, &[choice]).expect("lowers");
+            let stages = program.stages.iter().flat_map(|stage| &stage.lists);
+            let mut steps = stages.flat_map(|list| &list.steps);
+            let chosen = steps
+                .find(|step| step.operator == Some(operator))
+                .expect("there");
+            assert_eq!(chosen.kernel.name, candidate.kernel.name);
+            check(&network, &program, 4, &images(&network, 4));
+        }
+    }
+}
+
+#[test]
+fn a_general_kernel_stands_in_for_any_launch() {
+    let network = networks::residual(7);
+    let program = Program::lower(&network, &[2], &target(132), &[]).expect("lowers");
+    let images = images(&network, 2);
+    let mut memory = Memory::new(&network, &program, &images);
+    memory.stand_in = true;
+    let found = memory.run(&program, 0, 2);
+    assert!(memory.stood_in > 0, "the rule chose tensor cores");
+    for (scores, image) in found.iter().zip(&images) {
+        let expected = &reference::run(&network, image)[0];
+        assert_scores(
+            scores,
+            expected,
+            network.stages[0].operators.len(),
+            "stand-ins",
+        );
+    }
+}
+
+/// The comparison notices one wrong weight.
+#[test]
+#[should_panic(expected = "instead of")]
+fn a_damaged_weight_is_noticed() {
+    let network = networks::residual(8);
+    let program = Program::lower(&network, &[1], &target(8), &[]).expect("lowers");
+    let images = images(&network, 1);
+    let mut memory = Memory::new(&network, &program, &images);
+    memory.damage(0, 0);
+    let scores = memory.run(&program, 0, 1).remove(0);
+    let expected = &reference::run(&network, &images[0])[0];
+    assert_scores(
+        &scores,
+        expected,
+        network.stages[0].operators.len(),
+        "damaged",
+    );
+}
+
+#[test]
+fn the_exits_of_signs_agree_with_the_processors_on_the_pictures_in_the_tree() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs");
+    let package = Package::read(&folder.join("signs.punctual")).expect("the package in the tree");
+    let network = package.network();
+    let bytes = std::fs::read(folder.join("reference.f32")).expect("the pictures in the tree");
+    let floats: Vec<f32> = bytes
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        .collect();
+    let len = 3 * (network.input.height * network.input.width) as usize;
+    let images: Vec<Vec<f32>> = floats.chunks(len).take(4).map(Vec::from).collect();
+    let batch: Vec<&[f32]> = images.iter().map(|image| &image[..]).collect();
+    let mut processor = Evaluator::new(Isa::detect(), network, 4).expect("lowers");
+    let expected = processor.scores(&batch);
+    let program = Program::lower(network, &[4], &target(16), &[]).expect("lowers");
+    let mut memory = Memory::new(network, &program, &images);
+    let mut layers = 0;
+    for (stage, expected) in expected.iter().enumerate() {
+        layers += network.stages[stage].operators.len();
+        let found = memory.run(&program, stage, 4);
+        for (member, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let what = format!("exit {stage}, picture {member}");
+            assert_eq!(
+                reference::classify(found).0,
+                reference::classify(expected).0,
+                "{what}"
+            );
+            assert_scores(found, expected, layers, &what);
+        }
     }
 }
