@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use punctual_device::profile::{self, Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError};
-use punctual_plan::{ModelNeeds, Needs, PlanErrors};
+use punctual_plan::{Needs, PlanErrors};
 
-use crate::measure;
+use crate::measure::{self, PackageNeeds};
 use crate::termination::{Terminates, Termination};
 
 /// Why there is no profile.
@@ -44,20 +44,21 @@ impl Terminates for CacheError {
 /// If it cannot be measured or kept.
 pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, CacheError> {
     let needs = Needs::of_manifest(text, manifest)?;
-    let model = &needs.models[0];
-    let package_file = manifest.with_file_name(&model.package);
+    let packages = measure::by_package(&needs.models);
+    let wanted = &packages[0];
+    let package_file = manifest.with_file_name(&wanted.package);
     let package = Package::read(&package_file)?;
     let beside = package_file.with_extension("profile.json");
     let kept = folder().map(|folder| folder.join(file_name(&package)));
     let usable = |path: &PathBuf| {
-        Profile::read(path).is_ok_and(|profile| covers(&profile, &needs, model, &package))
+        Profile::read(path).is_ok_and(|profile| covers(&profile, &needs, wanted, &package))
     };
     if let Some(kept) = kept.as_ref().filter(|kept| !again && usable(kept)) {
         return Ok(kept.clone());
     }
     eprintln!("measuring the network on this machine, once (a few seconds)");
-    let request = measure::request(&needs, model, Effort::Quick, model.paged);
-    let measured = measure::measure(&model.name, &package, &request)?;
+    let request = measure::request(&needs, wanted, &wanted.cpu, Effort::Quick, wanted.paged);
+    let measured = measure::measure(&wanted.name, &package, &request)?;
     if let Some(kept) = kept {
         match keep(&measured, &kept) {
             Ok(()) => return Ok(kept),
@@ -79,7 +80,7 @@ fn keep(profile: &Profile, path: &Path) -> Result<(), ProfileError> {
 }
 
 /// Whether `profile` was measured here, for this package, and has all that is needed.
-fn covers(profile: &Profile, needs: &Needs, model: &ModelNeeds, package: &Package) -> bool {
+fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Package) -> bool {
     let stages = package.network().stages.len() as u8;
     let measured = |stage, batch, units| {
         profile
@@ -92,14 +93,15 @@ fn covers(profile: &Profile, needs: &Needs, model: &ModelNeeds, package: &Packag
         && profile.key.clocks == profile::clocks()
         && profile.key.package == package.hash().to_string()
         && (0..stages).all(|stage| {
-            model.batches.iter().all(|batch| {
-                model
+            wanted.cpu.batches.iter().all(|batch| {
+                wanted
+                    .cpu
                     .units
                     .iter()
                     .all(|units| measured(stage, *batch, *units))
             })
         })
-        && model.frames.iter().all(|frame| {
+        && wanted.frames.iter().all(|frame| {
             let size = [frame.size.width, frame.size.height];
             let crop = [frame.crop.width, frame.crop.height];
             profile.prepare(frame.format.name(), size, crop).is_some()

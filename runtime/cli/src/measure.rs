@@ -1,26 +1,109 @@
 //! Measuring a network on this machine, with a progress bar.
 
 use std::io::IsTerminal;
+use std::ops::RangeInclusive;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use punctual_device::profile::{self, Effort, Frame, MeasureError, PixelFormat, Request, Size};
+use punctual_device::profile::{
+    self, Effort, Frame, MeasureError, PixelFormat, Progress, Request, Size,
+};
 use punctual_model::{Package, Profile};
-use punctual_plan::{FramePlan, ModelNeeds, Needs};
+use punctual_plan::{BATCH_SIZES, DeviceKind, FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
 
-/// What to measure of one model so that a plan can be made from the manifest that needs it.
-/// `direct`: with the general solution of every operator, without choosing any.
-pub fn request(needs: &Needs, model: &ModelNeeds, effort: Effort, direct: bool) -> Request {
+/// What a manifest needs to be measured of one package, whatever models are made of it.
+pub struct PackageNeeds {
+    /// As in the manifest.
+    pub package: String,
+    /// The first model of it.
+    pub name: String,
+    /// On cores; no partition sizes if no stages are to be measured there.
+    pub cpu: Sizes,
+    /// On TPCs.
+    pub gpu: Sizes,
+    /// Frames that the processor prepares for any of them.
+    pub frames: Vec<FramePlan>,
+    /// Whether weights of any come and go.
+    pub paged: bool,
+}
+
+/// At which sizes to measure stages, rising.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Of batches.
+    pub batches: Vec<u8>,
+    /// Of partitions.
+    pub units: Vec<u8>,
+}
+
+impl Sizes {
+    /// All of them, where any were wanted.
+    pub fn every(&mut self, units: RangeInclusive<u8>) {
+        if !self.units.is_empty() {
+            self.batches = BATCH_SIZES.to_vec();
+            self.units = units.collect();
+        }
+    }
+
+    fn add(&mut self, batches: &[u8], units: &[u8]) {
+        for (all, more) in [(&mut self.batches, batches), (&mut self.units, units)] {
+            all.extend_from_slice(more);
+            all.sort_unstable();
+            all.dedup();
+        }
+    }
+}
+
+/// The needs of each package, in the manifest's order: a profile is of a package, not of a model.
+pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
+    let mut packages: Vec<PackageNeeds> = Vec::new();
+    for model in models {
+        let known = packages.iter().position(|p| p.package == model.package);
+        let position = known.unwrap_or_else(|| {
+            packages.push(PackageNeeds {
+                package: model.package.clone(),
+                name: model.name.clone(),
+                cpu: Sizes::default(),
+                gpu: Sizes::default(),
+                frames: Vec::new(),
+                paged: false,
+            });
+            packages.len() - 1
+        });
+        let needs = &mut packages[position];
+        let sizes = match model.device {
+            DeviceKind::Cpu => &mut needs.cpu,
+            DeviceKind::Cuda => &mut needs.gpu,
+        };
+        sizes.add(&model.batches, &model.units);
+        let new = model.frames.iter().filter(|f| !needs.frames.contains(f));
+        let new: Vec<FramePlan> = new.copied().collect();
+        needs.frames.extend(new);
+        needs.paged |= model.paged;
+    }
+    packages
+}
+
+/// What to measure of a package so that a plan can be made from the manifest that needs it: its
+/// stages at `sizes`, its frames. `direct`: with the general solution of every operator, without
+/// choosing any.
+pub fn request(
+    needs: &Needs,
+    package: &PackageNeeds,
+    sizes: &Sizes,
+    effort: Effort,
+    direct: bool,
+) -> Request {
     Request {
         board: needs.board.clone(),
         power_mode: needs
             .power_mode
             .clone()
             .unwrap_or_else(|| "default".to_owned()),
-        batches: model.batches.clone(),
-        units: model.units.clone(),
+        batches: sizes.batches.clone(),
+        units: sizes.units.clone(),
         cores: affinity::available_cores().unwrap_or_default(),
-        frames: model.frames.iter().map(frame).collect(),
+        frames: package.frames.iter().map(frame).collect(),
         effort,
         direct,
     }
@@ -38,7 +121,8 @@ fn frame(plan: &FramePlan) -> Frame {
     Frame::new(format, size(plan.size), plan.stride, size(plan.crop))
 }
 
-/// Measures, and shows on standard error how far it is.
+/// Measures what the processor does for a package, and shows on standard error how far it is: the
+/// preparation of frames only, if `request` has some and names no partition size.
 ///
 /// # Errors
 /// As [`profile::measure`].
@@ -49,11 +133,16 @@ pub fn measure(name: &str, package: &Package, request: &Request) -> Result<Profi
             .expect("the template is a constant"),
     );
     bar.set_prefix(name.to_owned());
-    let measured = profile::measure(package, request, &mut |progress| {
+    let mut show = |progress: Progress| {
         bar.set_length(u64::from(progress.total));
         bar.set_position(u64::from(progress.done));
         bar.set_message(progress.what.to_string());
-    });
+    };
+    let measured = if request.units.is_empty() && !request.frames.is_empty() {
+        profile::measure_preparation(package, request, &mut show)
+    } else {
+        profile::measure(package, request, &mut show)
+    };
     bar.finish_and_clear();
     measured
 }
@@ -63,5 +152,60 @@ fn target() -> ProgressDrawTarget {
         ProgressDrawTarget::stderr()
     } else {
         ProgressDrawTarget::hidden()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_measured_once_for_all_its_models() {
+        let manifest = r#"
+            [daemon]
+            board = "host"
+            [[model]]
+            name = "near"
+            package = "signs.punctual"
+            [[model]]
+            name = "far"
+            package = "signs.punctual"
+            [[partition]]
+            name = "cores"
+            units = 2
+            [[partition]]
+            name = "tpcs"
+            tpcs = 4
+            [[task]]
+            name = "a"
+            model = "near"
+            partition = "cores"
+            criticality = "best-effort"
+            batch_max = 2
+            frame = { format = "rgb8", width = 640, height = 480, crop = [64, 64] }
+            [[task]]
+            name = "b"
+            model = "far"
+            partition = "tpcs"
+            criticality = "best-effort"
+            batch_max = 4
+            frame = { format = "nv12", width = 640, height = 480, crop = [64, 64] }
+            [[task]]
+            name = "c"
+            model = "far"
+            partition = "tpcs"
+            criticality = "best-effort"
+            frame = { format = "rgb8", width = 640, height = 480, crop = [64, 64] }
+        "#;
+        let needs = Needs::of_manifest(manifest, "gpu.toml".as_ref()).expect("valid");
+        let packages = by_package(&needs.models);
+        assert_eq!(packages.len(), 1);
+        let sizes = |batches: &[u8], units: &[u8]| Sizes {
+            batches: batches.to_vec(),
+            units: units.to_vec(),
+        };
+        assert_eq!(packages[0].cpu, sizes(&[1, 2], &[2]));
+        assert_eq!(packages[0].gpu, sizes(&[1, 2, 4], &[4]));
+        assert_eq!(packages[0].frames.len(), 2);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
-use punctual_plan::{BATCH_SIZES, Needs, PlanErrors};
+use punctual_plan::{Needs, PlanErrors};
 use punctual_platform::affinity;
 
 use crate::measure;
@@ -90,14 +90,14 @@ pub fn run(options: &Options) -> Result<(), Error> {
         path: path.clone(),
         source,
     })?;
-    let mut needs = Needs::of_manifest(&text, path)?;
+    let needs = Needs::of_manifest(&text, path)?;
+    let mut packages = measure::by_package(&needs.models);
     if options.every {
         let cores = affinity::available_cores()
             .map_or(1, |cores| cores.len())
             .min(255) as u8;
-        for model in &mut needs.models {
-            model.batches = BATCH_SIZES.to_vec();
-            model.units = (1..=cores).collect();
+        for package in &mut packages {
+            package.cpu.every(1..=cores);
         }
     }
     let effort = if options.quick {
@@ -106,23 +106,35 @@ pub fn run(options: &Options) -> Result<(), Error> {
         Effort::Thorough
     };
     let folder = path.parent().unwrap_or(Path::new(""));
-    for model in &needs.models {
-        let package_file = folder.join(&model.package);
+    for wanted in &packages {
+        let package_file = folder.join(&wanted.package);
         let package = Package::read(&package_file)?;
-        let request = measure::request(&needs, model, effort, options.direct || model.paged);
-        let profile = measure::measure(&model.name, &package, &request)?;
-        print!("{}", table(&model.name, &profile));
-        let known = package.profiles().iter().any(|old| old.key == profile.key);
-        let output = if options.into_packages || known {
-            package.with_profile(profile)?.write(&package_file)?;
-            package_file
-        } else {
-            let beside = package_file.with_extension("profile.json");
-            profile.write(&beside)?;
-            beside
-        };
-        println!("wrote {}", output.display());
+        let direct = options.direct || wanted.paged;
+        let request = measure::request(&needs, wanted, &wanted.cpu, effort, direct);
+        let profile = measure::measure(&wanted.name, &package, &request)?;
+        print!("{}", table(&wanted.name, &profile));
+        keep(profile, package, &package_file, options.into_packages)?;
     }
+    Ok(())
+}
+
+/// Writes a profile into its package, if it is to be there or has one of this machine, or beside it.
+fn keep(
+    profile: Profile,
+    package: Package,
+    package_file: &Path,
+    into_package: bool,
+) -> Result<(), Error> {
+    let known = package.profiles().iter().any(|old| old.key == profile.key);
+    let output = if into_package || known {
+        package.with_profile(profile)?.write(package_file)?;
+        package_file.to_owned()
+    } else {
+        let beside = package_file.with_extension("profile.json");
+        profile.write(&beside)?;
+        beside
+    };
+    println!("wrote {}", output.display());
     Ok(())
 }
 
