@@ -124,6 +124,25 @@ pub struct DriverKey {
     pub soc: Option<Soc>,
 }
 
+/// A processor that there are no drivers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no CUDA driver for this processor, only for x86_64 and aarch64")]
+pub struct NoDrivers;
+
+impl DriverKey {
+    /// That of a driver of this version, on this machine, for a device of this compute capability.
+    ///
+    /// # Errors
+    /// If there are no drivers for this program's processor.
+    pub fn here(version: CudaVersion, (major, minor): (u32, u32)) -> Result<Self, NoDrivers> {
+        Ok(Self {
+            architecture: Architecture::of_this_program().ok_or(NoDrivers)?,
+            version,
+            soc: Soc::of_compute_capability(major, minor),
+        })
+    }
+}
+
 impl fmt::Display for DriverKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CUDA {} on {}", self.version, self.architecture)?;
@@ -153,6 +172,23 @@ mod tests {
     fn versions_are_ordered_by_major_then_minor() {
         assert!(CudaVersion::new(9, 2) < CudaVersion::new(10, 0));
         assert!(CudaVersion::new(12, 0) > CudaVersion::new(11, 8));
+    }
+
+    #[test]
+    fn a_driver_is_named_in_one_line() {
+        let key = DriverKey {
+            architecture: Architecture::Aarch64,
+            version: CudaVersion::new(12, 6),
+            soc: Some(Soc::Orin),
+        };
+        assert_eq!(key.to_string(), "CUDA 12.6 on aarch64 (Orin)");
+        let here = DriverKey::here(CudaVersion::new(12, 6), (8, 6));
+        assert_eq!(
+            here.map(|key| key.soc),
+            Architecture::of_this_program()
+                .map(|_| None)
+                .ok_or(NoDrivers)
+        );
     }
 
     #[test]

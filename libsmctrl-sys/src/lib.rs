@@ -16,5 +16,5 @@ pub mod mask;
 pub mod raw;
 pub mod stream_mask;
 
-pub use key::{Architecture, CudaVersion, DriverKey, Soc};
+pub use key::{Architecture, CudaVersion, DriverKey, NoDrivers, Soc};
 pub use mask::TpcMask;

@@ -6,6 +6,7 @@ mod device;
 pub mod driver;
 mod engine;
 mod health;
+pub mod host;
 mod installation;
 mod keeper;
 mod kernels;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use libsmctrl_sys::raw::{Library, RawError};
 use libsmctrl_sys::stream_mask::{self, LayoutError, Row};
-use libsmctrl_sys::{DriverKey, TpcMask};
+use libsmctrl_sys::{DriverKey, NoDrivers, TpcMask};
 
 use super::stream::Stream;
 
@@ -29,6 +29,12 @@ pub enum MaskError {
     /// libsmctrl cannot.
     #[error(transparent)]
     Library(#[from] RawError),
+    /// Our table does not know the driver.
+    #[error(transparent)]
+    Unknown(#[from] stream_mask::UnknownDriver),
+    /// There is no driver for this processor.
+    #[error(transparent)]
+    NoDrivers(#[from] NoDrivers),
     /// Its multiprocessors are given by its context.
     #[error("a stream of a green context has no mask: make one with cuStreamCreateWithPriority")]
     Green,

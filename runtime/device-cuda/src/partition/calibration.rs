@@ -50,12 +50,16 @@ pub enum Refusal {
         said: String,
     },
     /// The driver is too old.
-    #[error("the driver has no {symbol}; {needs}")]
+    #[error("the driver has no {symbol}: green contexts need one of CUDA 12.5 or later")]
     NoSymbol {
         /// What it lacks.
         symbol: String,
-        /// Since when drivers have it.
-        needs: String,
+    },
+    /// A mask could not be set.
+    #[error("{said}")]
+    NotMasked {
+        /// In the words of `StreamError`.
+        said: String,
     },
     /// The device is too small to be divided.
     #[error("the driver makes {groups} groups of this device; two are needed")]
@@ -70,6 +74,43 @@ pub enum Refusal {
         call: String,
         /// Its result.
         result: String,
+    },
+    /// A launch did not end.
+    #[error("a launch under a mask was not over after {limit_ms} ms")]
+    NeverEnded {
+        /// How long it was waited for.
+        limit_ms: u64,
+    },
+    /// A block that did not say where it ran.
+    #[error("block {block} says that it ran on multiprocessor {sm}, which is none")]
+    Nowhere {
+        /// Its number.
+        block: u32,
+        /// What it said.
+        sm: u32,
+    },
+    /// There is no driver, or not this device.
+    #[error("{said}")]
+    NoDriver {
+        /// In the words of `OpenError`.
+        said: String,
+    },
+    /// There is no kernel for this device to look with.
+    #[error("there is no image for compute capability {major}.{minor}")]
+    NoImage {
+        /// Of the device.
+        major: u32,
+        /// Of the device.
+        minor: u32,
+    },
+    /// Nobody tried it, and there is no record of a trial.
+    #[error("it was not tried on this device and driver yet; `punctual board detect` does that")]
+    NotTried,
+    /// There was no process to try it in.
+    #[error("no process to try it in: {said}")]
+    NotStarted {
+        /// In the words of the operating system.
+        said: String,
     },
     /// The process that tried it did not come back.
     #[error("the process that tried it {how}")]
@@ -124,6 +165,22 @@ pub enum Refusal {
         /// Where they should have run.
         sms: SmSet,
     },
+}
+
+impl Refusal {
+    /// Whether another trial on the same device and driver would come to the same: what is merely missing
+    /// may be there the next time, and costs nothing to look for.
+    #[must_use]
+    pub const fn lasts(&self) -> bool {
+        !matches!(
+            self,
+            Self::NotTried
+                | Self::NotStarted { .. }
+                | Self::NoDriver { .. }
+                | Self::NoImage { .. }
+                | Self::Libsmctrl { .. }
+        )
+    }
 }
 
 /// The units of a device under a mechanism.

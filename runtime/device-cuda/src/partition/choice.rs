@@ -1,26 +1,55 @@
 //! The first mechanism that holds what it promises, and what is granted by it.
 
+use std::ops::Range;
+
+use libsmctrl_sys::TpcMask;
 use punctual_core::Units;
 
 use super::calibration::Refusal;
 use super::units::{UnitMap, mask_of, sms_of};
 use super::{Granted, Mechanism, NoSuchUnits};
-use libsmctrl_sys::TpcMask;
 
 /// The mechanism in use, the units that it divides the device into, and why no better one is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     mechanism: Mechanism,
     map: UnitMap,
+    sms_per_tpc: u32,
     refused: Vec<(Mechanism, Refusal)>,
+}
+
+/// TPCs that cannot be granted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "TPCs {} to {} of {available}: {mechanism} grants whole multiples of {multiple}",
+    .tpcs.start, .tpcs.end.saturating_sub(1)
+)]
+pub struct NotWholeUnits {
+    /// What was asked for.
+    pub tpcs: Range<u16>,
+    /// How many there are.
+    pub available: u16,
+    /// They are granted in multiples of this many.
+    pub multiple: u16,
+    /// The mechanism that is in use.
+    pub mechanism: Mechanism,
+}
+
+/// A device before it is divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undivided {
+    /// As one unit.
+    pub map: UnitMap,
+    /// Multiprocessors of a TPC.
+    pub sms_per_tpc: u32,
 }
 
 impl Choice {
     /// Tries the mechanisms in `order` and takes the first whose units come out; stream priorities, which
-    /// need no trial, if there is none. `undivided` is the device as one unit.
+    /// need no trial, if there is none.
     pub fn make(
         order: &[Mechanism],
-        undivided: UnitMap,
+        undivided: Undivided,
         mut calibrated: impl FnMut(Mechanism) -> Result<UnitMap, Refusal>,
     ) -> Self {
         let mut refused = Vec::new();
@@ -31,6 +60,7 @@ impl Choice {
                     return Self {
                         mechanism: *mechanism,
                         map,
+                        sms_per_tpc: undivided.sms_per_tpc,
                         refused,
                     };
                 }
@@ -39,7 +69,8 @@ impl Choice {
         }
         Self {
             mechanism: Mechanism::Priority,
-            map: undivided,
+            map: undivided.map,
+            sms_per_tpc: undivided.sms_per_tpc,
             refused,
         }
     }
@@ -54,6 +85,40 @@ impl Choice {
     #[must_use]
     pub const fn map(&self) -> &UnitMap {
         &self.map
+    }
+
+    /// TPCs of a unit, which is what TPCs are granted in multiples of.
+    #[must_use]
+    pub fn tpcs_per_unit(&self) -> u16 {
+        let tpcs = self.map.granularity().div_ceil(self.sms_per_tpc.max(1));
+        tpcs.clamp(1, TpcMask::TPCS_MAX) as u16
+    }
+
+    /// TPCs that partitions can be made of.
+    #[must_use]
+    pub fn tpcs(&self) -> u16 {
+        self.map.count().saturating_mul(self.tpcs_per_unit())
+    }
+
+    /// The units that are these TPCs, numbered from 0 as in plans.
+    ///
+    /// # Errors
+    /// If they are not whole units of the device.
+    pub fn units_of_tpcs(&self, tpcs: Range<u16>) -> Result<Units, NotWholeUnits> {
+        let unit = self.tpcs_per_unit();
+        let whole = tpcs.start.is_multiple_of(unit) && tpcs.end.is_multiple_of(unit);
+        if !whole || tpcs.is_empty() || tpcs.end > self.tpcs() {
+            return Err(NotWholeUnits {
+                tpcs,
+                available: self.tpcs(),
+                multiple: unit,
+                mechanism: self.mechanism,
+            });
+        }
+        Ok(Units {
+            first: tpcs.start / unit,
+            count: (tpcs.end - tpcs.start) / unit,
+        })
     }
 
     /// Mechanisms that come before the one in use, with the reason against each.

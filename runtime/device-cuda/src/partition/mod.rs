@@ -6,7 +6,10 @@
 //! | [`sms`], [`units`] | sets of multiprocessors; the units that a mechanism divides the device into |
 //! | [`calibration`] | which bit governs which multiprocessors, or why a mechanism is refused |
 //! | [`record`] | what calibration found, kept in a file |
+//! | [`trial`] | a calibration in a process that may die of it |
 //! | [`choice`] | the first mechanism that holds what it promises |
+//! | [`offer`] | all of that for a device: what plans and reports are made from |
+//! | [`means`] | [`Partitioner`]: streams that are kept to their partition |
 //!
 //! A plan's units are those of the mechanism that was chosen, so any range that the core asks for, SEEB's
 //! Algorithm 1 included, is one that can be granted as it stands.
@@ -15,16 +18,23 @@
 
 pub mod calibration;
 pub mod choice;
+mod looker;
+pub mod means;
+pub mod offer;
 pub mod record;
 pub mod sms;
+pub mod trial;
 pub mod units;
 
 use punctual_core::Units;
 use serde::{Deserialize, Serialize};
 
 pub use calibration::{Expected, Probe, Refusal, calibrate};
-pub use choice::Choice;
+pub use choice::{Choice, NotWholeUnits, Undivided};
+pub use means::{Partitioner, StreamError};
+pub use offer::{How, Offer};
 pub use sms::SmSet;
+pub use trial::{Program, Trial};
 pub use units::{Unit, UnitMap};
 
 /// How launches are kept to a part of the device.

@@ -1,8 +1,11 @@
 use super::*;
 use crate::partition::{SmSet, Unit};
 
-fn undivided() -> UnitMap {
-    UnitMap::undivided(16).expect("16 multiprocessors")
+fn undivided() -> Undivided {
+    Undivided {
+        map: UnitMap::undivided(16).expect("16 multiprocessors"),
+        sms_per_tpc: 2,
+    }
 }
 
 /// TPCs of two multiprocessors; the chip lacks the one of bit 3.
@@ -95,4 +98,30 @@ fn ranges_of_seebs_algorithm_1_are_disjoint_partitions_of_the_device() {
     // 8 units: 10/31 and 20/31 of them rounded down, and at least one.
     assert_eq!(masks, [0b11, 0b1111_0100, 0b1_0000_0000]);
     assert!(left.is_empty());
+}
+
+#[test]
+fn tpcs_of_plans_are_units_where_they_are_whole_ones() {
+    let masks = Choice::make(&Mechanism::ORDER, undivided(), |_| Ok(tpcs()));
+    assert_eq!((masks.tpcs(), masks.tpcs_per_unit()), (8, 1));
+    assert_eq!(masks.units_of_tpcs(3..5), Ok(units(3, 2)));
+
+    let four = |first| SmSet::of(first..first + 4).expect("small numbers");
+    let groups = (0..4).map(|bit| Unit {
+        bit,
+        sms: four(4 * u32::from(bit)),
+    });
+    let groups = UnitMap::new(groups.collect()).expect("four units");
+    let green = Choice::make(&Mechanism::ORDER, undivided(), |_| Ok(groups.clone()));
+    assert_eq!((green.tpcs(), green.tpcs_per_unit()), (8, 2));
+    assert_eq!(green.units_of_tpcs(2..8), Ok(units(1, 3)));
+    for not_whole in [1..4, 2..3, 6..10, 4..4] {
+        let refused = green.units_of_tpcs(not_whole.clone());
+        assert_eq!(refused.map_err(|error| error.tpcs), Err(not_whole));
+    }
+
+    let priority = Choice::make(&[], undivided(), |_| Err(Refusal::NoEffect));
+    assert_eq!((priority.tpcs(), priority.tpcs_per_unit()), (8, 8));
+    assert_eq!(priority.units_of_tpcs(0..8), Ok(units(0, 1)));
+    assert!(priority.units_of_tpcs(0..4).is_err());
 }

@@ -1,0 +1,242 @@
+//! What the operating system tells of a board with a GPU: the driver's build, the power mode, clocks.
+//! Everything is read from files and may be missing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A board's files, below `/` or, in tests, elsewhere.
+#[derive(Clone, Debug)]
+pub struct Host {
+    root: PathBuf,
+}
+
+/// The clock of something, in kHz.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// As the kernel names it: `gpu`, `17000000.gpu`, `emc`.
+    pub name: String,
+    /// Now.
+    pub now_khz: Option<u64>,
+    /// What its governor may choose from.
+    pub range_khz: Option<(u64, u64)>,
+}
+
+impl Host {
+    /// This machine.
+    #[must_use]
+    pub fn this() -> Self {
+        Self::at(Path::new("/"))
+    }
+
+    /// A machine whose files lie below `root`.
+    #[must_use]
+    pub fn at(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+        }
+    }
+
+    /// The driver's build, as exactly as there is one: the version of the kernel's module, or the
+    /// release of a Jetson's system software.
+    #[must_use]
+    pub fn driver_build(&self) -> Option<String> {
+        // NVRM version: NVIDIA UNIX x86_64 Kernel Module  560.35.03  Fri Aug 16 21:39:15 UTC 2024
+        let module = self.read("proc/driver/nvidia/version");
+        let version = module.as_deref().and_then(|text| {
+            let words = text.lines().next()?.split_whitespace();
+            let is_version = |word: &&str| {
+                word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+            };
+            words.into_iter().find(is_version).map(str::to_owned)
+        });
+        // # R36 (release), REVISION: 4.0, GCID: 37537400, BOARD: generic, ...
+        let release = || {
+            let text = self.read("etc/nv_tegra_release")?;
+            let line = text
+                .lines()
+                .next()?
+                .trim_start_matches(['#', ' '])
+                .to_owned();
+            let words: Vec<&str> = line.split(", ").take(3).collect();
+            Some(words.join(", ")).filter(|words| !words.is_empty())
+        };
+        version.or_else(release)
+    }
+
+    /// The name of the power mode, on boards that have several (`nvpmodel`); its number if the name is
+    /// not found.
+    #[must_use]
+    pub fn power_mode(&self) -> Option<String> {
+        // pmode:0002 fmode:fanNull
+        let status = self.read("var/lib/nvpmodel/status")?;
+        let number = status
+            .split_whitespace()
+            .find_map(|w| w.strip_prefix("pmode:"))?;
+        let number: u32 = number.parse().ok()?;
+        let modes = self.power_modes();
+        let named = modes.into_iter().find(|(id, _)| *id == number);
+        Some(named.map_or_else(|| number.to_string(), |(_, name)| name))
+    }
+
+    /// Number and name of each power mode of the board.
+    #[must_use]
+    pub fn power_modes(&self) -> Vec<(u32, String)> {
+        // < POWER_MODEL ID=0 NAME=MAXN >
+        let text = self.read("etc/nvpmodel.conf").unwrap_or_default();
+        let lines = text.lines().map(str::trim);
+        let modes = lines.filter_map(|line| {
+            let words = line.strip_prefix("< POWER_MODEL ")?.strip_suffix('>')?;
+            let value = |key| words.split_whitespace().find_map(|w| w.strip_prefix(key));
+            Some((value("ID=")?.parse().ok()?, value("NAME=")?.to_owned()))
+        });
+        modes.collect()
+    }
+
+    /// Clocks of an integrated GPU and its memory, where the kernel shows them; a card's are asked of
+    /// its driver.
+    #[must_use]
+    pub fn clocks(&self) -> Vec<Clock> {
+        let folder = self.root.join("sys/class/devfreq");
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| GPU_NAMES.iter().any(|gpu| name.ends_with(gpu)))
+            .collect();
+        names.sort();
+        let hertz = |name: &str, file: &str| {
+            let text = self.read(&format!("sys/class/devfreq/{name}/{file}"))?;
+            text.trim().parse::<u64>().ok().map(|hertz| hertz / 1000)
+        };
+        let mut clocks: Vec<Clock> = names
+            .into_iter()
+            .map(|name| Clock {
+                now_khz: hertz(&name, "cur_freq"),
+                range_khz: hertz(&name, "min_freq").zip(hertz(&name, "max_freq")),
+                name,
+            })
+            .collect();
+        let memory = self.read("sys/kernel/debug/bpmp/debug/clk/emc/rate");
+        if let Some(hertz) = memory.and_then(|text| text.trim().parse::<u64>().ok()) {
+            clocks.push(Clock {
+                name: "emc".to_owned(),
+                now_khz: Some(hertz / 1000),
+                range_khz: None,
+            });
+        }
+        clocks
+    }
+
+    /// The board's name, where there is a device tree.
+    #[must_use]
+    pub fn model(&self) -> Option<String> {
+        let text = self.read("proc/device-tree/model")?;
+        Some(text.trim_matches(['\0', '\n', ' ']).to_owned()).filter(|name| !name.is_empty())
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(path)).ok()
+    }
+}
+
+/// How the names of GPUs end in `/sys/class/devfreq`: of Orin and later, and by chip before.
+const GPU_NAMES: [&str; 5] = ["gpu", "ga10b", "gv11b", "gp10b", "gb10b"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A board of these files, below a folder of its own.
+    fn board(name: &str, files: &[(&str, &str)]) -> Host {
+        let root =
+            std::env::temp_dir().join(format!("punctual-host-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("below the root")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
+        Host::at(&root)
+    }
+
+    #[test]
+    fn a_jetson_tells_its_release_mode_and_clocks() {
+        let host = board(
+            "jetson",
+            &[
+                (
+                    "etc/nv_tegra_release",
+                    "# R36 (release), REVISION: 4.0, GCID: 37537400, BOARD: generic, EABI: aarch64\n",
+                ),
+                ("var/lib/nvpmodel/status", "pmode:0002 fmode:fanNull\n"),
+                (
+                    "etc/nvpmodel.conf",
+                    "< POWER_MODEL ID=0 NAME=MAXN >\nCPU_ONLINE CORE_0 1\n\n< POWER_MODEL ID=2 NAME=15W >\n",
+                ),
+                ("sys/class/devfreq/17000000.gpu/cur_freq", "306000000\n"),
+                ("sys/class/devfreq/17000000.gpu/min_freq", "306000000\n"),
+                ("sys/class/devfreq/17000000.gpu/max_freq", "918000000\n"),
+                ("sys/class/devfreq/15340000.vic/cur_freq", "1\n"),
+                ("sys/kernel/debug/bpmp/debug/clk/emc/rate", "3199000000\n"),
+                ("proc/device-tree/model", "NVIDIA Jetson Orin NX\0"),
+            ],
+        );
+        assert_eq!(
+            host.driver_build().as_deref(),
+            Some("R36 (release), REVISION: 4.0, GCID: 37537400")
+        );
+        assert_eq!(host.power_mode().as_deref(), Some("15W"));
+        assert_eq!(host.power_modes()[0], (0, "MAXN".to_owned()));
+        assert_eq!(host.model().as_deref(), Some("NVIDIA Jetson Orin NX"));
+        let gpu = Clock {
+            name: "17000000.gpu".to_owned(),
+            now_khz: Some(306_000),
+            range_khz: Some((306_000, 918_000)),
+        };
+        let memory = Clock {
+            name: "emc".to_owned(),
+            now_khz: Some(3_199_000),
+            range_khz: None,
+        };
+        assert_eq!(host.clocks(), [gpu, memory]);
+    }
+
+    #[test]
+    fn a_machine_with_a_card_tells_the_modules_version() {
+        let text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  560.35.03  Fri Aug 16 21:39:15 UTC 2024\n";
+        let host = board("card", &[("proc/driver/nvidia/version", text)]);
+        assert_eq!(host.driver_build().as_deref(), Some("560.35.03"));
+        assert_eq!(host.power_mode(), None);
+    }
+
+    #[test]
+    fn what_is_not_there_or_is_nonsense_is_none() {
+        let nothing = board("nothing", &[]);
+        assert_eq!(nothing.driver_build(), None);
+        assert_eq!(nothing.power_mode(), None);
+        assert_eq!(nothing.model(), None);
+        assert!(nothing.clocks().is_empty());
+        let nonsense = board(
+            "nonsense",
+            &[
+                ("var/lib/nvpmodel/status", "pmode:none"),
+                (
+                    "etc/nvpmodel.conf",
+                    "< POWER_MODEL >\n< POWER_MODEL ID=x NAME=y >",
+                ),
+                ("proc/driver/nvidia/version", ""),
+                ("etc/nv_tegra_release", ""),
+                ("sys/class/devfreq/1.gpu/cur_freq", "fast"),
+            ],
+        );
+        assert_eq!(nonsense.power_mode(), None);
+        assert_eq!(nonsense.power_modes(), []);
+        assert_eq!(nonsense.driver_build(), None);
+        assert_eq!(nonsense.clocks()[0].now_khz, None);
+    }
+
+    #[test]
+    fn a_mode_without_a_name_is_its_number() {
+        let host = board("number", &[("var/lib/nvpmodel/status", "pmode:0007")]);
+        assert_eq!(host.power_mode().as_deref(), Some("7"));
+    }
+}

@@ -1,0 +1,154 @@
+//! Where a launch runs, found out on the device.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use libsmctrl_sys::TpcMask;
+use punctual_kernels::cuda::params::{Guard, Whereabouts};
+use punctual_platform::clock;
+
+use super::calibration::{Expected, Probe, Refusal};
+use super::means::Means;
+use super::sms::SmSet;
+use crate::driver::{Attribute, CallError, Context, Function, MappedMemory, Module, Shape, Stream};
+
+/// How long each block stays where it is, so that the next one goes elsewhere.
+const STAY_NS: u32 = 50_000;
+
+/// Waves of one block a multiprocessor.
+const WAVES: u32 = 4;
+
+/// The time after which a launch is taken to run never: thousands of times what it takes.
+const LIMIT_NS: u64 = 5_000_000_000;
+
+/// Launches `where_am_i` under masks.
+pub(super) struct Looker<'m> {
+    context: Arc<Context>,
+    means: &'m Means,
+    function: Function,
+    /// Kept from one look to the next where masks can be changed.
+    stream: Option<Stream>,
+    seen: MappedMemory,
+    blocks: u32,
+    shared_bytes: u32,
+}
+
+/// What no multiprocessor's number is: a block that did not run.
+const NOWHERE: u32 = u32::MAX;
+
+impl<'m> Looker<'m> {
+    /// `image` has the kernel.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn new(
+        context: Arc<Context>,
+        means: &'m Means,
+        image: &'static [u8],
+    ) -> Result<Self, CallError> {
+        let gpu = context.gpu();
+        let blocks = gpu.attribute(Attribute::Multiprocessors)? * WAVES;
+        // SAFETY: an image of ours, whole, as the crate of the kernels has it.
+        let module = unsafe { Module::load(&context, image) }?;
+        let function = module.function(c"where_am_i")?;
+        // With all of a multiprocessor's shared memory, no two blocks share one. A device that does not
+        // give as much gives a plain launch, whose waves find every multiprocessor just as well.
+        let most = gpu.attribute(Attribute::SharedBytesPerBlock)?;
+        let shared_bytes = match function.allow_shared_bytes(most) {
+            Ok(()) => most,
+            Err(_) => 0,
+        };
+        Ok(Self {
+            seen: MappedMemory::take(&context, blocks as usize * size_of::<u32>())?,
+            context,
+            means,
+            function,
+            stream: None,
+            blocks,
+            shared_bytes,
+        })
+    }
+
+    /// What the device and the means lead one to expect.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn expected(&self) -> Result<Expected, CallError> {
+        let (sms, bits) = match self.means {
+            Means::Masks(masking) => (None, masking.bits()),
+            Means::Groups(groups) => (Some(groups.multiprocessors()), groups.count() as u32),
+            Means::Streams => (None, 0),
+        };
+        let all = self.context.gpu().attribute(Attribute::Multiprocessors)?;
+        Ok(Expected {
+            sms: sms.unwrap_or(all),
+            bits,
+        })
+    }
+
+    fn launch(&self, stream: &Stream) -> Result<(), CallError> {
+        let guard = Guard::default();
+        let whereabouts = Whereabouts {
+            multiprocessors: self.seen.address(0),
+            stay_ns: STAY_NS,
+            gap: 0,
+        };
+        let shape = Shape {
+            grid: [self.blocks, 1, 1],
+            block: punctual_kernels::cuda::kernel("where_am_i").map_or(32, |kernel| kernel.block),
+            shared_bytes: self.shared_bytes,
+        };
+        let arguments: [*const c_void; 2] =
+            [(&raw const guard).cast(), (&raw const whereabouts).cast()];
+        // SAFETY: the kernel takes these two by value, and writes a word a block to memory that has
+        // as many. The memory is there until this is dropped; a launch that is not over by then ends
+        // the use of the context.
+        unsafe { stream.launch(&self.function, shape, arguments) }
+    }
+
+    /// Asks until the launch is over: calibration has a process, and so a core, to itself.
+    fn wait(&self, stream: &Stream) -> Result<(), Refusal> {
+        let until_ns = clock::now_ns() + LIMIT_NS;
+        while !stream.is_idle()? {
+            if clock::now_ns() > until_ns {
+                // Whatever is dropped from here on would wait for the device.
+                self.context.abandon();
+                return Err(Refusal::NeverEnded {
+                    limit_ms: LIMIT_NS / 1_000_000,
+                });
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> Result<SmSet, Refusal> {
+        let mut set = SmSet::default();
+        for block in 0..self.blocks {
+            // Relaxed: the driver said that the launch is over.
+            let sm = self.word(block).load(Ordering::Relaxed);
+            set.insert(sm).map_err(|_| Refusal::Nowhere { block, sm })?;
+        }
+        Ok(set)
+    }
+
+    fn word(&self, block: u32) -> &std::sync::atomic::AtomicU32 {
+        self.seen.word(block as usize * size_of::<u32>())
+    }
+}
+
+impl Probe for Looker<'_> {
+    fn observe(&mut self, mask: TpcMask) -> Result<SmSet, Refusal> {
+        for block in 0..self.blocks {
+            // Relaxed: nothing runs now, and the launch comes after.
+            self.word(block).store(NOWHERE, Ordering::Relaxed);
+        }
+        let before = self.stream.take();
+        let stream = self.means.stream(&self.context, mask, 0, before)?;
+        self.launch(&stream)?;
+        self.wait(&stream)?;
+        self.stream = Some(stream);
+        self.seen()
+    }
+}

@@ -1,0 +1,250 @@
+//! What a device offers to plans: looked at without starting anything on it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use libsmctrl_sys::raw::Library;
+use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers};
+
+use super::Mechanism;
+use super::calibration::Refusal;
+use super::choice::{Choice, Undivided};
+use super::means::{Means, Partitioner, StreamError};
+use super::record::{self, Key, Outcome};
+use super::sms::NoSuchSm;
+use super::trial::{Program, Trial};
+use super::units::UnitMap;
+use crate::driver::{Attribute, CallError, Gpu, Groups, MaskError, Masking};
+use crate::host::Host;
+
+/// How a device is looked at.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// The mechanisms that may be used, the best first.
+    pub order: Vec<Mechanism>,
+    /// The program that tries a mechanism in a process of its own. None: what has no record is refused
+    /// with [`Refusal::NotTried`].
+    pub program: Option<Program>,
+    /// Where outcomes are kept. None: nowhere.
+    pub records: Option<PathBuf>,
+    /// Whether mechanisms are tried though there are records.
+    pub again: bool,
+    /// The file of libsmctrl.
+    pub libsmctrl: OsString,
+    /// The machine's files.
+    pub host: Host,
+}
+
+impl How {
+    /// All mechanisms, with outcomes kept in a folder.
+    #[must_use]
+    pub fn usual(program: Option<Program>, records: Option<PathBuf>) -> Self {
+        let named = std::env::var_os(libsmctrl_sys::raw::PATH_VARIABLE);
+        Self {
+            order: Mechanism::ORDER.to_vec(),
+            program,
+            records,
+            again: false,
+            libsmctrl: Library::file(named.as_deref()),
+            host: Host::this(),
+        }
+    }
+}
+
+/// Why a device cannot be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OfferError {
+    /// The driver's word.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// More multiprocessors than there are devices of.
+    #[error(transparent)]
+    Multiprocessors(#[from] NoSuchSm),
+}
+
+/// A device, as its driver and the machine describe it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its name.
+    pub name: String,
+    /// What tells it from every other GPU, in hexadecimal digits.
+    pub uuid: String,
+    /// Its number.
+    pub device: u32,
+    /// The CUDA version of the driver.
+    pub version: CudaVersion,
+    /// The driver's build; none where the machine does not tell.
+    pub driver_build: Option<String>,
+    /// The board's power mode; none where it has but one.
+    pub power_mode: Option<String>,
+    /// Major and minor.
+    pub compute_capability: (u32, u32),
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Whether it shares the processor's memory.
+    pub integrated: bool,
+    /// Bytes of its memory; the processor's, if it is integrated.
+    pub memory_bytes: u64,
+    /// Highest clock of the multiprocessors, in kHz.
+    pub clock_khz: u32,
+    /// Highest clock of the memory, in kHz.
+    pub memory_clock_khz: u32,
+    /// Width of the memory's bus, in bits.
+    pub memory_bus_bits: u32,
+}
+
+/// What a device offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The device.
+    pub facts: Facts,
+    /// How it can be divided.
+    pub choice: Choice,
+    libsmctrl: OsString,
+}
+
+/// Looks at device number `device`. Mechanisms without a record are tried, each in a process of its own,
+/// which takes seconds; the outcomes are kept, so that the next look takes no time.
+///
+/// # Errors
+/// The driver's.
+pub fn look(gpu: Gpu, device: u32, how: &How) -> Result<Offer, OfferError> {
+    let facts = Facts::of(gpu, device, &how.host)?;
+    let undivided = Undivided {
+        map: UnitMap::undivided(facts.multiprocessors)?,
+        sms_per_tpc: facts.sms_per_tpc(),
+    };
+    Ok(Offer {
+        choice: Choice::make(&how.order, undivided, |mechanism| {
+            facts.outcome(mechanism, how)
+        }),
+        facts,
+        libsmctrl: how.libsmctrl.clone(),
+    })
+}
+
+impl Offer {
+    /// TPCs that partitions can be made of.
+    #[must_use]
+    pub fn tpcs(&self) -> u16 {
+        self.choice.tpcs()
+    }
+
+    /// TPCs are granted in multiples of this many: all of them, where nothing keeps two partitions apart.
+    #[must_use]
+    pub fn granularity(&self) -> u16 {
+        self.choice.tpcs_per_unit()
+    }
+
+    /// How launches are kept to a part.
+    #[must_use]
+    pub const fn mechanism(&self) -> Mechanism {
+        self.choice.mechanism()
+    }
+
+    /// Whether launches cannot leave their part.
+    #[must_use]
+    pub const fn is_enforced(&self) -> bool {
+        self.choice.mechanism().is_enforced()
+    }
+
+    /// What makes streams for partitions of the device that was looked at.
+    ///
+    /// # Errors
+    /// If the mechanism that came out cannot be used in this process.
+    pub fn partitioner(&self, gpu: Gpu) -> Result<Partitioner, StreamError> {
+        let means = match self.mechanism() {
+            Mechanism::StreamMask => {
+                let key = self.facts.driver_key().map_err(MaskError::from)?;
+                // SAFETY: calibration confirmed the place on this device and driver.
+                Means::Masks(unsafe { Masking::native(key) }.map_err(MaskError::from)?)
+            }
+            Mechanism::Libsmctrl => {
+                let key = self.facts.driver_key().map_err(MaskError::from)?;
+                // SAFETY: calibration used the same file on this device and driver, and came back.
+                let masking = unsafe { Masking::by_known(&self.libsmctrl, key) };
+                Means::Masks(masking.map_err(MaskError::from)?)
+            }
+            Mechanism::GreenContexts => Means::Groups(Groups::split(gpu)?),
+            Mechanism::Priority => Means::Streams,
+        };
+        Ok(Partitioner::new(self.choice.clone(), means))
+    }
+}
+
+impl Facts {
+    /// # Errors
+    /// The driver's.
+    fn of(gpu: Gpu, device: u32, host: &Host) -> Result<Self, CallError> {
+        let version = gpu.driver().version()?;
+        let narrow = |number| u16::try_from(number).unwrap_or(u16::MAX);
+        let uuid = gpu.uuid()?;
+        Ok(Self {
+            name: gpu.name()?,
+            uuid: uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
+            device,
+            version: CudaVersion::new(narrow(version.major), narrow(version.minor)),
+            driver_build: host.driver_build(),
+            power_mode: host.power_mode(),
+            compute_capability: gpu.compute_capability()?,
+            multiprocessors: gpu.attribute(Attribute::Multiprocessors)?,
+            integrated: gpu.can(Attribute::Integrated)?,
+            memory_bytes: gpu.memory_bytes()? as u64,
+            clock_khz: gpu.attribute(Attribute::ClockKhz)?,
+            memory_clock_khz: gpu.attribute(Attribute::MemoryClockKhz)?,
+            memory_bus_bits: gpu.attribute(Attribute::MemoryBusBits)?,
+        })
+    }
+
+    /// Multiprocessors of a TPC. Recalled: Maxwell and the smaller Pascals have one, all later chips two.
+    #[must_use]
+    pub const fn sms_per_tpc(&self) -> u32 {
+        match self.compute_capability {
+            (0..=5, _) | (6, 1..) => 1,
+            _ => 2,
+        }
+    }
+
+    /// What an offset in the driver's objects depends on.
+    fn driver_key(&self) -> Result<DriverKey, NoDrivers> {
+        DriverKey::here(self.version, self.compute_capability)
+    }
+
+    /// The outcome on record, or of a trial now.
+    fn outcome(&self, mechanism: Mechanism, how: &How) -> Outcome {
+        let key = Key {
+            driver: format!(
+                "{} {}",
+                self.version,
+                self.driver_build.as_deref().unwrap_or("unknown build")
+            ),
+            uuid: self.uuid.clone(),
+            power_mode: self.power_mode.clone().unwrap_or_else(|| "only".to_owned()),
+            sms: self.multiprocessors,
+            mechanism,
+        };
+        let records = how.records.as_deref();
+        let kept = records.filter(|_| !how.again);
+        if let Some(outcome) = kept.and_then(|folder| record::read(folder, &key)) {
+            return outcome;
+        }
+        let outcome = self.tried(mechanism, how);
+        let lasts = outcome.as_ref().err().is_none_or(Refusal::lasts);
+        if let Some(folder) = records.filter(|_| lasts) {
+            // A folder that cannot be written costs a trial at the next start, nothing else.
+            let _ = record::write(folder, &key, &outcome);
+        }
+        outcome
+    }
+
+    fn tried(&self, mechanism: Mechanism, how: &How) -> Outcome {
+        let program = how.program.as_ref().ok_or(Refusal::NotTried)?;
+        program.run(&Trial {
+            mechanism,
+            device: self.device,
+            version: self.version,
+            compute_capability: self.compute_capability,
+            libsmctrl: how.libsmctrl.clone(),
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! A mechanism tried on the device, in this process or in one that may die of it.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use libsmctrl_sys::raw::{Library, TRIAL_LIMIT};
+use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers};
+use punctual_platform::{clock, poll};
+
+use super::Mechanism;
+use super::calibration::{Refusal, calibrate};
+use super::looker::Looker;
+use super::means::{Means, StreamError};
+use super::record::Outcome;
+use crate::driver::{Context, Driver, Gpu, Groups, Masking};
+
+/// What is tried, for what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// How launches are kept to a part.
+    pub mechanism: Mechanism,
+    /// The device's number.
+    pub device: u32,
+    /// Of the driver, as it will say.
+    pub version: CudaVersion,
+    /// Of the device.
+    pub compute_capability: (u32, u32),
+    /// libsmctrl's file.
+    pub libsmctrl: OsString,
+}
+
+impl Trial {
+    /// Tries it in this process, which may die of it, or be left with a context that hangs: it should end
+    /// soon afterwards. CUDA must not be initialised yet. `image` is that of the kernels' module `probe`
+    /// for this device.
+    ///
+    /// # Errors
+    /// Why the mechanism cannot be trusted.
+    pub fn run(&self, image: &'static [u8]) -> Outcome {
+        // libsmctrl's first call comes before CUDA is initialised.
+        let library = match self.mechanism {
+            Mechanism::Libsmctrl => Some(self.library()?),
+            _ => None,
+        };
+        let driver = Driver::open();
+        let gpu = driver.and_then(|driver| driver.device(self.device));
+        let gpu = gpu.map_err(|error| Refusal::NoDriver {
+            said: error.to_string(),
+        })?;
+        let context = Context::retain(gpu)?;
+        let means = self.means(gpu, library)?;
+        let mut looker = Looker::new(context, &means, image)?;
+        let expected = looker.expected()?;
+        calibrate(&mut looker, expected)
+    }
+
+    fn means(&self, gpu: Gpu, library: Option<Library>) -> Result<Means, Refusal> {
+        if let Some(library) = library {
+            // SAFETY: opened for the version that our parent was told by this driver.
+            return Ok(Means::Masks(unsafe { Masking::by(library) }));
+        }
+        match self.mechanism {
+            Mechanism::StreamMask => {
+                let key = self.driver_key()?;
+                // SAFETY: this process is there to find out whether the place is right.
+                let masking = unsafe { Masking::native(key) };
+                masking.map(Means::Masks).map_err(|_| self.unknown_driver())
+            }
+            Mechanism::GreenContexts => {
+                let groups = Groups::split(gpu).map_err(StreamError::from)?;
+                let count = groups.count() as u32;
+                match count {
+                    0 | 1 => Err(Refusal::Indivisible { groups: count }),
+                    _ => Ok(Means::Groups(groups)),
+                }
+            }
+            Mechanism::Libsmctrl | Mechanism::Priority => Ok(Means::Streams),
+        }
+    }
+
+    fn driver_key(&self) -> Result<DriverKey, Refusal> {
+        let key = DriverKey::here(self.version, self.compute_capability);
+        key.map_err(|NoDrivers| self.unknown_driver())
+    }
+
+    const fn unknown_driver(&self) -> Refusal {
+        Refusal::UnknownDriver {
+            major: self.version.major,
+            minor: self.version.minor,
+        }
+    }
+
+    fn library(&self) -> Result<Library, Refusal> {
+        let key = self.driver_key()?;
+        // SAFETY: the file is what the user calls libsmctrl. CUDA is not initialised yet, by the
+        // contract of `run`, and a process that was started for a trial has no other threads.
+        let library = unsafe { Library::open(&self.libsmctrl, key, TRIAL_LIMIT) };
+        library.map_err(|error| Refusal::Libsmctrl {
+            said: error.to_string(),
+        })
+    }
+}
+
+/// A program that runs a trial: told about it by [`arguments`](Self::arguments) and what
+/// [`Trial`] adds, it prints the outcome as JSON and ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The file.
+    pub file: PathBuf,
+    /// Its first arguments.
+    pub arguments: Vec<OsString>,
+    /// How long it may take: hundreds of launches, and the start of CUDA.
+    pub limit: Duration,
+}
+
+impl Program {
+    /// The outcome of a trial in a process of its own.
+    ///
+    /// # Errors
+    /// Why the mechanism cannot be trusted; that the process did not come back is a reason.
+    pub fn run(&self, trial: &Trial) -> Outcome {
+        let (major, minor) = trial.compute_capability;
+        let spawned = Command::new(&self.file)
+            .args(&self.arguments)
+            .args(["--mechanism", trial.mechanism.name()])
+            .args(["--device", &trial.device.to_string()])
+            .args(["--driver", &trial.version.to_string()])
+            .args(["--compute-capability", &format!("{major}.{minor}")])
+            .arg("--libsmctrl")
+            .arg(&trial.libsmctrl)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let died = |how: String| Refusal::Died { how };
+        let mut child = spawned.map_err(|error| Refusal::NotStarted {
+            said: error.to_string(),
+        })?;
+        let said = self.listen(&mut child);
+        // Nothing is left behind, whether it ended by itself or hangs.
+        let _ = child.kill();
+        let status = child
+            .wait()
+            .map_err(|error| died(format!("was lost: {error}")))?;
+        let said = said.map_err(|error| died(format!("could not be heard: {error}")))?;
+        let outcome = said.lines().rev().find(|line| !line.trim().is_empty());
+        let outcome = outcome.and_then(|line| serde_json::from_str::<Outcome>(line).ok());
+        outcome.unwrap_or_else(|| Err(died(format!("ended with {status}"))))
+    }
+
+    /// What it prints until it ends, or the limit: a process that hangs while it ends has said all.
+    fn listen(&self, child: &mut Child) -> io::Result<String> {
+        let until_ns = clock::now_ns().saturating_add(self.limit.as_nanos() as u64);
+        let mut output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut said = Vec::new();
+        let mut part = [0; 4096];
+        while poll::wait_readable(output.as_fd(), Some(until_ns)) {
+            match output.read(&mut part)? {
+                0 => break,
+                read => said.extend_from_slice(&part[..read]),
+            }
+        }
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+}
+
+/// What a [`Program`] prints.
+#[must_use]
+pub fn print(outcome: &Outcome) -> String {
+    serde_json::to_string(outcome).expect("an outcome is plain data")
+}
