@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Confidence, ModelId, PartitionId, StageId};
+use crate::ids::{Confidence, ModelId, PartitionId, StageId, TaskId};
 use crate::policies::PolicyConfig;
 use crate::time::Nanos;
 
@@ -99,6 +99,10 @@ pub struct TaskConfig {
     pub eager: bool,
     /// Relative worth of a gain in accuracy against other tasks', 1 being ordinary.
     pub weight: u16,
+    /// Who takes on the frames that this task would have to refuse when they arrive: a task for the
+    /// same network, prepared for another device, on a partition there. They keep their deadline, and
+    /// count as this task's; the policies other than `punctual` take no notice.
+    pub spill: Option<TaskId>,
 }
 
 /// Whose answers may delay whose. There is no `Ord`: "less critical" would be ambiguous.

@@ -45,6 +45,9 @@ pub struct Counters {
     pub overruns: u64,
     /// Times that a request's stage was not started inside its window.
     pub not_run: u64,
+    /// Arrivals that the task's spill took on ([`TaskConfig::spill`](crate::TaskConfig::spill)); what
+    /// became of them is counted here too.
+    pub spilled: u64,
 }
 
 impl Counters {

@@ -104,6 +104,16 @@ pub enum ConfigError {
         /// Why not.
         reason: &'static str,
     },
+    /// A task cannot take on what another would refuse.
+    #[error("task {}: its frames cannot spill to task {}: {reason}", task.0, spill.0)]
+    Spill {
+        /// Whose frames.
+        task: TaskId,
+        /// Who would take them on.
+        spill: TaskId,
+        /// Why not.
+        reason: &'static str,
+    },
     /// The model is not so deep.
     #[error("task {}: mandatory exit {} of a model with {stages} exits", task.0, exit.0)]
     MandatoryExit {

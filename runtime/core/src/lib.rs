@@ -37,6 +37,7 @@
 //! | conforming request (reserved, stamp ≥ next) | accepted without a test; next = stamp + T | `admission` |
 //! | any other | accepted iff slack(y) ≥ w for all y ≥ d | `admission` |
 //! | ... that fails alone | accepted in a batch with promises to the same stage iff, with C(b) at the earliest of their deadlines for their single costs, slack(y) ≥ 0 at *every* y, and C(b) ≤ min of L − dbf(L) | `joint` |
+//! | ... that its own task would refuse, and that has one to spill to | taken on as an extra of that one, iff it passes the tests there | `spill` |
 //! | optional batch | only if it ends by each member's d and C(b) ≤ S; the best gain in accuracy for the time first | `optional` |
 //! | which of the two first | optional, as it endangers nothing; mandatory while a request beyond the reservations waits for it | `dispatch` |
 //! | the operating system's share of the time gets short | no deeper stages; if that is not enough, no further requests beyond the reservations | `share` |
@@ -113,6 +114,13 @@
 //! calibration, stays each model's own. A common part that ends in no exit
 //! ([`StageConfig::answers`]) is a stage that only leads on.
 //!
+//! ## Two devices
+//!
+//! A task can name another for the same network on another device ([`TaskConfig::spill`]): frames that it
+//! would refuse go there, as extras, if that one can promise them their deadlines. So small or late
+//! requests run on processor cores beside an accelerator, and an accelerator that is silent does not
+//! leave its frames without answers. Nothing is added to the proof: each partition tests its own.
+//!
 //! ## A lost completion
 //!
 //! A device may never report an action. By 16 times the longest time of its profile and 100 ms more
@@ -129,10 +137,9 @@
 //! batches that only their members agree to), each of which must (`guarantee`), with every switch
 //! of [`PunctualConfig`] on or off; the same with a layout asked for at random moments, and with
 //! changes that are not tested (`layouts`); joint promises (`joint`), waiting (`rhythm`), look-ahead
-//! (`look_ahead`), the price
-//! of depth against worked cases (`price`), pages (`paging`), common beginnings (`prefix`); a world that keeps
-//! no bound at all (`misbehaviour`). Each step is checked by a `checker` that sees plan, events
-//! and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
+//! (`look_ahead`), the price of depth against worked cases (`price`), pages (`paging`), common
+//! beginnings (`prefix`), a second device (`spill`); a world that keeps no bound at all
+//! (`misbehaviour`). Each step is checked by a `checker` that sees plan, events and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
 //! compared with their definitions written out plainly. What a step costs: `docs/results/step.md`.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -30,6 +30,9 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     for (index, task) in config.tasks.iter().enumerate() {
         check_task(TaskId(index as u16), task, config)?;
     }
+    for (index, task) in config.tasks.iter().enumerate() {
+        check_spill(TaskId(index as u16), task, config)?;
+    }
     check_buffers(config)?;
     config.policy.check(config)?;
     check_layouts(config)?;
@@ -239,6 +242,40 @@ fn check_task(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Conf
         }
     }
     check_times(id, task, config)
+}
+
+/// Who takes on another's frames keeps their deadlines without a reservation, hands nothing on, and
+/// gives answers that mean the same.
+fn check_spill(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
+    let Some(spill) = task.spill else {
+        return Ok(());
+    };
+    let exits = |task: &TaskConfig| {
+        let stages = config.models[task.model.index()].stages.iter();
+        stages.map(|stage| stage.answers)
+    };
+    let reason = match config.tasks.get(spill.index()) {
+        None => "there is no such task",
+        Some(_) if spill == id => "that is the task itself",
+        Some(_) if task.criticality == Criticality::BestEffort => {
+            "it is best-effort, and real-time work must not grow by its frames"
+        }
+        Some(to) if to.criticality == Criticality::BestEffort => {
+            "that one is best-effort, and cannot promise a deadline"
+        }
+        Some(to) if to.reserved => "that one's capacity is reserved for frames of its own",
+        Some(to) if to.spill.is_some() => "that one has a spill itself; the way ends after one",
+        Some(to) if !exits(task).eq(exits(to)) => "their networks have their exits elsewhere",
+        Some(to) if to.mandatory_exit.0 < task.mandatory_exit.0 => {
+            "that one's mandatory exit is shallower, so an answer there might not count here"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(ConfigError::Spill {
+        task: id,
+        spill,
+        reason,
+    })
 }
 
 fn check_times(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {

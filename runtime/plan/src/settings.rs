@@ -143,6 +143,7 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         reserved: task.reserved,
         eager: task.eager,
         weight: task.weight,
+        spill: None,
     }
 }
 

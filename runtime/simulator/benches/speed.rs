@@ -104,6 +104,7 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
             reserved: true,
             eager: false,
             weight: 1,
+            spill: None,
         },
         pattern: Pattern::Periodic {
             rate_hz: 1e9 / EVERY.saturating_mul(tasks).as_nanos() as f64,

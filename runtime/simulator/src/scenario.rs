@@ -232,6 +232,7 @@ impl Task {
             reserved: false,
             eager: false,
             weight: 1,
+            spill: None,
         };
         Self {
             name: name.into(),

@@ -108,6 +108,7 @@ fn task(index: usize) -> TaskConfig {
         reserved: false,
         eager: false,
         weight: 1,
+        spill: None,
     }
 }
 

@@ -104,6 +104,7 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
         reserved,
         eager: false,
         weight: 1,
+        spill: None,
     }
 }
 

@@ -66,6 +66,7 @@ pub fn task(model: u16, deadline: u64) -> TaskConfig {
         reserved: false,
         eager: false,
         weight: 1,
+        spill: None,
     }
 }
 

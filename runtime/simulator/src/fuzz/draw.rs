@@ -320,6 +320,7 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         reserved,
         eager: one_in(random, 2),
         weight: within(random, 1, 3) as u16,
+        spill: None,
     };
     Task {
         name: format!("task-{index}"),

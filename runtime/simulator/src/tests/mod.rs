@@ -96,6 +96,7 @@ fn task(name: &str, criticality: Criticality, period: u64) -> Task {
             reserved: real_time,
             eager: false,
             weight: 1,
+            spill: None,
         },
         pattern: Pattern::Periodic {
             rate_hz: 1_000.0 / period as f64,

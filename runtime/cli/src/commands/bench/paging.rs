@@ -276,6 +276,7 @@ fn config(
         reserved: false,
         eager: true,
         weight: 1,
+        spill: None,
     };
     Config {
         policy: PolicyConfig::by_name(&options.policy).unwrap_or_default(),

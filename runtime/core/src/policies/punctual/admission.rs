@@ -37,20 +37,22 @@ impl Punctual {
         let due = self.tables.due(deadline);
         self.tasks[arrival.task.index()].counters.submitted += 1;
         self.load.arrived(arrival.task);
-        let holds_kept = match self.refusal(&arrival, due) {
+        let (task, holds_kept) = match self.taker(&arrival, due) {
             Err(reason) => return self.refuse(&arrival, deadline, reason, actions),
-            Ok(holds_kept) => holds_kept,
+            Ok(taker) => taker,
         };
-        if !holds_kept && self.is_full(arrival.task) {
-            self.make_room(arrival.task, actions);
+        if !holds_kept && self.is_full(task) {
+            self.make_room(task, actions);
         }
-        let state = &mut self.tasks[arrival.task.index()];
-        state.counters.open += 1;
+        self.tasks[arrival.task.index()].counters.open += 1;
+        let state = &mut self.tasks[task.index()];
+        state.inside += 1;
         state.kept_held += u16::from(holds_kept);
         let request = self.requests.take(Request {
             generation: 0,
             state: State::Preparing,
-            task: arrival.task,
+            task,
+            origin: arrival.task,
             ticket: arrival.ticket,
             captured: arrival.captured,
             deadline,
@@ -65,21 +67,26 @@ impl Punctual {
         });
         actions.push(Action::Prepare {
             request,
-            task: arrival.task,
+            task,
             ticket: arrival.ticket,
         });
     }
 
-    /// Why a submission is refused; if it is not, whether it gets one of the buffers kept for its
-    /// task.
-    fn refusal(&mut self, arrival: &Arrival, due: Instant) -> Result<bool, Rejection> {
+    /// Why `task` refuses a submission, its own or one spilled to it; if it does not, whether that
+    /// gets one of the buffers kept for the task.
+    pub(crate) fn refusal(
+        &mut self,
+        task: TaskId,
+        captured: Instant,
+        due: Instant,
+    ) -> Result<bool, Rejection> {
         if self.draining() {
             return Err(Rejection::Draining);
         }
-        if self.waits_in_vain(arrival.task) {
+        if self.waits_in_vain(task) {
             return Err(Rejection::NoSlack);
         }
-        let table = self.tables.task(arrival.task);
+        let table = self.tables.task(task);
         let (work, index) = (table.work(), table.partition.index());
         if self.now + table.prepare + work > due {
             return Err(Rejection::LateOnArrival);
@@ -87,21 +94,21 @@ impl Punctual {
         if self.paging.residency.ready_at(table.model, self.now) + work > due {
             return Err(Rejection::NoSlack);
         }
-        let state = &self.tasks[arrival.task.index()];
-        let stamp = arrival.captured.max(self.now - table.jitter);
+        let state = &self.tasks[task.index()];
+        let stamp = captured.max(self.now - table.jitter);
         if state.kept_held < table.kept && stamp >= state.next_arrival {
             let next = stamp + table.period;
-            self.tasks[arrival.task.index()].next_arrival = next;
+            self.tasks[task.index()].next_arrival = next;
             return Ok(true);
         }
-        if self.is_full(arrival.task) && self.least_gaining(arrival.task).is_none() {
+        if self.is_full(task) && self.least_gaining(task).is_none() {
             return Err(Rejection::QueueFull);
         }
         let reserved = table.guaranteed && stamp >= state.next;
-        if self.is_real_time(arrival.task) && !reserved {
+        if self.is_real_time(task) && !reserved {
             // Hopeless even if the running action ended now: spare the intake the work. Whether
             // it really fits is decided when it is prepared.
-            let applicant = self.applicant(arrival.task, due);
+            let applicant = self.applicant(task, due);
             if self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
                 || self.fits(index, &applicant, self.now).is_none()
             {
@@ -116,7 +123,7 @@ impl Punctual {
         let (table, state) = (self.tables.task(task), &self.tasks[task.index()]);
         // A locked buffer is held by nobody who is open.
         let held = u64::from(state.kept_held);
-        let others = state.counters.open.saturating_sub(held);
+        let others = state.inside.saturating_sub(held);
         others >= u64::from(table.queue_max - table.kept) || !self.requests.has_spare()
     }
 
@@ -161,7 +168,10 @@ impl Punctual {
         }
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touched = true;
-        self.tasks[request.task.index()].rhythm.ready(self.now);
+        if request.task == request.origin {
+            // What is spilled comes in no rhythm of the task that takes it on.
+            self.tasks[request.task.index()].rhythm.ready(self.now);
+        }
         let model = self.tables.task(request.task).model;
         if self.waits_in_vain(request.task) {
             return self.conclude(buffer, Verdict::Rejected(Rejection::NoSlack), actions);
@@ -228,7 +238,12 @@ impl Punctual {
     /// Whether a request's work fits before its deadline without endangering a later one, pending
     /// or reserved. Earlier deadlines are not affected: EDF serves them first.
     /// If it does not alone, it may in a batch with others.
-    fn fits(&mut self, index: usize, applicant: &Applicant, free: Instant) -> Option<Fit> {
+    pub(crate) fn fits(
+        &mut self,
+        index: usize,
+        applicant: &Applicant,
+        free: Instant,
+    ) -> Option<Fit> {
         let work = self.tables.task(applicant.task).work();
         self.scan(index, free, Some((applicant.due, work)));
         if self.partitions[index].scan.least_from(applicant.due) >= 0 {
@@ -237,7 +252,7 @@ impl Punctual {
         self.joins(index, applicant, free)
     }
 
-    fn applicant(&self, task: TaskId, due: Instant) -> Applicant {
+    pub(crate) fn applicant(&self, task: TaskId, due: Instant) -> Applicant {
         let table = self.tables.task(task);
         let row = self.tables.row_of(table, StageId(0));
         Applicant::new(task, due, row, table.batch_max)
@@ -245,12 +260,11 @@ impl Punctual {
 
     fn promise(&mut self, request: &Request, buffer: u16, index: usize, admission: &Admission) {
         self.requests.get_mut(buffer).state = State::Pending;
-        let counters = &mut self.tasks[request.task.index()].counters;
         let (extra, fit) = match admission {
             Admission::Conforming(fit) => (false, fit),
             Admission::Extra(fit) => (true, fit),
         };
-        counters.conforming += u64::from(!extra);
+        self.counters_of(request).conforming += u64::from(!extra);
         let table = self.tables.task(request.task);
         let entry = Pending {
             due: request.due,

@@ -37,8 +37,8 @@ impl Punctual {
             return;
         };
         for id in &running.members {
-            let task = self.requests.get(id.buffer).task;
-            self.tasks[task.index()].counters.not_run += 1;
+            let origin = self.requests.get(id.buffer).origin;
+            self.tasks[origin.index()].counters.not_run += 1;
             self.put_back(id.buffer, actions);
         }
     }
@@ -53,8 +53,8 @@ impl Punctual {
         let batch = self.tables.row(running.row).sizes[running.size];
         self.partitions[index].gap_was_short(batch);
         for id in &running.members {
-            let task = self.requests.get(id.buffer).task;
-            self.tasks[task.index()].counters.preempted += 1;
+            let origin = self.requests.get(id.buffer).origin;
+            self.tasks[origin.index()].counters.preempted += 1;
             self.put_back(id.buffer, actions);
         }
     }

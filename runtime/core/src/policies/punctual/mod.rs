@@ -4,6 +4,7 @@
 //! | decision | where |
 //! |---|---|
 //! | take a submission in, promise its deadline | `admission` |
+//! | ... on another device, if its own cannot | `spill` |
 //! | ... together with others, in one batch | `joint` |
 //! | how much time is to spare | `slack` |
 //! | what a free partition runs next | `dispatch` |
@@ -43,6 +44,7 @@ mod rhythm;
 mod share;
 mod slack;
 mod speed;
+mod spill;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -107,6 +109,8 @@ pub(crate) struct TaskState {
     pub(crate) next: Instant,
     /// The same, judged at arrival, where only a kept buffer is at stake.
     pub(crate) next_arrival: Instant,
+    /// Open requests under its rules: its own but for those it spilled, and those spilled to it.
+    pub(crate) inside: u64,
     /// Kept buffers that its requests hold.
     pub(crate) kept_held: u16,
     /// When it will have paid for its last overrun.
@@ -264,18 +268,24 @@ impl Punctual {
         };
         let answered = matches!(verdict, Verdict::OnTime | Verdict::Late);
         let answer = request.answer.filter(|_| answered);
-        let task = &mut self.tasks[request.task.index()];
-        task.counters.open -= 1;
-        task.counters.count(verdict, answer.map(|(exit, _)| exit));
+        self.tasks[request.task.index()].inside -= 1;
+        let counters = self.counters_of(request);
+        counters.open -= 1;
+        counters.count(verdict, answer.map(|(exit, _)| exit));
         actions.push(Action::Reply(Reply {
             request: Some(id),
-            task: request.task,
+            task: request.origin,
             ticket: request.ticket,
             verdict,
             answer,
             captured: request.captured,
             deadline: request.deadline,
         }));
+    }
+
+    /// The counters of who submitted a request.
+    pub(crate) fn counters_of(&mut self, request: &Request) -> &mut Counters {
+        &mut self.tasks[request.origin.index()].counters
     }
 
     /// Answers a request with the deepest answer it has.

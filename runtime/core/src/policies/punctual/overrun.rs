@@ -48,8 +48,8 @@ impl Punctual {
         if !running.overran {
             running.overran = true;
             for id in &running.members {
-                let task = self.requests.get(id.buffer).task;
-                self.tasks[task.index()].counters.overruns += 1;
+                let origin = self.requests.get(id.buffer).origin;
+                self.tasks[origin.index()].counters.overruns += 1;
             }
         }
         self.shed(index, actions);
@@ -75,11 +75,11 @@ impl Punctual {
         if overrun > Nanos::ZERO {
             let share = Nanos::new(overrun.as_nanos().div_ceil(running.members.len() as u64));
             for id in &running.members {
-                let task = self.requests.get(id.buffer).task.index();
+                let request = *self.requests.get(id.buffer);
                 if !running.overran {
-                    self.tasks[task].counters.overruns += 1;
+                    self.counters_of(&request).overruns += 1;
                 }
-                self.put_in_debt(task, share);
+                self.put_in_debt(request.task.index(), share);
             }
         }
         match self.partitions[index]

@@ -33,7 +33,10 @@ pub(crate) enum State {
 pub(crate) struct Request {
     pub(crate) generation: u32,
     pub(crate) state: State,
+    /// Whose rules it is under: where it runs, by which model.
     pub(crate) task: TaskId,
+    /// Who submitted it, and counts what becomes of it; another than `task` if it was spilled.
+    pub(crate) origin: TaskId,
     pub(crate) ticket: Ticket,
     /// Capture time, never after the arrival.
     pub(crate) captured: Instant,
@@ -62,6 +65,7 @@ const FREE: Request = Request {
     generation: 0,
     state: State::Free,
     task: TaskId(0),
+    origin: TaskId(0),
     ticket: Ticket {
         client: crate::ids::ClientId(0),
         slot: 0,

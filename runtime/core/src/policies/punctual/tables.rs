@@ -94,6 +94,8 @@ pub(crate) struct TaskTable {
     pub(crate) kept: u16,
     pub(crate) eager: bool,
     pub(crate) weight: u16,
+    /// Who takes on what it would refuse.
+    pub(crate) spill: Option<TaskId>,
     /// Whether its capacity is guaranteed at the present scale.
     pub(crate) guaranteed: bool,
     /// Bit `l`: guaranteed at scale level `l`.
@@ -188,6 +190,7 @@ impl Tables {
                 kept: validate::kept(task) as u16,
                 eager: task.eager,
                 weight: task.weight,
+                spill: task.spill,
                 guaranteed: task.reserved,
                 guaranteed_levels: 0,
                 first: Row(first as u32),

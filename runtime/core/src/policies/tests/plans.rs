@@ -146,5 +146,6 @@ fn task(
         reserved: false,
         eager: random.one_in(2),
         weight: 1,
+        spill: None,
     }
 }

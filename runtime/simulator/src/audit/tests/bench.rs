@@ -62,6 +62,7 @@ pub fn task(model: u16, period: Nanos) -> TaskConfig {
         reserved: true,
         eager: false,
         weight: 1,
+        spill: None,
     }
 }
 

@@ -58,6 +58,7 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
         reserved: false,
         eager: false,
         weight: 1,
+        spill: None,
     };
     Config {
         layouts: Vec::new(),

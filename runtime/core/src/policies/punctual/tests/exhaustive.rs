@@ -11,8 +11,8 @@ use std::vec::Vec;
 use super::plans::{SURE, UNSURE, best_effort, model, model_alone, plan, task};
 use super::world::{Ending, Nature, World};
 use crate::{
-    ClientId, Confidence, Config, Event, Infer, Instant, Nanos, StageId, StageTime, TaskConfig,
-    TaskId,
+    ClientId, Confidence, Config, Event, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
+    StageTime, TaskConfig, TaskId,
 };
 
 /// The path through a tree of choices. The next path after this one changes the last choice that
@@ -123,9 +123,17 @@ struct Frames {
     extra: &'static [u64],
 }
 
-/// Runs every course; returns how many there are, and how many promises were made in them.
-/// `gone`: the last task's client may die at one of these times.
-fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> (u64, u64) {
+/// What there is to see.
+#[derive(Debug, Default)]
+struct Explored {
+    courses: u64,
+    /// Promises made in all of them, and frames that spilled.
+    promised: u64,
+    spilled: u64,
+}
+
+/// Runs every course. `gone`: the last task's client may die at one of these times.
+fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Explored {
     let path = Rc::new(RefCell::new(Path::default()));
     let chosen = Chosen {
         path: Rc::clone(&path),
@@ -134,7 +142,7 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> (u6
     };
     let mut start = World::new(config.clone(), chosen.clone());
     start.checker.world_keeps_bounds = faults == 0;
-    let (mut courses, mut promised) = (0, 0);
+    let mut explored = Explored::default();
     loop {
         let mut world = start.clone();
         for f in frames {
@@ -155,10 +163,11 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> (u6
             let refused = world.checker.refused[task];
             assert!(!reserved || faults > 0 || refused == 0, "{}", course());
         }
-        courses += 1;
-        promised += world.checker.promised;
+        explored.courses += 1;
+        explored.promised += world.checker.promised;
+        explored.spilled += world.checker.spilled;
         if !path.borrow_mut().advance() {
-            return (courses, promised);
+            return explored;
         }
     }
 }
@@ -187,11 +196,16 @@ const fn frames(task: u16, offsets: u64, step: u64) -> Frames {
     }
 }
 
-fn assert_no_course_breaks_a_promise(config: &Config, frames: &[Frames], courses_min: u64) {
-    let (courses, promised) = explore(config, frames, 0, &[]);
-    std::println!("{courses} courses, {promised} promises");
+fn assert_no_course_breaks_a_promise(
+    config: &Config,
+    frames: &[Frames],
+    courses_min: u64,
+) -> Explored {
+    let explored = explore(config, frames, 0, &[]);
+    std::println!("{explored:?}");
     // Else the frames do not meet, and the test shows nothing.
-    assert!(courses >= courses_min, "{courses} courses");
+    assert!(explored.courses >= courses_min, "{explored:?}");
+    explored
 }
 
 #[test]
@@ -270,6 +284,48 @@ fn no_course_of_survivors_that_batch_again_breaks_a_promise() {
 }
 
 #[test]
+fn no_course_of_frames_that_spill_to_a_partition_with_promises_of_its_own_breaks_one() {
+    // Two frames at once are too many for the first partition; what spills meets the reserved task
+    // of the second.
+    let own = TaskConfig {
+        reserved: false,
+        spill: Some(TaskId(1)),
+        ..task(0, t(6), t(7))
+    };
+    let taker = TaskConfig {
+        spill: None,
+        model: ModelId(1),
+        partition: PartitionId(1),
+        ..own.clone()
+    };
+    let promised = TaskConfig {
+        partition: PartitionId(1),
+        ..task(2, t(8), t(8))
+    };
+    let tasks = vec![own, taker, promised];
+    let stages = |times: &[Nanos]| {
+        let stages: Vec<_> = times.iter().map(|&time| vec![(1, time)]).collect();
+        model(&stages, 2)
+    };
+    let models = vec![stages(&[t(4)]), stages(&[t(5)]), stages(&[t(2)])];
+    let mut config = plan(tasks, models, t(1));
+    let mut second = config.partitions[0].clone();
+    second.units.first = 1;
+    config.partitions.push(second);
+    let own = Frames {
+        more: 1,
+        extra: &[1, 3, 5],
+        ..frames(0, 3, 1)
+    };
+    let others = Frames {
+        more: 1,
+        ..frames(2, 4, 1)
+    };
+    let explored = assert_no_course_breaks_a_promise(&config, &[own, others], 1_000);
+    assert!(explored.spilled * 3 > explored.courses, "{explored:?}");
+}
+
+#[test]
 fn no_course_of_failed_actions_and_a_dying_client_loses_a_verdict_or_a_buffer() {
     let alike = TaskConfig {
         batch_max: 2,
@@ -285,7 +341,7 @@ fn no_course_of_failed_actions_and_a_dying_client_loses_a_verdict_or_a_buffer() 
     let models = vec![model(&[vec![(1, t(2)), (2, t(3))], vec![(1, t(2))]], 1)];
     let config = plan(tasks, models, t(1));
     let frames = [frames(0, 3, 1), frames(1, 2, 1)];
-    let (courses, promised) = explore(&config, &frames, 1, &[0, 1, 3, 4]);
-    std::println!("{courses} courses, {promised} promises");
-    assert!(courses > 1_000, "{courses} courses");
+    let explored = explore(&config, &frames, 1, &[0, 1, 3, 4]);
+    std::println!("{explored:?}");
+    assert!(explored.courses > 1_000, "{explored:?}");
 }

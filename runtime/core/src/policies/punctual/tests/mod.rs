@@ -19,6 +19,7 @@ mod price;
 mod random_plans;
 mod rhythm;
 mod slack;
+mod spill;
 mod switches;
 mod worked_example;
 mod world;

@@ -76,6 +76,7 @@ pub fn task(model: u16, deadline: Nanos, period: Nanos) -> TaskConfig {
         reserved: true,
         eager: false,
         weight: 1,
+        spill: None,
     }
 }
 

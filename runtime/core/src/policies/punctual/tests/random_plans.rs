@@ -5,8 +5,8 @@ use std::vec::Vec;
 use super::plans::{best_effort, model, plan, task};
 use super::random::Random;
 use crate::{
-    Config, Layout, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, StageId, TaskConfig,
-    Units, Weights,
+    Config, Criticality, Layout, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId,
+    StageId, TaskConfig, TaskId, Units, Weights,
 };
 
 /// Times are small multiples of this, so that ties and tight fits are common.
@@ -45,8 +45,18 @@ pub fn random_plan(random: &mut Random) -> Config {
             ..best_effort(asks)
         });
     }
+    if random.one_in(2) {
+        spill(&mut tasks, &mut models, random);
+    }
     for task in &mut tasks {
         task.partition = PartitionId(random.within(0, u64::from(partitions) - 1) as u16);
+    }
+    // What spills goes to the other partition, if there is one.
+    for own in 0..tasks.len() {
+        if let Some(taker) = tasks[own].spill {
+            let other = u16::from(partitions) - 1 - tasks[own].partition.0;
+            tasks[taker.index()].partition = PartitionId(other);
+        }
     }
     let preemption = units(random.within(0, 4));
     let mut whole = plan(tasks, models, preemption);
@@ -64,6 +74,47 @@ pub fn random_plan(random: &mut Random) -> Config {
         egress_bound: units(random.within(0, 2)),
         ..whole
     }
+}
+
+/// A real-time task gets one to spill to: the same network, up to four times as slow or half as slow.
+fn spill(tasks: &mut Vec<TaskConfig>, models: &mut Vec<ModelConfig>, random: &mut Random) {
+    let real_time = |task: &TaskConfig| task.criticality == Criticality::RealTime;
+    let name = TaskId(tasks.len() as u16);
+    let count = tasks.iter().filter(|t| real_time(t)).count();
+    // The last is the one without a reservation, which is refused most.
+    let own = if random.one_in(2) {
+        count - 1
+    } else {
+        random.within(0, count as u64 - 1) as usize
+    };
+    let mut all = tasks.iter_mut().filter(|t| real_time(t));
+    let own = all.nth(own).expect("there are that many");
+    let mut model = models[own.model.index()].clone();
+    let halves = random.within(1, 8);
+    for stage in &mut model.stages {
+        stage.runs_as = None;
+        for time in stage.times.iter_mut().flat_map(|time| &mut time.on) {
+            time.budget = Nanos::new(time.budget.as_nanos() * halves / 2);
+            time.max_seen = time.budget;
+        }
+    }
+    let last = StageId(model.stages.len() as u8 - 1);
+    let taker = TaskConfig {
+        model: ModelId(models.len() as u16),
+        reserved: false,
+        mandatory_exit: if random.one_in(4) {
+            last
+        } else {
+            own.mandatory_exit
+        },
+        jitter: Nanos::ZERO,
+        queue_max: random.within(1, 20) as u16,
+        batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
+        ..own.clone()
+    };
+    own.spill = Some(name);
+    models.push(model);
+    tasks.push(taker);
 }
 
 /// Adds a model that begins like the first; their common beginning may have no exit.
@@ -98,6 +149,7 @@ fn page(config: &mut Config, random: &mut Random) {
         mandatory_exit: first_exit(&config.models[0]),
         partition: PartitionId(0),
         model: ModelId(copy),
+        spill: None,
         ..last
     });
     config.pages = random.within(1, 4) as u32;
@@ -117,7 +169,7 @@ fn page(config: &mut Config, random: &mut Random) {
 /// its halves, where stages take up to twice as long.
 pub fn random_layouts(random: &mut Random) -> Config {
     let models = random.within(1, 3);
-    let models: Vec<_> = (0..models)
+    let mut models: Vec<_> = (0..models)
         .map(|_| {
             let stages = random.within(1, 3);
             let stages: Vec<_> = (0..stages).map(|_| random_sizes(random)).collect();
@@ -144,6 +196,9 @@ pub fn random_layouts(random: &mut Random) -> Config {
     tasks.push(random_task(random, &models, false));
     if random.one_in(2) {
         tasks.push(best_effort(random.within(0, models.len() as u64 - 1) as u16));
+    }
+    if random.one_in(3) {
+        spill(&mut tasks, &mut models, random);
     }
     let mut split = || Layout {
         partitions: (0..tasks.len())

@@ -216,14 +216,16 @@ impl<N: Nature> World<N> {
 
     /// The scheduler's own books agree with themselves and with the checker's.
     fn check_counters(&self) -> Result<(), Violation> {
-        let mut open = 0;
+        let (mut open, mut spilled) = (0, 0);
         for task in 0..self.config.tasks.len() {
             let c = self.scheduler.counters(TaskId(task as u16));
             let verdicts = c.on_time + c.late + c.rejected() + c.failed();
             assert_eq!(c.submitted, verdicts + c.open, "{c:?}");
             open += c.open;
+            spilled += c.spilled;
         }
         assert_eq!(open, self.scheduler.open() as u64);
+        assert_eq!(spilled, self.checker.spilled);
         if open != self.checker.open() as u64 {
             return Err(Violation::Lost);
         }

@@ -70,6 +70,7 @@ fn task(model: u16, deadline: u64) -> TaskConfig {
         reserved: false,
         eager: false,
         weight: 1,
+        spill: None,
     }
 }
 

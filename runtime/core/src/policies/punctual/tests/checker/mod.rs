@@ -18,7 +18,10 @@ use crate::{
 
 #[derive(Clone, Debug)]
 struct Open {
+    /// Under whose rules it is: its own task's, or those of the one that it was spilled to.
     task: TaskId,
+    /// Who submitted it.
+    origin: TaskId,
     id: Option<RequestId>,
     deadline: Option<Instant>,
     prepared: bool,
@@ -53,8 +56,10 @@ pub struct Checker {
     pub misses: u64,
     /// Real-time requests whose deadline was promised.
     pub promised: u64,
-    /// Frames rejected, or dropped after they were accepted, by task.
+    /// Frames rejected, or dropped after they were accepted, by the task that submitted them.
     pub refused: Vec<u64>,
+    /// Preparations by another task than the one that submitted the frame.
+    pub spilled: u64,
 }
 
 /// Whether a model's stage runs as that of another, or of itself.
@@ -81,6 +86,7 @@ impl Checker {
             misses: 0,
             promised: 0,
             refused: std::vec![0; config.tasks.len()],
+            spilled: 0,
             config: config.clone(),
         }
     }
@@ -187,6 +193,7 @@ impl Checker {
                 };
                 let open = Open {
                     task: arrival.task,
+                    origin: arrival.task,
                     id: None,
                     deadline,
                     prepared: false,
@@ -269,6 +276,11 @@ impl Checker {
         task: TaskId,
         ticket: Ticket,
     ) -> Result<(), Violation> {
+        let origin = self.open[&key(ticket)].origin;
+        let spill = self.config.tasks[origin.index()].spill;
+        if task != origin && spill != Some(task) {
+            return Err(Violation::WrongTaker);
+        }
         if id.buffer >= self.config.request_buffers {
             return Err(Violation::NoSuchBuffer);
         }
@@ -286,9 +298,11 @@ impl Checker {
         if inside >= usize::from(self.config.tasks[task.index()].queue_max) {
             return Err(Violation::QueueBound);
         }
+        self.spilled += u64::from(task != origin);
         self.by_buffer.insert(id.buffer, key(ticket));
         let open = self.open.get_mut(&key(ticket)).expect("it just arrived");
         open.id = Some(id);
+        open.task = task;
         Ok(())
     }
 
@@ -360,7 +374,7 @@ impl Checker {
         let Some(open) = self.open.remove(&key(reply.ticket)) else {
             return Err(Violation::UnknownSubmission);
         };
-        if open.id != reply.request || open.task != reply.task {
+        if open.id != reply.request || open.origin != reply.task {
             return Err(Violation::UnknownSubmission);
         }
         if let Some(id) = open.id {
@@ -370,7 +384,7 @@ impl Checker {
             self.by_buffer.remove(&id.buffer);
         }
         if !matches!(reply.verdict, Verdict::OnTime | Verdict::Late) {
-            self.refused[open.task.index()] += 1;
+            self.refused[open.origin.index()] += 1;
         }
         self.judge(now, event, reply, &open)
     }

@@ -5,6 +5,8 @@
 pub enum Violation {
     /// A preparation that no arrival of this step asked for.
     UnaskedPreparation,
+    /// A preparation for a task that the frame is neither of nor may spill to.
+    WrongTaker,
     /// A buffer given to a second request while the first holds it.
     BufferInUse,
     /// A buffer that does not exist.
