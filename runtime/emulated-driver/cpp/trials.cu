@@ -126,6 +126,7 @@ EMULATED_REGISTER(trial_where, 1024);
 namespace {
 
 __attribute__((noinline)) unsigned descend(volatile unsigned* above) {
+    if (above == nullptr) return 0;
     volatile unsigned here[256] = {};
     here[*above % 256] = 1;
     return descend(here) + here[0];

@@ -1,6 +1,49 @@
 //! A CUDA driver library for machines without a GPU: it runs our kernels, compiled for the processor,
-//! block by block. Nothing about time can be learnt from it.
+//! block by block.
+//!
+//! The crate is two things at once. As a `cdylib` it is a `libcuda.so` ([`driver`](self#the-driver)); as a Rust library it
+//! is the handle by which tests load and control that ([`Emulator`]), and a way to run a kernel without
+//! any driver ([`run`]).
+//!
+//! # The driver
+//! What it does as the real one:
+//! - Contexts, memory, modules, streams, events, launches, green contexts: the calls of `src/driver/api.rs`,
+//!   and no other, so that asking for another fails as on an old driver.
+//! - Launches and copies take place in the order of their stream, on a thread of the stream's own, after the call returned;
+//!   a full queue blocks the caller. The default stream keeps its order with blocking streams.
+//! - Modules are cubins and PTX as compilers write them. An image for another GPU, or newer than the driver,
+//!   is refused; of one that is taken, the kernels of the same names run, compiled for the processor from the same
+//!   sources.
+//! - Blocks go round the multiprocessors that the stream's mask and its green context leave. The mask is read where a driver
+//!   of the configured version keeps it: in the object that the stream's handle points to.
+//! - What a kernel does to memory that is not there breaks its context, and so does a copy: everything in the
+//!   context returns the same error until it is reset.
+//!
+//! What it cannot say: anything about time, as a block takes what it takes on a processor and streams
+//! take turns on its cores; what two kernels on one multiprocessor do to each other; which of two
+//! streams goes first (priorities are kept, and followed by nobody); anything that a real driver does and its manual
+//! does not say.
+//!
+//! # Any program
+//! ```text
+//! LD_LIBRARY_PATH=<Emulator::library_folder(&config)> PUNCTUAL_EMULATED_DRIVER="tpcs=8 compute=8.7" program
+//! ```
+//! The keys are the fields of [`Config`], with hyphens.
 pub mod block;
+mod code;
+mod config;
+mod driver;
+mod emulator;
+mod library;
 mod run;
 
+pub use code::Code;
+pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, LaunchFault};
+pub use emulator::{After, Emulator, InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};
+pub use library::LibraryError;
 pub use run::{Parameter, RunError, Shape, run, run_watched};
+
+/// The names of all calls that the library exports for CUDA.
+pub fn exported_calls() -> impl Iterator<Item = &'static str> {
+    driver::exports().iter().map(|export| export.name)
+}

@@ -1,0 +1,422 @@
+//! What the driver pretends to be, and the text form of it for other processes.
+use std::fmt;
+use std::str::FromStr;
+
+/// The environment variable from which a process takes its [`Config`], in its text form.
+pub const ENVIRONMENT: &str = "PUNCTUAL_EMULATED_DRIVER";
+
+/// An emulated machine. The default is like an AGX Orin with 8 TPCs of two multiprocessors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// GPUs: none or one.
+    pub devices: u32,
+    /// TPCs that work.
+    pub tpcs: u32,
+    /// Multiprocessors of a TPC.
+    pub sms_per_tpc: u32,
+    /// The multiprocessors of a TPC are not neighbours: number `s` of TPC `t` is `t + s * tpcs`, not
+    /// `t * sms_per_tpc + s`.
+    pub spread: bool,
+    /// Of a stream mask: the TPC that each bit switches off, bit 0 first; none: a unit that is not there.
+    /// Empty: bit `n` is TPC `n`.
+    pub tpc_of_bit: Vec<Option<u32>>,
+    /// Compute capability, major and minor.
+    pub compute: (u32, u32),
+    /// The CUDA version of the driver, as it says it: 12060 is 12.6.
+    pub driver: u32,
+    /// The GPU shares the processor's memory.
+    pub integrated: bool,
+    /// Whether `cuMemHostRegister` works.
+    pub host_register: bool,
+    /// Device memory.
+    pub memory_bytes: u64,
+    /// Launches that wait in a stream before `cuLaunchKernel` blocks.
+    pub queue: u32,
+    /// Whether masks in streams are obeyed.
+    pub masks: bool,
+    /// Whether groups of green contexts may be finer than what can be scheduled together
+    /// (`CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING`).
+    pub green_fine: bool,
+    /// Where the mask lies in a stream, in bytes; none: where this driver has it on this architecture. A driver of
+    /// which that is not known obeys no masks.
+    pub mask_offset: Option<u32>,
+    /// Whether a reset of the context recovers from errors that kernels made. Where it does not, the
+    /// process must end.
+    pub reset_recovers: bool,
+    /// Names of calls that the library lacks, beyond those that are younger than the driver.
+    pub hide: Vec<String>,
+    /// Calls that fail.
+    pub call_faults: Vec<CallFault>,
+    /// Launches that go wrong while they run.
+    pub launch_faults: Vec<LaunchFault>,
+}
+
+/// The `nth` call of `name` from now on, counted from 0, returns `code` and does nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallFault {
+    /// As exported: `cuMemAlloc_v2`.
+    pub name: String,
+    /// How many calls of it succeed before.
+    pub nth: u64,
+    /// What it returns.
+    pub code: u32,
+}
+
+/// What becomes of the `nth` launch from now on, counted from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchFault {
+    /// How many launches are submitted before.
+    pub nth: u64,
+    /// The error that its context has afterwards; none: it hangs until it is released.
+    pub code: Option<u32>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            tpcs: 8,
+            sms_per_tpc: 2,
+            spread: false,
+            tpc_of_bit: Vec::new(),
+            compute: (8, 7),
+            driver: 12060,
+            integrated: true,
+            host_register: true,
+            memory_bytes: 2 << 30,
+            queue: 1024,
+            masks: true,
+            green_fine: true,
+            mask_offset: None,
+            reset_recovers: true,
+            hide: Vec::new(),
+            call_faults: Vec::new(),
+            launch_faults: Vec::new(),
+        }
+    }
+}
+
+/// A text that is no configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Not of the form `key=value`.
+    #[error("{word}: every word is key=value")]
+    Form {
+        /// The word.
+        word: String,
+    },
+    /// A key that nobody knows.
+    #[error("{key}: no such key; there are {known}")]
+    Key {
+        /// As given.
+        key: String,
+        /// All keys.
+        known: &'static str,
+    },
+    /// A value that is none of this key.
+    #[error("{key}={value}: expected {expected}")]
+    Value {
+        /// Whose.
+        key: String,
+        /// As given.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
+                    memory, queue, masks, green-fine, mask-offset, reset-recovers, hide, fail, fail-launch, hang-launch";
+
+impl Config {
+    /// Multiprocessors.
+    #[must_use]
+    pub fn sms(&self) -> u32 {
+        self.tpcs * self.sms_per_tpc
+    }
+
+    /// The numbers of the multiprocessors of a TPC.
+    pub(crate) fn sms_of(&self, tpc: u32) -> impl Iterator<Item = u32> + use<> {
+        let (first, step) = match self.spread {
+            true => (tpc, self.tpcs),
+            false => (tpc * self.sms_per_tpc, 1),
+        };
+        (0..self.sms_per_tpc).map(move |at| first + at * step)
+    }
+
+    /// Calls that a library of this configuration lacks: those that are hidden, and those that are
+    /// younger than the driver.
+    pub(crate) fn lacks(&self, name: &str) -> bool {
+        let since = match name {
+            "cuGreenCtxStreamCreate" => 12050,
+            "cuDeviceGetDevResource"
+            | "cuDevSmResourceSplitByCount"
+            | "cuDevResourceGenerateDesc"
+            | "cuGreenCtxCreate"
+            | "cuGreenCtxDestroy"
+            | "cuCtxFromGreenCtx" => 12040,
+            "cuGetProcAddress_v2" => 12000,
+            "cuStreamWriteValue32_v2" => 11070,
+            "cuGetProcAddress" | "cuDeviceGetUuid_v2" => 11040,
+            _ => 0,
+        };
+        self.driver < since || self.hide.iter().any(|hidden| hidden == name)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        match key {
+            "devices" => self.devices = within(key, value, 0..=1, "0 or 1")?,
+            "tpcs" => self.tpcs = within(key, value, 1..=128, "1 to 128")?,
+            "sms-per-tpc" => self.sms_per_tpc = within(key, value, 1..=2, "1 or 2")?,
+            "spread" => self.spread = flag(key, value)?,
+            "tpc-of-bit" => self.tpc_of_bit = list(key, value, bit)?,
+            "compute" => self.compute = pair(key, value, "a version such as 8.7")?,
+            "driver" => {
+                let (major, minor) = pair(key, value, "a version such as 12.6")?;
+                self.driver = major * 1000 + minor * 10;
+            }
+            "integrated" => self.integrated = flag(key, value)?,
+            "host-register" => self.host_register = flag(key, value)?,
+            "memory" => self.memory_bytes = number(key, value, "bytes")?,
+            "queue" => self.queue = within(key, value, 1..=1 << 20, "1 to 1048576")?,
+            "masks" => self.masks = flag(key, value)?,
+            "green-fine" => self.green_fine = flag(key, value)?,
+            "mask-offset" => self.mask_offset = Some(number(key, value, "bytes")?),
+            "reset-recovers" => self.reset_recovers = flag(key, value)?,
+            "hide" => self.hide = list(key, value, |name| Some(name.to_owned()))?,
+            "fail" => self.call_faults = list(key, value, call_fault)?,
+            "fail-launch" => self.launch_faults.extend(list(key, value, launch_fault)?),
+            "hang-launch" => self.launch_faults.extend(list(key, value, hang)?),
+            _ => {
+                return Err(ConfigError::Key {
+                    key: key.into(),
+                    known: KEYS,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wrong(key: &str, value: &str, expected: &'static str) -> ConfigError {
+    ConfigError::Value {
+        key: key.into(),
+        value: value.into(),
+        expected,
+    }
+}
+
+fn number<T: FromStr>(key: &str, value: &str, expected: &'static str) -> Result<T, ConfigError> {
+    value.parse().map_err(|_| wrong(key, value, expected))
+}
+
+fn within(
+    key: &str,
+    value: &str,
+    range: std::ops::RangeInclusive<u32>,
+    expected: &'static str,
+) -> Result<u32, ConfigError> {
+    let number = number(key, value, expected)?;
+    if range.contains(&number) {
+        Ok(number)
+    } else {
+        Err(wrong(key, value, expected))
+    }
+}
+
+fn flag(key: &str, value: &str) -> Result<bool, ConfigError> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(wrong(key, value, "0 or 1")),
+    }
+}
+
+fn pair(key: &str, value: &str, expected: &'static str) -> Result<(u32, u32), ConfigError> {
+    let (major, minor) = value
+        .split_once('.')
+        .ok_or_else(|| wrong(key, value, expected))?;
+    Ok((number(key, major, expected)?, number(key, minor, expected)?))
+}
+
+fn list<T>(
+    key: &str,
+    value: &str,
+    item: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, ConfigError> {
+    value
+        .split(',')
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            item(word).ok_or_else(|| wrong(key, word, "items as the key's documentation says"))
+        })
+        .collect()
+}
+
+fn bit(word: &str) -> Option<Option<u32>> {
+    match word {
+        "-" => Some(None),
+        _ => word.parse().ok().map(Some),
+    }
+}
+
+fn call_fault(word: &str) -> Option<CallFault> {
+    let (name, rest) = word.split_once(':')?;
+    let (nth, code) = rest.split_once(':')?;
+    Some(CallFault {
+        name: name.into(),
+        nth: nth.parse().ok()?,
+        code: code.parse().ok()?,
+    })
+}
+
+fn launch_fault(word: &str) -> Option<LaunchFault> {
+    let (nth, code) = word.split_once(':')?;
+    Some(LaunchFault {
+        nth: nth.parse().ok()?,
+        code: Some(code.parse().ok()?),
+    })
+}
+
+fn hang(word: &str) -> Option<LaunchFault> {
+    Some(LaunchFault {
+        nth: word.parse().ok()?,
+        code: None,
+    })
+}
+
+impl FromStr for Config {
+    type Err = ConfigError;
+
+    /// Words `key=value`, between spaces; what is not said is as in the default.
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let mut config = Config::default();
+        for word in text.split_whitespace() {
+            let (key, value) = word
+                .split_once('=')
+                .ok_or_else(|| ConfigError::Form { word: word.into() })?;
+            config.set(key, value)?;
+        }
+        Ok(config)
+    }
+}
+
+/// The items, with commas between.
+struct List<'a, T>(&'a [T], fn(&T, &mut fmt::Formatter<'_>) -> fmt::Result);
+
+impl<T> fmt::Display for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, item) in self.0.iter().enumerate() {
+            if place > 0 {
+                f.write_str(",")?;
+            }
+            (self.1)(item, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = u32::from;
+        let bits = List(&self.tpc_of_bit, |bit, f| match bit {
+            Some(tpc) => write!(f, "{tpc}"),
+            None => f.write_str("-"),
+        });
+        let hidden = List(&self.hide, |name, f| f.write_str(name));
+        let calls = List(&self.call_faults, |fault, f| {
+            write!(f, "{}:{}:{}", fault.name, fault.nth, fault.code)
+        });
+        write!(
+            f,
+            "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
+             host-register={} memory={} queue={} masks={} green-fine={} reset-recovers={} hide={hidden} fail={calls}",
+            self.devices,
+            self.tpcs,
+            self.sms_per_tpc,
+            on(self.spread),
+            self.compute.0,
+            self.compute.1,
+            self.driver / 1000,
+            self.driver % 1000 / 10,
+            on(self.integrated),
+            on(self.host_register),
+            self.memory_bytes,
+            self.queue,
+            on(self.masks),
+            on(self.green_fine),
+            on(self.reset_recovers),
+        )?;
+        if let Some(offset) = self.mask_offset {
+            write!(f, " mask-offset={offset}")?;
+        }
+        for fault in &self.launch_faults {
+            match fault.code {
+                Some(code) => write!(f, " fail-launch={}:{code}", fault.nth)?,
+                None => write!(f, " hang-launch={}", fault.nth)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_form_says_everything() {
+        let config = Config {
+            tpcs: 66,
+            tpc_of_bit: vec![Some(1), None, Some(0)],
+            compute: (9, 0),
+            driver: 13000,
+            mask_offset: Some(0x51c),
+            hide: vec!["cuGreenCtxCreate".into(), "cuMemHostRegister_v2".into()],
+            call_faults: vec![CallFault {
+                name: "cuMemAlloc_v2".into(),
+                nth: 3,
+                code: 2,
+            }],
+            launch_faults: vec![
+                LaunchFault {
+                    nth: 5,
+                    code: Some(719),
+                },
+                LaunchFault { nth: 7, code: None },
+            ],
+            ..Config::default()
+        };
+        assert_eq!(config.to_string().parse(), Ok(config));
+        assert_eq!(Config::default().to_string().parse(), Ok(Config::default()));
+        assert_eq!("".parse(), Ok(Config::default()));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for text in [
+            "tpcs",
+            "tpc=4",
+            "tpcs=0",
+            "tpcs=x",
+            "compute=8",
+            "driver=12",
+            "masks=yes",
+            "fail=cuInit",
+            "hang-launch=x",
+            "tpc-of-bit=0,a",
+        ] {
+            assert!(text.parse::<Config>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_driver_lacks_what_is_younger_than_it() {
+        let old = Config {
+            driver: 11040,
+            ..Config::default()
+        };
+        assert!(old.lacks("cuGreenCtxCreate") && !old.lacks("cuGetProcAddress"));
+        assert!(!Config::default().lacks("cuGreenCtxStreamCreate"));
+    }
+}

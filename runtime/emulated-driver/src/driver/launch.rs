@@ -1,0 +1,224 @@
+//! Launches.
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::context;
+use super::fault::Fate;
+use super::mask;
+use super::module::Function;
+use super::state::{DRIVER, Device};
+use super::stream::Command;
+use crate::block::{self, Index, Kernel};
+use crate::code::{Code, Outcome};
+
+/// Records that are kept; older ones go.
+const RECORDS_MAX: usize = 1 << 16;
+/// Blocks in x, and in y and z.
+const GRID_MAX: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
+/// Threads of a block in x, y and z.
+const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
+
+/// A launch that waits in a stream.
+pub(crate) struct QueuedLaunch {
+    /// Counted from 0 over all streams.
+    pub(super) number: u64,
+    pub(super) kernel: &'static Kernel,
+    pub(super) parameters: Parameters,
+    pub(super) grid: Index,
+    pub(super) block: Index,
+    pub(super) shared_bytes: usize,
+    /// The multiprocessors that it may use; none: it can never run.
+    pub(super) sms: Vec<u32>,
+    pub(super) fate: Fate,
+    /// Blocks that have run, as the record sees it.
+    pub(super) blocks: Arc<AtomicU64>,
+}
+
+/// What was given when it was launched.
+pub(crate) struct Parameters {
+    /// 16-byte aligned, as the strictest of parameters.
+    bytes: Box<[u128]>,
+    offsets: Vec<usize>,
+}
+
+impl Parameters {
+    /// # Safety
+    /// `from` points to a pointer for each of the kernel's parameters, each to that parameter.
+    unsafe fn copy(kernel: &Kernel, from: *const *const c_void) -> Outcome<Self> {
+        let mut offsets = Vec::new();
+        let mut words = 0;
+        for bytes in kernel.parameter_bytes() {
+            offsets.push(16 * words);
+            words += bytes.div_ceil(16);
+        }
+        let mut bytes = vec![0u128; words].into_boxed_slice();
+        if !offsets.is_empty() && from.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        for (place, (&offset, &size)) in offsets.iter().zip(kernel.parameter_bytes()).enumerate() {
+            // SAFETY: the caller's promise; the destination has room by the sum above.
+            unsafe {
+                let parameter = *from.add(place);
+                if parameter.is_null() {
+                    return Err(Code::INVALID_VALUE);
+                }
+                let to = bytes.as_mut_ptr().byte_add(offset).cast::<u8>();
+                std::ptr::copy_nonoverlapping(parameter.cast::<u8>(), to, size);
+            }
+        }
+        Ok(Self { bytes, offsets })
+    }
+
+    /// The address of each.
+    pub(super) fn addresses(&mut self) -> Vec<*mut c_void> {
+        let base = self.bytes.as_mut_ptr();
+        self.offsets
+            .iter()
+            // SAFETY: the offset of a parameter in these bytes.
+            .map(|&offset| unsafe { base.byte_add(offset).cast() })
+            .collect()
+    }
+}
+
+/// What became of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Waiting,
+    Running,
+    Done,
+    /// It broke its context.
+    Failed,
+    /// Its context was broken or reset first.
+    Dropped,
+}
+
+impl Progress {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Progress::Waiting => "waiting",
+            Progress::Running => "running",
+            Progress::Done => "done",
+            Progress::Failed => "failed",
+            Progress::Dropped => "dropped",
+        }
+    }
+}
+
+/// What is remembered of a launch.
+pub(crate) struct Record {
+    pub(crate) number: u64,
+    pub(crate) kernel: &'static str,
+    pub(crate) grid: Index,
+    pub(crate) block: Index,
+    pub(crate) shared_bytes: usize,
+    pub(crate) stream: usize,
+    pub(crate) priority: i32,
+    pub(crate) sms: Vec<u32>,
+    pub(crate) blocks: Arc<AtomicU64>,
+    pub(crate) progress: Progress,
+}
+
+impl Record {
+    pub(crate) fn blocks_run(&self) -> u64 {
+        // Relaxed: a count; what the blocks did is seen through the stream's completion.
+        self.blocks.load(Ordering::Relaxed)
+    }
+}
+
+impl Device {
+    pub(super) fn note(&mut self, launch: u64, progress: Progress) {
+        if let Some(record) = self.records.iter_mut().rev().find(|r| r.number == launch) {
+            record.progress = progress;
+        }
+    }
+
+    fn remember(&mut self, launch: &QueuedLaunch, stream: u64) {
+        if self.records.len() == RECORDS_MAX {
+            self.records.pop_front();
+        }
+        let stream = &self.streams[&stream];
+        self.records.push_back(Record {
+            number: launch.number,
+            kernel: launch.kernel.name(),
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes,
+            stream: stream.handle(),
+            priority: stream.priority,
+            sms: launch.sms.clone(),
+            blocks: Arc::clone(&launch.blocks),
+            progress: Progress::Waiting,
+        });
+    }
+}
+
+fn within(given: Index, limit: [u32; 3]) -> bool {
+    let pairs = [given.x, given.y, given.z].into_iter().zip(limit);
+    pairs.into_iter().all(|(n, limit)| (1..=limit).contains(&n))
+}
+
+fn check(function: &Function, grid: Index, block: Index, shared_bytes: usize) -> Outcome {
+    if !within(grid, GRID_MAX) || !within(block, BLOCK_MAX) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let threads = block.volume().unwrap_or(u64::MAX);
+    let threads_max = function.kernel.threads_max().min(block::threads_max());
+    if threads > u64::from(threads_max) {
+        return Err(Code::INVALID_VALUE);
+    }
+    if shared_bytes > function.dynamic_shared_max.min(block::shared_max()) {
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok(())
+}
+
+/// Puts a launch into a stream, once there is room for it.
+///
+/// # Safety
+/// `parameters` is as `cuLaunchKernel` wants it.
+pub(crate) unsafe fn launch(
+    function: usize,
+    grid: Index,
+    block: Index,
+    shared_bytes: usize,
+    stream: usize,
+    parameters: *const *const c_void,
+) -> Outcome {
+    let (kernel, number) = context::with(|device| {
+        let found = device
+            .functions
+            .get(&function)
+            .ok_or(Code::INVALID_HANDLE)?;
+        check(found, grid, block, shared_bytes)?;
+        Ok((found.kernel, device.stream_number(stream)?))
+    })?;
+    // SAFETY: the caller's promise.
+    let parameters = unsafe { Parameters::copy(kernel, parameters) }?;
+    let mut launch = Some(Box::new(QueuedLaunch {
+        number: 0,
+        kernel,
+        parameters,
+        grid,
+        block,
+        shared_bytes,
+        sms: Vec::new(),
+        fate: Fate::Runs,
+        blocks: Arc::default(),
+    }));
+    DRIVER.wait_in_context(|device| {
+        let Some(stream) = device.streams.get(&number) else {
+            return Some(Err(Code::INVALID_HANDLE));
+        };
+        if stream.launches_waiting >= device.config.queue {
+            return None;
+        }
+        let mut launch = launch.take()?;
+        launch.sms = mask::allowed(&device.config, stream);
+        launch.number = device.launches;
+        launch.fate = device.fates.of(device.launches);
+        device.launches += 1;
+        device.remember(&launch, number);
+        Some(device.submit(number, Command::Launch(launch)).map(drop))
+    })
+}

@@ -1,0 +1,313 @@
+//! Device memory and page-locked host memory: ranges of this process that the driver keeps books of.
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+
+use super::context;
+use super::state::{DRIVER, Device};
+use crate::code::{Code, Outcome};
+
+/// Where a range comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Device,
+    /// `cuMemHostAlloc`: host memory that the driver owns.
+    Host,
+    /// `cuMemHostRegister`: host memory that the program owns.
+    Registered,
+}
+
+struct Range {
+    bytes: usize,
+    kind: Kind,
+    /// Given back with the range; none: not ours.
+    _mapping: Option<Mapping>,
+}
+
+/// The ranges, by address.
+pub(crate) struct Memory {
+    total: u64,
+    ranges: BTreeMap<usize, Range>,
+}
+
+/// What is allocated at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InUse {
+    pub(crate) allocations: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Device addresses are multiples of this.
+const ALIGNMENT: usize = 256;
+/// Nothing is there before and behind an allocation.
+const GUARD_BYTES: usize = 64 << 10;
+/// Fresh memory holds no zeros, which a program might rely on, up to this size; above, filling it would take
+/// pages of the machine that nobody asked for yet.
+const SOILED_BYTES_MAX: usize = 64 << 20;
+
+/// Pages of our own with nothing around them, so that a kernel that leaves them is noticed.
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Of the allocation within: its end is the end of the pages.
+    offset: usize,
+}
+
+// SAFETY: the pages belong to whoever holds it.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(wanted: usize) -> Option<Self> {
+        let inner = wanted.next_multiple_of(ALIGNMENT);
+        let pages = inner.next_multiple_of(4096);
+        let bytes = pages.checked_add(2 * GUARD_BYTES)?;
+        // SAFETY: a new mapping anywhere, of which only what is between the guards can be accessed.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        let mapping = Self {
+            base: NonNull::new(base.cast())?,
+            bytes,
+            offset: GUARD_BYTES + pages - inner,
+        };
+        // SAFETY: within the mapping just made.
+        let opened = unsafe {
+            libc::mprotect(
+                base.byte_add(GUARD_BYTES),
+                pages,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if opened != 0 {
+            return None;
+        }
+        if wanted <= SOILED_BYTES_MAX {
+            // SAFETY: pages that nobody else knows yet.
+            unsafe { mapping.address().write_bytes(0xFF, inner) };
+        }
+        Some(mapping)
+    }
+
+    fn address(&self) -> *mut u8 {
+        // SAFETY: the offset lies in the mapping.
+        unsafe { self.base.as_ptr().add(self.offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; whoever drops it says that nothing uses it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(total: u64) -> Self {
+        Self {
+            total,
+            ranges: BTreeMap::new(),
+        }
+    }
+
+    /// Gives everything back.
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+    }
+
+    pub(crate) fn in_use(&self, kind: Kind) -> InUse {
+        let mut sum = InUse::default();
+        for range in self.ranges.values().filter(|range| range.kind == kind) {
+            sum.allocations += 1;
+            sum.bytes += range.bytes as u64;
+        }
+        sum
+    }
+
+    fn allocate(&mut self, bytes: usize, kind: Kind) -> Outcome<usize> {
+        if bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if kind == Kind::Device && self.in_use(kind).bytes.saturating_add(bytes as u64) > self.total
+        {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        let mapping = Mapping::new(bytes).ok_or(Code::OUT_OF_MEMORY)?;
+        let address = mapping.address() as usize;
+        let _mapping = Some(mapping);
+        self.ranges.insert(
+            address,
+            Range {
+                bytes,
+                kind,
+                _mapping,
+            },
+        );
+        Ok(address)
+    }
+
+    /// The range that `bytes` bytes at `address` lie in.
+    fn around(&self, address: usize, bytes: usize) -> Option<(usize, &Range)> {
+        let (&start, range) = self.ranges.range(..=address).next_back()?;
+        let end = address.checked_add(bytes)?;
+        (end <= start + range.bytes && address < start + range.bytes).then_some((start, range))
+    }
+
+    /// Whether the device may access these bytes.
+    pub(crate) fn is_there(&self, address: usize, bytes: usize) -> bool {
+        bytes == 0 || self.around(address, bytes).is_some()
+    }
+
+    /// Whether a copy may take its time with these bytes of the host.
+    pub(crate) fn is_locked(&self, address: usize, bytes: usize) -> bool {
+        self.around(address, bytes)
+            .is_some_and(|(_, range)| range.kind != Kind::Device)
+    }
+
+    fn overlaps(&self, address: usize, bytes: usize) -> bool {
+        self.ranges
+            .range(..address.saturating_add(bytes))
+            .next_back()
+            .is_some_and(|(&start, range)| start + range.bytes > address)
+    }
+
+    fn remove(&mut self, address: usize, kind: Kind) -> Option<Range> {
+        if self.ranges.get(&address)?.kind != kind {
+            return None;
+        }
+        self.ranges.remove(&address)
+    }
+}
+
+pub(crate) fn allocate(bytes: usize) -> Outcome<u64> {
+    context::with(|device| Ok(device.memory.allocate(bytes, Kind::Device)? as u64))
+}
+
+pub(crate) fn host_allocate(bytes: usize) -> Outcome<usize> {
+    context::with(|device| device.memory.allocate(bytes, Kind::Host))
+}
+
+/// Gives a range back when everything that was submitted before has ended.
+fn free_when_idle(address: usize, kind: Kind, unknown: Code) -> Outcome {
+    if !context::with(|device| {
+        Ok(device
+            .memory
+            .ranges
+            .get(&address)
+            .is_some_and(|r| r.kind == kind))
+    })? {
+        return Err(unknown);
+    }
+    context::synchronize()?;
+    context::with(|device| device.memory.remove(address, kind).map(drop).ok_or(unknown))
+}
+
+pub(crate) fn free(address: u64) -> Outcome {
+    if address == 0 {
+        return Ok(());
+    }
+    free_when_idle(address as usize, Kind::Device, Code::INVALID_VALUE)
+}
+
+pub(crate) fn free_host(address: usize) -> Outcome {
+    free_when_idle(address, Kind::Host, Code::INVALID_VALUE)
+}
+
+pub(crate) fn info() -> Outcome<(usize, usize)> {
+    context::with(|device| {
+        let total = device.memory.total;
+        let free = total - device.memory.in_use(Kind::Device).bytes;
+        Ok((free as usize, total as usize))
+    })
+}
+
+pub(crate) fn register(address: usize, bytes: usize) -> Outcome {
+    context::with(|device| {
+        if !device.config.host_register {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        if address == 0 || bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if device.memory.overlaps(address, bytes) {
+            return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        let range = Range {
+            bytes,
+            kind: Kind::Registered,
+            _mapping: None,
+        };
+        device.memory.ranges.insert(address, range);
+        Ok(())
+    })
+}
+
+pub(crate) fn unregister(address: usize) -> Outcome {
+    free_when_idle(address, Kind::Registered, Code::HOST_MEMORY_NOT_REGISTERED)
+}
+
+/// The address by which the device knows a byte of page-locked memory: the same.
+pub(crate) fn device_pointer(address: usize) -> Outcome<u64> {
+    context::with(|device| {
+        if device.memory.is_locked(address, 1) {
+            Ok(address as u64)
+        } else {
+            Err(Code::INVALID_VALUE)
+        }
+    })
+}
+
+impl Device {
+    /// Refuses an access to memory that is not there, which breaks the context.
+    pub(crate) fn check_access(&mut self, address: u64, bytes: usize) -> Outcome {
+        if self.memory.is_there(address as usize, bytes) {
+            return Ok(());
+        }
+        self.break_context(Code::ILLEGAL_ADDRESS);
+        DRIVER.notify();
+        Err(Code::ILLEGAL_ADDRESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lies_in_one_allocation_is_there() {
+        let mut memory = Memory::new(1 << 20);
+        let at = memory.allocate(1000, Kind::Device).expect("there is room");
+        assert_eq!(at % ALIGNMENT, 0);
+        assert!(memory.is_there(at, 1000) && memory.is_there(at + 999, 1));
+        assert!(!memory.is_there(at, 1001) && !memory.is_there(at + 1000, 1));
+        assert!(!memory.is_there(at - 1, 1) && !memory.is_there(at, usize::MAX));
+        assert!(memory.overlaps(at + 999, 1) && memory.overlaps(at - 10, 11));
+        assert!(!memory.overlaps(at - 10, 10) && !memory.overlaps(at + 1000, 5));
+        assert!(!memory.is_locked(at, 1), "device memory is not the host's");
+    }
+
+    #[test]
+    fn no_more_is_given_than_the_device_has() {
+        let mut memory = Memory::new(4096);
+        let at = memory.allocate(4000, Kind::Device).expect("there is room");
+        assert_eq!(memory.allocate(97, Kind::Device), Err(Code::OUT_OF_MEMORY));
+        assert!(
+            memory.allocate(97, Kind::Host).is_ok(),
+            "host memory is elsewhere"
+        );
+        assert!(
+            memory.remove(at, Kind::Host).is_none(),
+            "it is the device's"
+        );
+        assert!(memory.remove(at, Kind::Device).is_some());
+        assert!(memory.allocate(4096, Kind::Device).is_ok());
+    }
+}

@@ -1,0 +1,213 @@
+//! Everything that the driver knows.
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Condvar, LockResult, Mutex, MutexGuard};
+
+use super::context::{self, Primary};
+use super::event::Event;
+use super::fault::{Fates, Faults};
+use super::gate::Hold;
+use super::green::Green;
+use super::launch::Record;
+use super::memory::Memory;
+use super::module::{Function, Module};
+use super::stream::Stream;
+use crate::code::{Code, Outcome};
+use crate::config::{Config, ENVIRONMENT};
+
+/// Behind the lock.
+pub(crate) struct State {
+    /// From the test, before `cuInit`; without it, from the environment.
+    pub(crate) config: Option<Config>,
+    /// There from `cuInit` on.
+    pub(crate) device: Option<Device>,
+    pub(crate) faults: Faults,
+    /// How often each call was made.
+    pub(crate) calls: BTreeMap<&'static str, u64>,
+}
+
+/// A GPU, and all that was made on it.
+pub(crate) struct Device {
+    pub(crate) config: Config,
+    pub(crate) primary: Primary,
+    pub(crate) memory: Memory,
+    pub(crate) modules: BTreeMap<usize, Module>,
+    pub(crate) functions: BTreeMap<usize, Function>,
+    /// By a number that is never used again, destroyed ones included until their work is done.
+    pub(crate) streams: BTreeMap<u64, Stream>,
+    pub(crate) events: BTreeMap<usize, Event>,
+    pub(crate) green: BTreeMap<usize, Green>,
+    /// Descriptions of resources: the multiprocessors that each names.
+    pub(crate) descriptions: BTreeMap<usize, Vec<u32>>,
+    /// Of all launches, in the order of submission.
+    pub(crate) records: VecDeque<Record>,
+    /// Launches submitted so far.
+    pub(crate) launches: u64,
+    /// What becomes of launches to come.
+    pub(crate) fates: Fates,
+    /// What the last kernel that went wrong said.
+    pub(crate) complaint: Option<String>,
+    /// What streams that are made from now on begin with.
+    pub(crate) hold_new: Hold,
+    next: u64,
+}
+
+/// The one driver of the process.
+pub(crate) static DRIVER: Driver = Driver {
+    state: Mutex::new(State {
+        config: None,
+        device: None,
+        faults: Faults::new(),
+        calls: BTreeMap::new(),
+    }),
+    changed: Condvar::new(),
+};
+
+pub(crate) struct Driver {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+fn even_if_poisoned<T>(result: LockResult<T>) -> T {
+    // A panic is a defect of the emulation that the call reports; the state is still there.
+    result.unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Driver {
+    pub(crate) fn lock(&self) -> MutexGuard<'static, State>
+    where
+        Self: 'static,
+    {
+        even_if_poisoned(DRIVER.state.lock())
+    }
+
+    /// Tells all who wait that something is different now.
+    pub(crate) fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits for the next [`notify`](Self::notify).
+    pub(crate) fn wait(&self, state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
+        even_if_poisoned(self.changed.wait(state))
+    }
+
+    /// Waits until `done` says something, with the context that the calling thread has.
+    pub(crate) fn wait_in_context<T>(
+        &self,
+        mut done: impl FnMut(&mut Device) -> Option<Outcome<T>>,
+    ) -> Outcome<T> {
+        let mut state = self.lock();
+        let resets = context::current(&mut state)?.primary.resets;
+        loop {
+            let device = context::current(&mut state)?;
+            if device.primary.resets != resets {
+                return Err(Code::CONTEXT_IS_DESTROYED);
+            }
+            if let Some(outcome) = done(device) {
+                return outcome;
+            }
+            state = self.wait(state);
+        }
+    }
+}
+
+impl State {
+    /// Begins to be the configured machine. Again: nothing.
+    pub(crate) fn initialise(&mut self) -> Outcome {
+        if self.device.is_some() {
+            return Ok(());
+        }
+        let config = self.configuration()?.clone();
+        if config.devices == 0 {
+            return Err(Code::NO_DEVICE);
+        }
+        self.device = Some(Device::new(config));
+        Ok(())
+    }
+
+    /// What the machine is to be: as the test said, else as the environment says.
+    fn configuration(&mut self) -> Outcome<&Config> {
+        if self.config.is_none() {
+            let config = from_environment()?;
+            self.configure(config);
+        }
+        self.config.as_ref().ok_or(Code::UNKNOWN)
+    }
+
+    /// Before the first call counts, as it may be the one that is to fail.
+    pub(crate) fn ensure_configured(&mut self) {
+        // A text that is wrong is `cuInit`'s to report.
+        let _ = self.configuration();
+    }
+
+    /// The machine from the next `cuInit` on.
+    pub(crate) fn configure(&mut self, config: Config) {
+        self.faults = Faults::new();
+        self.calls.clear();
+        self.plan_faults(&config);
+        self.config = Some(config);
+    }
+
+    /// The GPU, if `cuInit` was called.
+    pub(crate) fn device(&mut self) -> Outcome<&mut Device> {
+        self.device.as_mut().ok_or(Code::NOT_INITIALIZED)
+    }
+}
+
+fn from_environment() -> Outcome<Config> {
+    let Some(text) = std::env::var_os(ENVIRONMENT) else {
+        return Ok(Config::default());
+    };
+    text.to_string_lossy().parse().map_err(|error| {
+        // A driver has no other way to say why it does not start.
+        eprintln!("{ENVIRONMENT}: {error}");
+        Code::INVALID_VALUE
+    })
+}
+
+impl Device {
+    fn new(config: Config) -> Self {
+        let mut fates = Fates::default();
+        for fault in &config.launch_faults {
+            fates.plan(fault, 0);
+        }
+        Self {
+            memory: Memory::new(config.memory_bytes),
+            config,
+            fates,
+            complaint: None,
+            primary: Primary::default(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            green: BTreeMap::new(),
+            descriptions: BTreeMap::new(),
+            records: VecDeque::new(),
+            launches: 0,
+            hold_new: Hold::Open,
+            next: 1,
+        }
+    }
+
+    /// A number that was never used before.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// A handle that looks like an address and was never used before.
+    pub(crate) fn handle(&mut self) -> usize {
+        0x1000 + 16 * self.number() as usize
+    }
+
+    /// All is lost that was made in the context. The threads of its streams have ended their work.
+    pub(crate) fn forget_everything(&mut self) {
+        self.streams.clear();
+        self.modules.clear();
+        self.functions.clear();
+        self.events.clear();
+        self.green.clear();
+        self.descriptions.clear();
+        self.memory.clear();
+    }
+}

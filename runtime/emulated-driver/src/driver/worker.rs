@@ -1,0 +1,358 @@
+//! The thread of a stream.
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::fault::Fate;
+use super::gate::{Hold, Step};
+use super::launch::{Progress, QueuedLaunch};
+use super::state::{DRIVER, Device};
+use super::stream::{Command, Signals, Source, Stream};
+use crate::block::{Launch, Runner};
+use crate::code::{Code, Outcome};
+
+/// Threads of streams. Relaxed: changed and read under the lock.
+static WORKERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Starts the thread of stream `number`.
+pub(super) fn start(number: u64, signals: Arc<Signals>) -> Outcome {
+    WORKERS.fetch_add(1, Ordering::Relaxed);
+    let worker = Worker {
+        number,
+        signals,
+        runner: None,
+    };
+    // A driver's threads are its own: neither pinned nor of real time, and not the platform crate's to
+    // start.
+    std::thread::Builder::new()
+        .name(format!("emulated-{number}"))
+        .spawn(move || {
+            worker.run();
+            let _lock = DRIVER.lock();
+            WORKERS.fetch_sub(1, Ordering::Relaxed);
+            DRIVER.notify();
+        })
+        .map(drop)
+        .map_err(|_| {
+            WORKERS.fetch_sub(1, Ordering::Relaxed);
+            Code::OPERATING_SYSTEM
+        })
+}
+
+struct Worker {
+    number: u64,
+    signals: Arc<Signals>,
+    /// From the first launch on.
+    runner: Option<Runner>,
+}
+
+/// The first thing in a queue.
+enum Front {
+    /// May be done now.
+    Ready(Command),
+    /// Waits for another stream, or there is nothing.
+    Wait,
+    /// The test does not let it begin.
+    Held,
+    /// The stream is gone.
+    Gone,
+}
+
+/// The stream of this number, if it is still that of the thread: a new default stream has the old one's number.
+fn own<'a>(device: &'a mut Device, number: u64, signals: &Arc<Signals>) -> Option<&'a mut Stream> {
+    let stream = device.streams.get_mut(&number)?;
+    Arc::ptr_eq(&stream.signals, signals).then_some(stream)
+}
+
+fn front(device: &mut Device, number: u64, signals: &Arc<Signals>) -> Front {
+    let broken = device.primary.error.is_some();
+    if own(device, number, signals).is_none() {
+        return Front::Gone;
+    }
+    let stream = &device.streams[&number];
+    let Some(command) = stream.queue.front() else {
+        if stream.destroyed {
+            device.streams.remove(&number);
+            return Front::Gone;
+        }
+        return Front::Wait;
+    };
+    let (ready, counts) = match command {
+        Command::AwaitEvent(mark) => (broken || mark.reached().is_some(), false),
+        Command::AwaitStream { id, count } => (device.has_completed(*id, *count), false),
+        _ => (true, true),
+    };
+    let Some(stream) = device.streams.get_mut(&number) else {
+        return Front::Gone;
+    };
+    if !ready {
+        return Front::Wait;
+    }
+    if counts && !stream.hold.pass(Step::Command) {
+        return Front::Held;
+    }
+    let command = stream.queue.pop_front();
+    command.map_or(Front::Wait, Front::Ready)
+}
+
+impl Worker {
+    fn run(mut self) {
+        while let Some(command) = self.next() {
+            let outcome = self.carry_out(command);
+            let mut state = DRIVER.lock();
+            let Some(device) = &mut state.device else {
+                return;
+            };
+            if let Err(code) = outcome {
+                device.break_context(code);
+            }
+            let Some(stream) = own(device, self.number, &self.signals) else {
+                return;
+            };
+            stream.running = false;
+            stream.completed += 1;
+            DRIVER.notify();
+        }
+    }
+
+    /// Waits for something to do; none: the stream is gone.
+    fn next(&self) -> Option<Command> {
+        let mut state = DRIVER.lock();
+        loop {
+            let device = state.device.as_mut()?;
+            let front = front(device, self.number, &self.signals);
+            let held = matches!(front, Front::Held);
+            if let Some(stream) = own(device, self.number, &self.signals)
+                && stream.stopped != held
+            {
+                stream.stopped = held;
+                DRIVER.notify();
+            }
+            match front {
+                Front::Gone => {
+                    DRIVER.notify();
+                    return None;
+                }
+                Front::Ready(command) => {
+                    self.begin(device, &command);
+                    return Some(command);
+                }
+                Front::Wait | Front::Held => state = DRIVER.wait(state),
+            }
+        }
+    }
+
+    fn begin(&self, device: &mut Device, command: &Command) {
+        let broken = device.primary.error.is_some();
+        if let Some(stream) = own(device, self.number, &self.signals) {
+            stream.running = true;
+            if let Command::Launch(launch) = command {
+                stream.launches_waiting = stream.launches_waiting.saturating_sub(1);
+                let progress = match broken {
+                    true => Progress::Dropped,
+                    false => Progress::Running,
+                };
+                device.note(launch.number, progress);
+            }
+        }
+        DRIVER.notify();
+    }
+
+    fn carry_out(&mut self, command: Command) -> Outcome {
+        match command {
+            Command::Record(mark) => {
+                let _order = DRIVER.lock();
+                mark.reach();
+            }
+            Command::AwaitEvent(_) | Command::AwaitStream { .. } => {}
+            _ if self.is_broken() => {}
+            Command::Launch(launch) => return self.launch(*launch),
+            Command::Copy { to, from, bytes } => {
+                let from = match &from {
+                    Source::Address(address) => *address as *const u8,
+                    Source::Staged(staged) => staged.as_ptr(),
+                };
+                // SAFETY: both ranges were checked when the copy was asked for, and are not given back while
+                // a stream has work. They may overlap only if the program asked for that.
+                unsafe { std::ptr::copy(from, to as *mut u8, bytes) };
+            }
+            Command::Fill {
+                to,
+                pattern,
+                width,
+                words,
+            } => {
+                let pattern = pattern.to_le_bytes();
+                for word in 0..words {
+                    let at = (to + word * width) as *mut u8;
+                    // SAFETY: as for copies.
+                    unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), at, width) };
+                }
+            }
+            Command::Write { to, value } => {
+                // SAFETY: as for copies; the address is a multiple of four. Release: whoever sees the value
+                // (an acquiring load in the program) sees what the stream did before.
+                unsafe { std::sync::atomic::AtomicU32::from_ptr(to as *mut u32) }
+                    .store(value, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_broken(&self) -> bool {
+        let state = DRIVER.lock();
+        let broken = |device: &Device| device.primary.error.is_some();
+        self.is_aborted() || state.device.as_ref().is_none_or(broken)
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.signals.abort.load(Ordering::Relaxed)
+    }
+
+    fn launch(&mut self, mut launch: QueuedLaunch) -> Outcome {
+        let outcome = match launch.fate {
+            Fate::Fails(code) => Err(code),
+            Fate::Hangs if !self.released(launch.number) => Ok(false),
+            Fate::Hangs | Fate::Runs if launch.sms.is_empty() => self.never(),
+            Fate::Hangs | Fate::Runs => self.run_blocks(&mut launch),
+        };
+        let progress = match outcome {
+            Ok(true) => Progress::Done,
+            Ok(false) => Progress::Dropped,
+            Err(_) => Progress::Failed,
+        };
+        if let Some(device) = &mut DRIVER.lock().device {
+            device.note(launch.number, progress);
+        }
+        outcome.map(drop)
+    }
+
+    /// Whether all blocks ran to their end; otherwise the launch was given up.
+    fn run_blocks(&mut self, launch: &mut QueuedLaunch) -> Outcome<bool> {
+        if self.runner.is_none() {
+            self.runner = Some(Runner::new().ok_or(Code::OUT_OF_MEMORY)?);
+        }
+        let addresses = launch.parameters.addresses();
+        let pauses = Pauses {
+            number: self.number,
+            signals: Arc::clone(&self.signals),
+        };
+        let shape = Launch {
+            kernel: launch.kernel,
+            parameters: addresses.as_ptr(),
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes,
+            at_checkpoint: Some(at_checkpoint),
+            of: (&raw const pauses).cast_mut().cast(),
+        };
+        let runner = self.runner.as_mut().ok_or(Code::UNKNOWN)?;
+        for at in 0..launch.grid.volume().unwrap_or(0) {
+            if !pauses.pass(Step::Block) {
+                return Ok(false);
+            }
+            let sm = launch.sms[at as usize % launch.sms.len()];
+            // SAFETY: the shape was checked at the launch; what the parameters point to is the program's
+            // promise, as on a GPU.
+            let complaint = unsafe { runner.run(&shape, launch.grid.position(at), sm) }
+                .err()
+                .map(|complaint| complaint.to_string_lossy().into_owned());
+            if let Some(complaint) = complaint {
+                if self.signals.abort.load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+                if let Some(device) = &mut DRIVER.lock().device {
+                    device.complaint = Some(complaint);
+                }
+                return Err(match runner.met_illegal_address() {
+                    true => Code::ILLEGAL_ADDRESS,
+                    false => Code::LAUNCH_FAILED,
+                });
+            }
+            // Relaxed: a count for the record.
+            launch.blocks.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+
+    /// Waits until the test releases a launch that hangs; false: its context was reset.
+    fn released(&self, launch: u64) -> bool {
+        self.wait_until(|device| device.fates.released > launch)
+    }
+
+    /// What no multiprocessor may run hangs until the context is reset.
+    fn never(&self) -> Outcome<bool> {
+        Ok(self.wait_until(|_| false))
+    }
+
+    fn wait_until(&self, done: impl Fn(&Device) -> bool) -> bool {
+        let mut state = DRIVER.lock();
+        loop {
+            let Some(device) = &state.device else {
+                return false;
+            };
+            if self.is_aborted() {
+                return false;
+            }
+            if done(device) {
+                return true;
+            }
+            state = DRIVER.wait(state);
+        }
+    }
+}
+
+/// Where a launch may be stopped, or ended.
+struct Pauses {
+    number: u64,
+    signals: Arc<Signals>,
+}
+
+impl Pauses {
+    /// Waits until the next step may be done; false: the context was reset, and the launch is to end.
+    fn pass(&self, step: Step) -> bool {
+        if self.signals.abort.load(Ordering::Relaxed) {
+            return false;
+        }
+        if !self.signals.armed.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut state = DRIVER.lock();
+        loop {
+            let Some(stream) = state
+                .device
+                .as_mut()
+                .and_then(|device| own(device, self.number, &self.signals))
+            else {
+                return false;
+            };
+            let goes_on = stream.hold.pass(step);
+            let aborted = self.signals.abort.load(Ordering::Relaxed);
+            let stopped = stream.hold == Hold::Held && !goes_on && !aborted;
+            if stream.stopped != stopped {
+                stream.stopped = stopped;
+                DRIVER.notify();
+            }
+            if goes_on || aborted {
+                return !aborted;
+            }
+            state = DRIVER.wait(state);
+        }
+    }
+}
+
+/// # Safety
+/// `of` is the `Pauses` of the launch.
+unsafe extern "C" fn at_checkpoint(of: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    let pauses = unsafe { &*of.cast::<Pauses>() };
+    c_int::from(!pauses.pass(Step::Checkpoint))
+}
+
+/// Waits until no thread of a stream is left: the library may be asked to be another machine then.
+pub(super) fn all_ended() {
+    let mut state = DRIVER.lock();
+    while WORKERS.load(Ordering::Relaxed) > 0 {
+        state = DRIVER.wait(state);
+    }
+}

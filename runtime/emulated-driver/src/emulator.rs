@@ -1,0 +1,430 @@
+//! The handle of tests on the driver.
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+use crate::config::Config;
+use crate::library::{self, LibraryError};
+
+/// How `emulated_cuda_ask` looks from here.
+type Ask = unsafe extern "C" fn(*const u8, usize, *mut u8, usize) -> usize;
+
+/// What is loaded is never unloaded: `cudarc` keeps addresses of its functions.
+struct Loaded {
+    ask: Ask,
+    lacks: Vec<&'static str>,
+    /// For the names that others ask the loader for.
+    _library: Library,
+}
+
+static LOADED: OnceLock<Loaded> = OnceLock::new();
+/// One driver a process: tests of a process take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The emulated driver, loaded in this process in the place of CUDA's and reset to a configuration. Dropping it ends everything in
+/// the driver, also what hangs.
+///
+/// Tests that run beside each other in one process wait for each other in [`start`](Self::start).
+#[derive(Debug)]
+pub struct Emulator {
+    ask: Ask,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// How far a stream goes before it stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// It finishes the block or the copy that it is at; within a kernel, it stops at the next checkpoint.
+    Now,
+    /// So many launches, copies and other commands more.
+    Commands(u64),
+    /// So many blocks of launches more.
+    Blocks(u64),
+    /// So many looks of threads at their guard more.
+    Checkpoints(u64),
+}
+
+/// What became of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in its stream's queue.
+    Waiting,
+    /// Its blocks run, or it hangs.
+    Running,
+    /// All blocks ran.
+    Done,
+    /// It went wrong and broke its context.
+    Failed,
+    /// Its context was broken or reset before it ended.
+    Dropped,
+}
+
+/// A launch, as the driver saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchRecord {
+    /// Launches before it, over all streams.
+    pub number: u64,
+    /// Its name.
+    pub kernel: String,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory.
+    pub shared_bytes: usize,
+    /// The handle of its stream.
+    pub stream: u64,
+    /// The priority of its stream; smaller is more urgent.
+    pub priority: i32,
+    /// Multiprocessors that it could use.
+    pub sms: Vec<u32>,
+    /// Blocks that have run to their end.
+    pub blocks_run: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// A stream, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamState {
+    /// Its handle.
+    pub stream: u64,
+    /// Smaller is more urgent.
+    pub priority: i32,
+    /// It stands still until it is let go.
+    pub held: bool,
+    /// Everything that was asked of it is done.
+    pub idle: bool,
+}
+
+/// Allocations that were not given back yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InUse {
+    /// How many.
+    pub allocations: u64,
+    /// Their sum.
+    pub bytes: u64,
+}
+
+/// Memory in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryInUse {
+    /// `cuMemAlloc`.
+    pub device: InUse,
+    /// `cuMemHostAlloc`.
+    pub host: InUse,
+    /// `cuMemHostRegister`.
+    pub registered: InUse,
+}
+
+fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
+    let wanted = library::lacking(config);
+    if LOADED.get().is_none() {
+        let path = if wanted.is_empty() {
+            library::built()?
+        } else {
+            library::write_to(&folder_of(config), config)?
+        };
+        // SAFETY: our own library; its initialisers enlist kernels.
+        let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL as c_int) }
+            .map_err(|source| LibraryError::Load {
+                path: path.clone(),
+                source,
+            })?;
+        // SAFETY: the library exports it with this signature.
+        let ask = unsafe { library.get::<Ask>(b"emulated_cuda_ask\0") }
+            .map(|symbol| *symbol)
+            .map_err(|source| LibraryError::Load { path, source })?;
+        let lacks = wanted.clone();
+        LOADED.get_or_init(|| Loaded {
+            ask,
+            lacks,
+            _library: library,
+        });
+    }
+    match LOADED.get() {
+        Some(loaded) if loaded.lacks == wanted => Ok(loaded),
+        loaded => Err(LibraryError::Loaded {
+            loaded: loaded.map(|l| l.lacks.clone()).unwrap_or_default(),
+            wanted,
+        }),
+    }
+}
+
+/// A folder for this process and this set of calls.
+fn folder_of(config: &Config) -> PathBuf {
+    let name = format!(
+        "punctual-emulated-{}-{:016x}",
+        std::process::id(),
+        // FNV-1a of what it lacks: two variants in one process do not meet.
+        library::lacking(config)
+            .iter()
+            .flat_map(|name| name.bytes().chain([b' ']))
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            })
+    );
+    std::env::temp_dir().join(name)
+}
+
+impl Emulator {
+    /// Loads the driver, if the process has none yet, and makes it the configured machine. Whoever asks the loader for
+    /// `libcuda.so` afterwards gets this one.
+    ///
+    /// # Errors
+    /// See [`LibraryError`].
+    pub fn start(config: &Config) -> Result<Self, LibraryError> {
+        // A test that failed leaves nothing behind that the configuration below does not end.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = load(config)?;
+        let emulator = Self {
+            ask: loaded.ask,
+            _turn: turn,
+        };
+        emulator.tell(&format!("configure {config}"));
+        Ok(emulator)
+    }
+
+    /// A folder with `libcuda.so` and `libcuda.so.1`, for the `LD_LIBRARY_PATH` of a program; the program also
+    /// wants [`ENVIRONMENT`](crate::ENVIRONMENT) with the text form of `config`. It lies in the system's folder for temporary files, and is
+    /// the same for the same process and the same missing calls.
+    ///
+    /// # Errors
+    /// See [`LibraryError`].
+    pub fn library_folder(config: &Config) -> Result<PathBuf, LibraryError> {
+        let folder = folder_of(config);
+        library::write_to(&folder, config)?;
+        Ok(folder)
+    }
+
+    /// [`library_folder`](Self::library_folder), in a folder of the caller's choice.
+    ///
+    /// # Errors
+    /// See [`LibraryError`].
+    pub fn write_library(folder: &Path, config: &Config) -> Result<(), LibraryError> {
+        library::write_to(folder, config).map(drop)
+    }
+
+    fn question(&self, question: &str) -> Option<String> {
+        let mut answer = vec![0u8; 1 << 12];
+        loop {
+            // SAFETY: both are as large as said.
+            let bytes = unsafe {
+                (self.ask)(
+                    question.as_ptr(),
+                    question.len(),
+                    answer.as_mut_ptr(),
+                    answer.len(),
+                )
+            };
+            if bytes <= answer.len() {
+                answer.truncate(bytes);
+                break;
+            }
+            // Only questions that change nothing have long answers.
+            answer.resize(bytes + bytes / 2, 0);
+        }
+        let answer = String::from_utf8(answer).ok()?;
+        answer.strip_prefix("ok\n").map(str::to_owned)
+    }
+
+    /// The answer to a question that the driver must understand.
+    ///
+    /// # Panics
+    /// If it does not: the library is older or newer than this handle, or the stream is gone.
+    fn tell(&self, question: &str) -> String {
+        self.question(question)
+            .unwrap_or_else(|| panic!("the emulated driver does not understand: {question}"))
+    }
+
+    /// How often a call was made, by its exported name (`cuMemAlloc_v2`), since [`start`](Self::start).
+    #[must_use]
+    pub fn calls(&self, name: &str) -> u64 {
+        self.tell(&format!("calls {name}")).parse().unwrap_or(0)
+    }
+
+    /// The `nth` call of `name` from now on, counted from 0, will return `code` and do nothing.
+    pub fn fail_call(&self, name: &str, nth: u64, code: u32) {
+        self.tell(&format!("fail-call {name} {nth} {code}"));
+    }
+
+    /// The `nth` launch from now on, counted from 0, will break its context with `code`. The driver must be
+    /// initialised, as for all that follows.
+    pub fn fail_launch(&self, nth: u64, code: u32) {
+        self.tell(&format!("fail-launch {nth} {code}"));
+    }
+
+    /// The `nth` launch from now on, counted from 0, will hang until it is released, or its context is reset.
+    pub fn hang_launch(&self, nth: u64) {
+        self.tell(&format!("hang-launch {nth}"));
+    }
+
+    /// Launches that were submitted hang no more.
+    pub fn release_hangs(&self) {
+        self.tell("release-hangs");
+    }
+
+    /// Lets a stream go so far, and then stand still until [`go_on`](Self::go_on).
+    ///
+    /// # Panics
+    /// If there is no such stream.
+    pub fn hold(&self, stream: u64, after: After) {
+        self.tell(&format!("hold {stream} {}", words(after)));
+    }
+
+    /// The same for each stream that there is, and those that will be made.
+    pub fn hold_all(&self, after: After) {
+        self.tell(&format!("hold all {}", words(after)));
+    }
+
+    /// Waits until a stream stands still because of its hold.
+    ///
+    /// # Panics
+    /// If there is no such stream, or nothing holds it.
+    pub fn wait_until_held(&self, stream: u64) {
+        self.tell(&format!("await-held {stream}"));
+    }
+
+    /// Takes a hold away.
+    ///
+    /// # Panics
+    /// If there is no such stream.
+    pub fn go_on(&self, stream: u64) {
+        self.tell(&format!("hold {stream} open"));
+    }
+
+    /// Takes all holds away.
+    pub fn go_on_all(&self) {
+        self.tell("hold all open");
+    }
+
+    /// All launches so far, in the order of submission (the last 65536).
+    #[must_use]
+    pub fn launches(&self) -> Vec<LaunchRecord> {
+        self.launches_from(0)
+    }
+
+    /// Those from launch `first` on.
+    #[must_use]
+    pub fn launches_from(&self, first: u64) -> Vec<LaunchRecord> {
+        self.tell(&format!("launches {first}"))
+            .lines()
+            .filter_map(launch_record)
+            .collect()
+    }
+
+    /// The streams that there are, oldest first.
+    #[must_use]
+    pub fn streams(&self) -> Vec<StreamState> {
+        self.tell("streams")
+            .lines()
+            .filter_map(stream_state)
+            .collect()
+    }
+
+    /// What is allocated now.
+    #[must_use]
+    pub fn memory(&self) -> MemoryInUse {
+        let answer = self.tell("memory");
+        let mut numbers = answer.split(' ').map_while(|word| word.parse().ok());
+        let mut next = || InUse {
+            allocations: numbers.next().unwrap_or(0),
+            bytes: numbers.next().unwrap_or(0),
+        };
+        MemoryInUse {
+            device: next(),
+            host: next(),
+            registered: next(),
+        }
+    }
+
+    /// What the last kernel that went wrong said.
+    #[must_use]
+    pub fn complaint(&self) -> String {
+        self.tell("complaint")
+    }
+
+    /// The error of the context, if it is broken.
+    #[must_use]
+    pub fn broken(&self) -> Option<u32> {
+        self.tell("broken").parse().ok().filter(|&code| code != 0)
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        // Nothing to be done about a driver that does not understand.
+        let _ = self.question("shut-down");
+    }
+}
+
+fn words(after: After) -> String {
+    match after {
+        After::Now => "now".to_owned(),
+        After::Commands(count) => format!("commands {count}"),
+        After::Blocks(count) => format!("blocks {count}"),
+        After::Checkpoints(count) => format!("checkpoints {count}"),
+    }
+}
+
+fn launch_record(line: &str) -> Option<LaunchRecord> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [
+        number,
+        kernel,
+        gx,
+        gy,
+        gz,
+        bx,
+        by,
+        bz,
+        shared,
+        stream,
+        priority,
+        blocks,
+        outcome,
+        sms,
+    ] = words.as_slice()
+    else {
+        return None;
+    };
+    let sms = match *sms {
+        "-" => Vec::new(),
+        list => list
+            .split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .ok()?,
+    };
+    Some(LaunchRecord {
+        number: number.parse().ok()?,
+        kernel: (*kernel).to_owned(),
+        grid: [gx.parse().ok()?, gy.parse().ok()?, gz.parse().ok()?],
+        block: [bx.parse().ok()?, by.parse().ok()?, bz.parse().ok()?],
+        shared_bytes: shared.parse().ok()?,
+        stream: stream.parse().ok()?,
+        priority: priority.parse().ok()?,
+        sms,
+        blocks_run: blocks.parse().ok()?,
+        outcome: match *outcome {
+            "waiting" => Outcome::Waiting,
+            "running" => Outcome::Running,
+            "done" => Outcome::Done,
+            "failed" => Outcome::Failed,
+            "dropped" => Outcome::Dropped,
+            _ => return None,
+        },
+    })
+}
+
+fn stream_state(line: &str) -> Option<StreamState> {
+    let mut words = line.split(' ');
+    Some(StreamState {
+        stream: words.next()?.parse().ok()?,
+        priority: words.next()?.parse().ok()?,
+        held: words.next()? == "1",
+        idle: words.next()? == "1",
+    })
+}

@@ -1,0 +1,127 @@
+//! The library as a file: where it is, and copies of it that lack some calls.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+
+/// The library cannot be found or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// Not where cargo puts it.
+    #[error(
+        "{}: not there; the crate of the test needs punctual-emulated-driver as a dependency of its tests",
+        .path.display()
+    )]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The operating system refuses.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// Of what.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The loader refuses.
+    #[error("{}: {source}", .path.display())]
+    Load {
+        /// Which library.
+        path: PathBuf,
+        /// Why.
+        source: libloading::Error,
+    },
+    /// The process loaded another variant before; a library cannot be unloaded.
+    #[error(
+        "this process has a library that lacks {loaded:?}, not {wanted:?}: tests that hide other calls, or have a \
+         driver of another age, need a process of their own"
+    )]
+    Loaded {
+        /// What the loaded one lacks.
+        loaded: Vec<&'static str>,
+        /// What is to lack.
+        wanted: Vec<&'static str>,
+    },
+}
+
+/// The file name in cargo's folders.
+const FILE: &str = "libemulated_cuda.so";
+
+/// The library beside the executable of a test, or where cargo puts it for a binary.
+pub(crate) fn built() -> Result<PathBuf, LibraryError> {
+    let executable = std::env::current_exe().map_err(|source| LibraryError::File {
+        path: PathBuf::from("the running executable"),
+        source,
+    })?;
+    let folder = executable.parent().unwrap_or(Path::new("."));
+    let places = [folder.join(FILE), folder.join("deps").join(FILE)];
+    let found = places.iter().find(|path| path.exists()).cloned();
+    let [path, _] = places;
+    found.ok_or(LibraryError::Missing { path })
+}
+
+/// Calls that a library of this configuration does not export.
+pub(crate) fn lacking(config: &Config) -> Vec<&'static str> {
+    crate::exported_calls()
+        .filter(|name| config.lacks(name))
+        .collect()
+}
+
+/// The library without the names of some calls: nothing finds them.
+pub(crate) fn without(library: &[u8], names: &[&str]) -> Vec<u8> {
+    let mut changed = library.to_vec();
+    for name in names {
+        // As it stands in the tables of names: between zeros. Another first letter, as the loader looks a
+        // name up by its hash and then compares.
+        let needle: Vec<u8> = [b"\0", name.as_bytes(), b"\0"].concat();
+        let mut from = 0;
+        while let Some(at) = find(&changed[from..], &needle) {
+            changed[from + at + 1] = b'_';
+            from += at + needle.len() - 1;
+        }
+    }
+    changed
+}
+
+fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
+    // Names begin with the same letters; zeros are everywhere. So look for the rarer part first.
+    let (first, rest) = needle.split_first()?;
+    text.windows(needle.len())
+        .position(|window| window[0] == *first && &window[1..] == rest)
+}
+
+/// Makes the library of a configuration in `folder`, under the names that programs ask for.
+pub(crate) fn write_to(folder: &Path, config: &Config) -> Result<PathBuf, LibraryError> {
+    let fails = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| LibraryError::File { path, source }
+    };
+    let built = built()?;
+    let bytes = fs::read(&built).map_err(fails(&built))?;
+    fs::create_dir_all(folder).map_err(fails(folder))?;
+    let path = folder.join("libcuda.so.1");
+    // Another process may have the same one open: replace it, do not overwrite it.
+    let new = folder.join(format!("libcuda.so.{}", std::process::id()));
+    fs::write(&new, without(&bytes, &lacking(config))).map_err(fails(&new))?;
+    fs::rename(&new, &path).map_err(fails(&path))?;
+    let link = folder.join("libcuda.so");
+    if !link.exists() {
+        std::os::unix::fs::symlink("libcuda.so.1", &link).map_err(fails(&link))?;
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_out_wherever_it_stands_alone() {
+        let library = b"\0cuInit\0cuInitAll\0x\0cuInit\0cuInit\0";
+        assert_eq!(
+            without(library, &["cuInit", "cuNothing"]),
+            b"\0_uInit\0cuInitAll\0x\0_uInit\0_uInit\0"
+        );
+    }
+}
