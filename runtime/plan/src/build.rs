@@ -106,8 +106,8 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     );
     let is_used = placement.partitions.iter().any(|p| !p.tpcs.is_empty());
     let gpu = inputs.gpu().filter(|_| is_used).map(|host| {
+        items.extend(gpu::host_items(&models, buffers, host));
         let models = (models.as_slice(), &paging);
-        items.extend(gpu::host_items(models, buffers, host));
         let on_gpu = gpu::items(models, &batches, &placement, buffers, host);
         let own = if host.integrated {
             items.extend(on_gpu);

@@ -76,8 +76,8 @@ pub enum Purpose {
     Weights,
     /// Where the weights of paged models come and go.
     WeightCache,
-    /// What weights are loaded from: for good where a package does not have them packed for this
-    /// machine, otherwise while it is read.
+    /// What weights are loaded from: for good on a GPU, and where a package does not have them packed
+    /// for this machine, otherwise while it is read.
     WeightSource,
     /// What the solutions chosen for a model derive from its weights.
     SolutionWeights,

@@ -103,10 +103,10 @@ impl Plan {
         &self.tasks[id.index()]
     }
 
-    /// Whether any partition is of that kind.
+    /// Whether a device of that kind serves any model.
     #[must_use]
     pub fn needs(&self, device: DeviceKind) -> bool {
-        self.partitions.iter().any(|p| p.device() == device)
+        self.models.iter().any(|model| model.device == device)
     }
 
     /// Bytes of a page of the weights that come and go, which are on one device.

@@ -50,17 +50,20 @@ fn homes(sides: &[Side]) -> Box<[Home]> {
 }
 
 impl<A: Device, B: Device> MixedDevice<A, B> {
-    /// Devices that were started with those of `models` and of `partitions` that are theirs.
+    /// Devices that were started with those of `models` and of `partitions` that are theirs. A device
+    /// without models may be absent; nothing runs on its partitions then.
     ///
     /// # Panics
-    /// If something is on a device that is not there.
+    /// If a model is on a device that is not there.
     #[must_use]
     pub fn new(first: Option<A>, second: Option<B>, models: &[Side], partitions: &[Side]) -> Self {
-        let needed = |side| models.contains(&side) || partitions.contains(&side);
+        let there = |side: &Side| match side {
+            Side::First => first.is_some(),
+            Side::Second => second.is_some(),
+        };
         assert!(
-            (first.is_some() || !needed(Side::First))
-                && (second.is_some() || !needed(Side::Second)),
-            "models or partitions of a device that is not there"
+            models.iter().all(there),
+            "models of a device that is not there"
         );
         Self {
             first,
@@ -105,19 +108,22 @@ impl<A: Device, B: Device> MixedDevice<A, B> {
         Some((home.side, PartitionId(home.local)))
     }
 
-    fn side(&mut self, side: Side) -> &mut dyn Device {
-        let device: Option<&mut dyn Device> = match side {
+    /// None if it is absent.
+    fn side(&mut self, side: Side) -> Option<&mut dyn Device> {
+        match side {
             Side::First => self.first.as_mut().map(|device| device as &mut dyn Device),
             Side::Second => self.second.as_mut().map(|device| device as &mut dyn Device),
-        };
-        device.expect("`new` checked that whatever is on a device finds it")
+        }
+    }
+
+    /// The device that a model is on.
+    fn of_model(&mut self, side: Side) -> &mut dyn Device {
+        self.side(side)
+            .expect("`new` checked that each model's device is there")
     }
 
     fn poll_side(&mut self, side: Side) -> Option<Event> {
-        match side {
-            Side::First => self.first.as_mut()?.poll(),
-            Side::Second => self.second.as_mut()?.poll(),
-        }
+        self.side(side)?.poll()
     }
 }
 
@@ -137,25 +143,27 @@ impl<A: Device, B: Device> Device for MixedDevice<A, B> {
             model: local,
             ..infer.clone()
         };
-        let submitted = self.side(side).submit(&infer);
+        let submitted = self.of_model(side).submit(&infer);
         submitted.map_err(|refusal| refusal.renamed(model, id))
     }
 
     fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
         let (side, local) = self.model(model).ok_or(Refusal::UnknownModel(model))?;
-        let loaded = self.side(side).load(action, local);
+        let loaded = self.of_model(side).load(action, local);
         loaded.map_err(|refusal| refusal.of_model(model))
     }
 
     fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
         let (side, local) = self.model(model).ok_or(Refusal::UnknownModel(model))?;
-        let unloaded = self.side(side).unload(local);
+        let unloaded = self.of_model(side).unload(local);
         unloaded.map_err(|refusal| refusal.of_model(model))
     }
 
     fn preempt(&mut self, partition: PartitionId, action: ActionId) {
-        if let Some((side, local)) = self.partition(partition) {
-            self.side(side).preempt(local, action);
+        if let Some((side, local)) = self.partition(partition)
+            && let Some(device) = self.side(side)
+        {
+            device.preempt(local, action);
         }
     }
 

@@ -255,6 +255,16 @@ fn with_one_device_absent_it_is_the_other() {
         .advance_to(Instant::from_nanos(100));
     assert_eq!(device.poll().as_ref().map(action), Some(1));
     assert!(device.second().is_none());
+    let mut device: MixedDevice<Virtual, Virtual> = MixedDevice::new(
+        Some(virtual_device(1, 1, 100, 0)),
+        None,
+        &[First],
+        &[First, Second],
+    );
+    let (partition, model) = (PartitionId(1), ModelId(0));
+    let refused = Err(Refusal::OtherDevice { model, partition });
+    assert_eq!(device.submit(&infer(1, 1, 0)), refused);
+    device.preempt(partition, ActionId(1));
 }
 
 #[test]

@@ -96,9 +96,9 @@ pub(crate) fn items(
 }
 
 /// What is taken of the processor's memory beside that: inputs, which the GPU reads where intake
-/// writes them, and what weights that come and go are copied from.
+/// writes them, and what weights are copied from, also after a restart of the device.
 pub(crate) fn host_items(
-    (models, paging): (&[Model<'_>], &Paging),
+    models: &[Model<'_>],
     request_buffers: u16,
     gpu: &GpuHost,
 ) -> Vec<MemoryItem> {
@@ -109,16 +109,9 @@ pub(crate) fn host_items(
         count,
     };
     let mut items = Vec::new();
-    for (position, model, footprint) in on_gpu(models) {
-        if paging.is_paged(position) {
-            let pages = u64::from(footprint.weight_pages);
-            items.push(item(
-                Purpose::WeightSource,
-                &model.name,
-                gpu.page_bytes,
-                pages,
-            ));
-        }
+    for (_, model, footprint) in on_gpu(models) {
+        let (page, pages) = (gpu.page_bytes, u64::from(footprint.weight_pages));
+        items.push(item(Purpose::WeightSource, &model.name, page, pages));
     }
     let inputs = on_gpu(models).map(|(_, model, _)| input_bytes(model.package.network().input));
     if let Some(bytes) = inputs.max() {
