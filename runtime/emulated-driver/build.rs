@@ -48,6 +48,9 @@ fn compile(sources: &[PathBuf], own: &Path, kernels: &Path) {
         .flag("-fno-threadsafe-statics")
         // The same sums on every machine, whether or not it multiplies and adds at once.
         .flag("-ffp-contract=off")
+        // Not `initial-exec`: a library that is loaded late gets no more than a kilobyte of it, and shared
+        // variables of kernels are thread-local, too. Descriptors make an access a call of few instructions.
+        .flag_if_supported("-mtls-dialect=gnu2")
         .flag_if_supported("-Wno-unknown-pragmas")
         .include(own)
         .include(kernels)

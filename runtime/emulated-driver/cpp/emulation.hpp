@@ -34,9 +34,8 @@ struct Position {
 };
 
 // Of the CUDA thread that runs on this thread of the operating system. Not to be kept over a wait by anyone but
-// the compiler, which reloads it, as a wait is a call that it cannot see into. `initial-exec` makes it one
-// load; the library needs eight bytes of the reserve that the loader keeps for that.
-extern thread_local const Position* position __attribute__((tls_model("initial-exec")));
+// the compiler, which reloads it, as a wait is a call that it cannot see into.
+extern thread_local const Position* position;
 
 // __syncthreads: all threads of the block.
 void barrier();

@@ -87,7 +87,7 @@ struct Runner {
 };
 
 // Of the block that runs on this thread of the operating system; null between blocks.
-extern thread_local Runner* runner __attribute__((tls_model("initial-exec")));
+extern thread_local Runner* runner;
 
 // Notes what went wrong; the block ends at the next switch to the scheduler.
 void complain(const char* format, ...) __attribute__((format(printf, 1, 2)));
