@@ -1,12 +1,15 @@
 //! The handle of tests on the driver.
 use std::ffi::c_int;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::config::Config;
 use crate::library::{self, LibraryError};
+use crate::records::{
+    LaunchRecord, MemoryInUse, StreamState, launch_record, memory_in_use, stream_state,
+};
 
 /// How `emulated_cuda_ask` looks from here.
 type Ask = unsafe extern "C" fn(*const u8, usize, *mut u8, usize) -> usize;
@@ -46,86 +49,13 @@ pub enum After {
     Checkpoints(u64),
 }
 
-/// What became of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is in its stream's queue.
-    Waiting,
-    /// Its blocks run, or it hangs.
-    Running,
-    /// All blocks ran.
-    Done,
-    /// It went wrong and broke its context.
-    Failed,
-    /// Its context was broken or reset before it ended.
-    Dropped,
-}
-
-/// A launch, as the driver saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaunchRecord {
-    /// Launches before it, over all streams.
-    pub number: u64,
-    /// Its name.
-    pub kernel: String,
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub block: [u32; 3],
-    /// Dynamic shared memory.
-    pub shared_bytes: usize,
-    /// The handle of its stream.
-    pub stream: u64,
-    /// The priority of its stream; smaller is more urgent.
-    pub priority: i32,
-    /// Multiprocessors that it could use.
-    pub sms: Vec<u32>,
-    /// Blocks that have run to their end.
-    pub blocks_run: u64,
-    /// What became of it.
-    pub outcome: Outcome,
-}
-
-/// A stream, as it is now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamState {
-    /// Its handle.
-    pub stream: u64,
-    /// Smaller is more urgent.
-    pub priority: i32,
-    /// It stands still until it is let go.
-    pub held: bool,
-    /// Everything that was asked of it is done.
-    pub idle: bool,
-}
-
-/// Allocations that were not given back yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InUse {
-    /// How many.
-    pub allocations: u64,
-    /// Their sum.
-    pub bytes: u64,
-}
-
-/// Memory in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryInUse {
-    /// `cuMemAlloc`.
-    pub device: InUse,
-    /// `cuMemHostAlloc`.
-    pub host: InUse,
-    /// `cuMemHostRegister`.
-    pub registered: InUse,
-}
-
 fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
     let wanted = library::lacking(config);
     if LOADED.get().is_none() {
         let path = if wanted.is_empty() {
             library::built()?
         } else {
-            library::write_to(&folder_of(config), config)?
+            library::write(config)?
         };
         // SAFETY: our own library; its initialisers enlist kernels.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL as c_int) }
@@ -153,22 +83,6 @@ fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
     }
 }
 
-/// A folder for this process and this set of calls.
-fn folder_of(config: &Config) -> PathBuf {
-    let name = format!(
-        "punctual-emulated-{}-{:016x}",
-        std::process::id(),
-        // FNV-1a of what it lacks: two variants in one process do not meet.
-        library::lacking(config)
-            .iter()
-            .flat_map(|name| name.bytes().chain([b' ']))
-            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            })
-    );
-    std::env::temp_dir().join(name)
-}
-
 impl Emulator {
     /// Loads the driver, if the process has none yet, and makes it the configured machine. Whoever asks the loader for
     /// `libcuda.so` afterwards gets this one.
@@ -188,23 +102,15 @@ impl Emulator {
     }
 
     /// A folder with `libcuda.so` and `libcuda.so.1`, for the `LD_LIBRARY_PATH` of a program; the program also
-    /// wants [`ENVIRONMENT`](crate::ENVIRONMENT) with the text form of `config`. It lies in the system's folder for temporary files, and is
-    /// the same for the same process and the same missing calls.
+    /// wants [`ENVIRONMENT`](crate::ENVIRONMENT) with the text form of `config`. It lies beside the library that
+    /// cargo built, one for each set of missing calls.
     ///
     /// # Errors
     /// See [`LibraryError`].
     pub fn library_folder(config: &Config) -> Result<PathBuf, LibraryError> {
-        let folder = folder_of(config);
-        library::write_to(&folder, config)?;
-        Ok(folder)
-    }
-
-    /// [`library_folder`](Self::library_folder), in a folder of the caller's choice.
-    ///
-    /// # Errors
-    /// See [`LibraryError`].
-    pub fn write_library(folder: &Path, config: &Config) -> Result<(), LibraryError> {
-        library::write_to(folder, config).map(drop)
+        let mut path = library::write(config)?;
+        path.pop();
+        Ok(path)
     }
 
     fn question(&self, question: &str) -> Option<String> {
@@ -327,17 +233,7 @@ impl Emulator {
     /// What is allocated now.
     #[must_use]
     pub fn memory(&self) -> MemoryInUse {
-        let answer = self.tell("memory");
-        let mut numbers = answer.split(' ').map_while(|word| word.parse().ok());
-        let mut next = || InUse {
-            allocations: numbers.next().unwrap_or(0),
-            bytes: numbers.next().unwrap_or(0),
-        };
-        MemoryInUse {
-            device: next(),
-            host: next(),
-            registered: next(),
-        }
+        memory_in_use(&self.tell("memory"))
     }
 
     /// What the last kernel that went wrong said.
@@ -367,64 +263,4 @@ fn words(after: After) -> String {
         After::Blocks(count) => format!("blocks {count}"),
         After::Checkpoints(count) => format!("checkpoints {count}"),
     }
-}
-
-fn launch_record(line: &str) -> Option<LaunchRecord> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let [
-        number,
-        kernel,
-        gx,
-        gy,
-        gz,
-        bx,
-        by,
-        bz,
-        shared,
-        stream,
-        priority,
-        blocks,
-        outcome,
-        sms,
-    ] = words.as_slice()
-    else {
-        return None;
-    };
-    let sms = match *sms {
-        "-" => Vec::new(),
-        list => list
-            .split(',')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .ok()?,
-    };
-    Some(LaunchRecord {
-        number: number.parse().ok()?,
-        kernel: (*kernel).to_owned(),
-        grid: [gx.parse().ok()?, gy.parse().ok()?, gz.parse().ok()?],
-        block: [bx.parse().ok()?, by.parse().ok()?, bz.parse().ok()?],
-        shared_bytes: shared.parse().ok()?,
-        stream: stream.parse().ok()?,
-        priority: priority.parse().ok()?,
-        sms,
-        blocks_run: blocks.parse().ok()?,
-        outcome: match *outcome {
-            "waiting" => Outcome::Waiting,
-            "running" => Outcome::Running,
-            "done" => Outcome::Done,
-            "failed" => Outcome::Failed,
-            "dropped" => Outcome::Dropped,
-            _ => return None,
-        },
-    })
-}
-
-fn stream_state(line: &str) -> Option<StreamState> {
-    let mut words = line.split(' ');
-    Some(StreamState {
-        stream: words.next()?.parse().ok()?,
-        priority: words.next()?.parse().ok()?,
-        held: words.next()? == "1",
-        idle: words.next()? == "1",
-    })
 }

@@ -35,12 +35,14 @@ mod config;
 mod driver;
 mod emulator;
 mod library;
+mod records;
 mod run;
 
 pub use code::Code;
 pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, LaunchFault};
-pub use emulator::{After, Emulator, InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};
+pub use emulator::{After, Emulator};
 pub use library::LibraryError;
+pub use records::{InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};
 pub use run::{Parameter, RunError, Shape, run, run_watched};
 
 /// The names of all calls that the library exports for CUDA.

@@ -1,6 +1,8 @@
 //! The library as a file: where it is, and copies of it that lack some calls.
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::config::Config;
 
@@ -91,25 +93,40 @@ fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
         .position(|window| window[0] == *first && &window[1..] == rest)
 }
 
-/// Makes the library of a configuration in `folder`, under the names that programs ask for.
-pub(crate) fn write_to(folder: &Path, config: &Config) -> Result<PathBuf, LibraryError> {
+/// A number for a set of calls, by FNV-1a.
+fn variant(names: &[&str]) -> u64 {
+    let bytes = names.iter().flat_map(|name| name.bytes().chain([b' ']));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Tells what is written at the same time apart.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the library of a configuration, under the names that programs ask for, in a folder beside the one that
+/// was built.
+pub(crate) fn write(config: &Config) -> Result<PathBuf, LibraryError> {
     let fails = |path: &Path| {
         let path = path.to_path_buf();
         move |source| LibraryError::File { path, source }
     };
     let built = built()?;
+    let lacking = lacking(config);
+    let folder = built.with_file_name(format!("emulated-driver-{:016x}", variant(&lacking)));
+    fs::create_dir_all(&folder).map_err(fails(&folder))?;
     let bytes = fs::read(&built).map_err(fails(&built))?;
-    fs::create_dir_all(folder).map_err(fails(folder))?;
     let path = folder.join("libcuda.so.1");
-    // Another process may have the same one open: replace it, do not overwrite it.
-    let new = folder.join(format!("libcuda.so.{}", std::process::id()));
-    fs::write(&new, without(&bytes, &lacking(config))).map_err(fails(&new))?;
+    // Another process may have the same one open, or write it now: replace it, do not overwrite it.
+    let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let new = folder.join(format!("new-{}-{count}", std::process::id()));
+    fs::write(&new, without(&bytes, &lacking)).map_err(fails(&new))?;
     fs::rename(&new, &path).map_err(fails(&path))?;
     let link = folder.join("libcuda.so");
-    if !link.exists() {
-        std::os::unix::fs::symlink("libcuda.so.1", &link).map_err(fails(&link))?;
+    match std::os::unix::fs::symlink("libcuda.so.1", &link) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(fails(&link)(error)),
+        _ => Ok(path),
     }
-    Ok(path)
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ fn elf_bytes(header: &[u8]) -> Option<usize> {
         let bytes = usize::from(u16_at(header, size)?) * usize::from(u16_at(header, count)?);
         usize_at(header, offset)?.checked_add(bytes)
     };
-    Some(end(40, 58, 60)?.max(end(32, 54, 56)?))
+    let last = end(40, 58, 60)?.max(end(32, 54, 56)?);
+    Some(last.max(ELF_HEADER_BYTES))
 }
 
 fn read_elf(elf: &[u8], compute: (u32, u32)) -> Outcome<Kernels> {

@@ -1,1 +1,118 @@
+use std::ffi::CStr;
+use std::ptr::null_mut;
 
+use cudarc::driver::sys::{self, CUfunction_attribute as A, CUmodule, CUresult};
+use emulated_cuda::Config;
+
+use crate::gpu::{Gpu, ok, parameters, start};
+
+fn load(image: &CStr) -> Result<CUmodule, CUresult> {
+    let mut module = null_mut();
+    // SAFETY: a text that ends in 0, room for a handle.
+    match unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) } {
+        CUresult::CUDA_SUCCESS => Ok(module),
+        code => Err(code),
+    }
+}
+
+fn find(module: CUmodule, name: &CStr) -> Result<sys::CUfunction, CUresult> {
+    let mut function = null_mut();
+    // SAFETY: a text that ends in 0, room for a handle.
+    match unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) } {
+        CUresult::CUDA_SUCCESS => Ok(function),
+        code => Err(code),
+    }
+}
+
+const PTX: &CStr =
+    c".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry trial_reverse(\n)\n{ ret; }\n\
+                     .visible .entry nobody_wrote_this()\n{ ret; }\n";
+
+#[test]
+fn a_module_has_the_kernels_of_its_image_and_no_others() {
+    let _gpu = Gpu::new();
+    let module = load(PTX).expect("loads");
+    assert!(find(module, c"trial_reverse").is_ok());
+    let missing = Err(CUresult::CUDA_ERROR_NOT_FOUND);
+    assert_eq!(find(module, c"trial_scale"), missing, "not in the image");
+    assert_eq!(find(module, c"nobody_wrote_this"), missing, "not compiled");
+    // SAFETY: a module of this context.
+    ok(unsafe { sys::cuModuleUnload(module) });
+    assert_eq!(
+        find(module, c"trial_reverse"),
+        Err(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    );
+}
+
+#[test]
+fn an_image_that_a_driver_would_not_take_is_refused() {
+    {
+        let _gpu = Gpu::new();
+        assert_eq!(
+            load(c"not an image"),
+            Err(CUresult::CUDA_ERROR_INVALID_IMAGE)
+        );
+        assert_eq!(load(c""), Err(CUresult::CUDA_ERROR_INVALID_IMAGE));
+    }
+    {
+        let _gpu = start(&Config {
+            driver: 12060,
+            compute: (7, 2),
+            ..Config::default()
+        });
+        assert_eq!(load(PTX), Err(CUresult::CUDA_ERROR_INVALID_PTX));
+    }
+}
+
+/// A cubin's header and nothing else, for an architecture.
+fn cubin(architecture: u8) -> Vec<u8> {
+    let mut elf = vec![0u8; 64];
+    elf[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x33\x07");
+    elf[18] = 190;
+    elf[48] = architecture;
+    elf
+}
+
+#[test]
+fn a_cubin_for_another_gpu_is_refused() {
+    let _gpu = Gpu::new();
+    let load = |architecture| {
+        let mut module = null_mut();
+        // SAFETY: a cubin, room for a handle.
+        unsafe { sys::cuModuleLoadData(&raw mut module, cubin(architecture).as_ptr().cast()) }
+    };
+    ok(load(87));
+    ok(load(80));
+    assert_eq!(load(89), CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+    assert_eq!(load(90), CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
+#[test]
+fn more_shared_memory_is_had_by_asking_for_it() {
+    let gpu = Gpu::new();
+    let reverse = gpu.function("trial_reverse");
+    let at = gpu.alloc(4096);
+    let stream = gpu.stream();
+    let launch = || gpu.try_launch(reverse, 1, 32, 60 << 10, stream, parameters![at]);
+    assert_eq!(launch(), CUresult::CUDA_ERROR_INVALID_VALUE);
+    let shared = A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    let (mut bytes, mut threads, mut blocks) = (0, 0, 0);
+    // SAFETY: a function of this context, room for the results.
+    unsafe {
+        let too_much = sys::cuFuncSetAttribute(reverse, shared, 164 << 10);
+        assert_eq!(too_much, CUresult::CUDA_ERROR_INVALID_VALUE);
+        ok(sys::cuFuncSetAttribute(reverse, shared, 60 << 10));
+        ok(sys::cuFuncGetAttribute(&raw mut bytes, shared, reverse));
+        let most = A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        ok(sys::cuFuncGetAttribute(&raw mut threads, most, reverse));
+        ok(sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &raw mut blocks,
+            reverse,
+            256,
+            60 << 10,
+        ));
+    }
+    assert_eq!((bytes, threads, blocks), (60 << 10, 1024, 2));
+    ok(launch());
+    gpu.wait(stream);
+}
