@@ -5,19 +5,21 @@
 #include "params.cuh"
 
 // PUNCTUAL_KERNEL(name, P, block) { body } is a kernel for blocks of `block` threads, with `guard` and `params`.
+// PUNCTUAL_KERNEL_RESIDENT also says how many blocks a multiprocessor must have registers for.
 #ifdef EMULATED
 #include <cmath>
 #include <cstring>
-#define PUNCTUAL_KERNEL(name, P, block) \
-    extern "C" void name(Guard, P);     \
-    EMULATED_REGISTER(name, block);     \
+#define PUNCTUAL_KERNEL_RESIDENT(name, P, block, blocks) \
+    extern "C" void name(Guard, P);                      \
+    EMULATED_REGISTER(name, block);                      \
     extern "C" void name(const Guard guard, const P params)
 #else
 // `__grid_constant__`: indexing an array of parameters needs no copy of it in local memory.
-#define PUNCTUAL_KERNEL(name, P, block)                    \
-    extern "C" __global__ void __launch_bounds__(block) \
+#define PUNCTUAL_KERNEL_RESIDENT(name, P, block, blocks)        \
+    extern "C" __global__ void __launch_bounds__(block, blocks) \
         name(const __grid_constant__ Guard guard, const __grid_constant__ P params)
 #endif
+#define PUNCTUAL_KERNEL(name, P, block) PUNCTUAL_KERNEL_RESIDENT(name, P, block, 1)
 
 #define DEVICE __device__ __forceinline__
 

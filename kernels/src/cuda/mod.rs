@@ -13,7 +13,9 @@
 //!   again, from its start.
 //! - The grid depends on the parameters alone, so a list of launches is static.
 mod arguments;
+pub mod contract;
 pub mod half;
+pub mod images;
 pub mod params;
 pub mod table;
 

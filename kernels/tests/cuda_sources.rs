@@ -1,0 +1,151 @@
+//! What is kept in the tree of the CUDA kernels agrees: sources, images, and both sides of the interface.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_kernels::cuda::images::archives;
+use punctual_kernels::cuda::{KERNELS, Module};
+use serde_json::Value;
+
+fn cuda() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn manifest() -> Value {
+    serde_json::from_str(&read(&cuda().join("images/manifest.json"))).expect("JSON")
+}
+
+/// Fowler, Noll, Vo (64 bits, 1a), as build.py has it.
+fn hash(start: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(start, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+
+#[test]
+fn images_are_those_of_the_sources() {
+    let folder = cuda();
+    let mut files: Vec<PathBuf> = ["build.py", "nvrtc.py", "toolchain.txt"]
+        .map(|name| folder.join(name))
+        .into();
+    let mut sources: Vec<PathBuf> = fs::read_dir(folder.join("src"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    sources.sort();
+    files.extend(sources);
+    let found = files.iter().fold(START, |found, file| {
+        let name = file.file_name().expect("a name").to_string_lossy();
+        let found = hash(found, format!("{name}\0").as_bytes());
+        hash(found, format!("{}\0", read(file)).as_bytes())
+    });
+    assert_eq!(
+        manifest()["sources"],
+        format!("{found:016x}"),
+        "kernels/cuda/images is stale: run python3 kernels/cuda/build.py"
+    );
+}
+
+#[test]
+fn images_are_those_of_the_manifest() {
+    let manifest = manifest();
+    let images = manifest["images"].as_object().expect("by architecture");
+    assert_eq!(images.len(), archives().len());
+    for archive in archives() {
+        let image = &images[archive.architecture()];
+        let found = format!("{:016x}", hash(START, archive.bytes()));
+        assert_eq!(image["hash"], found, "{}", archive.architecture());
+    }
+}
+
+#[test]
+fn every_module_and_kernel_of_the_table_has_its_source() {
+    let folder = cuda().join("src");
+    let mut declared = Vec::new();
+    for module in Module::ALL {
+        // What a module includes may declare kernels too.
+        let source = read(&folder.join(format!("{}.cu", module.name())));
+        let included = source.lines().filter_map(|line| {
+            let file = line.strip_prefix("#include \"")?.strip_suffix('"')?;
+            Some(read(&folder.join(file)))
+        });
+        let texts: Vec<String> = included.chain([source.clone()]).collect();
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            let Some(rest) = line.strip_prefix("PUNCTUAL_KERNEL") else {
+                continue;
+            };
+            let arguments = rest.split_once('(').expect("arguments").1;
+            let mut arguments = arguments.split([',', ')']).map(str::trim);
+            let mut next = || arguments.next().unwrap_or_default().to_owned();
+            let (name, _, block) = (next(), next(), next());
+            declared.push((name, module, block));
+        }
+    }
+    declared.sort();
+    let mut table: Vec<(String, Module, String)> = KERNELS
+        .iter()
+        .map(|k| (k.name.to_owned(), k.module, k.block.to_string()))
+        .collect();
+    table.sort();
+    assert_eq!(declared, table);
+}
+
+/// `(structure, [(field, type)])` of a source, types in the notation of C.
+fn structures(
+    text: &str,
+    start: &str,
+    field: fn(&str) -> Option<(String, String)>,
+) -> Vec<Structure> {
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(name) = line
+            .strip_prefix(start)
+            .and_then(|rest| rest.strip_suffix(" {"))
+        else {
+            continue;
+        };
+        let fields = lines.by_ref().take_while(|line| !line.starts_with('}'));
+        found.push((name.to_owned(), fields.filter_map(field).collect()));
+    }
+    found
+}
+
+type Structure = (String, Vec<(String, String)>);
+
+fn c_field(line: &str) -> Option<(String, String)> {
+    let (of, name) = line.trim().strip_suffix(';')?.split_once(' ')?;
+    Some(
+        match name.strip_suffix(']').and_then(|n| n.split_once('[')) {
+            Some((name, count)) => (name.to_owned(), format!("{of}[{count}]")),
+            None => (name.to_owned(), of.to_owned()),
+        },
+    )
+}
+
+fn rust_field(line: &str) -> Option<(String, String)> {
+    let field = line.trim().strip_prefix("pub ")?.strip_suffix(',')?;
+    let (name, of) = field.split_once(": ")?;
+    let array = of.strip_prefix('[').and_then(|of| of.strip_suffix(']'));
+    let of = match array.and_then(|of| of.split_once("; ")) {
+        Some((of, count)) => format!("{of}[{count}]"),
+        None => of.to_owned(),
+    };
+    Some((name.to_owned(), of))
+}
+
+#[test]
+fn parameters_are_the_same_on_both_sides_field_for_field() {
+    let c = read(&cuda().join("src/params.cuh")).replace("class_index", "class");
+    let c = structures(&c, "struct ", c_field);
+    let rust = read(&cuda().join("../src/cuda/params.rs"));
+    let rust = structures(&rust, "pub struct ", rust_field);
+    assert!(c.len() >= 16, "{} structures found", c.len());
+    assert_eq!(c, rust);
+}
