@@ -21,6 +21,7 @@ mod spec;
 mod station;
 pub mod structures;
 mod trouble;
+pub mod weights;
 
 pub use counters::{Counters, Counts};
 pub use device::{CudaDevice, StartError};

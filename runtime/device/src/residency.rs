@@ -31,7 +31,7 @@ struct Model {
 
 /// The books on all models of a device. Kept by the thread that submits.
 #[derive(Clone, Debug)]
-pub(crate) struct Residency {
+pub struct Residency {
     models: Box<[Model]>,
     free: u32,
 }
@@ -39,7 +39,8 @@ pub(crate) struct Residency {
 impl Residency {
     /// Models with the pages that each fills, none for those that are on the device for good, in
     /// a cache of `pages`. All of the others are absent.
-    pub(crate) fn new(models: impl Iterator<Item = Option<u32>>, pages: u32) -> Self {
+    #[must_use]
+    pub fn new(models: impl Iterator<Item = Option<u32>>, pages: u32) -> Self {
         let model = |paged: Option<u32>| Model {
             place: paged.map_or(Place::Pinned, |_| Place::Absent),
             pages: paged.unwrap_or(0),
@@ -52,13 +53,16 @@ impl Residency {
     }
 
     /// Pages of the cache that no model has.
-    #[cfg(test)]
-    pub(crate) fn free(&self) -> u32 {
+    #[must_use]
+    pub fn free(&self) -> u32 {
         self.free
     }
 
     /// Whether an action may be submitted that reads `model`'s weights.
-    pub(crate) fn check_use(&self, model: ModelId) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// [`Refusal::NotResident`], [`Refusal::UnknownModel`].
+    pub fn check_use(&self, model: ModelId) -> Result<(), Refusal> {
         match self.of(model)?.place {
             Place::Pinned | Place::Resident => Ok(()),
             Place::Loading | Place::Absent => Err(Refusal::NotResident(model)),
@@ -66,7 +70,10 @@ impl Residency {
     }
 
     /// An action that reads `model`'s weights was taken.
-    pub(crate) fn taken(&mut self, model: ModelId) {
+    ///
+    /// # Panics
+    /// If there is no such model.
+    pub fn taken(&mut self, model: ModelId) {
         self.models[model.index()].users += 1;
     }
 
@@ -74,13 +81,16 @@ impl Residency {
     ///
     /// # Panics
     /// If there was none.
-    pub(crate) fn released(&mut self, model: ModelId) {
+    pub fn released(&mut self, model: ModelId) {
         let users = &mut self.models[model.index()].users;
         *users = users.checked_sub(1).expect("an action that was taken");
     }
 
     /// Begins a load: the pages are the model's from now on.
-    pub(crate) fn load(&mut self, model: ModelId) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// Those of [`Device::load`](crate::Device::load).
+    pub fn load(&mut self, model: ModelId) -> Result<(), Refusal> {
         let &Model { place, pages, .. } = self.of(model)?;
         match place {
             Place::Pinned => Err(Refusal::Pinned(model)),
@@ -102,7 +112,7 @@ impl Residency {
     ///
     /// # Panics
     /// If none was under way.
-    pub(crate) fn loaded(&mut self, model: ModelId, well: bool) {
+    pub fn loaded(&mut self, model: ModelId, well: bool) {
         let entry = &mut self.models[model.index()];
         assert_eq!(entry.place, Place::Loading, "the end of a load");
         entry.place = if well { Place::Resident } else { Place::Absent };
@@ -112,7 +122,10 @@ impl Residency {
     }
 
     /// Gives a model's pages back.
-    pub(crate) fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// Those of [`Device::unload`](crate::Device::unload).
+    pub fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
         let entry = self.of(model)?;
         match entry.place {
             Place::Pinned => Err(Refusal::Pinned(model)),

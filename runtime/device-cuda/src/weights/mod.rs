@@ -1,0 +1,165 @@
+//! The weights of all models on the device: pages of one pool, taken at start, that models are given
+//! and that are filled from copies on the host.
+//!
+//! Four ends share the books, and each owns its part of them:
+//!
+//! | end | whose | what it does |
+//! |---|---|---|
+//! | [`Residents`] | the thread that submits | says what is there, gives pieces of the pool to models and takes them back |
+//! | `Loader` | its own thread, with its own stream | fills pieces and publishes where pages lie |
+//! | [`PageTable`] | leaders, while they launch | reads where pages lie, without a lock |
+//! | [`Weights`] | the keeper | takes the pool, and after a fault of the device takes it again and fills it |
+//!
+//! # Why no page is read while it is written
+//! A piece of the pool is filled only on behalf of a model that it was given to, and only if it does
+//! not hold that model's page already; models that share a piece share its content. Actions of a
+//! model are taken between its load's event and its unload, which is refused while one of them is not
+//! over ([`Residency`](punctual_device::Residency)): so whoever launches with an address of the table
+//! has it for as long as the launches run.
+//!
+//! # After a fault
+//! The device's memory is gone. Pieces keep their numbers, host copies are all there, so the pool is
+//! taken again and every model that was there is filled in again. A load that was under way when the
+//! device failed ends as failed.
+
+mod failure;
+mod ledger;
+mod loader;
+mod pool;
+mod residents;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
+
+use punctual_core::ModelId;
+use punctual_platform::Doorbell;
+
+pub use failure::{FitError, LoadError};
+use ledger::Ledger;
+use loader::Loader;
+use pool::Pool;
+pub use residents::Residents;
+pub use table::PageTable;
+
+/// No piece.
+const NONE: u32 = u32::MAX;
+
+/// Where a model's weights come from.
+pub struct Source {
+    /// Its packed pages, each as long as a page or shorter.
+    pub pages: Vec<Box<[u8]>>,
+    /// Whether its weights come and go; else they are there for good.
+    pub paged: bool,
+}
+
+/// The keeper's end.
+pub struct Weights {
+    shared: Arc<Shared>,
+}
+
+/// What all ends know.
+struct Shared {
+    page_bytes: usize,
+    /// Pieces of the pool.
+    pieces: usize,
+    /// What pages contain; equal pages are one.
+    contents: Box<[Box<[u8]>]>,
+    models: Box<[Model]>,
+    table: Arc<PageTable>,
+    /// What lives on the device, while it works. Locked by the loader and the keeper alone, both of
+    /// which may wait.
+    pool: Mutex<Option<Pool>>,
+    /// Rings when the loader has something to do.
+    orders: Doorbell,
+}
+
+/// What the ends share about one model.
+struct Model {
+    paged: bool,
+    /// What its pages contain, as positions in [`Shared::contents`].
+    contents: Box<[u32]>,
+    /// Which piece of the pool each page is. Written by the ledger.
+    pieces: Box<[AtomicU32]>,
+    /// Whether its weights are there, and so to be brought back after a fault. Set by the loader,
+    /// cleared by the ledger.
+    there: AtomicBool,
+}
+
+/// The ends of the weights of `models`, whose pages have up to `page_bytes`, with `cache_pages` pages
+/// for those that come and go. Nothing is on a device yet.
+///
+/// # Errors
+/// When a model does not fit the cache even alone.
+///
+/// # Panics
+/// If a page is longer than `page_bytes`.
+pub fn make(
+    models: Vec<Source>,
+    page_bytes: u32,
+    cache_pages: u32,
+) -> Result<(Arc<Weights>, Residents), FitError> {
+    for (id, model) in (0..).zip(&models) {
+        let needs = model.pages.len() as u32;
+        if model.paged && needs > cache_pages {
+            return Err(FitError {
+                model: ModelId(id),
+                needs,
+                pages: cache_pages,
+            });
+        }
+    }
+    let (models, contents) = numbered(models);
+    let longest = contents.iter().map(|content| content.len()).max();
+    assert!(
+        longest.unwrap_or(0) <= page_bytes as usize,
+        "a page longer than {page_bytes} bytes"
+    );
+    let pinned = models.iter().filter(|model| !model.paged);
+    let pinned: BTreeSet<u32> = pinned.flat_map(|model| model.contents.to_vec()).collect();
+    let pages = models.iter().map(|model| model.contents.len());
+    let shared = Arc::new(Shared {
+        page_bytes: page_bytes as usize,
+        pieces: pinned.len() + cache_pages as usize,
+        contents,
+        table: Arc::new(PageTable::new(pages)),
+        models,
+        pool: Mutex::new(None),
+        orders: Doorbell::new(),
+    });
+    let residents = Residents::new(shared.clone(), cache_pages);
+    Ok((Arc::new(Weights { shared }), residents))
+}
+
+/// Models with their pages' contents numbered: equal ones have the same number.
+fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Box<[Box<[u8]>]>) {
+    let mut numbers: BTreeMap<Box<[u8]>, u32> = BTreeMap::new();
+    let mut number = |page: Box<[u8]>| {
+        let next = numbers.len() as u32;
+        *numbers.entry(page).or_insert(next)
+    };
+    let model = |source: Source| {
+        let contents: Box<[u32]> = source.pages.into_iter().map(&mut number).collect();
+        Model {
+            paged: source.paged,
+            pieces: contents.iter().map(|_| AtomicU32::new(NONE)).collect(),
+            contents,
+            there: AtomicBool::new(false),
+        }
+    };
+    let models = sources.into_iter().map(model).collect();
+    let mut contents = vec![Box::default(); numbers.len()];
+    for (page, number) in numbers {
+        contents[number as usize] = page;
+    }
+    (models, contents.into())
+}
+
+impl Shared {
+    /// What lives on the device. A panic while it was locked left it as good as it was: pages are
+    /// published one by one.
+    fn pool(&self) -> std::sync::MutexGuard<'_, Option<Pool>> {
+        self.pool.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}

@@ -1,0 +1,140 @@
+//! What of the weights lives on the device.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{NONE, Shared, Weights};
+use crate::driver::{CallError, Context, DeviceMemory, Event, MappedMemory, Stream};
+
+/// The pool, and the way to it.
+pub(super) struct Pool {
+    memory: DeviceMemory,
+    stream: Stream,
+    /// Two pages of page-locked memory: one is filled while the other one is on its way.
+    staging: [Staging; 2],
+    /// The content of each piece that is filled, or on its way.
+    holds: Box<[u32]>,
+    /// Which of the two is next.
+    next: usize,
+}
+
+struct Staging {
+    memory: MappedMemory,
+    /// Its last copy is over.
+    over: Event,
+}
+
+impl Pool {
+    fn take(context: &Arc<Context>, shared: &Shared) -> Result<Self, CallError> {
+        let (lowest, _) = context.stream_priorities()?;
+        let stream = Stream::new(context, lowest)?;
+        let memory = DeviceMemory::take(context, shared.pieces * shared.page_bytes)?;
+        // Touched once, so that it is there.
+        stream.fill_words((&memory, 0), memory.bytes() / 4, 0)?;
+        let staging = || {
+            Ok(Staging {
+                memory: MappedMemory::take(context, shared.page_bytes)?,
+                over: Event::new(context, false)?,
+            })
+        };
+        Ok(Self {
+            staging: [staging()?, staging()?],
+            holds: vec![NONE; shared.pieces].into(),
+            memory,
+            stream,
+            next: 0,
+        })
+    }
+
+    /// Begins to bring a model's pages into its pieces.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn begin(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
+        self.stream.context().bind()?;
+        let model = &shared.models[model];
+        for (place, &content) in model.pieces.iter().zip(&model.contents) {
+            // Relaxed: the ring of orders, or the lock, publishes it.
+            let piece = place.load(Ordering::Relaxed);
+            if piece != NONE && self.holds[piece as usize] != content {
+                self.fill(shared, piece as usize, content)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, shared: &Shared, piece: usize, content: u32) -> Result<(), CallError> {
+        let bytes = &shared.contents[content as usize];
+        let staging = &mut self.staging[self.next];
+        self.next = 1 - self.next;
+        staging.over.synchronize()?;
+        self.holds[piece] = NONE;
+        staging.memory.write(0, bytes);
+        let to = (&self.memory, piece * shared.page_bytes);
+        self.stream
+            .copy_in((&staging.memory, 0), to, bytes.len())?;
+        staging.over.record(&self.stream)?;
+        self.holds[piece] = content;
+        Ok(())
+    }
+
+    /// Waits for what was begun and says where the model's pages lie.
+    fn finish(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
+        let ended = self.stream.synchronize();
+        if ended.is_err() {
+            // What was on its way may not have arrived.
+            self.holds.fill(NONE);
+        }
+        ended?;
+        for (page, place) in shared.models[model].pieces.iter().enumerate() {
+            let piece = place.load(Ordering::Relaxed);
+            if piece != NONE {
+                let offset = piece as usize * shared.page_bytes;
+                let address = self.memory.address() + offset as u64;
+                shared.table.publish(model, page, address);
+            }
+        }
+        // Relaxed: the lock publishes it to the keeper.
+        shared.models[model].there.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Brings a model's pages in and says where they lie.
+    ///
+    /// # Errors
+    /// The driver's; nothing of the model is published then.
+    pub(super) fn bring_in(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
+        self.begin(shared, model)?;
+        self.finish(shared, model)
+    }
+}
+
+impl Weights {
+    /// Takes the pool on the device and brings in what is to be there: models that are there for
+    /// good, and those that were there when it was let go.
+    ///
+    /// # Errors
+    /// The driver's; then nothing is there.
+    pub fn bring_up(&self, context: &Arc<Context>) -> Result<(), CallError> {
+        let shared = &*self.shared;
+        let mut place = shared.pool();
+        context.bind()?;
+        let mut pool = Pool::take(context, shared)?;
+        for (number, model) in shared.models.iter().enumerate() {
+            if !model.paged || model.there.load(Ordering::Relaxed) {
+                pool.bring_in(shared, number).inspect_err(|_| {
+                    shared.table.hide_all();
+                })?;
+            }
+        }
+        *place = Some(pool);
+        Ok(())
+    }
+
+    /// Gives everything back that is on the device, or was before it failed. Nobody launches.
+    pub fn let_go(&self) {
+        let pool = self.shared.pool().take();
+        self.shared.table.hide_all();
+        drop(pool);
+    }
+}
