@@ -99,6 +99,6 @@ pub use cpu::{
 };
 pub use device::{Device, Refusal};
 pub use mixed::{MixedDevice, Side};
-pub use residency::Residency;
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
+pub use residency::Residency;
 pub use spec::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, SpecError};

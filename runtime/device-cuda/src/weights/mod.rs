@@ -38,7 +38,6 @@ use punctual_platform::Doorbell;
 
 pub use failure::{FitError, LoadError};
 use ledger::Ledger;
-use loader::Loader;
 use pool::Pool;
 pub use residents::Residents;
 pub use table::PageTable;
@@ -65,7 +64,7 @@ struct Shared {
     /// Pieces of the pool.
     pieces: usize,
     /// What pages contain; equal pages are one.
-    contents: Box<[Box<[u8]>]>,
+    contents: Contents,
     models: Box<[Model]>,
     table: Arc<PageTable>,
     /// What lives on the device, while it works. Locked by the loader and the keeper alone, both of
@@ -132,8 +131,11 @@ pub fn make(
     Ok((Arc::new(Weights { shared }), residents))
 }
 
+/// The bytes of different pages.
+type Contents = Box<[Box<[u8]>]>;
+
 /// Models with their pages' contents numbered: equal ones have the same number.
-fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Box<[Box<[u8]>]>) {
+fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Contents) {
     let mut numbers: BTreeMap<Box<[u8]>, u32> = BTreeMap::new();
     let mut number = |page: Box<[u8]>| {
         let next = numbers.len() as u32;
@@ -160,6 +162,8 @@ impl Shared {
     /// What lives on the device. A panic while it was locked left it as good as it was: pages are
     /// published one by one.
     fn pool(&self) -> std::sync::MutexGuard<'_, Option<Pool>> {
-        self.pool.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.pool
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
     }
 }

@@ -71,8 +71,7 @@ impl Pool {
         self.holds[piece] = NONE;
         staging.memory.write(0, bytes);
         let to = (&self.memory, piece * shared.page_bytes);
-        self.stream
-            .copy_in((&staging.memory, 0), to, bytes.len())?;
+        self.stream.copy_in((&staging.memory, 0), to, bytes.len())?;
         staging.over.record(&self.stream)?;
         self.holds[piece] = content;
         Ok(())
