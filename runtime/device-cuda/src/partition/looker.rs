@@ -20,7 +20,7 @@ const STAY_NS: u32 = 50_000;
 const WAVES: u32 = 4;
 
 /// The time after which a launch is taken to run never: thousands of times what it takes.
-const LIMIT_NS: u64 = 5_000_000_000;
+pub(super) const LIMIT_NS: u64 = 5_000_000_000;
 
 /// Launches `where_am_i` under masks.
 pub(super) struct Looker<'m> {
@@ -32,13 +32,14 @@ pub(super) struct Looker<'m> {
     seen: MappedMemory,
     blocks: u32,
     shared_bytes: u32,
+    limit_ns: u64,
 }
 
 /// What no multiprocessor's number is: a block that did not run.
 const NOWHERE: u32 = u32::MAX;
 
 impl<'m> Looker<'m> {
-    /// `image` has the kernel.
+    /// `image` has the kernel. A launch that is not over after `limit_ns` is given up.
     ///
     /// # Errors
     /// The driver's.
@@ -46,6 +47,7 @@ impl<'m> Looker<'m> {
         context: Arc<Context>,
         means: &'m Means,
         image: &'static [u8],
+        limit_ns: u64,
     ) -> Result<Self, CallError> {
         let gpu = context.gpu();
         let blocks = gpu.attribute(Attribute::Multiprocessors)? * WAVES;
@@ -67,6 +69,7 @@ impl<'m> Looker<'m> {
             stream: None,
             blocks,
             shared_bytes,
+            limit_ns,
         })
     }
 
@@ -109,13 +112,13 @@ impl<'m> Looker<'m> {
 
     /// Asks until the launch is over: calibration has a process, and so a core, to itself.
     fn wait(&self, stream: &Stream) -> Result<(), Refusal> {
-        let until_ns = clock::now_ns() + LIMIT_NS;
+        let until_ns = clock::now_ns() + self.limit_ns;
         while !stream.is_idle()? {
             if clock::now_ns() > until_ns {
                 // Whatever is dropped from here on would wait for the device.
                 self.context.abandon();
                 return Err(Refusal::NeverEnded {
-                    limit_ms: LIMIT_NS / 1_000_000,
+                    limit_ms: self.limit_ns / 1_000_000,
                 });
             }
             std::thread::yield_now();
@@ -150,5 +153,36 @@ impl Probe for Looker<'_> {
         self.wait(&stream)?;
         self.stream = Some(stream);
         self.seen()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use emulated_cuda::{Config, Emulator, LaunchFault};
+
+    use super::*;
+    use crate::driver::Driver;
+
+    const IMAGE: &[u8] =
+        b"//\n.version 7.0\n.target sm_60\n.address_size 64\n.visible .entry where_am_i()\n{ }\n\0";
+
+    #[test]
+    fn a_launch_that_never_ends_is_given_up() {
+        let config = Config {
+            launch_faults: vec![LaunchFault { nth: 1, code: None }],
+            ..Config::default()
+        };
+        let emulator = Emulator::start(&config).expect("the emulated driver");
+        let gpu = Driver::open().and_then(|driver| driver.device(0));
+        let context = Context::retain(gpu.expect("a device")).expect("a context");
+        let limit_ns = 50_000_000;
+        let mut looker =
+            Looker::new(context, &Means::Streams, IMAGE, limit_ns).expect("it can look");
+        let all = looker.observe(TpcMask::UNRESTRICTED).expect("it ends");
+        assert_eq!(all.count(), config.sms());
+        let hangs = looker.observe(TpcMask::UNRESTRICTED);
+        assert_eq!(hangs, Err(Refusal::NeverEnded { limit_ms: 50 }));
+        drop(looker);
+        drop(emulator);
     }
 }

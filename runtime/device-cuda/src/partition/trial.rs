@@ -13,7 +13,7 @@ use punctual_platform::{clock, poll};
 
 use super::Mechanism;
 use super::calibration::{Refusal, calibrate};
-use super::looker::Looker;
+use super::looker::{LIMIT_NS, Looker};
 use super::means::{Means, StreamError};
 use super::record::Outcome;
 use crate::driver::{Context, Driver, Gpu, Groups, Masking};
@@ -53,7 +53,7 @@ impl Trial {
         })?;
         let context = Context::retain(gpu)?;
         let means = self.means(gpu, library)?;
-        let mut looker = Looker::new(context, &means, image)?;
+        let mut looker = Looker::new(context, &means, image, LIMIT_NS)?;
         let expected = looker.expected()?;
         calibrate(&mut looker, expected)
     }

@@ -1,0 +1,65 @@
+//! Partitions on an emulated driver from before CUDA 12: masks of 64 TPCs, no green contexts. What a
+//! library exports cannot change within a process, so these tests have one to themselves.
+
+use std::ffi::OsString;
+
+use emulated_cuda::{Config, Emulator};
+use libsmctrl_sys::CudaVersion;
+use punctual_device_cuda::partition::{Mechanism, Refusal, Trial, UnitMap};
+
+/// The emulated driver takes a kernel's code from the sources; the image only names it.
+const IMAGE: &[u8] =
+    b"//\n.version 7.0\n.target sm_60\n.address_size 64\n.visible .entry where_am_i()\n{ }\n\0";
+
+fn tried(mechanism: Mechanism) -> Result<UnitMap, Refusal> {
+    // The last version of the old layout that the table has for this processor.
+    let driver = if cfg!(target_arch = "aarch64") {
+        11040
+    } else {
+        11080
+    };
+    let config = Config {
+        driver,
+        tpcs: 41,
+        compute: (8, 6),
+        ..Config::default()
+    };
+    let _emulator = Emulator::start(&config).expect("the emulated driver");
+    let trial = Trial {
+        mechanism,
+        device: 0,
+        version: CudaVersion::from_driver(driver as i32).expect("a version"),
+        compute_capability: config.compute,
+        libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
+    };
+    trial.run(IMAGE)
+}
+
+#[test]
+fn masks_of_64_tpcs_have_their_upper_half_first() {
+    let map = tried(Mechanism::StreamMask).expect("the table is right");
+    assert_eq!(map.count(), 41);
+    for (tpc, unit) in (0..).zip(map.units()) {
+        assert_eq!(unit.bit, tpc);
+        let first = 2 * u32::from(tpc);
+        assert_eq!(unit.sms.iter().collect::<Vec<_>>(), [first, first + 1]);
+    }
+}
+
+#[test]
+fn a_driver_without_green_contexts_says_which_call_it_lacks() {
+    let refused = tried(Mechanism::GreenContexts);
+    assert!(
+        matches!(&refused, Err(Refusal::NoSymbol { symbol }) if symbol == "cuDeviceGetDevResource"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_libsmctrl_that_is_not_there_is_the_reason() {
+    let refused = tried(Mechanism::Libsmctrl);
+    assert!(
+        matches!(&refused, Err(Refusal::Libsmctrl { said }) if said.contains("LIBSMCTRL_PATH")),
+        "{refused:?}"
+    );
+}
