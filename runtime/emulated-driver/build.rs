@@ -7,6 +7,8 @@ fn main() {
     // The name under which programs ask the loader for CUDA's driver: the library is found by it once
     // it is loaded.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so");
+    // It finds its own calls without the loader, also those whose names were taken out of it.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     let crate_folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where"));
     let own = crate_folder.join("cpp");
     let kernels = crate_folder.join("../../kernels/cuda/src");
@@ -48,9 +50,6 @@ fn compile(sources: &[PathBuf], own: &Path, kernels: &Path) {
         .flag("-fno-threadsafe-statics")
         // The same sums on every machine, whether or not it multiplies and adds at once.
         .flag("-ffp-contract=off")
-        // Not `initial-exec`: a library that is loaded late gets no more than a kilobyte of it, and shared
-        // variables of kernels are thread-local, too. Descriptors make an access a call of few instructions.
-        .flag_if_supported("-mtls-dialect=gnu2")
         .flag_if_supported("-Wno-unknown-pragmas")
         .include(own)
         .include(kernels)
