@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ModelId, Nanos};
+use punctual_core::{ModelId, Nanos, RequestId, TaskId};
 use punctual_device::InputBuffers;
 use punctual_ipc::{PayloadReader, Rows};
 use punctual_kernels::preprocess::{PlanarOutput, Preprocessor};
@@ -20,13 +20,21 @@ pub struct Intake {
     pub ends: IntakeEnds,
     pub stop: Arc<Flag>,
     pub housekeeping: Waker,
-    pub model: ModelId,
-    pub buffers: InputBuffers,
-    pub preprocessor: Preprocessor,
+    /// The client's task, and the one that takes on what that one would refuse.
+    pub own: Target,
+    pub spill: Option<Target>,
     /// The crop's rows, as the client had them when they were copied: checked and used once.
     pub copy: Box<[u8]>,
     /// Of the client that holds the slot now.
     pub reader: Option<PayloadReader>,
+}
+
+/// A task whose network reads what is prepared here.
+pub struct Target {
+    pub task: TaskId,
+    pub model: ModelId,
+    pub buffers: InputBuffers,
+    pub preprocessor: Preprocessor,
 }
 
 impl Intake {
@@ -37,8 +45,12 @@ impl Intake {
             let stopping = self.stop.is_raised();
             while let Ok(order) = self.ends.orders.pop() {
                 match order {
-                    IntakeOrder::Prepare { request, payload } => {
-                        let prepared = self.prepare(request, payload);
+                    IntakeOrder::Prepare {
+                        request,
+                        task,
+                        payload,
+                    } => {
+                        let prepared = self.prepare(request, task, payload);
                         self.answer(prepared);
                     }
                     IntakeOrder::Retire => self.retire(),
@@ -51,9 +63,11 @@ impl Intake {
         }
     }
 
-    fn prepare(&mut self, request: punctual_core::RequestId, payload: Payload) -> Prepared {
+    fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) -> Prepared {
         let started = clock::now_ns();
-        let ok = self.copy_and_convert(request.buffer, payload).is_some();
+        let ok = self
+            .copy_and_convert(request.buffer, task, payload)
+            .is_some();
         if !ok {
             note(Note::PayloadFault {
                 client: self.ends.client,
@@ -69,10 +83,13 @@ impl Intake {
 
     /// None when the payload cannot be read (its client is broken) or the buffer cannot be had
     /// (we are): the request fails either way.
-    fn copy_and_convert(&mut self, buffer: u16, payload: Payload) -> Option<()> {
+    fn copy_and_convert(&mut self, buffer: u16, task: TaskId, payload: Payload) -> Option<()> {
         self.welcome();
         let reader = self.reader.as_ref()?;
-        let crop = self
+        let spill = self.spill.as_mut();
+        let target = spill.filter(|target| target.task == task);
+        let target = target.unwrap_or(&mut self.own);
+        let crop = target
             .preprocessor
             .crop_rows(payload.crop_x, payload.crop_y)
             .ok()?;
@@ -88,9 +105,9 @@ impl Intake {
                 .read(payload.slot, payload.sequence, rows, copy)
                 .ok()?;
         }
-        let mut writer = self.buffers.claim(buffer, self.model).ok()?;
+        let mut writer = target.buffers.claim(buffer, target.model).ok()?;
         let layout = writer.layout();
-        self.preprocessor.run(
+        target.preprocessor.run(
             &crop,
             &self.copy,
             PlanarOutput {

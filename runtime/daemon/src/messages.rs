@@ -38,6 +38,8 @@ pub enum IntakeOrder {
     Prepare {
         /// Whose buffer to write to.
         request: RequestId,
+        /// Whose network will read it: the client's task, or the one that takes it on instead.
+        task: TaskId,
         /// What to read.
         payload: Payload,
     },

@@ -161,6 +161,7 @@ fn task(
         late_in_host_stall: 0,
         rejected,
         failed,
+        spilled: metrics.spilled.load(Relaxed),
         open,
         lost,
         exits: metrics.exits[..exits]

@@ -107,6 +107,9 @@ pub struct TaskReport {
     pub rejected: RejectedReport,
     /// Taken on, then not answered.
     pub failed: FailedReport,
+    /// Those that the task's `spill` took on; their verdicts are counted here.
+    #[serde(default)]
+    pub spilled: u64,
     /// Still inside.
     pub open: u64,
     /// Open when the daemon terminated without a verdict. Must be 0.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::TaskId;
 use punctual_device::CpuDevice;
 use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor, Size};
 use punctual_plan::{Plan, Role};
@@ -17,7 +18,7 @@ use crate::error::StartupError;
 use crate::frame;
 use crate::hired::{Alarm, Hired};
 use crate::ingress::{Ingress, Place};
-use crate::intake::Intake;
+use crate::intake::{Intake, Target};
 use crate::metrics::Metrics;
 use crate::validate::Validated;
 use crate::wiring::{EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds, Wiring};
@@ -153,9 +154,32 @@ impl Crew<'_> {
 
     fn intake(&self, ends: IntakeEnds, device: &CpuDevice) -> Result<Hired<Intake>, StartupError> {
         let client = ends.client;
-        let task = self
-            .plan()
-            .task(self.plan().client_slots[client.index()].task);
+        let task = self.plan().client_slots[client.index()].task;
+        let spill = self.plan().scheduler.tasks[task.index()].spill;
+        let own = self.target(task, device)?;
+        let spill = spill.map(|task| self.target(task, device)).transpose()?;
+        let stop = Arc::new(Flag::default());
+        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let intake = Intake {
+            ends,
+            stop: Arc::clone(&stop),
+            housekeeping: self.housekeeping.clone(),
+            // A spill has the same frames, so their rows fit too.
+            copy: vec![0; own.preprocessor.copy_len_max()].into(),
+            own,
+            spill,
+            reader: None,
+        };
+        let spec = self.spec(
+            Role::Intake { client: client.0 },
+            format!("intake/{}", client.0),
+        );
+        Ok(Hired::start(spec, stop, alarm, || intake.serve())?)
+    }
+
+    /// A task to prepare inputs for.
+    fn target(&self, id: TaskId, device: &CpuDevice) -> Result<Target, StartupError> {
+        let task = self.plan().task(id);
         let input = self.validated.package(task.model).network().input;
         let size = |size: punctual_plan::Size| Size {
             width: size.width,
@@ -175,23 +199,12 @@ impl Crew<'_> {
             task: task.name.clone(),
             source,
         })?;
-        let stop = Arc::new(Flag::default());
-        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
-        let intake = Intake {
-            ends,
-            stop: Arc::clone(&stop),
-            housekeeping: self.housekeeping.clone(),
+        Ok(Target {
+            task: id,
             model: task.model,
             buffers: device.input_buffers(),
-            copy: vec![0; preprocessor.copy_len_max()].into(),
             preprocessor,
-            reader: None,
-        };
-        let spec = self.spec(
-            Role::Intake { client: client.0 },
-            format!("intake/{}", client.0),
-        );
-        Ok(Hired::start(spec, stop, alarm, || intake.serve())?)
+        })
     }
 
     fn egress(&self, ends: EgressEnds) -> Result<Hired<Egress>, StartupError> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply, RequestId, Ticket,
-    Verdict,
+    Action, ActionId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply, RequestId, TaskId,
+    Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_executor::{Events, World};
@@ -50,6 +50,8 @@ struct ClientLink {
     intake_bell: Arc<Doorbell>,
     /// Where the payload of each of its slots' present submission lies.
     payloads: Box<[Payload]>,
+    /// The task of its last submission, and of all: a client has one.
+    task: TaskId,
     /// Submissions without a verdict.
     open: u32,
     /// It hung up; when nothing is open any more its pieces are handed back.
@@ -63,6 +65,7 @@ impl ClientLink {
             prepared: ends.prepared,
             intake_bell: ends.intake_bell,
             payloads: vec![Payload::default(); usize::from(ends.slots)].into(),
+            task: TaskId(0),
             open: 0,
             gone: false,
         }
@@ -120,7 +123,7 @@ impl<D: Device> World for DaemonWorld<D> {
                 ticket,
             } => {
                 self.weights.asked(*task, &self.metrics.paging);
-                self.prepare(*request, *ticket);
+                self.prepare(*request, *task, *ticket);
             }
             Action::Infer(infer) => self.infer(infer),
             Action::Preempt { partition, action } => self.device.preempt(*partition, *action),
@@ -203,6 +206,7 @@ impl<D: Device> DaemonWorld<D> {
                 count(&self.metrics.task(arrival.task).submitted);
                 let client = &mut self.clients[arrival.ticket.client.index()];
                 client.payloads[usize::from(payload.slot)] = payload;
+                client.task = arrival.task;
                 client.open += 1;
                 Event::Arrived(arrival)
             }
@@ -215,10 +219,17 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
-    fn prepare(&mut self, request: RequestId, ticket: Ticket) {
+    fn prepare(&mut self, request: RequestId, task: TaskId, ticket: Ticket) {
         let client = &mut self.clients[ticket.client.index()];
+        if task != client.task {
+            count(&self.metrics.task(client.task).spilled);
+        }
         let payload = client.payloads[usize::from(ticket.slot)];
-        let order = IntakeOrder::Prepare { request, payload };
+        let order = IntakeOrder::Prepare {
+            request,
+            task,
+            payload,
+        };
         client
             .orders
             .push(order)

@@ -18,6 +18,7 @@ use crate::problem::{Place, PlanErrors, Problems};
 use crate::promises::{self, Promises};
 use crate::settings;
 use crate::sharing::Sharing;
+use crate::spill;
 use crate::tasks::{self, Task};
 use crate::warning;
 
@@ -54,6 +55,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     }
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let tasks = tasks::resolve(&manifest, &models, &placement.partitions, problems);
+    spill::check(&manifest, &tasks, &models, problems);
     let shared = placement.shared().next().is_some();
     let priorities = Priorities::new(&manifest.daemon.priority, &tasks, shared, problems);
     let threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);

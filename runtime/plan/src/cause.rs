@@ -145,7 +145,6 @@ pub enum Cause {
     /// A key that the task's criticality needs.
     #[error("a real-time task without `{0}`")]
     RealTimeNeeds(&'static str),
-
     // --- Board, cores, threads ---
     /// A figure without its source.
     #[error("the source {0:?} is not listed under [sources]")]
@@ -214,7 +213,6 @@ pub enum Cause {
         /// The highest there is.
         most: u8,
     },
-
     // --- Packages and profiles ---
     /// No package was given for a model.
     #[error("the package {path:?} was not read")]
@@ -298,7 +296,6 @@ pub enum Cause {
         /// The last there is.
         last: u8,
     },
-
     // --- Promises ---
     /// A frame could be older than its deadline before its input is ready.
     #[error(
@@ -394,6 +391,9 @@ pub enum Cause {
     /// A rule of partitions of the GPU.
     #[error(transparent)]
     Gpu(crate::gpu::GpuCause),
+    /// A rule of tasks that take on another's frames.
+    #[error(transparent)]
+    Spill(crate::spill::SpillCause),
     /// A rule of fleets.
     #[error(transparent)]
     Fleet(crate::fleet::FleetCause),

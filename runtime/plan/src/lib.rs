@@ -38,6 +38,7 @@ mod schedulability;
 mod settings;
 mod sharing;
 mod spelling;
+mod spill;
 mod table;
 mod tasks;
 mod warning;
@@ -59,4 +60,5 @@ pub use plan::{
 };
 pub use problem::{Excerpt, PlanErrors, Problem};
 pub use schedulability::{PartitionReport, TaskReport};
+pub use spill::SpillCause;
 pub use warning::Warning;

@@ -78,6 +78,7 @@ pub(crate) struct RawTask {
     pub(crate) reserved: Option<At<bool>>,
     pub(crate) eager: bool,
     pub(crate) weight: u16,
+    pub(crate) spill: Option<At<String>>,
     pub(crate) frame: Option<RawFrame>,
     /// Whether all of it could be read: otherwise what follows from its values says nothing.
     pub(crate) sound: bool,
@@ -275,6 +276,7 @@ impl RawTask {
         let reserved = s.optional("reserved", problems);
         let eager = s.or("eager", false, problems).value;
         let weight = whole(s, "weight", 1, 1..=1_000, problems).value as u16;
+        let spill = s.optional("spill", problems);
         let unpromised = s.without(["rate_hz", "deadline_ms"]);
         let frame = RawFrame::of_task(s, problems);
         let place = section.place().clone();
@@ -297,6 +299,7 @@ impl RawTask {
             reserved,
             eager,
             weight,
+            spill,
             frame,
             sound: problems.count() == before,
             place,

@@ -75,6 +75,7 @@ impl Cause {
             Self::SchedulerRefuses { .. } => "the scheduler checks what its own safety rests on",
             Self::Paging(cause) => cause.rule(),
             Self::Gpu(cause) => cause.rule(),
+            Self::Spill(cause) => cause.rule(),
             Self::Fleet(cause) => cause.rule(),
         }
     }
@@ -146,6 +147,7 @@ impl Cause {
             Self::SchedulerRefuses { .. } => REPORT.into(),
             Self::Paging(cause) => cause.remedy(),
             Self::Gpu(cause) => cause.remedy(),
+            Self::Spill(cause) => cause.remedy(),
             Self::Fleet(cause) => cause.remedy(),
         }
     }

@@ -13,6 +13,7 @@ use crate::placement::Placement;
 use crate::plan::ArrivalBound;
 use crate::problem::Problems;
 use crate::sharing::Sharing;
+use crate::spill;
 use crate::tasks::Task;
 
 /// All tables. Figures that are missing from a profile are noted.
@@ -35,7 +36,10 @@ pub(crate) fn config(
     let partitions = 0..placement.partitions.len();
     let settings = tasks.iter().zip(arrivals);
     let settings: Vec<TaskConfig> = settings
-        .map(|(task, arrival)| task_config(task, *arrival))
+        .map(|(task, arrival)| TaskConfig {
+            spill: spill::taker(task, tasks),
+            ..task_config(task, *arrival)
+        })
         .collect();
     Config {
         policy: policy.clone(),

@@ -36,6 +36,8 @@ pub(crate) struct Task {
     pub(crate) reserved: bool,
     pub(crate) eager: bool,
     pub(crate) weight: u16,
+    /// The task that takes on what this one would refuse.
+    pub(crate) spill: Option<At<String>>,
     pub(crate) frame: FramePlan,
     pub(crate) deadline_place: Place,
     pub(crate) queue_place: Place,
@@ -140,6 +142,7 @@ fn task(
         reserved: is_reserved(raw),
         eager: raw.eager,
         weight: raw.weight,
+        spill: raw.spill.clone(),
         frame: frame?,
         deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
         queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),
@@ -147,7 +150,8 @@ fn task(
     })
 }
 
-fn lookup<'n>(
+/// The name, if something has it; else that is noted.
+pub(crate) fn lookup<'n>(
     what: &'static str,
     name: Option<&'n At<String>>,
     known: impl Iterator<Item = &'n String>,

@@ -45,6 +45,8 @@ pub struct TaskMetrics {
     pub failed_payload: AtomicU64,
     pub failed_client_gone: AtomicU64,
     pub failed_shed: AtomicU64,
+    /// Frames that another task took on.
+    pub spilled: AtomicU64,
     pub exits: [AtomicU64; STAGES_MAX],
     /// From capture to hand-over, answered frames only.
     pub latency: AtomicHistogram,
@@ -131,6 +133,7 @@ impl TaskMetrics {
             failed_payload: zero(),
             failed_client_gone: zero(),
             failed_shed: zero(),
+            spilled: zero(),
             exits: [const { AtomicU64::new(0) }; STAGES_MAX],
             latency: AtomicHistogram::new(),
         }

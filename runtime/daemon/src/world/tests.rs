@@ -104,14 +104,14 @@ fn infer(id: u64) -> Infer {
     }
 }
 
-/// One client slot with two channel slots, one task, one partition.
+/// One client slot with two channel slots, two tasks for one model, one partition.
 fn world(device: Puppet) -> (DaemonWorld<Puppet>, Wiring) {
     let mut wiring = Wiring::for_slots(&[2]);
     let spare = Wiring::for_slots(&[2]).scheduler;
     let ends = std::mem::replace(&mut wiring.scheduler, spare);
-    let metrics = Arc::new(Metrics::with_counts(1, 1));
+    let metrics = Arc::new(Metrics::with_counts(2, 1));
     // One model, whose weights come and go.
-    let weights = WeightBooks::of([true].into_iter(), [ModelId(0)].into_iter());
+    let weights = WeightBooks::of([true].into_iter(), [ModelId(0), ModelId(0)].into_iter());
     let world = DaemonWorld::new(ends, device, 1, weights, metrics, Arc::default());
     (world, wiring)
 }
@@ -134,12 +134,36 @@ fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
         ticket: ticket(1),
     });
     let order = wiring.intakes[0].orders.pop().expect("an order");
-    let IntakeOrder::Prepare { request, payload } = order else {
+    let IntakeOrder::Prepare {
+        request,
+        task,
+        payload,
+    } = order
+    else {
         panic!("{order:?}");
     };
-    assert_eq!(request, REQUEST);
+    assert_eq!((request, task), (REQUEST, TaskId(0)));
     assert_eq!((payload.slot, payload.sequence), (1, 2));
     assert_eq!((payload.crop_x, payload.crop_y), (3, 4));
+}
+
+#[test]
+fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where_it_came_from() {
+    let (mut world, mut wiring) = world(Puppet::default());
+    wiring.ingress.inbound.push(arrival(1)).expect("room");
+    told(&mut world);
+    world.carry_out(&Action::Prepare {
+        request: REQUEST,
+        task: TaskId(1),
+        ticket: ticket(1),
+    });
+    let order = wiring.intakes[0].orders.pop().expect("an order");
+    assert!(
+        matches!(order, IntakeOrder::Prepare { task, .. } if task == TaskId(1)),
+        "{order:?}"
+    );
+    let spilled = |task: usize| world.metrics.tasks[task].spilled.load(Relaxed);
+    assert_eq!((spilled(0), spilled(1)), (1, 0));
 }
 
 #[test]
