@@ -7,7 +7,7 @@ fn main() {
     // The name under which programs ask the loader for CUDA's driver: the library is found by it once
     // it is loaded.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so");
-    // It finds its own calls without the loader, also those whose names were taken out of it.
+    // What it uses of itself is not looked up by name: copies of it lack some names (`library.rs`).
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     let crate_folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where"));
     let own = crate_folder.join("cpp");

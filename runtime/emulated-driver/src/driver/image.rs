@@ -111,8 +111,17 @@ fn architecture(elf: &[u8]) -> Option<u32> {
     }
 }
 
-/// A cubin runs on GPUs of its major version and no lower minor version.
+/// Systems on a chip, whose cubins are theirs alone.
+const SYSTEMS_ON_A_CHIP: [u32; 5] = [53, 62, 72, 87, 110];
+
+/// A cubin runs on GPUs of its major version and no lower minor version; systems on a chip neither run others' nor
+/// do others run theirs.
 fn runs_on(architecture: u32, (major, minor): (u32, u32)) -> bool {
+    let device = 10 * major + minor;
+    let alone = |which| SYSTEMS_ON_A_CHIP.contains(which);
+    if alone(&architecture) || alone(&device) {
+        return architecture == device;
+    }
     architecture / 10 == major && architecture % 10 <= minor
 }
 
@@ -285,8 +294,12 @@ mod tests {
 
     #[test]
     fn a_cubin_runs_on_its_major_version_only() {
-        assert!(runs_on(80, (8, 7)) && runs_on(87, (8, 7)));
-        assert!(!runs_on(87, (8, 6)) && !runs_on(80, (9, 0)) && !runs_on(100, (11, 0)));
+        assert!(runs_on(80, (8, 9)) && runs_on(86, (8, 9)) && runs_on(87, (8, 7)));
+        assert!(!runs_on(89, (8, 6)) && !runs_on(80, (9, 0)) && !runs_on(100, (11, 0)));
+        assert!(
+            !runs_on(87, (8, 9)) && !runs_on(80, (8, 7)),
+            "Orin is alone"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod copies;
 mod devices;
 mod faults;
 mod gpu;
+mod images;
 mod launches;
 mod masks;
 mod modules;

@@ -1,0 +1,78 @@
+//! The images that are in the tree, read as a driver reads them.
+use std::ffi::CString;
+use std::ptr::null_mut;
+
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as A};
+use emulated_cuda::Config;
+use punctual_kernels::cuda::images::{Archive, archives};
+use punctual_kernels::cuda::table::{KERNELS, Kernel, Module};
+
+use crate::gpu::{ok, start};
+
+fn attribute(function: CUfunction, which: A) -> u32 {
+    let mut value = 0;
+    // SAFETY: a function of this context, room for the value.
+    ok(unsafe { sys::cuFuncGetAttribute(&raw mut value, which, function) });
+    value as u32
+}
+
+fn blocks(function: CUfunction, kernel: &Kernel) -> u32 {
+    let mut blocks = 0;
+    // SAFETY: as above.
+    ok(unsafe {
+        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &raw mut blocks,
+            function,
+            kernel.block as i32,
+            kernel.shared_bytes as usize,
+        )
+    });
+    blocks as u32
+}
+
+fn check(archive: &Archive, module: Module) {
+    let image = archive.module(module).expect("a module");
+    let mut loaded = null_mut();
+    // SAFETY: a cubin or a text, room for the handle.
+    ok(unsafe { sys::cuModuleLoadData(&raw mut loaded, image.bytes.as_ptr().cast()) });
+    for kernel in KERNELS.iter().filter(|kernel| kernel.module == module) {
+        let (name, mut function) = (CString::new(kernel.name).expect("no zeros"), null_mut());
+        // SAFETY: a text that ends in 0, room for the handle.
+        ok(unsafe { sys::cuModuleGetFunction(&raw mut function, loaded, name.as_ptr()) });
+        // Whoever reads the contract from the image and the driver must come to the same.
+        let Some(contract) = archive.contract(kernel).expect("a contract") else {
+            assert!(image.is_ptx, "{}", kernel.name);
+            continue;
+        };
+        assert_eq!(
+            attribute(function, A::CU_FUNC_ATTRIBUTE_NUM_REGS),
+            contract.registers
+        );
+        let shared = attribute(function, A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+        assert_eq!(
+            shared + kernel.shared_bytes,
+            contract.shared_bytes,
+            "{}",
+            kernel.name
+        );
+        assert!(blocks(function, kernel) > 0, "{}", kernel.name);
+    }
+}
+
+#[test]
+fn every_kernel_of_every_image_is_found_and_has_its_contract() {
+    for archive in archives() {
+        let (major, minor) = archive.capability();
+        let _gpu = start(&Config {
+            compute: (major, minor),
+            driver: if major >= 10 { 13000 } else { 12060 },
+            ..Config::default()
+        });
+        for module in Module::ALL
+            .into_iter()
+            .filter(|module| module.runs_on(major))
+        {
+            check(archive, module);
+        }
+    }
+}
