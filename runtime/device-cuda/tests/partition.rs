@@ -15,10 +15,7 @@ use punctual_device_cuda::partition::offer::{self, How};
 use punctual_device_cuda::partition::record::{self, Key};
 use punctual_device_cuda::partition::{Mechanism, Offer, Refusal, SmSet, Trial, UnitMap};
 use punctual_kernels::cuda::params::{Guard, Whereabouts};
-
-/// The emulated driver takes a kernel's code from the sources; the image only names it.
-const IMAGE: &[u8] =
-    b"//\n.version 7.0\n.target sm_60\n.address_size 64\n.visible .entry where_am_i()\n{ }\n\0";
+use punctual_kernels::cuda::{self, images};
 
 fn trial(mechanism: Mechanism, config: &Config) -> Trial {
     Trial {
@@ -32,7 +29,7 @@ fn trial(mechanism: Mechanism, config: &Config) -> Trial {
 
 fn tried(mechanism: Mechanism, config: &Config) -> Result<UnitMap, Refusal> {
     let _emulator = Emulator::start(config).expect("the emulated driver");
-    trial(mechanism, config).run(IMAGE)
+    trial(mechanism, config).run()
 }
 
 fn sms(map: &UnitMap) -> Vec<(u8, String)> {
@@ -196,7 +193,7 @@ fn keep(folder: &Path, mechanism: Mechanism, config: &Config) {
         sms: bare.multiprocessors,
         mechanism,
     };
-    let outcome = trial(mechanism, config).run(IMAGE);
+    let outcome = trial(mechanism, config).run();
     record::write(folder, &key, &outcome).expect("a folder that can be written");
 }
 
@@ -247,8 +244,9 @@ const BLOCKS: u32 = 32;
 impl Launcher {
     fn new() -> Self {
         let context = Context::retain(gpu()).expect("a context");
-        // SAFETY: a whole image, which ends with a zero.
-        let module = unsafe { Module::load(&context, IMAGE) }.expect("an image");
+        let image = images::image(8, 7, cuda::Module::Probe).expect("Orin's");
+        // SAFETY: a whole image, as it was compiled.
+        let module = unsafe { Module::load(&context, image.bytes) }.expect("an image");
         Self {
             function: module.function(c"where_am_i").expect("a kernel"),
             seen: MappedMemory::take(&context, BLOCKS as usize * 4).expect("memory"),

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use libsmctrl_sys::TpcMask;
 use punctual_kernels::cuda::params::{Guard, Whereabouts};
+use punctual_kernels::cuda::{self, images};
 use punctual_platform::clock;
 
 use super::calibration::{Expected, Probe, Refusal};
@@ -39,21 +40,18 @@ pub(super) struct Looker<'m> {
 const NOWHERE: u32 = u32::MAX;
 
 impl<'m> Looker<'m> {
-    /// `image` has the kernel. A launch that is not over after `limit_ns` is given up.
+    /// A launch that is not over after `limit_ns` is given up.
     ///
     /// # Errors
-    /// The driver's.
+    /// If there is no code for this device, and the driver's.
     pub(super) fn new(
         context: Arc<Context>,
         means: &'m Means,
-        image: &'static [u8],
         limit_ns: u64,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, Refusal> {
         let gpu = context.gpu();
         let blocks = gpu.attribute(Attribute::Multiprocessors)? * WAVES;
-        // SAFETY: an image of ours, whole, as the crate of the kernels has it.
-        let module = unsafe { Module::load(&context, image) }?;
-        let function = module.function(c"where_am_i")?;
+        let function = where_am_i(&context)?;
         // With all of a multiprocessor's shared memory, no two blocks share one. A device that does not
         // give as much gives a plain launch, whose waves find every multiprocessor just as well.
         let most = gpu.attribute(Attribute::SharedBytesPerBlock)?;
@@ -99,7 +97,7 @@ impl<'m> Looker<'m> {
         };
         let shape = Shape {
             grid: [self.blocks, 1, 1],
-            block: punctual_kernels::cuda::kernel("where_am_i").map_or(32, |kernel| kernel.block),
+            block: cuda::kernel("where_am_i").map_or(32, |kernel| kernel.block),
             shared_bytes: self.shared_bytes,
         };
         let arguments: [*const c_void; 2] =
@@ -141,6 +139,24 @@ impl<'m> Looker<'m> {
     }
 }
 
+/// The kernel, from the best code for this device that its driver takes: one that is older than the
+/// compiler refuses some.
+fn where_am_i(context: &Arc<Context>) -> Result<Function, Refusal> {
+    let (major, minor) = context.gpu().compute_capability()?;
+    let mut refused = Refusal::NoImage { major, minor };
+    for archive in images::candidates(major, minor) {
+        let Ok(image) = archive.module(cuda::Module::Probe) else {
+            continue;
+        };
+        // SAFETY: an image of ours, whole, as the crate of the kernels has it.
+        match unsafe { Module::load(context, image.bytes) } {
+            Ok(module) => return Ok(module.function(c"where_am_i")?),
+            Err(error) => refused = error.into(),
+        }
+    }
+    Err(refused)
+}
+
 impl Probe for Looker<'_> {
     fn observe(&mut self, mask: TpcMask) -> Result<SmSet, Refusal> {
         for block in 0..self.blocks {
@@ -163,9 +179,6 @@ mod tests {
     use super::*;
     use crate::driver::Driver;
 
-    const IMAGE: &[u8] =
-        b"//\n.version 7.0\n.target sm_60\n.address_size 64\n.visible .entry where_am_i()\n{ }\n\0";
-
     #[test]
     fn a_launch_that_never_ends_is_given_up() {
         let config = Config {
@@ -176,8 +189,7 @@ mod tests {
         let gpu = Driver::open().and_then(|driver| driver.device(0));
         let context = Context::retain(gpu.expect("a device")).expect("a context");
         let limit_ns = 50_000_000;
-        let mut looker =
-            Looker::new(context, &Means::Streams, IMAGE, limit_ns).expect("it can look");
+        let mut looker = Looker::new(context, &Means::Streams, limit_ns).expect("it can look");
         let all = looker.observe(TpcMask::UNRESTRICTED).expect("it ends");
         assert_eq!(all.count(), config.sms());
         let hangs = looker.observe(TpcMask::UNRESTRICTED);

@@ -41,6 +41,20 @@ struct Record {
     outcome: Outcome,
 }
 
+/// Where outcomes are kept: `$XDG_CACHE_HOME/punctual/gpu`, `~/.cache/punctual/gpu`, or for a user without
+/// a home `/var/cache/punctual/gpu`.
+#[must_use]
+pub fn folder() -> PathBuf {
+    let absolute = |name: &str| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let home = || absolute("HOME").map(|home| home.join(".cache"));
+    let cache = absolute("XDG_CACHE_HOME").or_else(home);
+    let cache = cache.unwrap_or_else(|| Path::new("/var/cache").to_owned());
+    cache.join("punctual").join("gpu")
+}
+
 impl Key {
     /// Where the outcome is kept, below a folder. Other keys may have the same file: the key in it counts.
     #[must_use]

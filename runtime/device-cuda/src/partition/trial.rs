@@ -35,12 +35,11 @@ pub struct Trial {
 
 impl Trial {
     /// Tries it in this process, which may die of it, or be left with a context that hangs: it should end
-    /// soon afterwards. CUDA must not be initialised yet. `image` is that of the kernels' module `probe`
-    /// for this device.
+    /// soon afterwards. CUDA must not be initialised yet.
     ///
     /// # Errors
     /// Why the mechanism cannot be trusted.
-    pub fn run(&self, image: &'static [u8]) -> Outcome {
+    pub fn run(&self) -> Outcome {
         // libsmctrl's first call comes before CUDA is initialised.
         let library = match self.mechanism {
             Mechanism::Libsmctrl => Some(self.library()?),
@@ -53,7 +52,7 @@ impl Trial {
         })?;
         let context = Context::retain(gpu)?;
         let means = self.means(gpu, library)?;
-        let mut looker = Looker::new(context, &means, image, LIMIT_NS)?;
+        let mut looker = Looker::new(context, &means, LIMIT_NS)?;
         let expected = looker.expected()?;
         calibrate(&mut looker, expected)
     }
@@ -118,6 +117,25 @@ pub struct Program {
 }
 
 impl Program {
+    /// How long a trial may take: two hundred launches, and the start of CUDA.
+    pub const LIMIT: Duration = Duration::from_secs(60);
+
+    /// The command `punctual`: this program, or the one that lies beside it. None if neither is.
+    #[must_use]
+    pub fn punctual() -> Option<Self> {
+        let this = std::env::current_exe().ok()?;
+        let file = if this.file_stem()? == "punctual" {
+            this
+        } else {
+            Some(this.with_file_name("punctual")).filter(|file| file.is_file())?
+        };
+        Some(Self {
+            file,
+            arguments: ["board", "calibrate"].map(OsString::from).to_vec(),
+            limit: Self::LIMIT,
+        })
+    }
+
     /// The outcome of a trial in a process of its own.
     ///
     /// # Errors
