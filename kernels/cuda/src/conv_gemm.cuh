@@ -25,6 +25,7 @@ class ConvGemm {
     static constexpr u32 ROWS_A_PASS = THREADS / CHUNKS;
     static constexpr u32 PIXEL_COPIES = PIXELS / ROWS_A_PASS;
     static constexpr u32 WEIGHT_COPIES = CHANNELS / ROWS_A_PASS;
+    static constexpr u32 PASS_BYTES = ROWS_A_PASS * ROW_BYTES;
     static constexpr u32 WEIGHTS_AT = PIXELS * ROW_BYTES;
     static constexpr u32 STAGE_BYTES = (PIXELS + CHANNELS) * ROW_BYTES;
     // What a warp computes, in fragments.
@@ -36,6 +37,7 @@ class ConvGemm {
     static constexpr u32 ROUNDS = PIXELS * SUMS_PITCH * 4 <= STAGES * STAGE_BYTES ? 1 : WARPS_DOWN;
     static constexpr u32 ROUND_PIXELS = PIXELS / ROUNDS;
     static_assert(CHUNKS == 4 || CHUNKS == 8, "rows of 64 or 128 bytes");
+    static_assert(ROWS_A_PASS % 8 == 0, "all copies of a thread are swizzled alike");
     static_assert(PIXEL_COPIES * ROWS_A_PASS == PIXELS && WEIGHT_COPIES * ROWS_A_PASS == CHANNELS, "whole passes");
     static_assert(DOWN >= 1 && ACROSS >= 2 && ACROSS % 2 == 0, "weights are loaded for 16 channels at a time");
     static_assert(ROUND_PIXELS * SUMS_PITCH * 4 <= STAGES * STAGE_BYTES, "sums fit");
@@ -51,17 +53,24 @@ public:
 
 private:
     const Conv& conv;
-    u8* const shared = shared_bytes();
+    const Shared shared = shared_place();
     const u32 pixels;
     // The block's first pixel and channel, the latter of the launch.
     const u32 first_pixel = blockIdx.x * PIXELS;
     const u32 first_channel = blockIdx.y * CHANNELS;
     FragmentC sums[DOWN][ACROSS];
+    // Where this lane points in a tile when its warp loads matrices: which row of theirs, and which of two
+    // neighbouring chunks.
+    const u32 pixels_at = kept(swizzled(warp() % WARPS_DOWN * DOWN * 16 + lane() % 16, lane() / 16));
+    const u32 weights_at = kept(
+        WEIGHTS_AT +
+        swizzled(warp() / WARPS_DOWN * ACROSS * 8 + lane() / 16 * 8 + lane() % 8, lane() / 8 % 2));
 
     DEVICE explicit ConvGemm(const Conv& conv)
         : conv(conv), pixels(conv.images * conv.output.height * conv.output.width), sums{} {}
 
-    // Of chunk `chunk` of row `row` of a tile. Eight neighbouring rows have the same chunk in different banks.
+    // Of chunk `chunk` of row `row` of a tile. Eight neighbouring rows have the same chunk in different banks. It goes
+    // on by ROW_BYTES a row from row to row + 8, and for even chunks `swizzled(row, a) ^ 16 * b` is `swizzled(row, a ^ b)`.
     static DEVICE u32 swizzled(u32 row, u32 chunk) {
         u32 turn = CHUNKS == 8 ? row & 7 : row >> 1 & 3;
         return row * ROW_BYTES + (chunk ^ turn) * 16;
@@ -83,25 +92,36 @@ private:
             windows[i].find(conv, first_pixel + row + i * ROWS_A_PASS, pixels);
         }
         const Half* input = at<const Half>(conv.input.address);
-        const Half* weights = at<const Half>(conv.weights);
-
-        auto fill = [&](u32 stage) {
-            u8* to = shared + stage * STAGE_BYTES;
+        // Of the thread's first row of weights, at its step.
+        const Half* weights = at<const Half>(conv.weights) + (u64(first_channel + row) * depth + step);
+        Shared place = kept(shared + swizzled(row, chunk));
+        // Which pixels have the tap inside of the input: the same until the tap is another.
+        bool inside[PIXEL_COPIES];
+        auto look = [&] {
 #pragma unroll
             for (u32 i = 0; i < PIXEL_COPIES; i++) {
-                bool inside = windows[i].holds(conv, tap);
-                const Half* from = inside ? input + (windows[i].offset + tap.offset) : input;
-                copy16(to + swizzled(row + i * ROWS_A_PASS, chunk), from, inside);
+                inside[i] = windows[i].holds(conv, tap);
+            }
+        };
+        look();
+
+        auto fill = [&](u32 stage) {
+            Shared to = place + stage * STAGE_BYTES;
+            const Half* at_tap = kept(input + tap.offset);
+#pragma unroll
+            for (u32 i = 0; i < PIXEL_COPIES; i++) {
+                copy16(to + i * PASS_BYTES, at_tap + windows[i].offset, inside[i]);
             }
 #pragma unroll
             for (u32 i = 0; i < WEIGHT_COPIES; i++) {
-                u32 channel = first_channel + row + i * ROWS_A_PASS;
-                bool inside = channel < conv.channel_count && step < depth;
-                const Half* from = inside ? weights + (u64(channel) * depth + step) : weights;
-                copy16(to + WEIGHTS_AT + swizzled(row + i * ROWS_A_PASS, chunk), from, inside);
+                bool there = first_channel + row + i * ROWS_A_PASS < conv.channel_count && step < depth;
+                copy16(to + WEIGHTS_AT + i * PASS_BYTES, weights + i * ROWS_A_PASS * depth, there);
             }
-            tap.advance(conv, DEPTH);
+            weights = kept(weights + DEPTH);
             step += DEPTH;
+            if (tap.advance(conv, DEPTH)) {
+                look();
+            }
         };
 
         for (u32 stage = 0; stage + 1 < STAGES; stage++) {
@@ -138,24 +158,21 @@ private:
     }
 
     // Adds the products of a tile in shared memory.
-    DEVICE void multiply(const u8* tile) {
-        u32 down = warp() % WARPS_DOWN * DOWN * 16;
-        u32 across = warp() / WARPS_DOWN * ACROSS * 8;
-        // Which row of its matrices' rows, and which of two neighbouring chunks, this lane points at.
-        u32 row_a = down + lane() % 16, chunk_a = lane() / 16;
-        u32 row_b = across + lane() / 16 * 8 + lane() % 8, chunk_b = lane() / 8 % 2;
+    DEVICE void multiply(Shared tile) {
 #pragma unroll
         for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
             FragmentA a[DOWN];
             FragmentB b[ACROSS];
+            Shared from = tile + (pixels_at ^ chunk * 16);
 #pragma unroll
             for (u32 i = 0; i < DOWN; i++) {
-                load_matrices(a[i].pairs, tile + swizzled(row_a + i * 16, chunk + chunk_a));
+                load_matrices(a[i].pairs, from + i * 16 * ROW_BYTES);
             }
+            from = tile + (weights_at ^ chunk * 16);
 #pragma unroll
             for (u32 j = 0; j < ACROSS; j += 2) {
                 u32 pairs[4];
-                load_matrices(pairs, tile + WEIGHTS_AT + swizzled(row_b + j * 8, chunk + chunk_b));
+                load_matrices(pairs, from + j * 8 * ROW_BYTES);
                 b[j] = {{pairs[0], pairs[1]}};
                 b[j + 1] = {{pairs[2], pairs[3]}};
             }
@@ -171,7 +188,7 @@ private:
 
     // Bias, residual, activation, and the result, or the sums as they are.
     DEVICE void finish() {
-        f32* rows = reinterpret_cast<f32*>(shared);
+        f32* rows = reinterpret_cast<f32*>(shared_bytes());
 #pragma unroll 1
         for (u32 round = 0; round < ROUNDS; round++) {
             block_barrier();

@@ -34,6 +34,8 @@ PUNCTUAL_KERNEL(conv_dense_general, Conv, 128) {
 
     Values8 sums[GENERAL_PIXELS] = {};
     Tap tap(conv, begin);
+    bool inside[GENERAL_PIXELS];
+    bool moved = true;
     if (!watch.may_begin()) {
         return;
     }
@@ -50,8 +52,10 @@ PUNCTUAL_KERNEL(conv_dense_general, Conv, 128) {
         Values8 values[GENERAL_PIXELS];
 #pragma unroll
         for (u32 i = 0; i < GENERAL_PIXELS; i++) {
-            bool inside = windows[i].holds(conv, tap);
-            values[i] = inside ? load8(input + (windows[i].offset + tap.offset)) : Values8{};
+            if (moved) {
+                inside[i] = windows[i].holds(conv, tap);
+            }
+            values[i] = inside[i] ? load8(input + (windows[i].offset + tap.offset)) : Values8{};
         }
 #pragma unroll
         for (u32 c = 0; c < 8; c++) {
@@ -61,7 +65,7 @@ PUNCTUAL_KERNEL(conv_dense_general, Conv, 128) {
                 sums[i].of[c] = dot8(values[i], weight, sums[i].of[c]);
             }
         }
-        tap.advance(conv, 8);
+        moved = tap.advance(conv, 8);
     }
 #pragma unroll
     for (u32 i = 0; i < GENERAL_PIXELS; i++) {

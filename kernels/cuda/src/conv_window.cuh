@@ -19,11 +19,12 @@ struct Tap {
         place(conv);
     }
 
-    DEVICE void advance(const Conv& conv, u32 steps) {
+    // True: it is another tap now, or none if the row is below the window.
+    DEVICE bool advance(const Conv& conv, u32 steps) {
         channel += steps;
         offset += int(steps);
         if (channel < conv.input.pitch) {
-            return;
+            return false;
         }
         do {
             channel -= conv.input.pitch;
@@ -33,6 +34,7 @@ struct Tap {
             }
         } while (channel >= conv.input.pitch);
         place(conv);
+        return true;
     }
 
     DEVICE void place(const Conv& conv) {

@@ -43,6 +43,19 @@ constexpr DEVICE u32 ceil_div(u32 a, u32 b) {
     return (a + b - 1) / b;
 }
 
+// The same value, of which the compiler no longer knows how it came about: it is kept in its register, not computed again.
+template <class T>
+DEVICE T kept(T value) {
+#ifndef EMULATED
+    if constexpr (sizeof(T) == 8) {
+        asm volatile("" : "+l"(value));
+    } else {
+        asm volatile("" : "+r"(value));
+    }
+#endif
+    return value;
+}
+
 // a * b + c. On the processor not fused, as that may be a call.
 DEVICE f32 fused(f32 a, f32 b, f32 c) {
 #ifdef EMULATED

@@ -39,6 +39,18 @@ PUNCTUAL_KERNEL(members_out, Members, 128) {
     copy_member(guard, params, batch, at<u8>(params.members[blockIdx.y]));
 }
 
+// Eight channels of a pixel from their planes.
+DEVICE Values8 read_planes(const InputPlanar& params, const f32* from, u32 channel) {
+    Values8 values = {};
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) {
+        if (channel + i < params.output.channels) {
+            values.of[i] = from[u64(channel + i) * params.plane_stride];
+        }
+    }
+    return values;
+}
+
 // A pixel of a member (blockIdx.y) a thread: neighbouring threads read neighbours of each plane.
 PUNCTUAL_KERNEL(input_planar, InputPlanar, 128) {
     Watch watch(guard);
@@ -49,19 +61,15 @@ PUNCTUAL_KERNEL(input_planar, InputPlanar, 128) {
     const f32* from = at<const f32>(params.members[blockIdx.y]) +
                       u64(pixel / output.width) * params.row_stride + pixel % output.width;
     Half* to = at<Half>(output.address) + (u64(blockIdx.y) * pixels + pixel) * output.pitch;
+    // Most inputs have no more channels. They may lie in the host's memory, which is as far as the guard.
+    Values8 first = here ? read_planes(params, from, 0) : Values8{};
     if (!watch.may_begin() || !here) {
         return;
     }
+    store8(to, first);
 #pragma unroll 1
-    for (u32 channel = 0; channel < output.pitch; channel += 8) {
-        Values8 values = {};
-#pragma unroll
-        for (u32 i = 0; i < 8; i++) {
-            if (channel + i < output.channels) {
-                values.of[i] = from[u64(channel + i) * params.plane_stride];
-            }
-        }
-        store8(to + channel, values);
+    for (u32 channel = 8; channel < output.pitch; channel += 8) {
+        store8(to + channel, read_planes(params, from, channel));
     }
 }
 

@@ -21,9 +21,16 @@ struct FragmentC {
 
 #ifdef EMULATED
 
+// A place in shared memory; adding bytes gives another.
+using Shared = u8*;
+
+DEVICE Shared shared_place() {
+    return shared_bytes();
+}
+
 // Four matrices of 8x8 halves from shared memory; row r of matrix i lies where lane 8i + r says. A lane gets pair
 // `lane % 4` of row `lane / 4` of each.
-DEVICE void load_matrices(u32 (&pairs)[4], const u8* row) {
+DEVICE void load_matrices(u32 (&pairs)[4], Shared row) {
     const u8* const* rows = static_cast<const u8* const*>(emulated::exchange(&row, sizeof row));
     for (u32 matrix = 0; matrix < 4; matrix++) {
         std::memcpy(&pairs[matrix], rows[8 * matrix + lane() / 4] + 4 * (lane() % 4), 4);
@@ -54,8 +61,9 @@ DEVICE void multiply_add(FragmentC& c, const FragmentA& a, const FragmentB& b) {
     }
 }
 
-// 16 bytes from global to shared memory, or 16 zeros; they are there when their group was waited for.
-DEVICE void copy16(u8* to, const Half* from, bool valid) {
+// 16 bytes from global to shared memory, or 16 zeros without reading anything, wherever `from` points. They are there
+// when their group was waited for.
+DEVICE void copy16(Shared to, const Half* from, bool valid) {
     emulated::copy_async(to, from, 16, valid ? 16 : 0);
 }
 
@@ -71,18 +79,21 @@ DEVICE void copies_wait() {
 
 #elif __CUDA_ARCH__ >= 800
 
-DEVICE u32 shared_address(const u8* generic) {
+// A place in shared memory; adding bytes gives another. An address in 32 bits instead of a pointer.
+using Shared = u32;
+
+DEVICE Shared shared_place() {
     u32 address;
-    asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(generic));
+    asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(shared_bytes()));
     return address;
 }
 
 // Four matrices of 8x8 halves from shared memory; row r of matrix i lies where lane 8i + r says. A lane gets pair
 // `lane % 4` of row `lane / 4` of each.
-DEVICE void load_matrices(u32 (&pairs)[4], const u8* row) {
+DEVICE void load_matrices(u32 (&pairs)[4], Shared row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
-                 : "r"(shared_address(row))
+                 : "r"(row)
                  : "memory");
 }
 
@@ -94,11 +105,12 @@ DEVICE void multiply_add(FragmentC& c, const FragmentA& a, const FragmentB& b) {
         : "r"(a.pairs[0]), "r"(a.pairs[1]), "r"(a.pairs[2]), "r"(a.pairs[3]), "r"(b.pairs[0]), "r"(b.pairs[1]));
 }
 
-// 16 bytes from global to shared memory, or 16 zeros; they are there when their group was waited for.
-DEVICE void copy16(u8* to, const Half* from, bool valid) {
+// 16 bytes from global to shared memory, or 16 zeros without reading anything, wherever `from` points. They are there
+// when their group was waited for.
+DEVICE void copy16(Shared to, const Half* from, bool valid) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
                  :
-                 : "r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0)
+                 : "r"(to), "l"(from), "r"(valid ? 16 : 0)
                  : "memory");
 }
 

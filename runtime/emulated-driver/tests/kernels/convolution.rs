@@ -449,6 +449,31 @@ fn groups_of_any_size() {
 }
 
 #[test]
+fn an_input_that_is_no_number_spoils_the_windows_that_hold_it_and_no_others() {
+    let case = Case::plain();
+    let (row, column) = (3, 4);
+    for kernel in KERNELS.iter().filter(|k| k.pattern == Some(Pattern::Dense)) {
+        let mut prepared = Prepared::new(&case);
+        let mut images = prepared.input.planar();
+        images[1][(5 * 7 + row) * 9 + column] = f32::NAN;
+        prepared.input = Tensor::of(case.input, &images);
+        launch(kernel.name, prepared.arguments()[0]);
+        for (image, found) in prepared.output.planar().iter().enumerate() {
+            for (at, found) in found.iter().enumerate() {
+                let near = (at / 9 % 7).abs_diff(row) <= 1 && (at % 9).abs_diff(column) <= 1;
+                let spoilt = image == 1 && near;
+                assert_eq!(
+                    found.is_nan(),
+                    spoilt,
+                    "{} image {image} at {at}",
+                    kernel.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_result_beyond_the_largest_half_becomes_infinite_and_no_number_stays_none() {
     let case = Case {
         input: shape(8, 3, 3),
