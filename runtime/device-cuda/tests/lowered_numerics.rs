@@ -8,8 +8,11 @@ use emulation::{Memory, assert_scores};
 use punctual_device::Evaluator;
 use punctual_device::conformance::networks;
 use punctual_device_cuda::lower::{self, Program, Target};
+use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;
-use punctual_model::{Network, Package, SolutionChoice, reference};
+use punctual_model::{
+    Activation, Network, OperatorKind, Package, SolutionChoice, cut_where_they_part, reference,
+};
 
 const BATCHES: [u8; 3] = [1, 2, 4];
 
@@ -92,23 +95,23 @@ fn every_candidate_of_an_operator_gives_the_same_scores() {
         .sum::<usize>() as u32
         - 1;
     for operator in [1, last] {
-        let candidates = lower::candidates(&network, operator, 4, &target).expect("there are some");
+        let candidates = lower::candidates(&network, operator, 2, &target).expect("there are some");
         assert!(candidates.len() >= 5, "{candidates:?}");
         for candidate in candidates {
             let choice = SolutionChoice {
                 operator,
-                batch: 4,
+                batch: 2,
                 units: 1,
                 solution: candidate.name(),
             };
-            let program = Program::lower(&network, &[4], &target, &[choice]).expect("lowers");
+            let program = Program::lower(&network, &[2], &target, &[choice]).expect("lowers");
             let stages = program.stages.iter().flat_map(|stage| &stage.lists);
             let mut steps = stages.flat_map(|list| &list.steps);
             let chosen = steps
                 .find(|step| step.operator == Some(operator))
                 .expect("there");
             assert_eq!(chosen.kernel.name, candidate.kernel.name);
-            check(&network, &program, 4, &images(&network, 4));
+            check(&network, &program, 2, &images(&network, 2));
         }
     }
 }
@@ -183,4 +186,73 @@ fn the_exits_of_signs_agree_with_the_processors_on_the_pictures_in_the_tree() {
             assert_scores(found, expected, layers, &what);
         }
     }
+}
+
+/// The networks of SEEB-GPU for tiny images, whose late layers have single pixels.
+#[test]
+fn the_networks_of_the_papers_score_as_the_reference() {
+    for structure in [
+        Structure::ShuffleNetV2,
+        Structure::MobileNetV2,
+        Structure::ResNet34,
+    ] {
+        let network = structure.network(32, 1);
+        let target = Target {
+            page_bytes: 4 << 20,
+            ..target(16)
+        };
+        let program = Program::lower(&network, &[1], &target, &[]).expect("lowers");
+        check(&network, &program, 1, &images(&network, 1));
+    }
+}
+
+#[test]
+fn a_stage_without_an_exit_leads_on_and_answers_nothing() {
+    let network = networks::residual(9);
+    let mut other = network.clone();
+    let head = other.stages[0]
+        .operators
+        .last()
+        .expect("the layer that gives scores");
+    let weights = head.kind.weight_ranges().next().expect("its weights");
+    other.weights.to_mut()[weights.start as usize] += 1.0;
+    let cut = cut_where_they_part(&[network, other]);
+    for network in &cut {
+        let program = Program::lower(network, &[2], &target(8), &[]).expect("lowers");
+        let classes: Vec<_> = program.stages.iter().map(|stage| stage.classes).collect();
+        assert_eq!(classes, [None, Some(5), Some(5)]);
+        check(network, &program, 2, &images(network, 2));
+    }
+    // Their first pages are equal if they are small enough to be of the common part alone.
+    let first_page = |network: &Network, page_bytes: u32| {
+        let pages = lower::Pages::plan(network, page_bytes).expect("large enough");
+        let mut bytes = vec![0; page_bytes as usize];
+        let packer = lower::Packer::new(network, &pages);
+        packer.pack(0, &mut bytes).expect("halves hold it");
+        bytes
+    };
+    for (page_bytes, equal) in [(32 << 10, true), (1 << 20, false)] {
+        let [first, second] = [0, 1].map(|at| first_page(&cut[at], page_bytes));
+        assert_eq!(first == second, equal);
+    }
+}
+
+#[test]
+fn class_scores_that_no_fully_connected_layer_writes_are_brought_to_floats() {
+    let mut network = networks::residual(10);
+    for stage in &mut network.stages {
+        let last = stage
+            .operators
+            .last_mut()
+            .expect("the layer that gives scores");
+        network.tensors[last.output.0 as usize].channels = 32;
+        last.kind = OperatorKind::Add {
+            other: last.input,
+            activation: Activation::Tanh,
+        };
+    }
+    network.classes = (0..32).map(|class| format!("class {class}")).collect();
+    assert_eq!(network.validate(), Ok(()));
+    let program = Program::lower(&network, &[2], &target(8), &[]).expect("lowers");
+    check(&network, &program, 2, &images(&network, 2));
 }
