@@ -7,7 +7,8 @@
 // What it finds that a GPU would not: threads that wait for different things (an error that names both),
 // asynchronous copies that are read before they were waited for, shared memory that is taken for zero, and, as
 // the threads of odd blocks run in the opposite order, most missing barriers. What it cannot say: anything
-// about time, or races within a warp.
+// about time, or races within a warp. In one thing it is stricter than GPUs are: a thread that has ended is
+// missed at a barrier.
 #pragma once
 
 #include <cstddef>

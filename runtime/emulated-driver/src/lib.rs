@@ -24,6 +24,10 @@
 //! streams goes first (priorities are kept, and followed by nobody); anything that a real driver does and its manual
 //! does not say.
 //!
+//! What it does not notice: kernels that read host memory which is not page-locked, and anything else that a
+//! process may do with its own memory. What it cannot end: a kernel that neither ends nor looks at its guard.
+//! Freeing memory waits for all streams, as documented: a stream that a test holds is waited for as well.
+//!
 //! # Any program
 //! ```text
 //! LD_LIBRARY_PATH=<Emulator::library_folder(&config)> PUNCTUAL_EMULATED_DRIVER="tpcs=8 compute=8.7" program

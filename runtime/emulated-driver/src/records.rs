@@ -36,6 +36,8 @@ pub struct LaunchRecord {
     pub sms: Vec<u32>,
     /// Blocks that have run to their end.
     pub blocks_run: u64,
+    /// How many launches, of all streams, began before it did; none: it has not begun.
+    pub began: Option<u64>,
     /// What became of it.
     pub outcome: Outcome,
 }
@@ -89,6 +91,7 @@ pub(crate) fn launch_record(line: &str) -> Option<LaunchRecord> {
         stream,
         priority,
         blocks,
+        began,
         outcome,
         sms,
     ] = words.as_slice()
@@ -113,6 +116,7 @@ pub(crate) fn launch_record(line: &str) -> Option<LaunchRecord> {
         priority: priority.parse().ok()?,
         sms,
         blocks_run: blocks.parse().ok()?,
+        began: began.parse().ok(),
         outcome: match *outcome {
             "waiting" => Outcome::Waiting,
             "running" => Outcome::Running,

@@ -205,7 +205,7 @@ fn line_of_launch(text: &mut String, record: &Record) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
         record.number,
         record.kernel,
         grid.x,
@@ -218,6 +218,9 @@ fn line_of_launch(text: &mut String, record: &Record) {
         record.stream,
         record.priority,
         record.blocks_run(),
+        record
+            .began
+            .map_or("-".to_owned(), |began| began.to_string()),
         progress.word(),
         if sms.is_empty() {
             "-".to_owned()

@@ -116,6 +116,8 @@ pub(crate) struct Record {
     pub(crate) priority: i32,
     pub(crate) sms: Vec<u32>,
     pub(crate) blocks: Arc<AtomicU64>,
+    /// How many launches of all streams began before it, once it began.
+    pub(crate) began: Option<u64>,
     pub(crate) progress: Progress,
 }
 
@@ -130,6 +132,10 @@ impl Device {
     pub(super) fn note(&mut self, launch: u64, progress: Progress) {
         if let Some(record) = self.records.iter_mut().rev().find(|r| r.number == launch) {
             record.progress = progress;
+            if progress == Progress::Running {
+                record.began = Some(self.begun);
+                self.begun += 1;
+            }
         }
     }
 
@@ -148,6 +154,7 @@ impl Device {
             priority: stream.priority,
             sms: launch.sms.clone(),
             blocks: Arc::clone(&launch.blocks),
+            began: None,
             progress: Progress::Waiting,
         });
     }

@@ -7,7 +7,7 @@ use super::event::Event;
 use super::fault::{Fates, Faults};
 use super::gate::Hold;
 use super::green::Green;
-use super::launch::Record;
+use super::launch::{Progress, Record};
 use super::memory::Memory;
 use super::module::{Function, Module};
 use super::stream::Stream;
@@ -42,6 +42,8 @@ pub(crate) struct Device {
     pub(crate) records: VecDeque<Record>,
     /// Launches submitted so far.
     pub(crate) launches: u64,
+    /// Launches that began so far.
+    pub(crate) begun: u64,
     /// What becomes of launches to come.
     pub(crate) fates: Fates,
     /// What the last kernel that went wrong said.
@@ -184,6 +186,7 @@ impl Device {
             descriptions: BTreeMap::new(),
             records: VecDeque::new(),
             launches: 0,
+            begun: 0,
             hold_new: Hold::Open,
             next: 1,
         }
@@ -202,6 +205,11 @@ impl Device {
 
     /// All is lost that was made in the context. The threads of its streams have ended their work.
     pub(crate) fn forget_everything(&mut self) {
+        for record in &mut self.records {
+            if matches!(record.progress, Progress::Waiting | Progress::Running) {
+                record.progress = Progress::Dropped;
+            }
+        }
         self.streams.clear();
         self.modules.clear();
         self.functions.clear();

@@ -110,6 +110,23 @@ fn a_stream_stops_exactly_where_a_test_says() {
 }
 
 #[test]
+fn streams_that_are_let_go_one_after_the_other_begin_in_that_order() {
+    let gpu = Gpu::new();
+    let counters = [(); 3].map(|()| Counter::new(&gpu));
+    gpu.emulator.hold_all(After::Now);
+    for counter in &counters {
+        counter.launch(&gpu, 1);
+    }
+    for counter in counters.iter().rev() {
+        gpu.emulator.go_on(counter.stream as u64);
+        gpu.wait(counter.stream);
+    }
+    let launches = gpu.emulator.launches();
+    let order: Vec<_> = launches.iter().map(|launch| launch.began).collect();
+    assert_eq!(order, [Some(2), Some(1), Some(0)]);
+}
+
+#[test]
 fn a_hold_of_all_counts_for_streams_that_are_made_later() {
     let gpu = Gpu::new();
     let count = gpu.numbers(&[0]);
