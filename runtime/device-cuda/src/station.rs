@@ -129,8 +129,7 @@ impl Station {
             }
             Err(trouble) if trouble.needs_restart() => Err(trouble),
             Err(trouble) => {
-                self.queue.evict()?;
-                self.empty(around)?;
+                self.clear(around)?;
                 Err(trouble)
             }
         }
@@ -228,6 +227,17 @@ impl Station {
                 return Err(Trouble::Down);
             }
             around.pause(seen, now);
+        }
+    }
+
+    /// Takes what was handed over out of the driver again.
+    fn clear(&self, around: &Surroundings) -> Result<(), Trouble> {
+        let evicted = self.queue.evict().map_err(Trouble::Driver);
+        match evicted.and_then(|()| self.empty(around)) {
+            Ok(_) => Ok(()),
+            Err(Trouble::Down) => Err(Trouble::Down),
+            Err(trouble) if trouble.needs_restart() => Err(trouble),
+            Err(_) => Err(Trouble::Unclear),
         }
     }
 

@@ -38,6 +38,9 @@ pub enum Trouble {
         /// How long it may take.
         grace_ns: u64,
     },
+    /// The driver neither takes launches nor lets us empty it.
+    #[error("the driver refuses to be emptied after it refused a launch")]
+    Unclear,
     /// What the stage reads is not on the device: it was lost by a restart, or never there.
     #[error("stage {stage} of model {model} reads what is not on the device")]
     NotThere {
@@ -60,7 +63,11 @@ impl Trouble {
     pub fn needs_restart(&self) -> bool {
         match self {
             Self::Driver(error) => error.code.loses_context(),
-            Self::Contradiction(_) | Self::Silent { .. } | Self::Hang { .. } | Self::Panic => true,
+            Self::Contradiction(_)
+            | Self::Silent { .. }
+            | Self::Hang { .. }
+            | Self::Unclear
+            | Self::Panic => true,
             Self::Overdue { .. } | Self::NotThere { .. } | Self::Down => false,
         }
     }

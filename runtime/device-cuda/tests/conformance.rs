@@ -1,0 +1,33 @@
+//! The conformance suite on the emulated driver.
+//!
+//! Left out, with the reason: operators on tokens and on bytes (there are no kernels for them; a network
+//! that has one is refused with its name).
+
+mod subject;
+
+use punctual_device::conformance::{networks, suite};
+use subject::Cuda;
+
+macro_rules! conforms {
+    ($($check:ident),* $(,)?) => {
+        $(#[test] fn $check() {
+            suite::$check::<Cuda>();
+        })*
+    };
+}
+
+conforms!(
+    answers_equal_the_reference,
+    request_buffers_are_used_again_by_other_models,
+    windows_are_honoured,
+    preempted_actions_can_be_run_again,
+    actions_that_do_not_fit_are_refused,
+    a_third_action_is_refused,
+    partitions_do_not_disturb_each_other,
+);
+
+/// The suite's own network of three stages has operators on tokens.
+#[test]
+fn survivors_of_different_batches_run_together() {
+    suite::survivors_run_together_on::<Cuda>(&networks::tangle(12));
+}
