@@ -5,13 +5,14 @@ use std::sync::Arc;
 use punctual_device::InputBuffers;
 use punctual_kernels::cuda::Module as Unit;
 
-use crate::driver::{CallError, Context, Gpu, Stream};
+use crate::driver::{Context, Gpu, Stream};
 use crate::installation::{Inputs, Installation, RequestSlots};
 use crate::kernels::Kernels;
 use crate::lanes::Lanes;
+use crate::partition::StreamError;
 use crate::queue::VirtualQueue;
 use crate::resident::Weights;
-use crate::spec::CudaSpec;
+use crate::spec::{CudaSpec, Division};
 use crate::station::Station;
 
 /// What does not depend on whether the device works.
@@ -32,7 +33,7 @@ pub(crate) struct Blueprint {
 impl Blueprint {
     /// Takes all memory that the device will ever use, writes to it once so that it is there, loads
     /// kernels and weights, and makes the partitions' stations.
-    pub(crate) fn install(&self, context: &Arc<Context>) -> Result<Vec<Station>, CallError> {
+    pub(crate) fn install(&self, context: &Arc<Context>) -> Result<Vec<Station>, StreamError> {
         let (_, highest) = context.stream_priorities()?;
         let setup = Stream::new(context, highest)?;
         let kernels = Kernels::new();
@@ -46,18 +47,33 @@ impl Blueprint {
             inputs: Inputs::prepare(context, &self.inputs)?,
         });
         self.weights.bring_up(context)?;
-        let stations = self.workspaces.iter().map(|&bytes| {
-            let stream = Stream::new(context, 0)?;
-            let control = Stream::new(context, highest)?;
-            Ok(Station {
-                lanes: Lanes::take(context, &setup, self.spec.workspaces, bytes)?,
-                queue: VirtualQueue::new(stream, control, self.spec.queue)?,
-                installation: installation.clone(),
-                trouble: None,
-            })
-        });
-        let stations = stations.collect::<Result<Vec<_>, CallError>>()?;
+        let stations = self
+            .workspaces
+            .iter()
+            .enumerate()
+            .map(|(partition, &bytes)| {
+                let stream = self.stream(context, partition)?;
+                let control = Stream::new(context, highest)?;
+                Ok(Station {
+                    lanes: Lanes::take(context, &setup, self.spec.workspaces, bytes)?,
+                    queue: VirtualQueue::new(stream, control, self.spec.queue)?,
+                    installation: installation.clone(),
+                    trouble: None,
+                })
+            });
+        let stations = stations.collect::<Result<Vec<_>, StreamError>>()?;
         context.synchronize()?;
         Ok(stations)
+    }
+
+    /// The stream that a partition launches into.
+    fn stream(&self, context: &Arc<Context>, partition: usize) -> Result<Stream, StreamError> {
+        match &self.spec.division {
+            Division::Whole => Ok(Stream::new(context, 0)?),
+            Division::Tpcs {
+                partitioner,
+                ranges,
+            } => partitioner.stream(context, ranges[partition].clone(), 0),
+        }
     }
 }

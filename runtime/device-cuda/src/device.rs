@@ -18,10 +18,11 @@ use crate::engine::{Leader, Stations};
 use crate::health::Health;
 use crate::keeper::{Keeper, KeeperThread};
 use crate::lower::{LowerError, PackError, Packer, Program, Target};
+use crate::partition::StreamError;
 use crate::programs::Model;
 use crate::queue::StopFlag;
 use crate::resident::Weights;
-use crate::spec::CudaSpec;
+use crate::spec::{CudaSpec, Division};
 use crate::station::Surroundings;
 use crate::trouble::Trouble;
 
@@ -50,6 +51,17 @@ pub enum StartError {
     /// The driver's word.
     #[error(transparent)]
     Driver(#[from] CallError),
+    /// The GPU is divided otherwise.
+    #[error(transparent)]
+    Division(#[from] StreamError),
+    /// Not as many parts as partitions.
+    #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
+    Ranges {
+        /// Ranges that were given.
+        ranges: usize,
+        /// Partitions.
+        partitions: usize,
+    },
     /// A network has no form on it.
     #[error(transparent)]
     Lower(#[from] LowerError),
@@ -210,19 +222,43 @@ fn programs(
     spec: &DeviceSpec<'_>,
     cuda: &CudaSpec,
 ) -> Result<Vec<Vec<Model>>, StartError> {
-    let target = Target {
-        multiprocessors: gpu.attribute(Attribute::Multiprocessors)?,
-        compute_capability: gpu.compute_capability()?,
-        page_bytes: cuda.page_bytes,
-    };
-    let of_partition = |_| {
+    let compute_capability = gpu.compute_capability()?;
+    let of_partition = |multiprocessors| {
+        let target = Target {
+            multiprocessors,
+            compute_capability,
+            page_bytes: cuda.page_bytes,
+        };
         let models = spec.models.iter().map(|model| {
             let program = Program::lower(model.network, model.batches, &target, model.solutions)?;
             Ok(Model::new(program))
         });
         models.collect()
     };
-    spec.partitions.iter().map(of_partition).collect()
+    let sizes = multiprocessors(gpu, spec.partitions.len(), cuda)?;
+    sizes.into_iter().map(of_partition).collect()
+}
+
+/// Multiprocessors of each partition.
+fn multiprocessors(gpu: Gpu, partitions: usize, cuda: &CudaSpec) -> Result<Vec<u32>, StartError> {
+    match &cuda.division {
+        Division::Whole => {
+            let all = gpu.attribute(Attribute::Multiprocessors)?;
+            Ok(vec![all; partitions])
+        }
+        Division::Tpcs { ranges, .. } if ranges.len() != partitions => Err(StartError::Ranges {
+            ranges: ranges.len(),
+            partitions,
+        }),
+        Division::Tpcs {
+            partitioner,
+            ranges,
+        } => {
+            let granted = ranges.iter().map(|range| partitioner.grant(range.clone()));
+            let counts = granted.map(|granted| Ok(granted?.sms.count()));
+            counts.collect()
+        }
+    }
 }
 
 fn blueprint(

@@ -25,5 +25,5 @@ pub mod weights;
 
 pub use counters::{Counters, Counts};
 pub use device::{CudaDevice, StartError};
-pub use spec::{CudaSpec, PAGE_BYTES, Wait, Watchdog};
+pub use spec::{CudaSpec, Division, PAGE_BYTES, Wait, Watchdog};
 pub use trouble::Trouble;

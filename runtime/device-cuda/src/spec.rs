@@ -1,7 +1,11 @@
 //! What a CUDA device is started with, beside the [`DeviceSpec`](punctual_device::DeviceSpec).
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use punctual_kernels::cuda::Module;
 
+use crate::partition::Partitioner;
 use crate::queue::QueueSpec;
 
 /// The GPU, its partitions, and the knobs.
@@ -9,9 +13,8 @@ use crate::queue::QueueSpec;
 pub struct CudaSpec {
     /// Which of the driver's GPUs.
     pub ordinal: u32,
-    /// The TPCs of each partition, in the order of `DeviceSpec::partitions`, numbered from 0. Empty: all
-    /// of the GPU.
-    pub tpcs: Vec<Vec<u16>>,
+    /// Which parts of the GPU the partitions are.
+    pub division: Division,
     /// Bytes of a page of weights.
     pub page_bytes: u32,
     /// Workspaces of a partition. With two, a best-effort stage that was preempted keeps its
@@ -34,7 +37,7 @@ impl Default for CudaSpec {
     fn default() -> Self {
         Self {
             ordinal: 0,
-            tpcs: Vec::new(),
+            division: Division::Whole,
             page_bytes: PAGE_BYTES,
             workspaces: 2,
             queue: QueueSpec::default(),
@@ -43,6 +46,20 @@ impl Default for CudaSpec {
             images: Vec::new(),
         }
     }
+}
+
+/// Which parts of the GPU the partitions are.
+#[derive(Clone, Debug)]
+pub enum Division {
+    /// All of it, each: launches of one run between those of the others.
+    Whole,
+    /// TPCs, numbered as in plans.
+    Tpcs {
+        /// What keeps launches to them.
+        partitioner: Arc<Partitioner>,
+        /// Of each partition, in the order of `DeviceSpec::partitions`.
+        ranges: Vec<Range<u16>>,
+    },
 }
 
 /// How a leader waits for the device.
