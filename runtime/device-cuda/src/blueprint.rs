@@ -1,13 +1,15 @@
 //! How everything on the GPU is made: at start, and again after a fault.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual_device::InputBuffers;
 use punctual_kernels::cuda::Module as Unit;
+use thiserror::Error;
 
-use crate::driver::{Context, Gpu, Stream};
+use crate::driver::{CallError, Context, Gpu, Stream};
 use crate::installation::{Inputs, Installation, RequestSlots};
-use crate::kernels::Kernels;
+use crate::kernels::{KernelError, Kernels};
 use crate::lanes::Lanes;
 use crate::partition::StreamError;
 use crate::queue::VirtualQueue;
@@ -26,19 +28,30 @@ pub(crate) struct Blueprint {
     /// Bytes of a workspace of each partition.
     pub(crate) workspaces: Vec<usize>,
     pub(crate) weights: Arc<Weights>,
-    /// Images of the modules that the programs use.
-    pub(crate) images: Vec<(Unit, Vec<u8>)>,
+    /// The modules that the programs use.
+    pub(crate) modules: BTreeSet<Unit>,
+}
+
+/// Why nothing could be made on the device.
+#[derive(Debug, Error)]
+pub(crate) enum InstallError {
+    #[error(transparent)]
+    Driver(#[from] CallError),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error(transparent)]
+    Kernels(#[from] KernelError),
 }
 
 impl Blueprint {
     /// Takes all memory that the device will ever use, writes to it once so that it is there, loads
     /// kernels and weights, and makes the partitions' stations.
-    pub(crate) fn install(&self, context: &Arc<Context>) -> Result<Vec<Station>, StreamError> {
+    pub(crate) fn install(&self, context: &Arc<Context>) -> Result<Vec<Station>, InstallError> {
         let (_, highest) = context.stream_priorities()?;
         let setup = Stream::new(context, highest)?;
         let kernels = Kernels::new();
-        for (unit, image) in &self.images {
-            kernels.load(context, *unit, image)?;
+        for unit in &self.modules {
+            kernels.load(context, *unit)?;
         }
         let slots = RequestSlots::take(context, &setup, self.request_buffers, self.slot_bytes)?;
         let installation = Arc::new(Installation {
@@ -61,7 +74,7 @@ impl Blueprint {
                     trouble: None,
                 })
             });
-        let stations = stations.collect::<Result<Vec<_>, StreamError>>()?;
+        let stations = stations.collect::<Result<Vec<_>, InstallError>>()?;
         context.synchronize()?;
         Ok(stations)
     }

@@ -1,5 +1,6 @@
 //! The device: the contract of [`Device`] on a GPU.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId};
@@ -11,12 +12,13 @@ use punctual_platform::thread::ThreadError;
 use punctual_platform::{Doorbell, Missing};
 use thiserror::Error;
 
-use crate::blueprint::Blueprint;
+use crate::blueprint::{Blueprint, InstallError};
 use crate::counters::Counters;
 use crate::driver::{Attribute, CallError, Context, Driver, Gpu, OpenError};
 use crate::engine::{Leader, Stations};
 use crate::health::Health;
 use crate::keeper::{Keeper, KeeperThread};
+use crate::kernels::KernelError;
 use crate::lower::{LowerError, PackError, Packer, Program, Target};
 use crate::partition::StreamError;
 use crate::programs::Model;
@@ -53,7 +55,7 @@ pub enum StartError {
     Driver(#[from] CallError),
     /// The GPU is divided otherwise.
     #[error(transparent)]
-    Division(#[from] StreamError),
+    Division(StreamError),
     /// Not as many parts as partitions.
     #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
     Ranges {
@@ -68,12 +70,28 @@ pub enum StartError {
     /// Weights do not fit halves.
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// A module of kernels has no image.
-    #[error("module `{0}` of the kernels has no image: build the images (kernels/cuda/build.py)")]
-    NoImage(&'static str),
+    /// There are no kernels for it.
+    #[error(transparent)]
+    Kernels(#[from] KernelError),
     /// A thread could not be started.
     #[error(transparent)]
     Thread(#[from] ThreadError),
+}
+
+impl From<StreamError> for StartError {
+    fn from(error: StreamError) -> Self {
+        error.call().map_or(Self::Division(error), Self::Driver)
+    }
+}
+
+impl From<InstallError> for StartError {
+    fn from(error: InstallError) -> Self {
+        match error {
+            InstallError::Driver(error) => Self::Driver(error),
+            InstallError::Stream(error) => error.into(),
+            InstallError::Kernels(error) => Self::Kernels(error),
+        }
+    }
 }
 
 impl CudaDevice {
@@ -282,14 +300,13 @@ fn blueprint(
         });
         pages.push(packed.collect::<Result<Vec<_>, PackError>>()?);
     }
-    let units: std::collections::BTreeSet<Unit> = models()
+    let modules: BTreeSet<Unit> = models()
         .flat_map(|program| &program.stages)
         .flat_map(|stage| &stage.lists)
         .flat_map(|list| &list.steps)
         .map(|step| step.kernel.module)
         .chain([Unit::General])
         .collect();
-    let images = units.into_iter().map(|unit| image(cuda, unit));
     Ok(Blueprint {
         gpu,
         inputs: InputBuffers::new(spec.request_buffers, floats, layouts),
@@ -306,15 +323,9 @@ fn blueprint(
             })
             .collect(),
         weights: Arc::new(Weights::new(pages)),
-        images: images.collect::<Result<_, _>>()?,
+        modules,
         spec: cuda.clone(),
     })
-}
-
-/// The image of a module.
-fn image(cuda: &CudaSpec, unit: Unit) -> Result<(Unit, Vec<u8>), StartError> {
-    let given = cuda.images.iter().find(|(each, _)| *each == unit);
-    given.cloned().ok_or(StartError::NoImage(unit.name()))
 }
 
 impl Device for CudaDevice {

@@ -3,9 +3,22 @@
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
 
+use punctual_kernels::cuda::images::{self, ImageError};
 use punctual_kernels::cuda::{KERNELS, Kernel, Module as Unit};
+use thiserror::Error;
 
 use crate::driver::{CallError, Context, Function, Module};
+
+/// Why kernels cannot be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KernelError {
+    /// There is no code for this device.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The driver's word.
+    #[error(transparent)]
+    Driver(#[from] CallError),
+}
 
 /// The functions of loaded modules, by position in the table of kernels. A function that is not there
 /// yet is replaced by the general one of its pattern at any launch.
@@ -21,21 +34,41 @@ impl Kernels {
         }
     }
 
-    /// Loads a module's image and finds its kernels. One that is loaded already is left as it is.
+    /// Loads a module and finds its kernels, from the best image that the driver takes. Loading one again
+    /// changes nothing.
     ///
     /// # Errors
-    /// The driver's.
+    /// When there is no image for the device, and the driver's.
     ///
     /// # Panics
     /// If the name of a kernel contains a zero.
-    pub(crate) fn load(
-        &self,
-        context: &Arc<Context>,
-        unit: Unit,
-        image: &[u8],
-    ) -> Result<(), CallError> {
-        // SAFETY: images are whole: they are parts of this program, or checked when they are read.
-        let module = unsafe { Module::load(context, image)? };
+    pub(crate) fn load(&self, context: &Arc<Context>, unit: Unit) -> Result<(), KernelError> {
+        let (major, minor) = context.gpu().compute_capability()?;
+        let mut refused = None;
+        for archive in images::candidates(major, minor) {
+            if !unit.runs_on(archive.capability().0) {
+                continue;
+            }
+            let image = archive.module(unit)?;
+            // SAFETY: images are whole, and end with a zero where they are text: the build says so, and
+            // reading the archive checks their bounds.
+            match unsafe { Module::load(context, image.bytes) } {
+                Ok(module) => return self.enlist(unit, &module),
+                Err(error) if error.code.refuses_image() => refused = Some(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(match refused {
+            Some(error) => error.into(),
+            None => KernelError::Image(ImageError::Unsupported {
+                major,
+                minor,
+                module: unit,
+            }),
+        })
+    }
+
+    fn enlist(&self, unit: Unit, module: &Arc<Module>) -> Result<(), KernelError> {
         for (kernel, place) in KERNELS.iter().zip(&self.functions) {
             if kernel.module == unit {
                 let name = CString::new(kernel.name).expect("a name without a zero");

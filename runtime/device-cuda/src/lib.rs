@@ -25,5 +25,6 @@ pub mod weights;
 
 pub use counters::{Counters, Counts};
 pub use device::{CudaDevice, StartError};
+pub use kernels::KernelError;
 pub use spec::{CudaSpec, Division, PAGE_BYTES, Wait, Watchdog};
 pub use trouble::Trouble;

@@ -3,8 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use punctual_kernels::cuda::Module;
-
 use crate::partition::Partitioner;
 use crate::queue::QueueSpec;
 
@@ -26,8 +24,6 @@ pub struct CudaSpec {
     pub wait: Wait,
     /// When a stage is taken to hang.
     pub watchdog: Watchdog,
-    /// Images of modules: cubins, or PTX that ends with a zero.
-    pub images: Vec<(Module, Vec<u8>)>,
 }
 
 /// 16 MiB (Clockwork's).
@@ -43,7 +39,6 @@ impl Default for CudaSpec {
             queue: QueueSpec::default(),
             wait: Wait::Spin,
             watchdog: Watchdog::default(),
-            images: Vec::new(),
         }
     }
 }

@@ -105,6 +105,15 @@ impl Code {
         matches!(self.0, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
     }
 
+    /// Whether an image was refused which another one may replace: it is for other devices, or newer than
+    /// the driver.
+    #[must_use]
+    pub fn refuses_image(self) -> bool {
+        // 218, 222: text that the driver cannot compile; 223: it has no compiler.
+        matches!(self, Self::INVALID_IMAGE | Self::NO_BINARY_FOR_GPU)
+            || matches!(self.0, 218 | 222 | 223)
+    }
+
     /// The driver's name of it, and what to do.
     fn explained(self) -> (&'static str, &'static str) {
         match self.0 {

@@ -9,7 +9,6 @@ use punctual_device::conformance::Subject;
 use punctual_device::{Device, DeviceSpec, InputBuffers, PartitionSpec, Refusal};
 use punctual_device_cuda::driver::Driver;
 use punctual_device_cuda::{CudaDevice, CudaSpec, StartError, Wait, Watchdog};
-use punctual_kernels::cuda::{KERNELS, Module};
 use punctual_platform::{Doorbell, clock};
 
 /// A page of tests: small, so that networks have several.
@@ -26,16 +25,8 @@ pub fn cuda() -> CudaSpec {
             grace_ns: 20_000_000_000,
             ..Watchdog::default()
         },
-        images: Module::ALL.map(|module| (module, listing(module))).to_vec(),
         ..CudaSpec::default()
     }
-}
-
-/// What the emulated driver takes for an image: the names of a module's kernels.
-fn listing(module: Module) -> Vec<u8> {
-    let kernels = KERNELS.iter().filter(|kernel| kernel.module == module);
-    let names: String = kernels.map(|kernel| format!("{}\n", kernel.name)).collect();
-    format!("emulated module\n{names}\0").into_bytes()
 }
 
 /// A device, and what a test needs around it.
