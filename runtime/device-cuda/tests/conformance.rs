@@ -20,11 +20,16 @@ conforms!(
     answers_equal_the_reference,
     request_buffers_are_used_again_by_other_models,
     windows_are_honoured,
-    preempted_actions_can_be_run_again,
     actions_that_do_not_fit_are_refused,
     a_third_action_is_refused,
     partitions_do_not_disturb_each_other,
 );
+
+/// The suite's own network takes the emulated device minutes.
+#[test]
+fn preempted_actions_can_be_run_again() {
+    suite::preempted_actions_can_be_run_again_on::<Cuda>(&networks::gathers(15));
+}
 
 /// The suite's own network of three stages has operators on tokens.
 #[test]

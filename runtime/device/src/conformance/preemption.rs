@@ -1,6 +1,7 @@
 //! The checks of preemption.
 
 use punctual_core::{ActionId, Answer, Criticality, Event, Nanos, PartitionId};
+use punctual_model::Network;
 
 use super::harness::Harness;
 use super::suite::{start, write_inputs};
@@ -9,10 +10,14 @@ use super::{Subject, networks};
 /// A best-effort action stops when told to, wherever it is, and gives the same answer when it is
 /// run again; a real-time one runs to its end.
 pub fn preempted_actions_can_be_run_again<S: Subject>() {
-    let network = networks::residual(15);
+    preempted_actions_can_be_run_again_on::<S>(&networks::residual(15));
+}
+
+/// [`preempted_actions_can_be_run_again`] on a network of two stages.
+pub fn preempted_actions_can_be_run_again_on<S: Subject>(network: &Network) {
     for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
-        let mut harness = start::<S>(&network, cores);
-        write_inputs(&mut harness, &network);
+        let mut harness = start::<S>(network, cores);
+        write_inputs(&mut harness, network);
         let buffers = [0, 1, 2, 3];
         let expected: Vec<_> = (0..2)
             .map(|stage| {

@@ -9,7 +9,9 @@ use super::networks;
 pub use super::paging::{
     loads_that_do_not_fit_are_refused, weights_come_and_go, weights_in_use_stay,
 };
-pub use super::preemption::preempted_actions_can_be_run_again;
+pub use super::preemption::{
+    preempted_actions_can_be_run_again, preempted_actions_can_be_run_again_on,
+};
 use crate::device::Refusal;
 use crate::random::SplitMix64;
 use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
