@@ -94,7 +94,39 @@ PUNCTUAL_KERNEL(conv_reduce, Conv, 128) {
 
 constexpr u32 DEPTHWISE_COLUMNS = 2;
 
-// Eight channels of two neighbouring output columns a thread, which share the weights they read.
+// Of one row of a window: WIDTH taps of neighbouring output columns, all read before the first is used, as small
+// layers are bound by waiting for memory. `weights` are `pitch` halves apart; `input` is the image's channels.
+template <u32 WIDTH, u32 STRIDE>
+DEVICE void depthwise_row(Values8 (&sums)[DEPTHWISE_COLUMNS], const Half* input, const TensorView& view, u32 row,
+                          u32 column, const Half* weights, u32 pitch) {
+    constexpr u32 READS = (DEPTHWISE_COLUMNS - 1) * STRIDE + WIDTH;
+    Halves8 taps[WIDTH];
+#pragma unroll
+    for (u32 kx = 0; kx < WIDTH; kx++) {
+        taps[kx] = load_halves(weights + kx * pitch);
+    }
+    Halves8 values[READS] = {};
+#pragma unroll
+    for (u32 i = 0; i < READS; i++) {
+        // Rows above and columns left of the input have wrapped around: they are not below its sizes either.
+        if (row < view.height && column + i < view.width) {
+            values[i] = load_halves(input + u64(row * view.width + column + i) * view.pitch);
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < DEPTHWISE_COLUMNS; i++) {
+#pragma unroll
+        for (u32 kx = 0; kx < WIDTH; kx++) {
+            Values8 value = to_values(values[i * STRIDE + kx]), weight = to_values(taps[kx]);
+#pragma unroll
+            for (u32 c = 0; c < 8; c++) {
+                sums[i].of[c] = fused(value.of[c], weight.of[c], sums[i].of[c]);
+            }
+        }
+    }
+}
+
+// Eight channels of two neighbouring output columns a thread. Windows three wide, which most are, have code of their own.
 PUNCTUAL_KERNEL(conv_depthwise_general, Conv, 128) {
     Watch watch(guard);
     const Conv& conv = params;
@@ -113,20 +145,30 @@ PUNCTUAL_KERNEL(conv_depthwise_general, Conv, 128) {
                         u64(image) * conv.input.height * conv.input.width * conv.input.pitch +
                         conv.first_channel + channel;
     const Half* weights = at<const Half>(conv.weights) + channel;
-#pragma unroll 1
-    for (u32 ky = 0; here && ky < conv.kernel_height; ky++) {
-        u32 row = y * conv.stride_height + ky - conv.pad_top;
-        if (row >= conv.input.height) {
-            // Also what would be above the input: it wrapped around.
-            continue;
+    u32 column = x * conv.stride_width - conv.pad_left;
+    u32 rows = here ? conv.kernel_height : 0;
+    if (conv.kernel_width == 3 && conv.stride_width <= 2) {
+#pragma unroll 3
+        for (u32 ky = 0; ky < rows; ky++) {
+            u32 row = y * conv.stride_height + ky - conv.pad_top;
+            const Half* taps = weights + ky * 3 * conv.channel_count;
+            if (conv.stride_width == 1) {
+                depthwise_row<3, 1>(sums, input, conv.input, row, column, taps, conv.channel_count);
+            } else {
+                depthwise_row<3, 2>(sums, input, conv.input, row, column, taps, conv.channel_count);
+            }
         }
-        for (u32 kx = 0; kx < conv.kernel_width; kx++) {
-            Values8 weight = load8(weights + (ky * conv.kernel_width + kx) * conv.channel_count);
+    } else {
+#pragma unroll 1
+        for (u32 tap = 0; tap < rows * conv.kernel_width; tap++) {
+            u32 ky = tap / conv.kernel_width, kx = tap % conv.kernel_width;
+            u32 row = y * conv.stride_height + ky - conv.pad_top;
+            Values8 weight = load8(weights + tap * conv.channel_count);
 #pragma unroll
             for (u32 i = 0; i < DEPTHWISE_COLUMNS; i++) {
-                u32 column = (x + i) * conv.stride_width + kx - conv.pad_left;
-                if (column < conv.input.width) {
-                    Values8 value = load8(input + u64(row * conv.input.width + column) * conv.input.pitch);
+                u32 from = column + i * conv.stride_width + kx;
+                if (row < conv.input.height && from < conv.input.width) {
+                    Values8 value = load8(input + u64(row * conv.input.width + from) * conv.input.pitch);
 #pragma unroll
                     for (u32 c = 0; c < 8; c++) {
                         sums[i].of[c] = fused(value.of[c], weight.of[c], sums[i].of[c]);

@@ -15,28 +15,24 @@ PUNCTUAL_KERNEL(pool, Pool, 128) {
     u32 y = line % params.output.height, image = line / params.output.height;
     bool here = image < params.images;
 
-    Values8 result;
-#pragma unroll
-    for (u32 i = 0; i < 8; i++) {
-        result.of[i] = params.kind == LARGEST ? -infinity() : 0.0f;
-    }
+    // What padding counts as: minus infinity, or zero.
+    u32 outside = params.kind == LARGEST ? 0xfc00fc00 : 0;
+    Values8 result = to_values({{outside, outside, outside, outside}});
     u32 inside = 0;
     const Half* input = at<const Half>(params.input.address) +
                         u64(image) * params.input.height * params.input.width * params.input.pitch + channel;
 #pragma unroll 1
     for (u32 ky = 0; here && ky < params.kernel_height; ky++) {
         u32 row = y * params.stride_height + ky - params.pad_top;
-        if (row >= params.input.height) {
-            continue;
-        }
-#pragma unroll 1
+#pragma unroll 3
         for (u32 kx = 0; kx < params.kernel_width; kx++) {
             u32 column = x * params.stride_width + kx - params.pad_left;
-            if (column >= params.input.width) {
-                continue;
+            Halves8 halves = {{outside, outside, outside, outside}};
+            if (row < params.input.height && column < params.input.width) {
+                halves = load_halves(input + u64(row * params.input.width + column) * params.input.pitch);
+                inside++;
             }
-            Values8 values = load8(input + u64(row * params.input.width + column) * params.input.pitch);
-            inside++;
+            Values8 values = to_values(halves);
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
                 f32 value = values.of[i];
