@@ -9,6 +9,8 @@ namespace emulated {
 constexpr unsigned THREADS_MAX = 1024;
 constexpr unsigned WARPS_MAX = THREADS_MAX / LANES;
 constexpr size_t STACK_BYTES = 64 << 10;
+// Between the tops of the stacks of neighbouring threads, counted in their pages.
+constexpr size_t STACK_SHIFT_BYTES = 128;
 // Below each stack, so that one that overflows faults at once.
 constexpr size_t STACK_GUARD_BYTES = 16 << 10;
 // A block cannot have more on any GPU that there is.
