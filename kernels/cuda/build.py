@@ -127,8 +127,8 @@ def refuse_spills(compiled: dict[str, dict[str, Compiled]]) -> None:
 
 
 def archive(modules: dict[str, Compiled]) -> bytes:
-    """The file of an architecture: a header, a row a module, a row a kernel, and the code. All numbers are little-endian
-    u32s, names are padded with zeros; kernels/src/cuda/images.rs reads it."""
+    """The file of an architecture: a header, a row a module, a row a kernel, and the code. All numbers are
+    little-endian u32s, names are padded with zeros; kernels/src/cuda/images.rs reads it."""
     kernels = [
         (kernel, index, usage)
         for index, module in enumerate(modules.values())

@@ -82,7 +82,9 @@ class Nvrtc:
         self._call(f"nvrtcGet{what}", program, buffer)
         return buffer.raw
 
-    def compile(self, name: str, source: str, headers: dict[str, str], architecture: str, options: list[str]) -> Compiled:
+    def compile(
+        self, name: str, source: str, headers: dict[str, str], architecture: str, options: list[str]
+    ) -> Compiled:
         """`architecture` is `sm_NN` for a cubin, `compute_NN` for PTX. Headers are given by name, so that no path of
         this machine gets into the code."""
         program = ctypes.c_void_p()

@@ -5,8 +5,8 @@
 // A block computes PIXELS x CHANNELS sums. Its main loop goes through DEPTH steps at a time, with STAGES tiles in
 // shared memory, all but one of them being filled by cp.async. The barrier of each tile is also the guard's check. Few
 // output tiles (late layers of small batches) leave multiprocessors idle: then the sum is cut into `splits`, one a
-// blockIdx.z, which go as f32 to `partial`, and conv_reduce finishes. Nothing is counted in memory,
-// so that a launch that was cut short can run again.
+// blockIdx.z, which go as f32 to `partial`, and conv_reduce finishes. Nothing is counted in memory, so that a launch
+// that was cut short can run again.
 #pragma once
 
 #include "conv_finish.cuh"
@@ -69,52 +69,54 @@ private:
     DEVICE explicit ConvGemm(const Conv& conv)
         : conv(conv), pixels(conv.images * conv.output.height * conv.output.width), sums{} {}
 
-    // Of chunk `chunk` of row `row` of a tile. Eight neighbouring rows have the same chunk in different banks. It goes
-    // on by ROW_BYTES a row from row to row + 8, and for even chunks `swizzled(row, a) ^ 16 * b` is `swizzled(row, a ^ b)`.
+    // Of chunk `chunk` of row `row` of a tile. Eight neighbouring rows have the same chunk in different banks. Eight rows
+    // further it is 8 * ROW_BYTES further, and `swizzled(row, a) ^ 16 * b` is `swizzled(row, a ^ b)`.
     static DEVICE u32 swizzled(u32 row, u32 chunk) {
         u32 turn = CHUNKS == 8 ? row & 7 : row >> 1 & 3;
         return row * ROW_BYTES + (chunk ^ turn) * 16;
     }
 
-    // The main loop. False: evicted.
-    DEVICE bool sum(Watch& watch) {
-        u32 depth = conv.kernel_height * conv.kernel_width * conv.input.pitch;
-        u32 all = ceil_div(depth, DEPTH);
-        u32 begin = u32(u64(all) * blockIdx.z / conv.splits);
-        u32 tiles = u32(u64(all) * (blockIdx.z + 1) / conv.splits) - begin;
-
-        u32 chunk = threadIdx.x % CHUNKS, row = threadIdx.x / CHUNKS;
-        u32 step = begin * DEPTH + chunk * 8;
-        Tap tap(conv, step);
+    // What a thread copies: one chunk of some rows of pixels and of some rows of weights, tile after tile.
+    class Copies {
+        const Conv& conv;
+        const u32 depth;
+        const u32 chunk = threadIdx.x % CHUNKS;
+        const u32 row = threadIdx.x / CHUNKS;
+        const u32 channel = blockIdx.y * CHANNELS + row;
+        // The chunk's first step of the sum.
+        u32 step;
+        Tap tap;
         WindowStart windows[PIXEL_COPIES];
-#pragma unroll
-        for (u32 i = 0; i < PIXEL_COPIES; i++) {
-            windows[i].find(conv, first_pixel + row + i * ROWS_A_PASS, pixels);
-        }
-        const Half* input = at<const Half>(conv.input.address);
-        // Of the thread's first row of weights, at its step.
-        const Half* weights = at<const Half>(conv.weights) + (u64(first_channel + row) * depth + step);
-        Shared place = kept(shared + swizzled(row, chunk));
         // Which pixels have the tap inside of the input: the same until the tap is another.
         bool inside[PIXEL_COPIES];
-        auto look = [&] {
+        // Of the first row, at the step.
+        const Half* weights;
+        // Of the first row in the first stage.
+        const Shared place;
+
+    public:
+        DEVICE Copies(const Conv& conv, Shared shared, u32 pixels, u32 depth, u32 first_tile)
+            : conv(conv), depth(depth), step(first_tile * DEPTH + chunk * 8), tap(conv, step),
+              weights(at<const Half>(conv.weights) + (u64(channel) * depth + step)),
+              place(kept(shared + swizzled(row, chunk))) {
 #pragma unroll
             for (u32 i = 0; i < PIXEL_COPIES; i++) {
-                inside[i] = windows[i].holds(conv, tap);
+                windows[i].find(conv, blockIdx.x * PIXELS + row + i * ROWS_A_PASS, pixels);
             }
-        };
-        look();
+            look();
+        }
 
-        auto fill = [&](u32 stage) {
+        // Begins to copy the next tile.
+        DEVICE void fill(u32 stage) {
             Shared to = place + stage * STAGE_BYTES;
-            const Half* at_tap = kept(input + tap.offset);
+            const Half* at_tap = kept(at<const Half>(conv.input.address) + tap.offset);
 #pragma unroll
             for (u32 i = 0; i < PIXEL_COPIES; i++) {
                 copy16(to + i * PASS_BYTES, at_tap + windows[i].offset, inside[i]);
             }
 #pragma unroll
             for (u32 i = 0; i < WEIGHT_COPIES; i++) {
-                bool there = first_channel + row + i * ROWS_A_PASS < conv.channel_count && step < depth;
+                bool there = channel + i * ROWS_A_PASS < conv.channel_count && step < depth;
                 copy16(to + WEIGHTS_AT + i * PASS_BYTES, weights + i * ROWS_A_PASS * depth, there);
             }
             weights = kept(weights + DEPTH);
@@ -122,39 +124,53 @@ private:
             if (tap.advance(conv, DEPTH)) {
                 look();
             }
-        };
+        }
 
+    private:
+        DEVICE void look() {
+#pragma unroll
+            for (u32 i = 0; i < PIXEL_COPIES; i++) {
+                inside[i] = windows[i].holds(conv, tap);
+            }
+        }
+    };
+
+    // The main loop. False: evicted.
+    DEVICE bool sum(Watch& watch) {
+        u32 depth = conv.kernel_height * conv.kernel_width * conv.input.pitch;
+        u32 all = ceil_div(depth, DEPTH);
+        u32 begin = u32(u64(all) * blockIdx.z / conv.splits);
+        u32 tiles = u32(u64(all) * (blockIdx.z + 1) / conv.splits) - begin;
+        Copies copies(conv, shared, pixels, depth, begin);
         for (u32 stage = 0; stage + 1 < STAGES; stage++) {
             if (stage < tiles) {
-                fill(stage);
+                copies.fill(stage);
             }
             copies_commit();
         }
-        if (!watch.may_begin()) {
-            copies_wait<0>();
-            return false;
-        }
+        bool may = watch.may_begin();
         u32 computed = 0, filled = STAGES - 1;
-        for (u32 tile = 0; tile < tiles; tile++) {
+        for (u32 tile = 0; may && tile < tiles; tile++) {
             copies_wait<STAGES - 2>();
-            if (!watch.may_go_on()) {
-                copies_wait<0>();
-                return false;
+            may = watch.may_go_on();
+            if (!may) {
+                break;
             }
             if (tile + 1 < tiles) {
                 watch.look_again();
             }
             // What was computed with last is free now: all threads came to the barrier after it.
             if (tile + STAGES - 1 < tiles) {
-                fill(filled);
+                copies.fill(filled);
             }
             copies_commit();
             multiply(shared + computed * STAGE_BYTES);
             computed = computed + 1 == STAGES ? 0 : computed + 1;
             filled = filled + 1 == STAGES ? 0 : filled + 1;
         }
+        // No copy may arrive after the block has ended, or in what its sums pass through.
         copies_wait<0>();
-        return true;
+        return may;
     }
 
     // Adds the products of a tile in shared memory.

@@ -126,7 +126,8 @@ DEVICE void depthwise_row(Values8 (&sums)[DEPTHWISE_COLUMNS], const Half* input,
     }
 }
 
-// Eight channels of two neighbouring output columns a thread. Windows three wide, which most are, have code of their own.
+// Eight channels of two neighbouring output columns a thread. Windows three wide, which most are, have code of their
+// own.
 PUNCTUAL_KERNEL(conv_depthwise_general, Conv, 128) {
     Watch watch(guard);
     const Conv& conv = params;

@@ -43,7 +43,8 @@ constexpr DEVICE u32 ceil_div(u32 a, u32 b) {
     return (a + b - 1) / b;
 }
 
-// The same value, of which the compiler no longer knows how it came about: it is kept in its register, not computed again.
+// The same value, of which the compiler no longer knows how it came about: it is kept in its register, not computed
+// again.
 template <class T>
 DEVICE T kept(T value) {
 #ifndef EMULATED

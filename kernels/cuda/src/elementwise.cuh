@@ -65,7 +65,8 @@ DEVICE Halves8 gather8(const Gather& params, u32 channel, u64 pixel) {
     for (u32 i = 0; i < 8; i++) {
         if (i < count) {
             u32 source = table[i] >> 24;
-            picked[i] = at<const Half>(params.sources[source])[pixel * params.pitches[source] + (table[i] & 0xffffff)].bits;
+            const Half* from = at<const Half>(params.sources[source]) + pixel * params.pitches[source];
+            picked[i] = from[table[i] & 0xffffff].bits;
         }
     }
     Halves8 halves;

@@ -3,8 +3,8 @@
 
 #include "vectors.cuh"
 
-// A fragment of a 16x16 matrix of halves, spread over a warp. With `g = lane / 4` and `q = lane % 4` a lane has the pairs
-// of columns 2q, 2q+1 of row g, of row g+8, and again of both rows eight columns further.
+// A fragment of a 16x16 matrix of halves, spread over a warp. With `g = lane / 4` and `q = lane % 4` a lane has the
+// pairs of columns 2q, 2q+1 of row g, of row g+8, and again of both rows eight columns further.
 struct FragmentA {
     u32 pairs[4];
 };

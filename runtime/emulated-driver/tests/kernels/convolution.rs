@@ -449,6 +449,32 @@ fn groups_of_any_size() {
 }
 
 #[test]
+fn dense_of_any_shape() {
+    let mut numbers = Numbers::seeded(14);
+    let mut upto = |limit: u64| (numbers.next() % limit) as usize;
+    for _ in 0..8 {
+        let outputs = 1 + upto(140);
+        let kernel = (1 + upto(4), 1 + upto(4));
+        let padding = (
+            upto(kernel.0 as u64),
+            upto(kernel.1 as u64),
+            upto(2),
+            upto(2),
+        );
+        check_dense(&Case {
+            images: 1 + upto(3),
+            input: shape(1 + upto(70), 4 + upto(8), 4 + upto(8)),
+            outputs,
+            window: window(kernel, (1 + upto(3), 1 + upto(3)), padding),
+            residual: upto(2) == 1,
+            splits: 1 + upto(4) as u32,
+            pieces: vec![outputs as u32],
+            ..Case::plain()
+        });
+    }
+}
+
+#[test]
 fn an_input_that_is_no_number_spoils_the_windows_that_hold_it_and_no_others() {
     let case = Case::plain();
     let (row, column) = (3, 4);
