@@ -13,9 +13,9 @@ use crate::kernels::{KernelError, Kernels};
 use crate::lanes::Lanes;
 use crate::partition::StreamError;
 use crate::queue::VirtualQueue;
-use crate::resident::Weights;
 use crate::spec::{CudaSpec, Division};
 use crate::station::Station;
+use crate::weights::Weights;
 
 /// What does not depend on whether the device works.
 pub(crate) struct Blueprint {

@@ -1,37 +1,34 @@
 //! The device: the contract of [`Device`] on a GPU.
 
-use std::collections::BTreeSet;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
 use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId};
 use punctual_device::crew::Crew;
-use punctual_device::{Device, DeviceSpec, InputBuffers, Refusal, SpecError};
+use punctual_device::{Device, DeviceSpec, InputBuffers, Refusal};
+use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params::Answer;
-use punctual_kernels::cuda::{IMAGES_MAX, Module as Unit};
-use punctual_platform::thread::ThreadError;
 use punctual_platform::{Doorbell, Missing};
-use thiserror::Error;
 
-use crate::blueprint::{Blueprint, InstallError};
 use crate::counters::Counters;
-use crate::driver::{Attribute, CallError, Context, Driver, Gpu, OpenError};
+use crate::driver::{Context, Driver};
 use crate::engine::{Leader, Stations};
 use crate::health::Health;
 use crate::keeper::{Keeper, KeeperThread};
-use crate::kernels::KernelError;
-use crate::lower::{LowerError, PackError, Packer, Program, Target};
-use crate::partition::StreamError;
-use crate::programs::Model;
+use crate::preparation::{blueprint, programs};
 use crate::queue::StopFlag;
-use crate::resident::Weights;
-use crate::spec::{CudaSpec, Division};
+use crate::spec::CudaSpec;
+use crate::start_error::StartError;
 use crate::station::Surroundings;
 use crate::trouble::Trouble;
+use crate::weights::{LoadError, Residents};
 
 /// Runs stages as launches on partitions of a GPU.
 pub struct CudaDevice {
-    /// Before the keeper: leaders end first.
+    /// Before the keeper: leaders and the loader end first.
     crew: Crew,
+    weights: Residents,
+    missing: Vec<Missing>,
     _keeper: KeeperThread,
     inputs: InputBuffers,
     request_buffers: u16,
@@ -39,59 +36,6 @@ pub struct CudaDevice {
     models: Vec<(usize, Vec<u8>)>,
     counters: Arc<Counters>,
     faults: Arc<Mutex<Vec<Trouble>>>,
-}
-
-/// Why the device cannot start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// What it was to be started with is wrong.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// There is no such GPU.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The driver's word.
-    #[error(transparent)]
-    Driver(#[from] CallError),
-    /// The GPU is divided otherwise.
-    #[error(transparent)]
-    Division(StreamError),
-    /// Not as many parts as partitions.
-    #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
-    Ranges {
-        /// Ranges that were given.
-        ranges: usize,
-        /// Partitions.
-        partitions: usize,
-    },
-    /// A network has no form on it.
-    #[error(transparent)]
-    Lower(#[from] LowerError),
-    /// Weights do not fit halves.
-    #[error(transparent)]
-    Pack(#[from] PackError),
-    /// There are no kernels for it.
-    #[error(transparent)]
-    Kernels(#[from] KernelError),
-    /// A thread could not be started.
-    #[error(transparent)]
-    Thread(#[from] ThreadError),
-}
-
-impl From<StreamError> for StartError {
-    fn from(error: StreamError) -> Self {
-        error.call().map_or(Self::Division(error), Self::Driver)
-    }
-}
-
-impl From<InstallError> for StartError {
-    fn from(error: InstallError) -> Self {
-        match error {
-            InstallError::Driver(error) => Self::Driver(error),
-            InstallError::Stream(error) => error.into(),
-            InstallError::Kernels(error) => Self::Kernels(error),
-        }
-    }
 }
 
 impl CudaDevice {
@@ -109,7 +53,7 @@ impl CudaDevice {
         spec.validate()?;
         let gpu = driver.device(cuda.ordinal)?;
         let programs = programs(gpu, spec, cuda)?;
-        let blueprint = blueprint(gpu, spec, cuda, &programs)?;
+        let (blueprint, mut weights) = blueprint(gpu, spec, cuda, &programs)?;
         let context = Context::retain(gpu)?;
         let made = blueprint.install(&context)?;
         let stops: Vec<StopFlag> = made.iter().map(|_| StopFlag::default()).collect();
@@ -134,6 +78,9 @@ impl CudaDevice {
             context: Some(context),
         };
         let keeper = keeper.start()?;
+        if let Some(cache) = &spec.cache {
+            weights.start_loader(cache, &report)?;
+        }
         let watchdog = Arc::new(cuda.watchdog.clone());
         let mut crew = Crew::new(inputs.clone(), report);
         for (partition, models) in programs.into_iter().enumerate() {
@@ -156,8 +103,13 @@ impl CudaDevice {
             };
             crew.staff(&spec.partitions[partition], leader, Vec::new())?;
         }
+        let mut missing = [crew.missing(), weights.missing()].concat();
+        missing.sort_unstable();
+        missing.dedup();
         Ok(Self {
             crew,
+            missing,
+            weights,
             _keeper: keeper,
             inputs,
             request_buffers: spec.request_buffers,
@@ -177,15 +129,27 @@ impl CudaDevice {
         self.inputs.clone()
     }
 
-    /// What the machine did not grant the leaders, without repetition.
+    /// What the machine did not grant the leaders and the loader, without repetition.
     #[must_use]
     pub fn missing(&self) -> &[Missing] {
-        self.crew.missing()
+        &self.missing
     }
 
-    /// The kernel's ids of the leaders, partition after partition.
+    /// The kernel's ids of the leaders, partition after partition, and of the loader.
     pub fn worker_tids(&self) -> impl Iterator<Item = i32> {
-        self.crew.tids()
+        self.crew.tids().chain(self.weights.tid())
+    }
+
+    /// Pages that a model's weights fill; none for one that is there for good.
+    #[must_use]
+    pub fn pages(&self, model: ModelId) -> Option<u32> {
+        self.weights.pages(model)
+    }
+
+    /// Why loads failed, once; none if there is no cache. For an ordinary thread.
+    #[must_use]
+    pub fn load_failures(&mut self) -> Option<Receiver<(ModelId, LoadError)>> {
+        self.weights.failures()
     }
 
     /// What it counts.
@@ -220,112 +184,12 @@ impl CudaDevice {
                 batch: infer.batch,
             });
         }
+        let absent = self.weights.check_use(infer.model).err();
         let busy = is_full.then_some(Refusal::Busy(infer.partition));
-        Refusal::of_members(infer, self.request_buffers).or(busy)
+        Refusal::of_members(infer, self.request_buffers)
+            .or(absent)
+            .or(busy)
     }
-
-    /// All weights are there for good.
-    fn pinned(&self, model: ModelId) -> Result<(), Refusal> {
-        Err(if model.index() < self.models.len() {
-            Refusal::Pinned(model)
-        } else {
-            Refusal::UnknownModel(model)
-        })
-    }
-}
-
-/// All models, for each partition.
-fn programs(
-    gpu: Gpu,
-    spec: &DeviceSpec<'_>,
-    cuda: &CudaSpec,
-) -> Result<Vec<Vec<Model>>, StartError> {
-    let compute_capability = gpu.compute_capability()?;
-    let of_partition = |multiprocessors| {
-        let target = Target {
-            multiprocessors,
-            compute_capability,
-            page_bytes: cuda.page_bytes,
-        };
-        let models = spec.models.iter().map(|model| {
-            let program = Program::lower(model.network, model.batches, &target, model.solutions)?;
-            Ok(Model::new(program))
-        });
-        models.collect()
-    };
-    let sizes = multiprocessors(gpu, spec.partitions.len(), cuda)?;
-    sizes.into_iter().map(of_partition).collect()
-}
-
-/// Multiprocessors of each partition.
-fn multiprocessors(gpu: Gpu, partitions: usize, cuda: &CudaSpec) -> Result<Vec<u32>, StartError> {
-    match &cuda.division {
-        Division::Whole => {
-            let all = gpu.attribute(Attribute::Multiprocessors)?;
-            Ok(vec![all; partitions])
-        }
-        Division::Tpcs { ranges, .. } if ranges.len() != partitions => Err(StartError::Ranges {
-            ranges: ranges.len(),
-            partitions,
-        }),
-        Division::Tpcs {
-            partitioner,
-            ranges,
-        } => {
-            let granted = ranges.iter().map(|range| partitioner.grant(range.clone()));
-            let counts = granted.map(|granted| Ok(granted?.sms.count()));
-            counts.collect()
-        }
-    }
-}
-
-fn blueprint(
-    gpu: Gpu,
-    spec: &DeviceSpec<'_>,
-    cuda: &CudaSpec,
-    programs: &[Vec<Model>],
-) -> Result<Blueprint, StartError> {
-    let models = || programs.iter().flatten().map(|model| &model.program);
-    let first = programs.first().map_or(&[][..], Vec::as_slice);
-    let layouts: Box<[_]> = first.iter().map(|model| model.program.input).collect();
-    let floats = layouts.iter().map(|input| input.span()).max().unwrap_or(0);
-    let mut pages = Vec::new();
-    for (model, lowered) in spec.models.iter().zip(first) {
-        let plan = &lowered.program.pages;
-        let packer = Packer::new(model.network, plan);
-        let packed = (0..plan.count()).map(|page| {
-            let mut bytes = vec![0; plan.page_bytes() as usize].into_boxed_slice();
-            packer.pack(page, &mut bytes)?;
-            Ok(bytes)
-        });
-        pages.push(packed.collect::<Result<Vec<_>, PackError>>()?);
-    }
-    let modules: BTreeSet<Unit> = models()
-        .flat_map(|program| &program.stages)
-        .flat_map(|stage| &stage.lists)
-        .flat_map(|list| &list.steps)
-        .map(|step| step.kernel.module)
-        .chain([Unit::General])
-        .collect();
-    Ok(Blueprint {
-        gpu,
-        inputs: InputBuffers::new(spec.request_buffers, floats, layouts),
-        request_buffers: usize::from(spec.request_buffers),
-        slot_bytes: models()
-            .map(|program| program.request_bytes)
-            .max()
-            .unwrap_or(0),
-        workspaces: programs
-            .iter()
-            .map(|models| {
-                let bytes = models.iter().map(|model| model.program.workspace_bytes());
-                bytes.max().unwrap_or(0) as usize
-            })
-            .collect(),
-        weights: Arc::new(Weights::new(pages)),
-        modules,
-        spec: cuda.clone(),
-    })
 }
 
 impl Device for CudaDevice {
@@ -333,18 +197,19 @@ impl Device for CudaDevice {
         match self.refusal(infer) {
             Some(refusal) => Err(refusal),
             None => {
+                self.weights.taken(infer.model);
                 self.crew.submit(infer);
                 Ok(())
             }
         }
     }
 
-    fn load(&mut self, _action: ActionId, model: ModelId) -> Result<(), Refusal> {
-        self.pinned(model)
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
+        self.weights.load(action, model)
     }
 
     fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
-        self.pinned(model)
+        self.weights.unload(model)
     }
 
     fn preempt(&mut self, partition: PartitionId, action: ActionId) {
@@ -352,6 +217,11 @@ impl Device for CudaDevice {
     }
 
     fn poll(&mut self) -> Option<Event> {
-        self.crew.poll().map(|(_, event)| event)
+        if let Some(event) = self.weights.poll() {
+            return Some(event);
+        }
+        let (model, event) = self.crew.poll()?;
+        self.weights.released(model);
+        Some(event)
     }
 }

@@ -15,9 +15,10 @@ use crate::lanes::{Errand, Lanes};
 use crate::lower::{LaunchList, Place};
 use crate::programs::Model;
 use crate::queue::VirtualQueue;
-use crate::resident::PageTable;
+
 use crate::spec::Wait;
 use crate::trouble::Trouble;
+use crate::weights::PageTable;
 
 /// How often the driver is asked while a stage runs whether the device still works: faults of the
 /// device show nowhere else.

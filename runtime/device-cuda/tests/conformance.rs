@@ -22,6 +22,9 @@ conforms!(
     windows_are_honoured,
     actions_that_do_not_fit_are_refused,
     a_third_action_is_refused,
+    weights_come_and_go,
+    loads_that_do_not_fit_are_refused,
+    weights_in_use_stay,
     partitions_do_not_disturb_each_other,
 );
 

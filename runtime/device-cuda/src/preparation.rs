@@ -1,0 +1,119 @@
+//! What is worked out before anything is asked of the device: programs, packed weights, sizes.
+
+use std::collections::BTreeSet;
+
+use punctual_device::{DeviceSpec, InputBuffers, ModelSpec};
+use punctual_kernels::cuda::Module as Unit;
+
+use crate::blueprint::Blueprint;
+use crate::driver::{Attribute, Gpu};
+use crate::lower::{PackError, Packer, Pages, Program, Target};
+use crate::programs::Model;
+use crate::spec::{CudaSpec, Division};
+use crate::start_error::StartError;
+use crate::weights::{self, Residents, Source};
+
+/// All models, for each partition.
+pub(crate) fn programs(
+    gpu: Gpu,
+    spec: &DeviceSpec<'_>,
+    cuda: &CudaSpec,
+) -> Result<Vec<Vec<Model>>, StartError> {
+    let compute_capability = gpu.compute_capability()?;
+    let of_partition = |multiprocessors| {
+        let target = Target {
+            multiprocessors,
+            compute_capability,
+            page_bytes: cuda.page_bytes,
+        };
+        let models = spec.models.iter().map(|model| {
+            let program = Program::lower(model.network, model.batches, &target, model.solutions)?;
+            Ok(Model::new(program))
+        });
+        models.collect()
+    };
+    let sizes = multiprocessors(gpu, spec.partitions.len(), cuda)?;
+    sizes.into_iter().map(of_partition).collect()
+}
+
+/// Multiprocessors of each partition.
+fn multiprocessors(gpu: Gpu, partitions: usize, cuda: &CudaSpec) -> Result<Vec<u32>, StartError> {
+    match &cuda.division {
+        Division::Whole => {
+            let all = gpu.attribute(Attribute::Multiprocessors)?;
+            Ok(vec![all; partitions])
+        }
+        Division::Tpcs { ranges, .. } if ranges.len() != partitions => Err(StartError::Ranges {
+            ranges: ranges.len(),
+            partitions,
+        }),
+        Division::Tpcs {
+            partitioner,
+            ranges,
+        } => {
+            let granted = ranges.iter().map(|range| partitioner.grant(range.clone()));
+            let counts = granted.map(|granted| Ok(granted?.sms.count()));
+            counts.collect()
+        }
+    }
+}
+
+/// How everything on the device will be made, and the books on weights.
+pub(crate) fn blueprint(
+    gpu: Gpu,
+    spec: &DeviceSpec<'_>,
+    cuda: &CudaSpec,
+    programs: &[Vec<Model>],
+) -> Result<(Blueprint, Residents), StartError> {
+    let models = || programs.iter().flatten().map(|model| &model.program);
+    let first = programs.first().map_or(&[][..], Vec::as_slice);
+    let layouts: Box<[_]> = first.iter().map(|model| model.program.input).collect();
+    let floats = layouts.iter().map(|input| input.span()).max().unwrap_or(0);
+    let sources = spec.models.iter().zip(first);
+    let sources = sources.map(|(model, lowered)| source(model, &lowered.program.pages));
+    let sources = sources.collect::<Result<Vec<_>, PackError>>()?;
+    let cache_pages = spec.cache.map_or(0, |cache| cache.pages);
+    let (weights, residents) = weights::make(sources, cuda.page_bytes, cache_pages)?;
+    let modules: BTreeSet<Unit> = models()
+        .flat_map(|program| &program.stages)
+        .flat_map(|stage| &stage.lists)
+        .flat_map(|list| &list.steps)
+        .map(|step| step.kernel.module)
+        .chain([Unit::General])
+        .collect();
+    let blueprint = Blueprint {
+        gpu,
+        inputs: InputBuffers::new(spec.request_buffers, floats, layouts),
+        request_buffers: usize::from(spec.request_buffers),
+        slot_bytes: models()
+            .map(|program| program.request_bytes)
+            .max()
+            .unwrap_or(0),
+        workspaces: programs
+            .iter()
+            .map(|models| {
+                let bytes = models.iter().map(|model| model.program.workspace_bytes());
+                bytes.max().unwrap_or(0) as usize
+            })
+            .collect(),
+        weights,
+        modules,
+        spec: cuda.clone(),
+    };
+    Ok((blueprint, residents))
+}
+
+/// A model's weights, packed.
+fn source(model: &ModelSpec<'_>, pages: &Pages) -> Result<Source, PackError> {
+    let packer = Packer::new(model.network, pages);
+    let packed = (0..pages.count()).map(|page| {
+        let mut bytes = vec![0; pages.page_bytes() as usize];
+        packer.pack(page, &mut bytes)?;
+        bytes.truncate(pages.used_of(page).unwrap_or(0) as usize);
+        Ok(bytes.into_boxed_slice())
+    });
+    Ok(Source {
+        pages: packed.collect::<Result<_, PackError>>()?,
+        paged: model.paged,
+    })
+}

@@ -1,0 +1,68 @@
+//! Why a device cannot start.
+
+use punctual_device::SpecError;
+use punctual_platform::thread::ThreadError;
+use thiserror::Error;
+
+use crate::blueprint::InstallError;
+use crate::driver::{CallError, OpenError};
+use crate::kernels::KernelError;
+use crate::lower::{LowerError, PackError};
+use crate::partition::StreamError;
+use crate::weights::FitError;
+
+/// Why the device cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// What it was to be started with is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// There is no such GPU.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The driver's word.
+    #[error(transparent)]
+    Driver(#[from] CallError),
+    /// The GPU is divided otherwise.
+    #[error(transparent)]
+    Division(StreamError),
+    /// Not as many parts as partitions.
+    #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
+    Ranges {
+        /// Ranges that were given.
+        ranges: usize,
+        /// Partitions.
+        partitions: usize,
+    },
+    /// A network has no form on it.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// Weights do not fit halves.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// A model's weights do not fit the cache.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+    /// There are no kernels for it.
+    #[error(transparent)]
+    Kernels(#[from] KernelError),
+    /// A thread could not be started.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+}
+
+impl From<StreamError> for StartError {
+    fn from(error: StreamError) -> Self {
+        error.call().map_or(Self::Division(error), Self::Driver)
+    }
+}
+
+impl From<InstallError> for StartError {
+    fn from(error: InstallError) -> Self {
+        match error {
+            InstallError::Driver(error) => Self::Driver(error),
+            InstallError::Stream(error) => error.into(),
+            InstallError::Kernels(error) => Self::Kernels(error),
+        }
+    }
+}
