@@ -1,6 +1,7 @@
 //! The CUDA device: stages as static lists of launches on partitions of TPCs.
 
 mod blueprint;
+pub mod cold_start;
 mod counters;
 mod device;
 pub mod driver;

@@ -55,8 +55,8 @@ pub struct Target {
     pub page_bytes: u32,
 }
 
-/// One network for one target.
-struct Lowering<'n> {
+/// One network for one target, to be lowered stage by stage.
+pub(crate) struct Lowering<'n> {
     network: &'n Network,
     target: &'n Target,
     choices: &'n [SolutionChoice],
@@ -83,26 +83,12 @@ impl Program {
     ) -> Result<Self, LowerError> {
         let lowering = Lowering::new(network, target, choices)?;
         lowering.check_batches(batches)?;
-        let mut stages = Vec::with_capacity(network.stages.len());
-        let mut first = 0;
-        for (number, stage) in (0..).zip(&network.stages) {
-            let list = |&batch: &u8| Launches::of_stage(&lowering, number, first, batch);
-            let lists = batches.iter().map(list).collect::<Result<_, _>>()?;
-            let last = first + stage.operators.len() as u32;
-            stages.push(StageProgram {
-                classes: stage
-                    .logits
-                    .map(|logits| network.tensors[logits.0 as usize].channels),
-                pages: lowering.pages_of(number, first..last),
-                lists,
-            });
-            first = last;
-        }
+        let stages = lowering.stages(batches).collect::<Result<_, _>>()?;
         Ok(Self {
             name: network.name.clone(),
             input: lowering.input(),
             request_bytes: lowering.request_bytes,
-            stages: stages.into(),
+            stages,
             pages: lowering.pages,
         })
     }
@@ -133,7 +119,7 @@ pub fn candidates(
 }
 
 impl<'n> Lowering<'n> {
-    fn new(
+    pub(crate) fn new(
         network: &'n Network,
         target: &'n Target,
         choices: &'n [SolutionChoice],
@@ -159,6 +145,35 @@ impl<'n> Lowering<'n> {
             slots,
             request_bytes,
         })
+    }
+
+    /// The stages, each lowered when it is asked for.
+    pub(crate) fn stages(
+        &self,
+        batches: &[u8],
+    ) -> impl Iterator<Item = Result<StageProgram, LowerError>> {
+        let mut next = 0;
+        (0..).zip(&self.network.stages).map(move |(number, stage)| {
+            let first = next;
+            next += stage.operators.len() as u32;
+            let list = |&batch: &u8| Launches::of_stage(self, number, first, batch);
+            let classes = |logits: TensorId| self.network.tensors[logits.0 as usize].channels;
+            Ok(StageProgram {
+                classes: stage.logits.map(classes),
+                pages: self.pages_of(number, first..next),
+                lists: batches.iter().map(list).collect::<Result<_, _>>()?,
+            })
+        })
+    }
+
+    /// Where all weights lie.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// Bytes of a request's slot.
+    pub(crate) fn request_bytes(&self) -> u64 {
+        self.request_bytes
     }
 
     /// That launches can have so many images, and count their halves in 32 bits.

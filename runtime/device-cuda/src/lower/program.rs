@@ -84,6 +84,22 @@ impl Step {
         &self.arguments
     }
 
+    /// The pages of weights that it reads.
+    #[must_use]
+    pub fn pages(&self) -> heapless::Vec<u32, 2> {
+        let mut pages = heapless::Vec::new();
+        let mut arguments = self.arguments;
+        arguments.for_each_address(&mut |address| {
+            if let Place::Weights { page, .. } = Place::decode(*address)
+                && !pages.contains(&page)
+            {
+                // Weights and biases of a piece lie in one page.
+                let _ = pages.push(page);
+            }
+        });
+        pages
+    }
+
     /// Blocks of a launch for so many images.
     ///
     /// # Panics
