@@ -133,6 +133,17 @@ impl Host {
         Some(text.trim_matches(['\0', '\n', ' ']).to_owned()).filter(|name| !name.is_empty())
     }
 
+    /// Bytes of the machine's memory, less what the kernel keeps for itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let text = self.read("proc/meminfo")?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("MemTotal:"))?;
+        let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kibibytes.checked_mul(1024)
+    }
+
     fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
     }
@@ -178,8 +189,13 @@ mod tests {
                 ("sys/class/devfreq/15340000.vic/cur_freq", "1\n"),
                 ("sys/kernel/debug/bpmp/debug/clk/emc/rate", "3199000000\n"),
                 ("proc/device-tree/model", "NVIDIA Jetson Orin NX\0"),
+                (
+                    "proc/meminfo",
+                    "MemTotal:       16000000 kB\nMemFree: 1 kB\n",
+                ),
             ],
         );
+        assert_eq!(host.memory_bytes(), Some(16_384_000_000));
         assert_eq!(
             host.driver_build().as_deref(),
             Some("R36 (release), REVISION: 4.0, GCID: 37537400")
@@ -214,6 +230,7 @@ mod tests {
         assert_eq!(nothing.driver_build(), None);
         assert_eq!(nothing.power_mode(), None);
         assert_eq!(nothing.model(), None);
+        assert_eq!(nothing.memory_bytes(), None);
         assert!(nothing.clocks().is_empty());
         let nonsense = board(
             "nonsense",

@@ -12,7 +12,7 @@ use punctual_device_cuda::driver::{
 };
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How};
-use punctual_device_cuda::partition::record::{self, Key};
+use punctual_device_cuda::partition::record::{self, Key, Outcome};
 use punctual_device_cuda::partition::{Mechanism, Offer, Refusal, SmSet, Trial, UnitMap};
 use punctual_kernels::cuda::params::{Guard, Whereabouts};
 use punctual_kernels::cuda::{self, images};
@@ -185,6 +185,10 @@ fn looked(how: &How) -> Offer {
 
 /// Keeps what a trial came to, as a process with a program for trials would.
 fn keep(folder: &Path, mechanism: Mechanism, config: &Config) {
+    keep_outcome(folder, mechanism, &trial(mechanism, config).run());
+}
+
+fn keep_outcome(folder: &Path, mechanism: Mechanism, outcome: &Outcome) {
     let bare = looked(&records_only(folder)).facts;
     let key = Key {
         driver: format!("{} unknown build", bare.version),
@@ -193,8 +197,7 @@ fn keep(folder: &Path, mechanism: Mechanism, config: &Config) {
         sms: bare.multiprocessors,
         mechanism,
     };
-    let outcome = trial(mechanism, config).run();
-    record::write(folder, &key, &outcome).expect("a folder that can be written");
+    record::write(folder, &key, outcome).expect("a folder that can be written");
 }
 
 #[test]
@@ -343,4 +346,65 @@ fn tpcs_that_cannot_be_granted_get_no_stream() {
     let context = Context::retain(gpu()).expect("a context");
     assert!(partitioner.stream(&context, 0..4, 0).is_err());
     assert!(partitioner.stream(&context, 0..8, 0).is_ok());
+}
+
+/// A stand-in for libsmctrl that masks streams of the default emulated driver; none where there is no
+/// compiler.
+fn stand_in() -> Option<PathBuf> {
+    let version = CudaVersion::new(12, 6);
+    let key = libsmctrl_sys::DriverKey::here(version, (8, 7)).expect("a processor with drivers");
+    let offset = libsmctrl_sys::stream_mask::find(key)
+        .expect("a known driver")
+        .offset;
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = manifest.join("../../libsmctrl-sys/tests/fake/libsmctrl.c");
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libsmctrl-stand-in.so");
+    let compiled = std::process::Command::new("cc")
+        .args([
+            "-shared",
+            "-fPIC",
+            "-O1",
+            &format!("-DOFFSET={offset}"),
+            "-o",
+        ])
+        .arg(&library)
+        .arg(source)
+        .status();
+    match compiled {
+        Ok(status) => {
+            assert!(status.success(), "the stand-in does not compile");
+            Some(library)
+        }
+        Err(error) => {
+            eprintln!("skipped: no C compiler called cc ({error})");
+            None
+        }
+    }
+}
+
+#[test]
+fn libsmctrl_masks_streams_where_it_is_found() {
+    let Some(library) = stand_in() else {
+        return;
+    };
+    let folder = folder("libsmctrl");
+    let config = Config::default();
+    let _emulator = Emulator::start(&config).expect("the emulated driver");
+    let mut how = records_only(&folder);
+    how.libsmctrl = library.clone().into_os_string();
+    how.order = vec![Mechanism::Libsmctrl, Mechanism::Priority];
+    let trial = Trial {
+        libsmctrl: library.into_os_string(),
+        ..trial(Mechanism::Libsmctrl, &config)
+    };
+    let outcome = trial.run();
+    assert_eq!(outcome.as_ref().map(UnitMap::count), Ok(8));
+    keep_outcome(&folder, Mechanism::Libsmctrl, &outcome);
+    let offer = looked(&how);
+    assert_eq!(offer.mechanism(), Mechanism::Libsmctrl);
+    let partitioner = offer.partitioner(gpu()).expect("it works here");
+    let launcher = Launcher::new();
+    let stream = partitioner.stream(&launcher.context, 5..7, 0);
+    let ran = launcher.ran_on(&stream.expect("a stream"));
+    assert_eq!(ran.to_string(), "10-13");
 }

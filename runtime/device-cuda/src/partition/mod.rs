@@ -26,6 +26,7 @@ pub mod sms;
 pub mod trial;
 pub mod units;
 
+pub use libsmctrl_sys::CudaVersion;
 use punctual_core::Units;
 use serde::{Deserialize, Serialize};
 

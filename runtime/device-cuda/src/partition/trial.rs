@@ -191,3 +191,82 @@ impl Program {
 pub fn print(outcome: &Outcome) -> String {
     serde_json::to_string(outcome).expect("an outcome is plain data")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that is the shell, told what to do.
+    fn shell(script: &str, limit: Duration) -> Outcome {
+        let program = Program {
+            file: PathBuf::from("/bin/sh"),
+            arguments: ["-c", script].map(OsString::from).to_vec(),
+            limit,
+        };
+        program.run(&Trial {
+            mechanism: Mechanism::StreamMask,
+            device: 0,
+            version: CudaVersion::new(12, 6),
+            compute_capability: (8, 7),
+            libsmctrl: OsString::from("libsmctrl.so"),
+        })
+    }
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn the_last_line_of_a_program_is_the_outcome() {
+        for outcome in [
+            Err(Refusal::NoEffect),
+            Ok(super::super::UnitMap::undivided(4).expect("four multiprocessors")),
+        ] {
+            let script = format!("echo noise; echo '{}'", print(&outcome));
+            assert_eq!(shell(&script, LIMIT), outcome);
+        }
+    }
+
+    #[test]
+    fn a_program_is_told_what_to_try() {
+        // The shell's $0 and on are what follows its script.
+        let script = r#"test "$0 $1 $2 $3 $4 $5 $6 $7 $8" = "--mechanism stream-mask --device 0 --driver 12.6 --compute-capability 8.7 --libsmctrl" && echo '{"Err":"no-effect"}'"#;
+        assert_eq!(shell(script, LIMIT), Err(Refusal::NoEffect));
+    }
+
+    #[test]
+    fn a_program_that_dies_is_a_reason() {
+        for (script, how) in [
+            ("kill -SEGV $$", "signal: 11"),
+            ("exit 1", "exit status: 1"),
+            ("echo '{\"Ok\":[]}'", "exit status: 0"),
+            ("exec tail -f /dev/null", "signal: 9"),
+        ] {
+            let limit = match script.starts_with("exec") {
+                true => Duration::from_millis(100),
+                false => LIMIT,
+            };
+            let died = shell(script, limit);
+            assert!(
+                matches!(&died, Err(Refusal::Died { how: said }) if said.contains(how)),
+                "{died:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_was_no_trial() {
+        let program = Program {
+            file: PathBuf::from("/nowhere/punctual"),
+            arguments: Vec::new(),
+            limit: LIMIT,
+        };
+        let trial = Trial {
+            mechanism: Mechanism::StreamMask,
+            device: 0,
+            version: CudaVersion::new(12, 6),
+            compute_capability: (8, 7),
+            libsmctrl: OsString::from("libsmctrl.so"),
+        };
+        let refused = program.run(&trial).expect_err("there is no program");
+        assert!(matches!(refused, Refusal::NotStarted { .. }) && !refused.lasts());
+    }
+}
