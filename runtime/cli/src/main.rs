@@ -13,8 +13,8 @@ mod termination;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, calibrate as calibrate_command, camera, check, compare, compile, plan, profile, share,
-    simulate,
+    bench, board, calibrate as calibrate_command, camera, check, compare, compile, plan, profile,
+    share, simulate,
 };
 use termination::Termination;
 
@@ -55,6 +55,9 @@ enum Command {
     Simulate(simulate::Options),
     /// Compare policies on a workload in virtual time.
     Compare(compare::Options),
+    /// What this machine offers: GPU, partitions, memory, clocks.
+    #[command(subcommand)]
+    Board(board::Options),
     /// Measure on a package of yours.
     #[command(subcommand)]
     Bench(bench::Options),
@@ -99,6 +102,7 @@ fn main() -> std::process::ExitCode {
         Command::Plan(options) => plan::run(&options).into(),
         Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)).into(),
         Command::Compare(options) => Termination::of("compare", compare::run(&options)).into(),
+        Command::Board(options) => board::run(&options).into(),
         Command::Bench(options) => bench::run(&options).into(),
     }
 }

@@ -1,6 +1,7 @@
 //! One module a subcommand. Each has `Options`, which is its command line, and `run`.
 
 pub mod bench;
+pub mod board;
 pub mod calibrate;
 pub mod camera;
 pub mod check;

@@ -1,0 +1,27 @@
+//! `punctual board`: what this machine offers to plans.
+
+mod detect;
+mod file;
+mod found;
+mod table;
+mod trial;
+
+use crate::termination::Termination;
+
+/// What to do.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Options {
+    /// Find out what this machine offers, and write a board file.
+    Detect(detect::Options),
+    /// Try a mechanism for partitions, in a process that may die of it.
+    #[command(hide = true)]
+    Calibrate(trial::Options),
+}
+
+/// Does it.
+pub fn run(options: &Options) -> Termination {
+    match options {
+        Options::Detect(options) => detect::run(options),
+        Options::Calibrate(options) => trial::run(options),
+    }
+}

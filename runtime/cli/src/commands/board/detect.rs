@@ -1,0 +1,107 @@
+//! `punctual board detect`: what this machine offers, as a table, as JSON, as a board file.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use punctual_plan::{Board, PlanErrors};
+use punctual_platform::files::write_whole;
+
+use super::file;
+use super::found::Found;
+use super::table;
+use crate::termination::{Terminates, Termination};
+
+/// Where to look, and how to say it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual board detect
+  punctual board detect --write boards/workbench.toml
+  punctual board detect --json | jq .gpu.partitions
+
+Asks the CUDA driver and the kernel what there is, and tries how the GPU can be divided between partitions:
+  stream-mask     the mask of TPCs of each stream, written where this driver keeps it
+  libsmctrl       the same by libsmctrl (LIBSMCTRL_PATH, or wherever the loader finds it)
+  green-contexts  the driver's own partitions, from CUDA 12.5 on
+  priority        none: one partition of the whole GPU
+Each is tried in a process of its own that may die of it: one TPC at a time is switched off, a kernel says where it
+ran, and a mechanism that does anything but what it should is refused. Outcomes are kept for this driver, GPU and power
+mode, as the daemon starts by them; --again tries anew.
+
+TERMINATION CODES: 0 there is a GPU; 5 there is none that can be used, and what is shown or written is about
+the rest of the machine; 4 the board file exists already or cannot be written.")]
+pub struct Options {
+    /// Print what was found as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write a board file, which must not exist yet.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Try mechanisms again, although there are outcomes.
+    #[arg(long)]
+    again: bool,
+    /// Which GPU, as the driver numbers them.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    device: u32,
+    /// Where outcomes are kept [default: punctual/gpu in the user's cache folder].
+    #[arg(long, value_name = "FOLDER")]
+    records: Option<PathBuf>,
+}
+
+/// Why there is no board file.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error("{0} exists: name another file, or remove it first")]
+    Exists(PathBuf),
+    #[error("cannot write {path}: {source}")]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("what was found does not make a board file, an error of ours: report it\n{0}")]
+    Board(PlanErrors),
+}
+
+impl Terminates for WriteError {
+    fn termination(&self) -> Termination {
+        Termination::File
+    }
+}
+
+/// Looks, prints, writes.
+pub fn run(options: &Options) -> Termination {
+    let found = Found::now(options.device, options.records.as_deref(), options.again);
+    let text = if options.json {
+        let json = serde_json::to_string_pretty(&found).expect("plain data serialises");
+        json + "\n"
+    } else {
+        table::of(&found)
+    };
+    // A reader that went away is no reason to fail.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    if let Some(path) = &options.write {
+        let written = Termination::of("board detect", write(&found, path));
+        if written != Termination::Done {
+            return written;
+        }
+    }
+    match &found.no_gpu {
+        None => Termination::Done,
+        Some(reason) => {
+            eprintln!("punctual board detect: no GPU: {reason}");
+            Termination::Resources
+        }
+    }
+}
+
+fn write(found: &Found, path: &Path) -> Result<(), WriteError> {
+    if path.exists() {
+        return Err(WriteError::Exists(path.to_owned()));
+    }
+    let text = file::of(found);
+    Board::parse(&text, path).map_err(WriteError::Board)?;
+    write_whole(path, text.as_bytes()).map_err(|source| WriteError::File {
+        path: path.to_owned(),
+        source,
+    })
+}

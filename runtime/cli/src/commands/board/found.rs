@@ -1,0 +1,235 @@
+//! What was found out about a machine.
+
+use std::path::Path;
+
+use punctual_device::profile;
+use punctual_device_cuda::driver::{Driver, OpenError};
+use punctual_device_cuda::host::Host;
+use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
+use punctual_device_cuda::partition::{Mechanism, Program, record};
+use punctual_platform::affinity;
+use serde::Serialize;
+
+/// Why there are no figures of a GPU.
+#[derive(Debug, thiserror::Error)]
+pub enum NoGpu {
+    /// No driver, or no such device.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It does not say what it is.
+    #[error(transparent)]
+    Look(#[from] OfferError),
+}
+
+/// A machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Found {
+    /// The board's name, where there is a device tree.
+    pub model: Option<String>,
+    /// Its processor.
+    pub processor: String,
+    /// Cores that this process may use; none where the kernel does not tell.
+    pub cores: Option<usize>,
+    /// Memory in bytes; none where the kernel does not tell.
+    pub memory_bytes: Option<u64>,
+    /// What governs the processor's clocks.
+    pub processor_clocks: String,
+    /// The present power mode, on boards that have several.
+    pub power_mode: Option<String>,
+    /// All of them.
+    pub power_modes: Vec<String>,
+    /// Clocks that the kernel shows.
+    pub clocks: Vec<Clock>,
+    /// The GPU, if there is one.
+    pub gpu: Option<Gpu>,
+    /// Why there is none.
+    pub no_gpu: Option<String>,
+}
+
+/// A clock that the kernel shows, in kHz.
+#[derive(Clone, Debug, Serialize)]
+pub struct Clock {
+    /// As the kernel names it.
+    pub name: String,
+    /// Now.
+    pub now_khz: Option<u64>,
+    /// What its governor may choose from.
+    pub range_khz: Option<(u64, u64)>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gpu {
+    /// Its name.
+    pub name: String,
+    /// What tells it from every other one.
+    pub uuid: String,
+    /// Of its chip.
+    pub architecture: &'static str,
+    /// E.g. `8.7`.
+    pub compute_capability: String,
+    /// Streaming multiprocessors, as many as the power mode leaves.
+    pub multiprocessors: u32,
+    /// TPCs that they are in.
+    pub tpcs: u32,
+    /// Whether it shares the processor's memory.
+    pub integrated: bool,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// Highest clock of the multiprocessors.
+    pub clock_khz: u32,
+    /// Highest clock of the memory.
+    pub memory_clock_khz: u32,
+    /// Of its memory, by clock and width, 10^9 bytes a second; none where the driver does not tell.
+    pub bandwidth_gb_s: Option<f64>,
+    /// The CUDA version of the driver.
+    pub cuda: String,
+    /// The driver's build.
+    pub driver_build: Option<String>,
+    /// How it can be divided.
+    pub partitions: Partitions,
+}
+
+/// How a GPU can be divided.
+#[derive(Clone, Debug, Serialize)]
+pub struct Partitions {
+    /// The mechanism that came out.
+    pub mechanism: Mechanism,
+    /// Whether launches cannot leave their partition.
+    pub enforced: bool,
+    /// TPCs that partitions can be made of.
+    pub tpcs: u16,
+    /// In multiples of this many.
+    pub granularity: u16,
+    /// The multiprocessors of each unit, in the order in which plans number TPCs.
+    pub units: Vec<Unit>,
+    /// Mechanisms that would have come first.
+    pub refused: Vec<Refused>,
+}
+
+/// The smallest part that can be given away.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unit {
+    /// What the mechanism calls it.
+    pub bit: u8,
+    /// Its multiprocessors.
+    pub multiprocessors: Vec<u32>,
+}
+
+/// A mechanism that did not come out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refused {
+    /// Which.
+    pub mechanism: Mechanism,
+    /// Why.
+    pub reason: String,
+}
+
+impl Found {
+    /// Looks at this machine, and at its GPU `device`; `records` is the folder for outcomes of trials (none:
+    /// the user's), which are made anew if `again`.
+    pub fn now(device: u32, records: Option<&Path>, again: bool) -> Self {
+        let host = Host::this();
+        let (gpu, no_gpu) = match look(device, records, again) {
+            Ok(offer) => (Some(Gpu::of(&offer)), None),
+            Err(reason) => (None, Some(reason.to_string())),
+        };
+        let clocks = host.clocks().into_iter().map(|clock| Clock {
+            name: clock.name,
+            now_khz: clock.now_khz,
+            range_khz: clock.range_khz,
+        });
+        Self {
+            model: host.model(),
+            processor: profile::machine(),
+            cores: affinity::available_cores().ok().map(|cores| cores.len()),
+            memory_bytes: host.memory_bytes(),
+            processor_clocks: profile::clocks(),
+            power_mode: host.power_mode(),
+            power_modes: host
+                .power_modes()
+                .into_iter()
+                .map(|(_, name)| name)
+                .collect(),
+            clocks: clocks.collect(),
+            gpu,
+            no_gpu,
+        }
+    }
+}
+
+fn look(device: u32, records: Option<&Path>, again: bool) -> Result<Offer, NoGpu> {
+    let gpu = Driver::open()?.device(device)?;
+    let folder = records.map_or_else(record::folder, Path::to_owned);
+    let how = How {
+        again,
+        ..How::usual(Program::punctual(), Some(folder))
+    };
+    Ok(offer::look(gpu, device, &how)?)
+}
+
+impl Gpu {
+    fn of(offer: &Offer) -> Self {
+        let facts = &offer.facts;
+        let (major, minor) = facts.compute_capability;
+        // Twice a clock, as all these memories are double data rate.
+        let bytes_s =
+            2000.0 * f64::from(facts.memory_clock_khz) * f64::from(facts.memory_bus_bits) / 8.0;
+        Self {
+            name: facts.name.clone(),
+            uuid: facts.uuid.clone(),
+            architecture: architecture(major, minor),
+            compute_capability: format!("{major}.{minor}"),
+            multiprocessors: facts.multiprocessors,
+            tpcs: facts.multiprocessors.div_ceil(facts.sms_per_tpc()),
+            integrated: facts.integrated,
+            memory_bytes: facts.memory_bytes,
+            clock_khz: facts.clock_khz,
+            memory_clock_khz: facts.memory_clock_khz,
+            bandwidth_gb_s: (bytes_s > 0.0).then(|| (bytes_s / 1e8).round() / 10.0),
+            cuda: facts.version.to_string(),
+            driver_build: facts.driver_build.clone(),
+            partitions: Partitions::of(offer),
+        }
+    }
+}
+
+impl Partitions {
+    fn of(offer: &Offer) -> Self {
+        let units = offer.choice.map().units().iter();
+        let refused = offer.choice.refused().iter();
+        Self {
+            mechanism: offer.mechanism(),
+            enforced: offer.is_enforced(),
+            tpcs: offer.tpcs(),
+            granularity: offer.granularity(),
+            units: units
+                .map(|unit| Unit {
+                    bit: unit.bit,
+                    multiprocessors: unit.sms.iter().collect(),
+                })
+                .collect(),
+            refused: refused
+                .map(|(mechanism, refusal)| Refused {
+                    mechanism: *mechanism,
+                    reason: refusal.to_string(),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// NVIDIA's name for the chips of a compute capability.
+const fn architecture(major: u32, minor: u32) -> &'static str {
+    match (major, minor) {
+        (5, _) => "Maxwell",
+        (6, _) => "Pascal",
+        (7, 0..=4) => "Volta",
+        (7, _) => "Turing",
+        (8, 9) => "Ada",
+        (8, _) => "Ampere",
+        (9, _) => "Hopper",
+        (10..=12, _) => "Blackwell",
+        _ => "unknown",
+    }
+}

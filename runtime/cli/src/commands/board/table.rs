@@ -1,0 +1,123 @@
+//! What was found, for people.
+
+use std::fmt::{self, Write as _};
+
+use super::found::{Clock, Found, Gpu, Partitions};
+
+/// The table.
+pub fn of(found: &Found) -> String {
+    let mut table = Table(String::new());
+    if let Some(model) = &found.model {
+        table.row("board", model);
+    }
+    table.row("processor", &found.processor);
+    if let Some(cores) = found.cores {
+        table.row("cores", &cores);
+    }
+    if let Some(bytes) = found.memory_bytes {
+        table.row("memory", &format_args!("{} GiB", gib(bytes)));
+    }
+    table.row("clocks", &found.processor_clocks);
+    for clock in &found.clocks {
+        table.row("", &shown(clock));
+    }
+    if let Some(mode) = &found.power_mode {
+        let modes = found.power_modes.join(", ");
+        table.row("power mode", &format_args!("{mode} (of {modes})"));
+    }
+    match &found.gpu {
+        Some(gpu) => of_gpu(&mut table, gpu),
+        None => table.row("GPU", &"none"),
+    }
+    table.0
+}
+
+fn of_gpu(table: &mut Table, gpu: &Gpu) {
+    let capability = &gpu.compute_capability;
+    table.row("GPU", &gpu.name);
+    table.row(
+        "",
+        &format_args!(
+            "{}, compute capability {capability}, {} multiprocessors in {} TPCs",
+            gpu.architecture, gpu.multiprocessors, gpu.tpcs
+        ),
+    );
+    let whose = match gpu.integrated {
+        true => "the processor's",
+        false => "its own",
+    };
+    let bandwidth = gpu
+        .bandwidth_gb_s
+        .map_or_else(String::new, |gb_s| format!(", {gb_s} GB/s"));
+    let memory = gib(gpu.memory_bytes);
+    table.row(
+        "  memory",
+        &format_args!("{memory} GiB, {whose}{bandwidth}"),
+    );
+    let mhz = |khz| khz / 1000;
+    table.row(
+        "  clocks",
+        &format_args!(
+            "to {} MHz, memory to {} MHz",
+            mhz(gpu.clock_khz),
+            mhz(gpu.memory_clock_khz)
+        ),
+    );
+    let build = gpu.driver_build.as_deref().unwrap_or("build unknown");
+    table.row("  driver", &format_args!("CUDA {} ({build})", gpu.cuda));
+    of_partitions(table, &gpu.partitions);
+}
+
+fn of_partitions(table: &mut Table, partitions: &Partitions) {
+    let kept = match partitions.enforced {
+        true => "",
+        false => "; nothing keeps partitions apart, so there is one",
+    };
+    table.row(
+        "partitions",
+        &format_args!(
+            "by {}: {} TPCs in multiples of {}{kept}",
+            partitions.mechanism, partitions.tpcs, partitions.granularity
+        ),
+    );
+    for refused in &partitions.refused {
+        table.row(
+            "",
+            &format_args!("not by {}: {}", refused.mechanism, refused.reason),
+        );
+    }
+    if partitions.enforced {
+        for (place, unit) in partitions.units.iter().enumerate() {
+            let sms: Vec<String> = unit.multiprocessors.iter().map(u32::to_string).collect();
+            let sms = sms.join(", ");
+            let name = format!("  unit {place}");
+            table.row(
+                &name,
+                &format_args!("bit {}: multiprocessors {sms}", unit.bit),
+            );
+        }
+    }
+}
+
+struct Table(String);
+
+impl Table {
+    fn row(&mut self, name: &str, value: &dyn fmt::Display) {
+        writeln!(self.0, "{name:<12}{value}").expect("strings take all text");
+    }
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 30))
+}
+
+fn shown(clock: &Clock) -> String {
+    let mhz = |khz: u64| khz / 1000;
+    let now = clock
+        .now_khz
+        .map_or_else(|| "unknown".to_owned(), |khz| format!("{} MHz", mhz(khz)));
+    match clock.range_khz {
+        Some((least, most)) => format!("{}: {now} ({} to {})", clock.name, mhz(least), mhz(most)),
+        None => format!("{}: {now}", clock.name),
+    }
+}
