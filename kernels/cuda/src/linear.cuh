@@ -8,6 +8,30 @@ constexpr u32 LINEAR_FEATURES = 4;
 constexpr u32 LINEAR_IMAGES = 4;
 constexpr u32 LINEAR_SUMS = LINEAR_FEATURES * LINEAR_IMAGES;
 
+// Steps of the sum between two checks of the guard.
+constexpr u32 LINEAR_TILE = 8192;
+
+// Adds eight steps of the sums of a block. `images` of them are there.
+DEVICE void linear_step(f32 (&sums)[LINEAR_SUMS], const Linear& params, const Half* input, const Half* weights,
+                        u32 images, u32 step) {
+    Values8 weight[LINEAR_FEATURES];
+#pragma unroll
+    for (u32 feature = 0; feature < LINEAR_FEATURES; feature++) {
+        weight[feature] = load8(weights + u64(feature) * params.depth + step);
+    }
+#pragma unroll
+    for (u32 image = 0; image < LINEAR_IMAGES; image++) {
+        if (image < images) {
+            Values8 value = load8(input + u64(image) * params.depth + step);
+#pragma unroll
+            for (u32 feature = 0; feature < LINEAR_FEATURES; feature++) {
+                f32& sum = sums[image * LINEAR_FEATURES + feature];
+                sum = dot8(value, weight[feature], sum);
+            }
+        }
+    }
+}
+
 // A block has four features of up to four images; its threads share the depth. Bound by reading the weights, which
 // small batches read once; large batches run on tensor cores (`linear_reduce`).
 PUNCTUAL_KERNEL(linear, Linear, 128) {
@@ -19,22 +43,18 @@ PUNCTUAL_KERNEL(linear, Linear, 128) {
     u32 images = params.images - first_image;
 
     f32 sums[LINEAR_SUMS] = {};
-    for (u32 step = threadIdx.x * 8; step < params.depth; step += 128 * 8) {
-        Values8 weight[LINEAR_FEATURES];
-#pragma unroll
-        for (u32 feature = 0; feature < LINEAR_FEATURES; feature++) {
-            weight[feature] = load8(weights + u64(feature) * params.depth + step);
+    for (u32 tile = 0; tile < params.depth; tile += LINEAR_TILE) {
+        if (tile != 0 && !watch.may_go_on()) {
+            return;
         }
-#pragma unroll
-        for (u32 image = 0; image < LINEAR_IMAGES; image++) {
-            if (image < images) {
-                Values8 value = load8(input + u64(image) * params.depth + step);
-#pragma unroll
-                for (u32 feature = 0; feature < LINEAR_FEATURES; feature++) {
-                    f32& sum = sums[image * LINEAR_FEATURES + feature];
-                    sum = dot8(value, weight[feature], sum);
-                }
-            }
+        u32 end = tile + LINEAR_TILE;
+        if (end < params.depth) {
+            watch.look_again();
+        } else {
+            end = params.depth;
+        }
+        for (u32 step = tile + threadIdx.x * 8; step < end; step += 128 * 8) {
+            linear_step(sums, params, input, weights, images, step);
         }
     }
 #pragma unroll

@@ -407,6 +407,31 @@ fn a_main_loop_looks_as_often_as_it_is_told() {
 }
 
 #[test]
+fn a_long_sum_of_a_linear_layer_looks_again() {
+    let linear = |at: &[u64]| {
+        Arguments::Linear(Linear {
+            input: at[1],
+            output: at[0],
+            weights: at[2],
+            bias: at[3],
+            images: 1,
+            depth: 20_000,
+            features: 4,
+            pitch: 8,
+            feature_count: 4,
+            ..Linear::default()
+        })
+    };
+    let inputs = vec![halves(20_000), halves(4 * 20_000), floats(8)];
+    let sample = Sample::new("linear", Buffer::of_bytes(16), inputs, linear);
+    // 20,000 steps are three tiles of 8192.
+    assert_eq!(sample.launch(&Queue::new(), u64::MAX), 3);
+    let queue = Queue::new();
+    assert_eq!(sample.launch(&queue, 1), 2, "the third tile is not begun");
+    assert_eq!(queue.first_evicted(), INDEX);
+}
+
+#[test]
 fn a_block_ends_at_the_next_tile_after_the_eviction() {
     let sample = one_block_of_ten_tiles();
     let queue = Queue::new();

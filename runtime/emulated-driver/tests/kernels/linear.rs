@@ -138,6 +138,7 @@ fn directly_with_features_and_images_that_fill_no_block() {
     check_direct(shape(40, 1, 1), 13, 1, &[16]);
     check_direct(shape(20, 3, 2), 24, 5, &[24]);
     check_direct(shape(1100, 1, 1), 8, 9, &[8]);
+    check_direct(shape(8200, 1, 1), 3, 2, &[8]);
 }
 
 #[test]
