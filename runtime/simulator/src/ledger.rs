@@ -81,10 +81,11 @@ impl Ledger {
         ticket(submission.client, sequence)
     }
 
-    /// The picture that a submission shows.
-    pub fn sample(&self, ticket: Ticket) -> Option<u32> {
+    /// The task of a submission, and the picture that it shows.
+    pub fn shown(&self, ticket: Ticket) -> Option<(TaskId, u32)> {
         let index = ticket.sequence.checked_sub(self.first)?;
-        self.open.get(index as usize)?.map(|open| open.sample)
+        let open = (*self.open.get(index as usize)?)?;
+        Some((open.task, open.sample))
     }
 
     /// Enters a verdict; returns the source's name for the submission, unless that has a verdict

@@ -99,6 +99,8 @@ pub struct Effort {
     pub preempted: u64,
     /// Transfers of weights.
     pub loads: u64,
+    /// Requests that another task took on than their own.
+    pub spilled: u64,
     /// Actions that took longer than their budget.
     pub over_budget: u64,
     /// Sum over actions of |time - budget| / budget: divided by `actions`, the mean error.

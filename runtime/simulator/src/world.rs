@@ -307,8 +307,9 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
                 task,
                 ticket,
             } => {
-                if let Some(sample) = self.ledger.sample(*ticket) {
+                if let Some((origin, sample)) = self.ledger.shown(*ticket) {
                     self.device.oracle_mut().put(request.buffer, sample);
+                    self.effort.spilled += u64::from(origin != *task);
                 }
                 let profiled = self.tasks[task.index()].prepare;
                 self.clients

@@ -171,7 +171,7 @@ impl Auditor {
                 continue;
             };
             self.found(Violation::Lost {
-                task: submission.task,
+                task: submission.origin,
                 sequence: key.2,
                 arrived: submission.arrived,
             });

@@ -29,7 +29,10 @@ pub(super) enum Place {
 /// A submission without a verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Submission {
+    /// Under whose rules it is: who submitted it, until another task takes it on.
     pub(super) task: TaskId,
+    /// Who submitted it.
+    pub(super) origin: TaskId,
     pub(super) arrived: Instant,
     /// When it was captured, as far as that can be true.
     pub(super) captured: Instant,
@@ -62,7 +65,7 @@ pub(super) struct Books {
     generations: Vec<Option<u32>>,
     /// Buffers held.
     pub(super) held: usize,
-    /// By task: how many of its requests hold a buffer.
+    /// By task: how many of the requests under its rules hold a buffer.
     pub(super) inside: Vec<usize>,
     /// Bounds on verdicts, earliest first.
     pub(super) limits: BTreeSet<(Instant, Key)>,
@@ -87,8 +90,8 @@ impl Books {
         }
     }
 
-    /// Gives a buffer to an open submission.
-    pub(super) fn give(&mut self, key: Key, id: RequestId) -> Result<(), Refusal> {
+    /// Gives a buffer to an open submission, which is under the rules of `task` from now on.
+    pub(super) fn give(&mut self, key: Key, id: RequestId, task: TaskId) -> Result<(), Refusal> {
         let buffer = usize::from(id.buffer);
         let free = self.holders.get(buffer).is_some_and(Option::is_none);
         if !free {
@@ -103,7 +106,8 @@ impl Books {
         if let Some(submission) = self.open.get_mut(&key) {
             submission.request = Some(id);
             submission.place = Place::Preparing;
-            self.inside[submission.task.index()] += 1;
+            submission.task = task;
+            self.inside[task.index()] += 1;
         }
         Ok(())
     }

@@ -32,6 +32,11 @@
 //! - a reserved task whose frames were all captured at least a period apart, and prepared in order
 //!   and within the jitter, is never refused.
 //!
+//! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From then on
+//! it is under that one's rules: its queue, its mandatory exit, its partition's claims; the deadline is
+//! its own, and the verdict names who submitted it. A reserved task's frame that was captured in time is not
+//! refused by going there either.
+//!
 //! Assumptions, all visible in the record: a real-time stage is measured within its budget and
 //! reported by the end of its window plus its budget; a stopped action is gone within P; no
 //! real-time action fails or is not started. When one breaks, the promises made until then are

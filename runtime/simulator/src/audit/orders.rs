@@ -16,14 +16,15 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let asked = self.subject == Subject::Arrived(key);
         let waits = self.books.open.get(&key);
-        if !asked || waits.is_none_or(|s| s.task != task || s.place != Place::Arriving) {
+        let waits = waits.filter(|s| s.place == Place::Arriving);
+        if !asked || waits.is_none_or(|s| !self.may_take(task, s.origin)) {
             return Err(Violation::UnaskedPreparation { task });
         }
         let inside = self.books.inside[task.index()];
         let queue_max = self.task(task).queue_max;
         let mut in_flight = self.floor.flights.values();
         let touched = in_flight.any(|f| f.infer.members.iter().any(|m| m.buffer == request.buffer));
-        match self.books.give(key, request) {
+        match self.books.give(key, request, task) {
             Err(Refusal::StaleName) => return Err(Violation::StaleName { task, request }),
             Err(Refusal::InUse) => return Err(Violation::BufferInUse { task, request }),
             Ok(()) if touched => return Err(Violation::BufferInUse { task, request }),
@@ -37,6 +38,11 @@ impl Auditor {
             });
         }
         Ok(())
+    }
+
+    /// Whether a task may take on a frame of `origin`: its own, or one that the plan lets spill to it.
+    fn may_take(&self, task: TaskId, origin: TaskId) -> bool {
+        task == origin || self.punctual && self.task(origin).spill == Some(task)
     }
 
     /// A stage is to run.

@@ -22,6 +22,7 @@ impl Auditor {
             key,
             Submission {
                 task: arrival.task,
+                origin: arrival.task,
                 arrived: self.now,
                 captured,
                 deadline,
@@ -59,7 +60,9 @@ impl Auditor {
         };
         let times = (self.now, submission.captured);
         let task = &self.config.tasks[submission.task.index()];
-        submission.in_contract &= self.claims.prepared(submission.task, task, times);
+        if submission.task == submission.origin {
+            submission.in_contract &= self.claims.prepared(submission.task, task, times);
+        }
         if self.punctual && submission.deadline != Instant::FAR_FUTURE {
             // Faults add to the bound from here on; those of before must not.
             let limit = submission.deadline.max(self.now) + self.patience - self.stolen;

@@ -12,7 +12,7 @@ impl Auditor {
     pub(super) fn verdict(&mut self, reply: &Reply) -> Result<(), Violation> {
         let key = key(reply.ticket);
         let open = self.books.open.get(&key);
-        if open.is_none_or(|s| s.task != reply.task || s.request != reply.request) {
+        if open.is_none_or(|s| s.origin != reply.task || s.request != reply.request) {
             return Err(Violation::VerdictWithoutSubmission {
                 task: reply.task,
                 sequence: reply.ticket.sequence,
@@ -172,9 +172,11 @@ impl Auditor {
             reply.verdict,
             Verdict::Rejected(Rejection::LateOnArrival | Rejection::NoSlack | Rejection::QueueFull)
         );
-        if refused && submission.in_contract && self.claims.is_unbroken(partition) {
+        // Whoever refused it in the end: the reservation is its own task's.
+        let origin = self.task(submission.origin).partition;
+        if refused && submission.in_contract && self.claims.is_unbroken(origin) {
             return Err(Violation::ReservationDenied {
-                task: submission.task,
+                task: submission.origin,
                 sequence: reply.ticket.sequence,
                 verdict: reply.verdict,
             });

@@ -10,6 +10,7 @@ mod overload;
 mod planner;
 mod prefix;
 mod seeb;
+mod spill;
 
 use punctual_core::{Criticality, Nanos, PolicyConfig};
 
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Experiment> {
         planner::EXPERIMENT,
         prefix::EXPERIMENT,
         seeb::EXPERIMENT,
+        spill::EXPERIMENT,
     ];
     single.into_iter().chain(clockwork::EXPERIMENTS).collect()
 }

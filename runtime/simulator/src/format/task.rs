@@ -52,7 +52,11 @@ pub(super) fn read(root: &Section<'_>, models: &[Model], files: Files<'_>) -> Ve
         if let Err(error) = pattern.check() {
             section.note(Cause::Pattern(error));
         }
-        tasks.push(read_task(section, name, models, pattern));
+        let mut task = read_task(section, name, models, pattern);
+        if section.has("spill") {
+            task.config.spill = Some(id(section.one_of("spill", &names)));
+        }
+        tasks.push(task);
     }
     recordings(root, &mut tasks, files);
     sections.into_iter().for_each(Section::end);

@@ -82,6 +82,7 @@ pub(super) fn case(seed: u64) -> Case {
         // Long enough for requests to come after the action was taken for lost.
         scenario.length = Nanos::from_millis(within(drawn, 110, 250));
     }
+    spill(&mut root.stream("spill", 0), &mut scenario);
     fit_buffers(&mut random, &mut scenario);
     let plan = extras(&mut root.stream("extras", 0), &mut scenario);
     let mut case = Case {
@@ -119,6 +120,48 @@ fn share(random: &mut Random, scenario: &mut Scenario) {
             }
         }
     }
+}
+
+/// In a third of the cases a task to which a real-time one may spill: the same network, up to four
+/// times as slow or half as slow, paged if that is.
+fn spill(random: &mut Random, scenario: &mut Scenario) {
+    let real_time = |task: &&mut Task| task.config.criticality == Criticality::RealTime;
+    let count = scenario.tasks.iter_mut().filter(real_time).count() as u64;
+    if count == 0 || !one_in(random, 3) {
+        return;
+    }
+    let index = scenario.tasks.len();
+    let which = random.below(count) as usize;
+    let own = scenario.tasks.iter_mut().filter(real_time).nth(which);
+    let own = own.expect("there are that many");
+    let mut taker = own.clone();
+    own.config.spill = Some(TaskId(index as u16));
+    let mut model = scenario.models[own.config.model.index()].clone();
+    let halves = within(random, 1, 8);
+    for stage in &mut model.stages {
+        stage.runs_as = None;
+        for time in stage.times.iter_mut().map(|measured| &mut measured.time) {
+            for span in [&mut time.budget, &mut time.max_seen] {
+                *span = Nanos::new(span.as_nanos() * halves / 2);
+            }
+        }
+    }
+    if one_in(random, 4) {
+        taker.config.mandatory_exit = StageId(model.stages.len() as u8 - 1);
+    }
+    taker.name = format!("task-{index}");
+    taker.config.model = ModelId(scenario.models.len() as u16);
+    taker.config.reserved = false;
+    taker.config.batch_max = [1, 2, 4, 8][random.below(4) as usize];
+    // It may have frames of its own, which may not wait for other tasks' answers.
+    taker.pattern = Pattern::Poisson {
+        rate_hz: 1e9 / taker.config.period.as_nanos() as f64 * random.unit(),
+    };
+    taker.clients = 1;
+    let part = random.below(scenario.planned.len() as u64) as usize;
+    scenario.planned[part].1.push(index);
+    scenario.models.push(model);
+    scenario.tasks.push(taker);
 }
 
 /// Pages the weights of models that no reservation asks. Half of the unreserved tasks get a model of

@@ -128,6 +128,9 @@ fn drop_task(case: &mut Case, gone: usize) {
         task.0 -= u16::from(task.index() > gone);
     };
     for task in &mut scenario.tasks {
+        let spill = &mut task.config.spill;
+        *spill = spill.filter(|taker| taker.index() != gone);
+        spill.iter_mut().for_each(moved);
         let waits_for_it = match &mut task.pattern {
             Pattern::Dependent { after } => {
                 let waits = after.iter().any(|task| task.index() == gone);
@@ -204,6 +207,9 @@ fn simplify_task(case: &Case, index: usize, add: &mut Add) {
             let config = &mut c.scenario.tasks[index].config;
             (config.jitter, config.prepare) = (Nanos::ZERO, Nanos::ZERO);
         });
+    }
+    if task.config.spill.is_some() {
+        add(&|c| c.scenario.tasks[index].config.spill = None);
     }
     if task.config.batch_max > 1 {
         add(&|c| c.scenario.tasks[index].config.batch_max = 1);

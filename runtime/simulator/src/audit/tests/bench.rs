@@ -175,7 +175,8 @@ impl Bench {
     fn infer(&mut self, infer: &Infer) {
         let stage = &self.config.models[infer.model.index()].stages[infer.stage.index()];
         let time = stage.times.iter().find(|t| t.batch == infer.batch);
-        let budget = time.map_or(Nanos::ZERO, |time| time.on[0].budget);
+        let on = time.and_then(|time| time.on.get(infer.partition.index()));
+        let budget = on.map_or(Nanos::ZERO, |on| on.budget);
         let measured = (self.takes)(infer, budget);
         let answer = Answer {
             class: 1,

@@ -4,3 +4,4 @@ mod bench;
 mod canaries;
 mod claims;
 mod schedulability;
+mod spill;
