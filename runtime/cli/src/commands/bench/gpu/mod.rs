@@ -8,6 +8,7 @@ mod folder;
 mod machine;
 mod report;
 mod result;
+mod rig;
 mod step;
 mod steps;
 

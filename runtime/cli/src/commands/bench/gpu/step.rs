@@ -1,5 +1,8 @@
 //! What a step is, and what it runs in.
 
+use punctual_core::Event;
+use punctual_device::{ClaimError, Refusal};
+use punctual_device_cuda::StartError;
 use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
 use punctual_platform::clock;
 
@@ -44,6 +47,24 @@ pub enum StepError {
     /// An earlier result cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The device does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// It refuses what is to be measured.
+    #[error("the device refuses what is to be measured: {0}")]
+    Refused(#[from] Refusal),
+    /// A request buffer is in use that should not be.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    /// It does not answer.
+    #[error("the device has said nothing for {seconds} s")]
+    Silent {
+        /// How long.
+        seconds: u64,
+    },
+    /// It says something else.
+    #[error("the device reports {0:?} for what is to be measured")]
+    Unexpected(Box<Event>),
 }
 
 /// What is not there, so that something is not measured.

@@ -1,0 +1,306 @@
+//! A device, started for a measurement, and one thread that has it run stages.
+
+use std::sync::Arc;
+
+use punctual_core::{
+    ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId,
+    Window,
+};
+use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
+use punctual_device_cuda::queue::QueueSpec;
+use punctual_device_cuda::{CudaDevice, CudaSpec, Wait, Watchdog};
+use punctual_model::Network;
+use punctual_platform::{Doorbell, affinity, clock};
+
+use super::step::{Session, StepError};
+
+/// Longer than anything here takes. A device that says nothing for so long is stuck.
+const STUCK_NS: u64 = 20_000_000_000;
+
+/// A network and the batch sizes to prepare it for.
+pub type Loaded<'n> = (&'n Network, &'n [u8]);
+
+/// What a device is started with.
+pub struct Setup<'s> {
+    /// By model id.
+    pub models: &'s [Loaded<'s>],
+    /// The TPCs of each partition, one run of numbers each; empty: all of the GPU.
+    pub partitions: &'s [Vec<u16>],
+    /// How launches are handed over and evicted.
+    pub queue: QueueSpec,
+}
+
+/// A device at work.
+pub struct Rig<D> {
+    /// The device.
+    pub device: D,
+    /// Where inputs are written.
+    pub inputs: InputBuffers,
+    bell: Arc<Doorbell>,
+    actions: u64,
+}
+
+/// A stage for a batch on a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errand {
+    /// Where.
+    pub partition: u16,
+    /// Of which model.
+    pub model: u16,
+    /// Which stage.
+    pub stage: u8,
+    /// How many images; request buffers `first..first + batch` are theirs.
+    pub batch: u8,
+    /// Of the request buffers.
+    pub first: u16,
+}
+
+/// A stage that ran.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// From the intended start to when its event was seen, in nanoseconds.
+    pub took_ns: u64,
+    /// On the device, as its leader says, in nanoseconds.
+    pub measured_ns: u64,
+    /// One an image.
+    pub answers: Vec<Answer>,
+}
+
+/// Request buffers of every rig: two batches of the largest size.
+const BUFFERS: u16 = 64;
+
+impl Rig<CudaDevice> {
+    /// A CUDA device. Leaders are on cores of their own as far as there are any, at ordinary priority: a
+    /// real-time thread that spins for seconds would be stopped by the kernel every second.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn cuda(session: &Session, setup: &Setup<'_>) -> Result<Self, StepError> {
+        let bell = Arc::new(Doorbell::new());
+        let gpu = session.gpu()?;
+        let models: Vec<ModelSpec<'_>> = setup
+            .models
+            .iter()
+            .map(|&(network, batches)| ModelSpec::resident(network, batches))
+            .collect();
+        let spec = DeviceSpec {
+            models: &models,
+            partitions: &partitions(setup.partitions.len().max(1)),
+            request_buffers: BUFFERS,
+            cache: None,
+        };
+        let device = CudaDevice::start(
+            gpu.driver(),
+            &spec,
+            &cuda_spec(session, setup)?,
+            bell.clone(),
+        )?;
+        let inputs = device.input_buffers();
+        Ok(Self::of(device, inputs, bell))
+    }
+}
+
+fn cuda_spec(session: &Session, setup: &Setup<'_>) -> Result<CudaSpec, StepError> {
+    let spec = CudaSpec {
+        ordinal: session.device,
+        tpcs: setup.partitions.to_vec(),
+        queue: setup.queue,
+        ..CudaSpec::default()
+    };
+    if !session.quick {
+        return Ok(spec);
+    }
+    // Where everything is tiny, the device may be the processor itself.
+    Ok(CudaSpec {
+        page_bytes: 256 << 10,
+        wait: Wait::Nap { ns: 100_000 },
+        watchdog: Watchdog {
+            unknown_ns: STUCK_NS,
+            grace_ns: STUCK_NS,
+            ..Watchdog::default()
+        },
+        ..spec
+    })
+}
+
+/// Partitions with a leader each.
+pub fn partitions(count: usize) -> Vec<PartitionSpec> {
+    let mut cores = affinity::available_cores().unwrap_or_default();
+    // The first one serves most of a machine's interrupts, and the thread that measures.
+    if cores.len() > count {
+        cores.remove(0);
+    }
+    let partition = |index: usize| PartitionSpec {
+        name: format!("p{index}"),
+        cores: vec![cores.get(index % cores.len().max(1)).copied().unwrap_or(0)],
+        priority: None,
+    };
+    (0..count).map(partition).collect()
+}
+
+impl<D: Device> Rig<D> {
+    /// A device that was started with `bell`.
+    pub fn of(device: D, inputs: InputBuffers, bell: Arc<Doorbell>) -> Self {
+        Self {
+            device,
+            inputs,
+            bell,
+            actions: 0,
+        }
+    }
+
+    /// Writes the inputs of a model's requests: of buffers `first..first + count`.
+    ///
+    /// # Errors
+    /// When a buffer is in use.
+    pub fn write(
+        &self,
+        model: u16,
+        first: u16,
+        count: u16,
+        image: impl Fn(u16) -> Vec<f32>,
+    ) -> Result<(), StepError> {
+        for buffer in first..first + count {
+            let mut input = self.inputs.claim(buffer, ModelId(model))?;
+            input.write_planar(&image(buffer));
+        }
+        Ok(())
+    }
+
+    /// Gives the device a stage to run.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub fn submit(
+        &mut self,
+        errand: Errand,
+        criticality: Criticality,
+    ) -> Result<ActionId, StepError> {
+        self.actions += 1;
+        let id = ActionId(self.actions);
+        let member = |buffer| RequestId {
+            buffer,
+            generation: 0,
+        };
+        self.device.submit(&Infer {
+            id,
+            partition: PartitionId(errand.partition),
+            model: ModelId(errand.model),
+            stage: StageId(errand.stage),
+            batch: errand.batch,
+            members: (errand.first..errand.first + u16::from(errand.batch))
+                .map(member)
+                .collect(),
+            window: Window {
+                earliest: Instant::ZERO,
+                latest: Instant::FAR_FUTURE,
+            },
+            criticality,
+        })?;
+        Ok(id)
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// When none comes.
+    pub fn event(&mut self) -> Result<Event, StepError> {
+        let give_up = clock::now_ns() + STUCK_NS;
+        loop {
+            let seen = self.bell.count();
+            if let Some(event) = self.device.poll() {
+                return Ok(event);
+            }
+            if clock::now_ns() >= give_up {
+                return Err(StepError::Silent {
+                    seconds: STUCK_NS / 1_000_000_000,
+                });
+            }
+            self.bell.wait(seen, Some(give_up));
+        }
+    }
+
+    /// Runs a stage on an idle device.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn run(&mut self, errand: Errand) -> Result<Ran, StepError> {
+        let start = clock::now_ns();
+        let id = self.submit(errand, Criticality::RealTime)?;
+        match self.event()? {
+            Event::Finished(finished) if finished.action == id => Ok(Ran {
+                took_ns: clock::now_ns() - start,
+                measured_ns: finished.measured.as_nanos(),
+                answers: finished.members.to_vec(),
+            }),
+            other => Err(StepError::Unexpected(Box::new(other))),
+        }
+    }
+
+    /// Runs all `stages` of a model, one after the other; the time of all together.
+    ///
+    /// # Errors
+    /// When one does not run.
+    pub fn run_through(&mut self, errand: Errand, stages: usize) -> Result<u64, StepError> {
+        let start = clock::now_ns();
+        for stage in 0..stages {
+            let stage = stage as u8;
+            self.run(Errand { stage, ..errand })?;
+        }
+        Ok(clock::now_ns() - start)
+    }
+}
+
+/// Values like normalised pixels, different for each `seed`.
+pub fn image(network: &Network, seed: u16) -> Vec<f32> {
+    let shape = network.tensors[network.input_tensor().index()];
+    let len = (shape.channels * shape.height * shape.width) as usize;
+    let mut state = 0x9e37_79b9_u32 ^ u32::from(seed).wrapping_mul(0x85eb_ca6b);
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_device::CpuDevice;
+    use punctual_device::conformance::networks;
+
+    /// A rig on the CPU device: steps that are generic over devices are tested with it.
+    pub fn cpu(network: &Network, count: usize) -> Rig<CpuDevice> {
+        let bell = Arc::new(Doorbell::new());
+        let spec = DeviceSpec {
+            models: &[ModelSpec::resident(network, &[1, 2])],
+            partitions: &partitions(count),
+            request_buffers: BUFFERS,
+            cache: None,
+        };
+        let device = CpuDevice::start(&spec, bell.clone()).expect("it starts");
+        let inputs = device.input_buffers();
+        Rig::of(device, inputs, bell)
+    }
+
+    #[test]
+    fn a_stage_is_run_and_its_time_is_at_least_that_on_the_device() {
+        let network = networks::residual(1);
+        let mut rig = cpu(&network, 1);
+        rig.write(0, 0, 2, |seed| image(&network, seed))
+            .expect("free buffers");
+        let errand = Errand {
+            partition: 0,
+            model: 0,
+            stage: 0,
+            batch: 2,
+            first: 0,
+        };
+        let ran = rig.run(errand).expect("it runs");
+        assert_eq!(ran.answers.len(), 2);
+        assert!(ran.took_ns >= ran.measured_ns && ran.measured_ns > 0, "{ran:?}");
+        assert!(rig.run_through(errand, 2).expect("both stages") > 0);
+        let refused = rig.run(Errand { stage: 7, ..errand });
+        assert!(matches!(refused, Err(StepError::Refused(_))), "{refused:?}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The networks that steps measure: those of the papers, with drawn weights; tiny ones where everything
+//! is tiny.
+
+use punctual_device::conformance::networks;
+use punctual_device_cuda::structures::Structure;
+use punctual_model::Network;
+
+use super::super::step::Session;
+
+/// Of SEEB-GPU, Figure 4.
+pub const SEEB: [Structure; 3] = [
+    Structure::ResNet34,
+    Structure::MobileNetV2,
+    Structure::ShuffleNetV2,
+];
+
+/// The structures, for images of `side` pixels; a small one instead where everything is tiny.
+pub fn of(session: &Session, structures: &[Structure], side: u32) -> Vec<Network> {
+    if session.quick {
+        return vec![networks::residual(1)];
+    }
+    structures
+        .iter()
+        .map(|structure| structure.network(side, 1))
+        .collect()
+}

@@ -1,0 +1,218 @@
+//! Latency against TPCs and against the batch: SEEB-GPU, Figure 4.
+
+use punctual_device_cuda::CudaDevice;
+use punctual_model::Network;
+use punctual_simulator::report::{Axis, Lines, Series};
+
+use super::super::result::{Latency, Sheet, StepResult};
+use super::super::rig::{self, Errand, Rig, Setup};
+use super::super::step::{Session, Step, StepError};
+use super::networks;
+
+pub struct Scaling;
+
+/// As in the paper.
+const SIDE: u32 = 128;
+
+/// A network on a partition at a batch size.
+#[derive(Clone, Copy)]
+struct Case {
+    model: usize,
+    /// Position in the list of sizes.
+    partition: usize,
+    batch: u8,
+}
+
+impl Step for Scaling {
+    fn name(&self) -> &'static str {
+        "scaling"
+    }
+
+    fn about(&self) -> &'static str {
+        "latency of whole networks against the number of TPCs and the batch (SEEB-GPU, Figure 4)"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["calibration"]
+    }
+
+    fn seconds(&self) -> u32 {
+        60
+    }
+
+    fn run(&self, session: &Session) -> Result<StepResult, StepError> {
+        let units = session.units()?;
+        let sizes = sizes(units);
+        let batches: &[u8] = session.size(&[1, 2, 4, 8, 16, 32], &[1, 2]);
+        let networks = networks::of(session, &networks::SEEB, SIDE);
+        let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
+        let partitions: Vec<Vec<u16>> = sizes.iter().map(|&size| (0..size).collect()).collect();
+        let mut rig = Rig::cuda(
+            session,
+            &Setup {
+                models: &models,
+                partitions: &partitions,
+                queue: session.queue(),
+            },
+        )?;
+        let mut result = StepResult::default();
+        let on_parts = cases(networks.len(), &sizes, batches, |_, batch| batch == 1);
+        let found = measure(session, &mut rig, &networks, &on_parts, 500)?;
+        result.plots.push(plot(
+            "One image against TPCs",
+            Axis::linear("TPCs"),
+            &networks,
+            &on_parts,
+            &found,
+            |case| f64::from(sizes[case.partition]),
+        ));
+        result.tables.push(table("One image against TPCs", &networks, &sizes, &on_parts, &found));
+        let all = sizes.len() - 1;
+        let at_once = cases(networks.len(), &sizes, batches, |partition, _| partition == all);
+        let found = measure(session, &mut rig, &networks, &at_once, 950)?;
+        result.plots.push(plot(
+            "All TPCs against the batch",
+            Axis::log("batch"),
+            &networks,
+            &at_once,
+            &found,
+            |case| f64::from(case.batch),
+        ));
+        result.tables.push(table("All TPCs against the batch", &networks, &sizes, &at_once, &found));
+        result.note(format!(
+            "Whole networks, stage after stage, images of {SIDE} x {SIDE} (SEEB-GPU's size), from the order of the \
+             first stage to the event of the last. All cases are run in turn, round by round."
+        ));
+        Ok(result)
+    }
+}
+
+/// Sizes of partitions: few TPCs one by one, more in larger steps, all of them last.
+fn sizes(units: u16) -> Vec<u16> {
+    let mut sizes = Vec::new();
+    let mut size = 1;
+    while size < units && sizes.len() < 11 {
+        sizes.push(size);
+        size += (size / 2).max(1);
+    }
+    sizes.push(units);
+    sizes
+}
+
+fn cases(
+    models: usize,
+    sizes: &[u16],
+    batches: &[u8],
+    wanted: impl Fn(usize, u8) -> bool,
+) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for model in 0..models {
+        for partition in 0..sizes.len() {
+            for &batch in batches.iter().filter(|&&batch| wanted(partition, batch)) {
+                cases.push(Case {
+                    model,
+                    partition,
+                    batch,
+                });
+            }
+        }
+    }
+    cases
+}
+
+fn measure(
+    session: &Session,
+    rig: &mut Rig<CudaDevice>,
+    networks: &[Network],
+    cases: &[Case],
+    permille: u64,
+) -> Result<Vec<Latency>, StepError> {
+    let mut durations = vec![Vec::new(); cases.len()];
+    for (round, ()) in session.rounds(200, 3, permille).enumerate() {
+        for (case, durations) in cases.iter().zip(&mut durations) {
+            let (network, model) = (&networks[case.model], case.model as u16);
+            // A request buffer holds the input of one model at a time.
+            rig.write(model, 0, u16::from(case.batch), |seed| rig::image(network, seed))?;
+            let errand = Errand {
+                partition: case.partition as u16,
+                model,
+                stage: 0,
+                batch: case.batch,
+                first: 0,
+            };
+            let took = rig.run_through(errand, network.stages.len())?;
+            // The first round finds cold caches.
+            if round > 0 {
+                durations.push(took);
+            }
+        }
+    }
+    Ok(durations.into_iter().map(Latency::of).collect())
+}
+
+fn plot(
+    title: &str,
+    x: Axis,
+    networks: &[Network],
+    cases: &[Case],
+    found: &[Latency],
+    at: impl Fn(&Case) -> f64,
+) -> Lines {
+    let series = networks.iter().enumerate().map(|(model, network)| Series {
+        name: network.name.clone(),
+        points: cases
+            .iter()
+            .zip(found)
+            .filter(|(case, _)| case.model == model)
+            .map(|(case, latency)| [at(case), latency.p50_us / 1e3])
+            .collect(),
+    });
+    Lines {
+        title: title.to_owned(),
+        x,
+        y: Axis::linear("median latency, ms"),
+        series: series.collect(),
+    }
+}
+
+fn table(
+    title: &str,
+    networks: &[Network],
+    sizes: &[u16],
+    cases: &[Case],
+    found: &[Latency],
+) -> Sheet {
+    let headings = [&["network", "TPCs", "batch"], &Latency::HEADINGS[..], &["images/s"]].concat();
+    let mut sheet = Sheet::new(title, &headings, 1);
+    for (case, latency) in cases.iter().zip(found) {
+        let what = [
+            networks[case.model].name.clone(),
+            sizes[case.partition].to_string(),
+            case.batch.to_string(),
+        ];
+        let rate = f64::from(case.batch) * 1e6 / latency.p50_us;
+        sheet.row(what.into_iter().chain(latency.cells()).chain([format!("{rate:.0}")]));
+    }
+    sheet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_grow_from_one_tpc_to_all_of_them() {
+        assert_eq!(sizes(1), [1]);
+        assert_eq!(sizes(4), [1, 2, 3, 4]);
+        assert_eq!(sizes(8), [1, 2, 3, 4, 6, 8]);
+        let large = sizes(66);
+        assert_eq!((large[0], large[large.len() - 1]), (1, 66));
+        assert!(large.windows(2).all(|pair| pair[0] < pair[1]) && large.len() <= 12);
+    }
+
+    #[test]
+    fn every_network_is_measured_on_every_size() {
+        let cases = cases(2, &[1, 2, 4], &[1, 8], |_, batch| batch == 1);
+        assert_eq!(cases.len(), 6);
+    }
+}
