@@ -1,5 +1,6 @@
 //! The CUDA device: stages as static lists of launches on partitions of TPCs.
 
+pub mod bench;
 mod blueprint;
 pub mod cold_start;
 mod counters;

@@ -123,6 +123,13 @@ impl VirtualQueue {
         self.ledger.hand_over(begun)
     }
 
+    /// How far the list has come: one more than the last launch that has begun.
+    #[must_use]
+    pub fn begun(&self) -> u32 {
+        // Relaxed: only how much may wait depends on it.
+        self.words.begun().load(Ordering::Relaxed)
+    }
+
     /// Hands launch `index` over: a copy of `arguments` and of the guard are the driver's from now on.
     ///
     /// # Errors

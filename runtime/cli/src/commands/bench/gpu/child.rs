@@ -1,12 +1,10 @@
 //! A step in a process of its own: whatever becomes of it there, the rest goes on.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use punctual_platform::clock;
+use punctual_platform::{clock, poll};
 
 use super::folder::Outcome;
 
@@ -44,26 +42,15 @@ fn finish(command: &mut Command, seconds: u32) -> io::Result<Outcome> {
 
 /// What the child says until it closes its output; none if that takes too long.
 fn listen(child: &mut Child, limit_ns: u64) -> io::Result<Option<Vec<u8>>> {
-    let output = child.stdout.take().expect("it was piped");
-    let mut output = File::from(std::os::fd::OwnedFd::from(output));
+    let mut output = child.stdout.take().expect("it was piped");
     let (mut words, mut chunk) = (Vec::new(), [0; 4096]);
-    loop {
-        let left_ms = limit_ns.saturating_sub(clock::now_ns()) / 1_000_000;
-        if left_ms == 0 {
-            return Ok(None);
-        }
-        let mut waiting = [PollFd::new(output.as_fd(), PollFlags::POLLIN)];
-        let timeout = PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX);
-        match poll(&mut waiting, timeout) {
-            Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
-        }
+    while poll::wait_readable(output.as_fd(), Some(limit_ns)) {
         match output.read(&mut chunk)? {
             0 => return Ok(Some(words)),
             count => words.extend_from_slice(&chunk[..count]),
         }
     }
+    Ok(None)
 }
 
 #[cfg(test)]

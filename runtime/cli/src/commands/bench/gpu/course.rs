@@ -165,7 +165,7 @@ mod tests {
             1
         }
 
-        fn run(&self, _: &Session) -> Result<StepResult, StepError> {
+        fn run(&self, _: &Session<'_>) -> Result<StepResult, StepError> {
             Ok(StepResult::default())
         }
     }

@@ -107,7 +107,6 @@ impl Folder {
     }
 
     /// Where it is.
-    #[cfg(test)]
     pub fn path(&self) -> &Path {
         &self.path
     }

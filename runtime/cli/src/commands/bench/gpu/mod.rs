@@ -4,6 +4,7 @@
 mod bound;
 mod child;
 mod course;
+mod division;
 mod folder;
 mod machine;
 mod report;
@@ -189,7 +190,8 @@ fn tell(index: usize, all: usize, step: &dyn Step, progress: Progress<'_>) {
 
 /// Runs a step and prints its outcome: what the process of a step does.
 fn run_here(options: &Options, step: &dyn Step) -> Result<(), Error> {
-    let session = Session::new(options.device, options.quick, step.seconds());
+    let folder = Folder::open(&options.out)?;
+    let session = Session::new(&folder, options.device, options.quick, step.seconds());
     let outcome = match step.run(&session) {
         Ok(result) => Outcome::Measured(result),
         Err(StepError::Lack(lack)) => Outcome::NotMeasured {

@@ -49,7 +49,6 @@ impl StepResult {
     ///
     /// # Panics
     /// When there is no such bound: an error in the step.
-    #[cfg_attr(not(test), expect(dead_code, reason = "of the steps that come next"))]
     pub fn figure(&mut self, bound: &str, of: &str, value: f64) {
         assert!(bound::find(bound).is_some(), "no bound is called {bound}");
         if value.is_finite() {
@@ -62,7 +61,6 @@ impl StepResult {
     }
 
     /// Adds what one must know.
-    #[cfg_attr(not(test), expect(dead_code, reason = "of the steps that come next"))]
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }

@@ -7,8 +7,10 @@ use punctual_core::{
     Window,
 };
 use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
-use punctual_device_cuda::queue::QueueSpec;
-use punctual_device_cuda::{CudaDevice, CudaSpec, Wait, Watchdog};
+use punctual_device_cuda::driver::{Attribute, Gpu};
+use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
+use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Wait, Watchdog};
+use punctual_kernels::cuda::{Module, images};
 use punctual_model::Network;
 use punctual_platform::{Doorbell, affinity, clock};
 
@@ -24,8 +26,8 @@ pub type Loaded<'n> = (&'n Network, &'n [u8]);
 pub struct Setup<'s> {
     /// By model id.
     pub models: &'s [Loaded<'s>],
-    /// The TPCs of each partition, one run of numbers each; empty: all of the GPU.
-    pub partitions: &'s [Vec<u16>],
+    /// Which part of the GPU each partition is; [`Division::Whole`]: one partition that is all of it.
+    pub division: Division,
     /// How launches are handed over and evicted.
     pub queue: QueueSpec,
 }
@@ -75,7 +77,7 @@ impl Rig<CudaDevice> {
     ///
     /// # Errors
     /// When it does not start.
-    pub fn cuda(session: &Session, setup: &Setup<'_>) -> Result<Self, StepError> {
+    pub fn cuda(session: &Session<'_>, setup: &Setup<'_>) -> Result<Self, StepError> {
         let bell = Arc::new(Doorbell::new());
         let gpu = session.gpu()?;
         let models: Vec<ModelSpec<'_>> = setup
@@ -85,33 +87,41 @@ impl Rig<CudaDevice> {
             .collect();
         let spec = DeviceSpec {
             models: &models,
-            partitions: &partitions(setup.partitions.len().max(1)),
+            partitions: &partitions(setup.partitions()),
             request_buffers: BUFFERS,
             cache: None,
         };
-        let device = CudaDevice::start(
-            gpu.driver(),
-            &spec,
-            &cuda_spec(session, setup)?,
-            bell.clone(),
-        )?;
+        let cuda = CudaSpec {
+            division: setup.division.clone(),
+            queue: setup.queue,
+            ..cuda_spec(session)
+        };
+        let device = CudaDevice::start(gpu.driver(), &spec, &cuda, bell.clone())?;
         let inputs = device.input_buffers();
         Ok(Self::of(device, inputs, bell))
     }
 }
 
-fn cuda_spec(session: &Session, setup: &Setup<'_>) -> Result<CudaSpec, StepError> {
+impl Setup<'_> {
+    fn partitions(&self) -> usize {
+        match &self.division {
+            Division::Whole => 1,
+            Division::Tpcs { ranges, .. } => ranges.len(),
+        }
+    }
+}
+
+/// How devices are started that are measured.
+pub fn cuda_spec(session: &Session<'_>) -> CudaSpec {
     let spec = CudaSpec {
         ordinal: session.device,
-        tpcs: setup.partitions.to_vec(),
-        queue: setup.queue,
         ..CudaSpec::default()
     };
     if !session.quick {
-        return Ok(spec);
+        return spec;
     }
     // Where everything is tiny, the device may be the processor itself.
-    Ok(CudaSpec {
+    CudaSpec {
         page_bytes: 256 << 10,
         wait: Wait::Nap { ns: 100_000 },
         watchdog: Watchdog {
@@ -120,7 +130,32 @@ fn cuda_spec(session: &Session, setup: &Setup<'_>) -> Result<CudaSpec, StepError
             ..Watchdog::default()
         },
         ..spec
+    }
+}
+
+/// The knobs of queues for a GPU: the epoch lies where looking at it crosses no bus.
+///
+/// # Errors
+/// The driver's.
+pub fn queue(gpu: Gpu) -> Result<QueueSpec, StepError> {
+    let flag = if gpu.can(Attribute::Integrated)? {
+        FlagPlace::Host
+    } else {
+        FlagPlace::Device
+    };
+    Ok(QueueSpec {
+        flag,
+        ..QueueSpec::default()
     })
+}
+
+/// The code of a module of kernels for a GPU.
+///
+/// # Errors
+/// When there is none.
+pub fn image(gpu: Gpu, module: Module) -> Result<&'static [u8], StepError> {
+    let (major, minor) = gpu.compute_capability()?;
+    Ok(images::image(major, minor, module)?.bytes)
 }
 
 /// Partitions with a leader each.
@@ -252,7 +287,7 @@ impl<D: Device> Rig<D> {
 }
 
 /// Values like normalised pixels, different for each `seed`.
-pub fn image(network: &Network, seed: u16) -> Vec<f32> {
+pub fn picture(network: &Network, seed: u16) -> Vec<f32> {
     let shape = network.tensors[network.input_tensor().index()];
     let len = (shape.channels * shape.height * shape.width) as usize;
     let mut state = 0x9e37_79b9_u32 ^ u32::from(seed).wrapping_mul(0x85eb_ca6b);
@@ -287,7 +322,7 @@ mod tests {
     fn a_stage_is_run_and_its_time_is_at_least_that_on_the_device() {
         let network = networks::residual(1);
         let mut rig = cpu(&network, 1);
-        rig.write(0, 0, 2, |seed| image(&network, seed))
+        rig.write(0, 0, 2, |seed| picture(&network, seed))
             .expect("free buffers");
         let errand = Errand {
             partition: 0,
@@ -298,7 +333,10 @@ mod tests {
         };
         let ran = rig.run(errand).expect("it runs");
         assert_eq!(ran.answers.len(), 2);
-        assert!(ran.took_ns >= ran.measured_ns && ran.measured_ns > 0, "{ran:?}");
+        assert!(
+            ran.took_ns >= ran.measured_ns && ran.measured_ns > 0,
+            "{ran:?}"
+        );
         assert!(rig.run_through(errand, 2).expect("both stages") > 0);
         let refused = rig.run(Errand { stage: 7, ..errand });
         assert!(matches!(refused, Err(StepError::Refused(_))), "{refused:?}");

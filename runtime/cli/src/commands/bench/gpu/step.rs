@@ -3,11 +3,16 @@
 use punctual_core::Event;
 use punctual_device::{ClaimError, Refusal};
 use punctual_device_cuda::StartError;
+use punctual_device_cuda::bench::{DirectError, HoldError};
 use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
+use punctual_device_cuda::partition::StreamError;
+use punctual_device_cuda::partition::offer::OfferError;
+use punctual_kernels::cuda::images::ImageError;
 use punctual_platform::clock;
 
-use super::folder::FolderError;
+use super::folder::{Folder, FolderError};
 use super::result::StepResult;
+use super::rig::Errand;
 
 /// One thing that is measured.
 pub trait Step {
@@ -29,7 +34,7 @@ pub trait Step {
     ///
     /// # Errors
     /// Why there is no result: the rest goes on.
-    fn run(&self, session: &Session) -> Result<StepResult, StepError>;
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError>;
 }
 
 /// Why a step has no result.
@@ -62,6 +67,30 @@ pub enum StepError {
         /// How long.
         seconds: u64,
     },
+    /// An action was not run.
+    #[error("the device did not run {0:?}")]
+    NotRun(Errand),
+    /// Kernels that only take time were not preempted.
+    #[error(transparent)]
+    Hold(#[from] HoldError),
+    /// A network cannot be run launch by launch.
+    #[error(transparent)]
+    Direct(#[from] DirectError),
+    /// There is no code for this GPU.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The GPU cannot be looked at.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// It cannot be divided as calibration said.
+    #[error(transparent)]
+    Divide(#[from] StreamError),
+    /// The CPU device does not start.
+    #[error("the CPU device, to compare with: {0}")]
+    Cpu(#[from] punctual_device::StartError),
+    /// This program's own file is not known.
+    #[error("this program does not know its own file: {0}")]
+    Program(std::io::Error),
     /// It says something else.
     #[error("the device reports {0:?} for what is to be measured")]
     Unexpected(Box<Event>),
@@ -73,24 +102,30 @@ pub enum Lack {
     /// An earlier step has no result.
     #[error("it builds on the step `{0}`, which has no result")]
     Step(&'static str),
+    /// The GPU is one part.
+    #[error("no mechanism divides this GPU: see the step `calibration`")]
+    Undivided,
 }
 
 /// What a step runs in: how much is asked of it, and what is there.
-pub struct Session {
+pub struct Session<'s> {
     /// Tiny sizes: to see that everything works. Its figures mean nothing.
     pub quick: bool,
     /// Which GPU, as the driver numbers them.
     pub device: u32,
+    /// Results, and what steps keep for others.
+    pub folder: &'s Folder,
     /// When the step shall have ended.
     end_ns: u64,
 }
 
-impl Session {
+impl<'s> Session<'s> {
     /// For a step that has this many seconds from now on.
-    pub fn new(device: u32, quick: bool, seconds: u32) -> Self {
+    pub fn new(folder: &'s Folder, device: u32, quick: bool, seconds: u32) -> Self {
         Self {
             quick,
             device,
+            folder,
             end_ns: clock::now_ns() + u64::from(seconds) * 1_000_000_000,
         }
     }

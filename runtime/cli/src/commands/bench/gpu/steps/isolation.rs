@@ -6,6 +6,7 @@ use punctual_device_cuda::structures::Structure;
 use punctual_platform::clock;
 use punctual_simulator::report::{Axis, Bars};
 
+use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Errand, Rig, Setup};
 use super::super::step::{Lack, Session, Step, StepError};
@@ -59,13 +60,18 @@ impl Step for Isolation {
         30
     }
 
-    fn run(&self, session: &Session) -> Result<StepResult, StepError> {
-        let units = session.units()?;
-        if units < 2 {
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
+        let gpu = session.gpu()?;
+        let parts = Parts::find(session, gpu)?;
+        let half = parts.units / 2;
+        if half == 0 {
             return Err(Lack::Undivided.into());
         }
-        let half: Vec<u16> = (0..units / 2).collect();
-        let rest: Vec<u16> = (units / 2..units).collect();
+        let ranges = [
+            parts.tpcs(0, half),
+            parts.tpcs(half, half),
+            parts.tpcs(0, half),
+        ];
         let structures = [Structure::ResNet50, Structure::MobileNetV2];
         let networks = networks::of(session, &structures, 224);
         let batches = session.size(&[1, 8][..], &[1, 2]);
@@ -74,18 +80,25 @@ impl Step for Isolation {
             session,
             &Setup {
                 models: &models,
-                partitions: &[half.clone(), rest, half],
-                queue: session.queue(),
+                division: parts.division(ranges.to_vec()),
+                queue: rig::queue(gpu)?,
             },
         )?;
         let mut result = StepResult::default();
-        let headings = [&["stage", "beside"], &Latency::HEADINGS[..], &["p50 / alone"]].concat();
+        let headings = [
+            &["stage", "beside"],
+            &Latency::HEADINGS[..],
+            &["p50 / alone"],
+        ]
+        .concat();
         let mut sheet = Sheet::new("A stage on half of the TPCs", &headings, 2);
         let mut bars = Bars {
             title: "Median of a stage on half of the TPCs".to_owned(),
             y: Axis::linear("us"),
             groups: Vec::new(),
-            series: Beside::ALL.map(|beside| (beside.name().to_owned(), Vec::new())).to_vec(),
+            series: Beside::ALL
+                .map(|beside| (beside.name().to_owned(), Vec::new()))
+                .to_vec(),
         };
         let cases = networks.len() * batches.len();
         for (index, (model, &batch)) in (0..networks.len())
@@ -93,7 +106,7 @@ impl Step for Isolation {
             .enumerate()
         {
             let network = &networks[model];
-            rig.write(model as u16, 0, 64, |seed| rig::image(network, seed))?;
+            rig.write(model as u16, 0, 64, |seed| rig::picture(network, seed))?;
             let victim = Errand {
                 partition: 0,
                 model: model as u16,
@@ -107,7 +120,10 @@ impl Step for Isolation {
             for (position, beside) in Beside::ALL.into_iter().enumerate() {
                 let ratio = found[position].p50_us / found[0].p50_us;
                 let what = [name.clone(), beside.name().to_owned()];
-                let cells = found[position].cells().into_iter().chain([format!("{ratio:.2}")]);
+                let cells = found[position]
+                    .cells()
+                    .into_iter()
+                    .chain([format!("{ratio:.2}")]);
                 sheet.row(what.into_iter().chain(cells));
                 bars.series[position].1.push(Some(found[position].p50_us));
             }
@@ -127,7 +143,7 @@ impl Step for Isolation {
 
 /// Latencies of the stage in each case, blocks of each in turn.
 fn measure(
-    session: &Session,
+    session: &Session<'_>,
     rig: &mut Rig<CudaDevice>,
     victim: Errand,
     permille: u64,

@@ -23,7 +23,7 @@ impl Step for Memory {
         8
     }
 
-    fn run(&self, session: &Session) -> Result<StepResult, StepError> {
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let context = Context::retain(session.gpu()?)?;
         let stream = Stream::new(&context, 0)?;
         let mut sheet = Sheet::new(
@@ -47,7 +47,7 @@ impl Step for Memory {
 }
 
 fn copies(
-    session: &Session,
+    session: &Session<'_>,
     context: &std::sync::Arc<Context>,
     stream: &Stream,
     bytes: usize,

@@ -1,11 +1,28 @@
 //! The steps.
 
+mod calibration;
+mod conformance;
+mod isolation;
 mod memory;
+mod networks;
+mod numerics;
+mod prediction;
+mod preemption;
+mod scaling;
 
 use super::course::Steps;
 
 /// All steps, in the order in which they run.
-pub const ALL: &Steps<'static> = &[&memory::Memory];
+pub const ALL: &Steps<'static> = &[
+    &memory::Memory,
+    &calibration::Calibration,
+    &conformance::Conformance,
+    &numerics::Numerics,
+    &isolation::Isolation,
+    &scaling::Scaling,
+    &preemption::Preemption,
+    &prediction::Prediction,
+];
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ pub const SEEB: [Structure; 3] = [
 ];
 
 /// The structures, for images of `side` pixels; a small one instead where everything is tiny.
-pub fn of(session: &Session, structures: &[Structure], side: u32) -> Vec<Network> {
+pub fn of(session: &Session<'_>, structures: &[Structure], side: u32) -> Vec<Network> {
     if session.quick {
         return vec![networks::residual(1)];
     }

@@ -4,6 +4,7 @@ use punctual_device_cuda::CudaDevice;
 use punctual_model::Network;
 use punctual_simulator::report::{Axis, Lines, Series};
 
+use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Errand, Rig, Setup};
 use super::super::step::{Session, Step, StepError};
@@ -40,21 +41,23 @@ impl Step for Scaling {
         60
     }
 
-    fn run(&self, session: &Session) -> Result<StepResult, StepError> {
-        let units = session.units()?;
-        let sizes = sizes(units);
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
+        let gpu = session.gpu()?;
+        let parts = Parts::find(session, gpu)?;
+        let sizes = sizes(parts.units);
         let batches: &[u8] = session.size(&[1, 2, 4, 8, 16, 32], &[1, 2]);
         let networks = networks::of(session, &networks::SEEB, SIDE);
         let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
-        let partitions: Vec<Vec<u16>> = sizes.iter().map(|&size| (0..size).collect()).collect();
+        let ranges = sizes.iter().map(|&size| parts.tpcs(0, size)).collect();
         let mut rig = Rig::cuda(
             session,
             &Setup {
                 models: &models,
-                partitions: &partitions,
-                queue: session.queue(),
+                division: parts.division(ranges),
+                queue: rig::queue(gpu)?,
             },
         )?;
+        let tpcs: Vec<u16> = sizes.iter().map(|&size| parts.tpcs(0, size).end).collect();
         let mut result = StepResult::default();
         let on_parts = cases(networks.len(), &sizes, batches, |_, batch| batch == 1);
         let found = measure(session, &mut rig, &networks, &on_parts, 500)?;
@@ -64,11 +67,19 @@ impl Step for Scaling {
             &networks,
             &on_parts,
             &found,
-            |case| f64::from(sizes[case.partition]),
+            |case| f64::from(tpcs[case.partition]),
         ));
-        result.tables.push(table("One image against TPCs", &networks, &sizes, &on_parts, &found));
+        result.tables.push(table(
+            "One image against TPCs",
+            &networks,
+            &tpcs,
+            &on_parts,
+            &found,
+        ));
         let all = sizes.len() - 1;
-        let at_once = cases(networks.len(), &sizes, batches, |partition, _| partition == all);
+        let at_once = cases(networks.len(), &sizes, batches, |partition, _| {
+            partition == all
+        });
         let found = measure(session, &mut rig, &networks, &at_once, 950)?;
         result.plots.push(plot(
             "All TPCs against the batch",
@@ -78,7 +89,13 @@ impl Step for Scaling {
             &found,
             |case| f64::from(case.batch),
         ));
-        result.tables.push(table("All TPCs against the batch", &networks, &sizes, &at_once, &found));
+        result.tables.push(table(
+            "All TPCs against the batch",
+            &networks,
+            &tpcs,
+            &at_once,
+            &found,
+        ));
         result.note(format!(
             "Whole networks, stage after stage, images of {SIDE} x {SIDE} (SEEB-GPU's size), from the order of the \
              first stage to the event of the last. All cases are run in turn, round by round."
@@ -121,7 +138,7 @@ fn cases(
 }
 
 fn measure(
-    session: &Session,
+    session: &Session<'_>,
     rig: &mut Rig<CudaDevice>,
     networks: &[Network],
     cases: &[Case],
@@ -132,7 +149,9 @@ fn measure(
         for (case, durations) in cases.iter().zip(&mut durations) {
             let (network, model) = (&networks[case.model], case.model as u16);
             // A request buffer holds the input of one model at a time.
-            rig.write(model, 0, u16::from(case.batch), |seed| rig::image(network, seed))?;
+            rig.write(model, 0, u16::from(case.batch), |seed| {
+                rig::picture(network, seed)
+            })?;
             let errand = Errand {
                 partition: case.partition as u16,
                 model,
@@ -178,20 +197,29 @@ fn plot(
 fn table(
     title: &str,
     networks: &[Network],
-    sizes: &[u16],
+    tpcs: &[u16],
     cases: &[Case],
     found: &[Latency],
 ) -> Sheet {
-    let headings = [&["network", "TPCs", "batch"], &Latency::HEADINGS[..], &["images/s"]].concat();
+    let headings = [
+        &["network", "TPCs", "batch"],
+        &Latency::HEADINGS[..],
+        &["images/s"],
+    ]
+    .concat();
     let mut sheet = Sheet::new(title, &headings, 1);
     for (case, latency) in cases.iter().zip(found) {
         let what = [
             networks[case.model].name.clone(),
-            sizes[case.partition].to_string(),
+            tpcs[case.partition].to_string(),
             case.batch.to_string(),
         ];
         let rate = f64::from(case.batch) * 1e6 / latency.p50_us;
-        sheet.row(what.into_iter().chain(latency.cells()).chain([format!("{rate:.0}")]));
+        sheet.row(
+            what.into_iter()
+                .chain(latency.cells())
+                .chain([format!("{rate:.0}")]),
+        );
     }
     sheet
 }

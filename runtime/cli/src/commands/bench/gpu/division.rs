@@ -1,0 +1,91 @@
+//! How the GPU can be divided, as the step `calibration` found it.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_device_cuda::Division;
+use punctual_device_cuda::driver::Gpu;
+use punctual_device_cuda::partition::offer::{self, How, Offer};
+use punctual_device_cuda::partition::{Mechanism, Partitioner, Program};
+
+use super::step::{Session, StepError};
+
+/// A trial of a mechanism takes seconds; CUDA's start is most of it.
+const TRIAL_LIMIT: Duration = Duration::from_secs(30);
+
+/// The units that partitions are made of.
+pub struct Parts {
+    partitioner: Arc<Partitioner>,
+    /// As many as there are.
+    pub units: u16,
+    /// TPCs of each.
+    tpcs_per_unit: u16,
+}
+
+impl Parts {
+    /// By the best mechanism that holds what it promises; from the records of earlier trials, if there
+    /// are any.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn find(session: &Session<'_>, gpu: Gpu) -> Result<Self, StepError> {
+        let offer = look(session, gpu, &how(session)?)?;
+        Ok(Self {
+            tpcs_per_unit: offer.granularity().max(1),
+            units: offer.tpcs() / offer.granularity().max(1),
+            partitioner: Arc::new(offer.partitioner(gpu)?),
+        })
+    }
+
+    /// The TPCs of `count` units from unit `first` on.
+    pub fn tpcs(&self, first: u16, count: u16) -> Range<u16> {
+        first * self.tpcs_per_unit..(first + count) * self.tpcs_per_unit
+    }
+
+    /// Partitions of these TPCs.
+    pub fn division(&self, ranges: Vec<Range<u16>>) -> Division {
+        Division::Tpcs {
+            partitioner: self.partitioner.clone(),
+            ranges,
+        }
+    }
+}
+
+/// How the device is looked at: trials in processes of this program, outcomes kept with the results.
+///
+/// # Errors
+/// When this program's file is not known.
+pub fn how(session: &Session<'_>) -> Result<How, StepError> {
+    let program = Program {
+        file: std::env::current_exe().map_err(StepError::Program)?,
+        arguments: vec!["board".into(), "calibrate".into()],
+        limit: TRIAL_LIMIT,
+    };
+    Ok(How::usual(Some(program), Some(records(session))))
+}
+
+/// As [`how`] says.
+///
+/// # Errors
+/// The driver's.
+pub fn look(session: &Session<'_>, gpu: Gpu, how: &How) -> Result<Offer, StepError> {
+    Ok(offer::look(gpu, session.device, how)?)
+}
+
+/// One mechanism, tried now.
+///
+/// # Errors
+/// When this program's file is not known.
+pub fn only(session: &Session<'_>, mechanism: Mechanism) -> Result<How, StepError> {
+    Ok(How {
+        order: vec![mechanism],
+        again: true,
+        ..how(session)?
+    })
+}
+
+fn records(session: &Session<'_>) -> PathBuf {
+    session.folder.path().join("partitions")
+}

@@ -1,0 +1,216 @@
+//! Whether stages take what their profile says: Clockwork, Figure 10.
+
+use punctual_device_cuda::CudaDevice;
+use punctual_device_cuda::structures::Structure;
+use punctual_model::Network;
+use punctual_simulator::random::Random;
+use punctual_simulator::report::{Axis, Lines, Series};
+
+use super::super::division::Parts;
+use super::super::result::{Latency, Sheet, StepResult};
+use super::super::rig::{self, Errand, Rig, Setup};
+use super::super::step::{Session, Step, StepError};
+use super::networks;
+
+pub struct Prediction;
+
+/// A stage at a batch size, what its profile predicts, and by how much its runs differed.
+struct Case {
+    errand: Errand,
+    name: String,
+    profiled_ns: Vec<u64>,
+    /// Measured less predicted, in nanoseconds.
+    errors_ns: Vec<i64>,
+}
+
+impl Step for Prediction {
+    fn name(&self) -> &'static str {
+        "prediction"
+    }
+
+    fn about(&self) -> &'static str {
+        "how far stages are from what their profile predicts (Clockwork, Figure 10)"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["calibration"]
+    }
+
+    fn seconds(&self) -> u32 {
+        30
+    }
+
+    fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
+        let structures = [Structure::ResNet50, Structure::MobileNetV2];
+        let networks = networks::of(session, &structures, 224);
+        let batches: &[u8] = session.size(&[1, 2, 4, 8], &[1, 2]);
+        let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
+        let gpu = session.gpu()?;
+        let parts = Parts::find(session, gpu)?;
+        let mut rig = Rig::cuda(
+            session,
+            &Setup {
+                models: &models,
+                division: parts.division(vec![parts.tpcs(0, parts.units)]),
+                queue: rig::queue(gpu)?,
+            },
+        )?;
+        let mut cases = cases(&networks, batches);
+        for () in session.rounds(100, 3, 300) {
+            for case in &mut cases {
+                let took = run(&mut rig, &networks, case.errand)?;
+                case.profiled_ns.push(took);
+            }
+        }
+        for case in &mut cases {
+            // The first rounds find cold caches.
+            let warm = case.profiled_ns.len() / 10;
+            case.profiled_ns.drain(..warm);
+        }
+        let mut random = Random::new(3).stream("prediction", 0);
+        for () in session.rounds(100_000, 20, 950) {
+            let index = (random.unit() * cases.len() as f64) as usize % cases.len();
+            let case = &mut cases[index];
+            let took = run(&mut rig, &networks, case.errand)?;
+            case.errors_ns
+                .push(took as i64 - predicted(&case.profiled_ns) as i64);
+        }
+        Ok(report(&cases))
+    }
+}
+
+fn cases(networks: &[Network], batches: &[u8]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (model, network) in networks.iter().enumerate() {
+        for stage in 0..network.stages.len() {
+            for &batch in batches {
+                cases.push(Case {
+                    errand: Errand {
+                        partition: 0,
+                        model: model as u16,
+                        stage: stage as u8,
+                        batch,
+                        // A model's requests stay in the buffers that its first stage wrote.
+                        first: 32 * (model as u16 % 2),
+                    },
+                    name: format!("{}, stage {stage}, batch {batch}", network.name),
+                    profiled_ns: Vec::new(),
+                    errors_ns: Vec::new(),
+                });
+            }
+        }
+    }
+    cases
+}
+
+fn run(rig: &mut Rig<CudaDevice>, networks: &[Network], errand: Errand) -> Result<u64, StepError> {
+    if errand.stage == 0 {
+        let network = &networks[usize::from(errand.model)];
+        let seed = |buffer| rig::picture(network, buffer);
+        rig.write(errand.model, errand.first, u16::from(errand.batch), seed)?;
+    }
+    Ok(rig.run(errand)?.measured_ns)
+}
+
+/// What 99 of 100 profiled runs do not exceed: the controller of Clockwork predicts by the 99th percentile of
+/// recent runs.
+fn predicted(profiled_ns: &[u64]) -> u64 {
+    (Latency::of(profiled_ns.to_vec()).p99_us * 1e3) as u64
+}
+
+fn report(cases: &[Case]) -> StepResult {
+    let mut result = StepResult::default();
+    let headings = [
+        "stage",
+        "predicted, us",
+        "n",
+        "early p50",
+        "early p99",
+        "late p50",
+        "late p99",
+        "late max",
+    ];
+    let mut sheet = Sheet::new("Errors of predictions, us", &headings, 1);
+    for case in cases {
+        let (early, late) = sides(&case.errors_ns);
+        let us = |us: f64| format!("{us:.1}");
+        sheet.row([
+            case.name.clone(),
+            us(predicted(&case.profiled_ns) as f64 / 1e3),
+            case.errors_ns.len().to_string(),
+            us(early.p50_us),
+            us(early.p99_us),
+            us(late.p50_us),
+            us(late.p99_us),
+            us(late.max_us),
+        ]);
+    }
+    let all: Vec<i64> = cases
+        .iter()
+        .flat_map(|case| case.errors_ns.iter().copied())
+        .collect();
+    let (early, late) = sides(&all);
+    result.figure("too-long", "all stages", early.p99_us);
+    result.figure("too-short", "all stages", late.p99_us);
+    result.tables.push(sheet);
+    result.plots.push(Lines {
+        title: "Errors of predictions".into(),
+        x: Axis::linear("measured less predicted, us"),
+        y: Axis::linear("% of runs"),
+        series: vec![Series {
+            name: "stages in random order".into(),
+            points: distribution(all),
+        }],
+    });
+    result.note(
+        "Predicted is the 99th percentile of the profile's runs, taken before; then stages of all networks at all \
+         batch sizes run in random order. Early are runs shorter than predicted (0 for the others), late those longer; \
+         percentiles are over all runs.",
+    );
+    result
+}
+
+/// How much runs were shorter than predicted, and how much longer; 0 for those on the other side.
+fn sides(errors_ns: &[i64]) -> (Latency, Latency) {
+    let side = |sign: i64| {
+        let beyond = errors_ns.iter().map(|error| (error * sign).max(0) as u64);
+        Latency::of(beyond.collect())
+    };
+    (side(-1), side(1))
+}
+
+/// Points of the distribution, as many as a plot can show.
+fn distribution(mut errors_ns: Vec<i64>) -> Vec<[f64; 2]> {
+    errors_ns.sort_unstable();
+    let count = errors_ns.len();
+    let step = (count / 400).max(1);
+    let at = |index: usize| {
+        let share = (index + 1) as f64 * 100.0 / count as f64;
+        [errors_ns[index] as f64 / 1e3, share]
+    };
+    (0..count).step_by(step).map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn early_and_late_runs_are_told_apart() {
+        let (early, late) = sides(&[-40_000, -10_000, 0, 25_000]);
+        assert_eq!((early.max_us, late.max_us), (40.0, 25.0));
+        assert_eq!((early.count, late.p50_us), (4, 0.0));
+    }
+
+    #[test]
+    fn a_distribution_rises_to_all_runs() {
+        let points = distribution((0..1000).rev().collect());
+        assert!(
+            points
+                .windows(2)
+                .all(|pair| pair[0][0] <= pair[1][0] && pair[0][1] < pair[1][1])
+        );
+        assert!(points.len() <= 500 && points[0][1] > 0.0);
+        assert_eq!(distribution(Vec::new()), Vec::<[f64; 2]>::new());
+    }
+}

@@ -1,0 +1,159 @@
+//! Kernels that only take time, handed over and evicted as a stage's are.
+
+use std::sync::Arc;
+
+use punctual_kernels::cuda::params::Hold;
+use punctual_kernels::cuda::{self, Kernel};
+use punctual_platform::clock;
+use thiserror::Error;
+
+use crate::driver::{CallError, Context, Function, Module, Shape, Stream};
+use crate::queue::{NotHandedOver, QueueSpec, VirtualQueue};
+
+/// Launches that take time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// How many, one behind the other.
+    pub kernels: u32,
+    /// How long each of their blocks takes, in nanoseconds.
+    pub stay_ns: u32,
+    /// Between two looks at the epoch, in nanoseconds; 0: at the block's start only.
+    pub check_ns: u32,
+    /// Blocks of each.
+    pub blocks: u32,
+}
+
+/// What became of a load that was preempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preempted {
+    /// From the wish to when the host knew that the device was free of it, in nanoseconds.
+    pub latency_ns: u64,
+    /// Launches that the driver held at the wish, whether they ran or waited.
+    pub in_driver: u32,
+    /// The launch to go on with.
+    pub resume_at: u32,
+}
+
+/// Why a load was not preempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HoldError {
+    /// The driver's word.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The device contradicts what it was given.
+    #[error(transparent)]
+    Contradiction(#[from] NotHandedOver),
+    /// It does not begin, or does not end.
+    #[error("launches that only take time did not {what} within {limit_ns} ns")]
+    Stuck {
+        /// What they did not do.
+        what: &'static str,
+        /// How long they were given.
+        limit_ns: u64,
+    },
+}
+
+/// A queue of kernels that only take time.
+pub struct Holding {
+    queue: VirtualQueue,
+    hold: Function,
+    kernel: &'static Kernel,
+}
+
+/// Longer than any load.
+const LIMIT_NS: u64 = 20_000_000_000;
+
+impl Holding {
+    /// On a stream of its own. `image` is that of the module `probe` for this device.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If the table of kernels has no `hold`.
+    pub fn new(
+        context: &Arc<Context>,
+        image: &'static [u8],
+        spec: QueueSpec,
+    ) -> Result<Self, CallError> {
+        let kernel = cuda::kernel("hold").expect("a kernel of the module `probe`");
+        // SAFETY: images of the kernels are whole.
+        let module = unsafe { Module::load(context, image)? };
+        let (_, highest) = context.stream_priorities()?;
+        Ok(Self {
+            hold: module.function(c"hold")?,
+            queue: VirtualQueue::new(
+                Stream::new(context, 0)?,
+                Stream::new(context, highest)?,
+                spec,
+            )?,
+            kernel,
+        })
+    }
+
+    /// Begins a load, lets it run for `after_ns` from when its first launch has begun, and evicts it.
+    ///
+    /// # Errors
+    /// [`HoldError`].
+    pub fn preempt(&mut self, load: Load, after_ns: u64) -> Result<Preempted, HoldError> {
+        self.queue.begin(0, load.kernels);
+        let started = clock::now_ns();
+        let mut handed_over = 0;
+        let mut wish = None;
+        loop {
+            while let Some(index) = self.queue.hand_over() {
+                self.launch(load, index)?;
+                handed_over = index + 1;
+            }
+            let now = clock::now_ns();
+            if wish.is_none() && self.queue.begun() > 0 {
+                wish = Some(now + after_ns);
+            }
+            if wish.is_some_and(|wish| now >= wish) {
+                break;
+            }
+            stuck("begin", started)?;
+            std::hint::spin_loop();
+        }
+        let in_driver = handed_over.saturating_sub(self.queue.begun().saturating_sub(1));
+        let wished = clock::now_ns();
+        self.queue.evict()?;
+        self.queue.close()?;
+        while !self.queue.is_drained()? {
+            stuck("end", wished)?;
+            std::hint::spin_loop();
+        }
+        Ok(Preempted {
+            latency_ns: clock::now_ns() - wished,
+            in_driver,
+            resume_at: self.queue.resume_at()?,
+        })
+    }
+
+    fn launch(&self, load: Load, index: u32) -> Result<(), CallError> {
+        let arguments = Hold {
+            stay_ns: load.stay_ns,
+            check_ns: load.check_ns,
+        };
+        let shape = Shape {
+            grid: [load.blocks, 1, 1],
+            block: self.kernel.block,
+            shared_bytes: self.kernel.shared_bytes,
+        };
+        // SAFETY: `hold` takes these arguments, which have no addresses.
+        unsafe {
+            let arguments = (&raw const arguments).cast();
+            self.queue.launch(index, &self.hold, shape, arguments)
+        }
+    }
+}
+
+fn stuck(what: &'static str, since: u64) -> Result<(), HoldError> {
+    if clock::now_ns() - since < LIMIT_NS {
+        return Ok(());
+    }
+    Err(HoldError::Stuck {
+        what,
+        limit_ns: LIMIT_NS,
+    })
+}
