@@ -1,8 +1,11 @@
-//! `punctual bench gpu`, as a user runs it on machines without a GPU.
+//! `punctual bench gpu`, as a user runs it: on machines without a GPU, and on the emulated driver.
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use emulated_cuda::{Config, ENVIRONMENT, Emulator};
+use serde_json::Value;
 
 /// Where results go, in a folder that the tests of this package share.
 fn out(name: &str) -> PathBuf {
@@ -62,7 +65,7 @@ fn a_report_of_nothing_has_every_bound_as_not_measured() {
         folder.to_str().expect("a path"),
     ]);
     assert!(output.status.success(), "{}", complaint(&output));
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let bounds = report["bounds"].as_array().expect("a list");
     assert!(bounds.len() > 10);
     for bound in bounds {
@@ -70,4 +73,55 @@ fn a_report_of_nothing_has_every_bound_as_not_measured() {
     }
     let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
     assert!(page.contains("What it must reach"));
+}
+
+/// The command with tiny sizes on an emulated GPU.
+fn emulated(arguments: &[&str], folder: &Path) -> Output {
+    let config = Config {
+        tpcs: 4,
+        ..Config::default()
+    };
+    let library = Emulator::library_folder(&config).expect("the driver that was built");
+    Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["bench", "gpu", "--quick", "--out"])
+        .arg(folder)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", library)
+        .env(ENVIRONMENT, config.to_string())
+        .output()
+        .expect("the command starts")
+}
+
+fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("the report");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn on_an_emulated_gpu_every_step_runs_and_the_report_says_that_times_mean_nothing() {
+    let folder = out("emulated");
+    // Left by a run of before.
+    let _ = std::fs::remove_dir_all(&folder);
+    let output = emulated(&[], &folder);
+    let said = complaint(&output);
+    let report = json(&folder.join("report.json"));
+    for step in report["steps"].as_array().expect("a list") {
+        assert!(step["outcome"]["failed"].is_null(), "{step}\n{said}");
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(report["emulated"], true);
+    for bound in report["bounds"].as_array().expect("a list") {
+        let of_time = bound["of_time"] == true;
+        assert!(!of_time || bound["verdict"] == "not_measured", "{bound}");
+        assert_ne!(bound["verdict"], "missed", "{bound}");
+    }
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
+    assert!(page.contains("<h1 class=warning>emulated: times mean nothing</h1>"));
+    assert!(page.contains("<svg"));
+
+    // All of it is there: the second run measures nothing, and one step again changes one file.
+    let second = emulated(&["--again", "memory"], &folder);
+    let said = complaint(&second);
+    let steps = report["steps"].as_array().expect("a list").len();
+    assert_eq!(said.matches("has a result").count(), steps - 1, "{said}");
 }

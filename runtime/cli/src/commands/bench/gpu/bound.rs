@@ -218,7 +218,7 @@ pub const BOUNDS: &[Bound] = &[
     Bound {
         id: "cudnn",
         step: "cudnn",
-        what: "median time of a network of convolutions, over PyTorch's with cuDNN",
+        what: "median time of a stage of convolutions over PyTorch's with cuDNN, the slowest stage",
         unit: "x cuDNN",
         limit: Limit::AtMost(1.5),
         aim: Some(1.0),

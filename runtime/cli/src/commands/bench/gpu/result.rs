@@ -80,6 +80,22 @@ impl Sheet {
         }
     }
 
+    /// A table of durations: columns of words `before` them, and what is derived from them `after`.
+    pub fn of_latencies(title: &str, before: &[&str], after: &[&str]) -> Self {
+        let headings = [before, &Latency::HEADINGS, after].concat();
+        Self::new(title, &headings, before.len())
+    }
+
+    /// Adds a row of such a table.
+    pub fn latency<const B: usize, const A: usize>(
+        &mut self,
+        before: [String; B],
+        latency: &Latency,
+        after: [String; A],
+    ) {
+        self.row(before.into_iter().chain(latency.cells()).chain(after));
+    }
+
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
@@ -115,7 +131,7 @@ pub struct Latency {
 
 impl Latency {
     /// The headings of [`cells`](Self::cells).
-    pub const HEADINGS: [&'static str; 6] = [
+    const HEADINGS: [&'static str; 6] = [
         "n",
         "mean, us",
         "p50, us",
@@ -148,7 +164,7 @@ impl Latency {
     }
 
     /// For a row of a table.
-    pub fn cells(&self) -> [String; 6] {
+    fn cells(&self) -> [String; 6] {
         let us = |us: f64| format!("{us:.1}");
         [
             self.count.to_string(),

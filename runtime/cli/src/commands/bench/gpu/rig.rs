@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use punctual_core::{
-    ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId,
-    Window,
+    ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
+    StageId, Window,
 };
 use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
 use punctual_device_cuda::driver::{Attribute, Gpu};
@@ -57,19 +57,8 @@ pub struct Errand {
     pub first: u16,
 }
 
-/// A stage that ran.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// From the intended start to when its event was seen, in nanoseconds.
-    pub took_ns: u64,
-    /// On the device, as its leader says, in nanoseconds.
-    pub measured_ns: u64,
-    /// One an image.
-    pub answers: Vec<Answer>,
-}
-
 /// Request buffers of every rig: two batches of the largest size.
-const BUFFERS: u16 = 64;
+pub const BUFFERS: u16 = 64;
 
 impl Rig<CudaDevice> {
     /// A CUDA device. Leaders are on cores of their own as far as there are any, at ordinary priority: a
@@ -100,6 +89,28 @@ impl Rig<CudaDevice> {
         let inputs = device.input_buffers();
         Ok(Self::of(device, inputs, bell))
     }
+}
+
+/// A device for each way to hand launches over, each with one partition that is all of the GPU, to be compared
+/// in turn.
+///
+/// # Errors
+/// When one does not start.
+pub fn whole(
+    session: &Session<'_>,
+    models: &[Loaded<'_>],
+    queues: impl IntoIterator<Item = QueueSpec>,
+) -> Result<Vec<Rig<CudaDevice>>, StepError> {
+    let start = |queue| {
+        let division = Division::Whole;
+        let setup = Setup {
+            models,
+            division,
+            queue,
+        };
+        Rig::cuda(session, &setup)
+    };
+    queues.into_iter().map(start).collect()
 }
 
 impl Setup<'_> {
@@ -184,6 +195,11 @@ impl<D: Device> Rig<D> {
         }
     }
 
+    /// What rings after each event.
+    pub fn bell(&self) -> Arc<Doorbell> {
+        self.bell.clone()
+    }
+
     /// Writes the inputs of a model's requests: of buffers `first..first + count`.
     ///
     /// # Errors
@@ -259,15 +275,10 @@ impl<D: Device> Rig<D> {
     ///
     /// # Errors
     /// When it does not run.
-    pub fn run(&mut self, errand: Errand) -> Result<Ran, StepError> {
-        let start = clock::now_ns();
+    pub fn run(&mut self, errand: Errand) -> Result<Finished, StepError> {
         let id = self.submit(errand, Criticality::RealTime)?;
         match self.event()? {
-            Event::Finished(finished) if finished.action == id => Ok(Ran {
-                took_ns: clock::now_ns() - start,
-                measured_ns: finished.measured.as_nanos(),
-                answers: finished.members.to_vec(),
-            }),
+            Event::Finished(finished) if finished.action == id => Ok(finished),
             other => Err(StepError::Unexpected(Box::new(other))),
         }
     }
@@ -299,7 +310,7 @@ pub fn picture(network: &Network, seed: u16) -> Vec<f32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use punctual_device::CpuDevice;
     use punctual_device::conformance::networks;
@@ -319,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_is_run_and_its_time_is_at_least_that_on_the_device() {
+    fn a_stage_is_run_for_its_batch_and_one_that_is_not_there_is_refused() {
         let network = networks::residual(1);
         let mut rig = cpu(&network, 1);
         rig.write(0, 0, 2, |seed| picture(&network, seed))
@@ -332,12 +343,10 @@ mod tests {
             first: 0,
         };
         let ran = rig.run(errand).expect("it runs");
-        assert_eq!(ran.answers.len(), 2);
-        assert!(
-            ran.took_ns >= ran.measured_ns && ran.measured_ns > 0,
-            "{ran:?}"
-        );
-        assert!(rig.run_through(errand, 2).expect("both stages") > 0);
+        assert_eq!(ran.members.len(), 2);
+        assert!(ran.measured.as_nanos() > 0, "{ran:?}");
+        let through = rig.run_through(errand, 2).expect("both stages");
+        assert!(through > 0);
         let refused = rig.run(Errand { stage: 7, ..errand });
         assert!(matches!(refused, Err(StepError::Refused(_))), "{refused:?}");
     }

@@ -1,6 +1,6 @@
 //! What a step is, and what it runs in.
 
-use punctual_core::Event;
+use punctual_core::{ConfigError, Event};
 use punctual_device::{ClaimError, Refusal};
 use punctual_device_cuda::StartError;
 use punctual_device_cuda::bench::{DirectError, HoldError};
@@ -9,6 +9,7 @@ use punctual_device_cuda::partition::StreamError;
 use punctual_device_cuda::partition::offer::OfferError;
 use punctual_kernels::cuda::images::ImageError;
 use punctual_platform::clock;
+use punctual_simulator::arrivals::PatternError;
 
 use super::folder::{Folder, FolderError};
 use super::result::StepResult;
@@ -88,6 +89,15 @@ pub enum StepError {
     /// The CPU device does not start.
     #[error("the CPU device, to compare with: {0}")]
     Cpu(#[from] punctual_device::StartError),
+    /// PyTorch does not do what it is asked.
+    #[error("the process that runs PyTorch: {0}")]
+    Torch(&'static str),
+    /// A workload cannot be played.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// The scheduler refuses the plan: an error of ours.
+    #[error(transparent)]
+    Plan(#[from] ConfigError),
     /// This program's own file is not known.
     #[error("this program does not know its own file: {0}")]
     Program(std::io::Error),
@@ -105,6 +115,12 @@ pub enum Lack {
     /// The GPU is one part.
     #[error("no mechanism divides this GPU: see the step `calibration`")]
     Undivided,
+    /// PyTorch is not there.
+    #[error("PyTorch with CUDA is not there: {said}")]
+    Torch {
+        /// What is missing.
+        said: String,
+    },
 }
 
 /// What a step runs in: how much is asked of it, and what is there.

@@ -8,7 +8,7 @@ use punctual_simulator::report::{Axis, Bars};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, Errand, Rig, Setup};
+use super::super::rig::{self, BUFFERS, Errand, Rig, Setup};
 use super::super::step::{Lack, Session, Step, StepError};
 use super::networks;
 
@@ -84,54 +84,27 @@ impl Step for Isolation {
                 queue: rig::queue(gpu)?,
             },
         )?;
-        let mut result = StepResult::default();
-        let headings = [
-            &["stage", "beside"],
-            &Latency::HEADINGS[..],
-            &["p50 / alone"],
-        ]
-        .concat();
-        let mut sheet = Sheet::new("A stage on half of the TPCs", &headings, 2);
-        let mut bars = Bars {
-            title: "Median of a stage on half of the TPCs".to_owned(),
-            y: Axis::linear("us"),
-            groups: Vec::new(),
-            series: Beside::ALL
-                .map(|beside| (beside.name().to_owned(), Vec::new()))
-                .to_vec(),
-        };
-        let cases = networks.len() * batches.len();
-        for (index, (model, &batch)) in (0..networks.len())
-            .flat_map(|model| batches.iter().map(move |batch| (model, batch)))
-            .enumerate()
-        {
-            let network = &networks[model];
-            rig.write(model as u16, 0, 64, |seed| rig::picture(network, seed))?;
-            let victim = Errand {
-                partition: 0,
-                model: model as u16,
-                stage: 0,
-                batch,
-                first: 0,
-            };
-            let permille = 1000 / (cases - index) as u64;
-            let found = measure(session, &mut rig, victim, permille)?;
-            let name = format!("{}, first stage, batch {batch}", network.name);
-            for (position, beside) in Beside::ALL.into_iter().enumerate() {
-                let ratio = found[position].p50_us / found[0].p50_us;
-                let what = [name.clone(), beside.name().to_owned()];
-                let cells = found[position]
-                    .cells()
-                    .into_iter()
-                    .chain([format!("{ratio:.2}")]);
-                sheet.row(what.into_iter().chain(cells));
-                bars.series[position].1.push(Some(found[position].p50_us));
+        let mut found = Vec::new();
+        let mut left = networks.len() * batches.len();
+        for (model, network) in networks.iter().enumerate() {
+            rig.write(model as u16, 0, BUFFERS, |seed| rig::picture(network, seed))?;
+            for &batch in batches {
+                let victim = Errand {
+                    partition: 0,
+                    model: model as u16,
+                    stage: 0,
+                    batch,
+                    first: 0,
+                };
+                let name = format!("{}, first stage, batch {batch}", network.name);
+                found.push((
+                    name,
+                    measure(session, &mut rig, victim, 1000 / left as u64)?,
+                ));
+                left -= 1;
             }
-            bars.groups.push(format!("{} x{batch}", network.name));
-            result.figure("disjoint", &name, found[1].p50_us / found[0].p50_us);
         }
-        result.tables.push(sheet);
-        result.bars.push(bars);
+        let mut result = report(&found);
         result.note(
             "Beside it the same stage runs over and over, two actions deep. Blocks of the three cases alternate; \
              times are from the order of a stage to its event. SEEB-GPU found 0.068, 0.077 and 0.128 ms for a \
@@ -139,6 +112,38 @@ impl Step for Isolation {
         );
         Ok(result)
     }
+}
+
+/// Stages by name, each with its latencies by what runs beside.
+fn report(found: &[(String, [Latency; 3])]) -> StepResult {
+    let mut result = StepResult::default();
+    let title = "A stage on half of the TPCs";
+    let mut sheet = Sheet::of_latencies(title, &["stage", "beside"], &["p50 / alone"]);
+    for (name, latencies) in found {
+        let over = |latency: &Latency| latency.p50_us / latencies[0].p50_us;
+        for (beside, latency) in Beside::ALL.into_iter().zip(latencies) {
+            let what = [name.clone(), beside.name().to_owned()];
+            sheet.latency(what, latency, [format!("{:.2}", over(latency))]);
+        }
+        result.figure("disjoint", name, over(&latencies[1]));
+    }
+    result.tables.push(sheet);
+    let series = Beside::ALL.iter().enumerate().map(|(position, beside)| {
+        let medians = found
+            .iter()
+            .map(|(_, latencies)| Some(latencies[position].p50_us));
+        (beside.name().to_owned(), medians.collect())
+    });
+    result.bars.push(Bars {
+        title: "Median of a stage on half of the TPCs".to_owned(),
+        y: Axis::linear("us"),
+        groups: found
+            .iter()
+            .map(|(name, _)| name.replace(", first stage, batch ", " x"))
+            .collect(),
+        series: series.collect(),
+    });
+    result
 }
 
 /// Latencies of the stage in each case, blocks of each in turn.
@@ -178,7 +183,7 @@ impl Load {
         like: Errand,
         partition: Option<u16>,
     ) -> Result<Self, StepError> {
-        let errand = |partition, turn| Errand {
+        let errand = |partition, turn: u16| Errand {
             partition,
             first: (1 + turn) * u16::from(like.batch),
             ..like
@@ -211,8 +216,7 @@ impl Load {
             if finished.action == id {
                 return Ok(clock::now_ns() - start);
             }
-            let again = self.over(finished.action);
-            for errand in again {
+            if let Some(errand) = self.over(finished.action) {
                 self.submit(rig, errand)?;
             }
         }

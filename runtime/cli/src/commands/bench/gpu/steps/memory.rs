@@ -26,19 +26,15 @@ impl Step for Memory {
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let context = Context::retain(session.gpu()?)?;
         let stream = Stream::new(&context, 0)?;
-        let mut sheet = Sheet::new(
-            "Copies of a page from page-locked memory, start to end as the host sees it",
-            &[&["page"], &Latency::HEADINGS[..], &["GB/s at p50"]].concat(),
-            1,
-        );
+        let title = "Copies of a page from page-locked memory, start to end as the host sees it";
+        let mut sheet = Sheet::of_latencies(title, &["page"], &["GB/s at p50"]);
         let sizes: &[usize] = session.size(&[MIB / 4, 2 * MIB, 16 * MIB], &[MIB / 4]);
         for (index, &bytes) in sizes.iter().enumerate() {
             let permille = 1000 / (sizes.len() - index) as u64;
             let latency = copies(session, &context, &stream, bytes, permille)?;
             let rate = bytes as f64 / latency.p50_us / 1e3;
-            let page = [format!("{} KiB", bytes / 1024)];
-            let cells = page.into_iter().chain(latency.cells());
-            sheet.row(cells.chain([format!("{rate:.2}")]));
+            let page = format!("{} KiB", bytes / 1024);
+            sheet.latency([page], &latency, [format!("{rate:.2}")]);
         }
         let mut result = StepResult::default();
         result.tables.push(sheet);

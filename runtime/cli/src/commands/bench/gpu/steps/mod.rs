@@ -2,6 +2,8 @@
 
 mod calibration;
 mod conformance;
+mod cudnn;
+mod disb;
 mod isolation;
 mod memory;
 mod networks;
@@ -21,7 +23,9 @@ pub const ALL: &Steps<'static> = &[
     &isolation::Isolation,
     &scaling::Scaling,
     &preemption::Preemption,
+    &disb::Disb,
     &prediction::Prediction,
+    &cudnn::Cudnn,
 ];
 
 #[cfg(test)]

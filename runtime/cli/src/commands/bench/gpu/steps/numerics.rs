@@ -122,7 +122,7 @@ impl Compared {
         let differs = |(a, b): (&f32, &f32)| f64::from((a - b).abs());
         let most = found.iter().zip(expected).map(differs);
         // What is no number differs by everything.
-        let most = most.fold(0.0, |most, each| {
+        let most = most.fold(0.0_f64, |most, each| {
             if each >= 0.0 {
                 most.max(each)
             } else {

@@ -109,7 +109,7 @@ fn run(rig: &mut Rig<CudaDevice>, networks: &[Network], errand: Errand) -> Resul
         let seed = |buffer| rig::picture(network, buffer);
         rig.write(errand.model, errand.first, u16::from(errand.batch), seed)?;
     }
-    Ok(rig.run(errand)?.measured_ns)
+    Ok(rig.run(errand)?.measured.as_nanos())
 }
 
 /// What 99 of 100 profiled runs do not exceed: the controller of Clockwork predicts by the 99th percentile of

@@ -24,6 +24,15 @@ struct Case {
     batch: u8,
 }
 
+/// Cases that are shown together.
+struct Show {
+    title: &'static str,
+    x: Axis,
+    cases: Vec<Case>,
+    /// Where a case is on the axis.
+    at: fn(&Case, &[u16]) -> f64,
+}
+
 impl Step for Scaling {
     fn name(&self) -> &'static str {
         "scaling"
@@ -58,44 +67,29 @@ impl Step for Scaling {
             },
         )?;
         let tpcs: Vec<u16> = sizes.iter().map(|&size| parts.tpcs(0, size).end).collect();
-        let mut result = StepResult::default();
-        let on_parts = cases(networks.len(), &sizes, batches, |_, batch| batch == 1);
-        let found = measure(session, &mut rig, &networks, &on_parts, 500)?;
-        result.plots.push(plot(
-            "One image against TPCs",
-            Axis::linear("TPCs"),
-            &networks,
-            &on_parts,
-            &found,
-            |case| f64::from(tpcs[case.partition]),
-        ));
-        result.tables.push(table(
-            "One image against TPCs",
-            &networks,
-            &tpcs,
-            &on_parts,
-            &found,
-        ));
         let all = sizes.len() - 1;
-        let at_once = cases(networks.len(), &sizes, batches, |partition, _| {
-            partition == all
-        });
-        let found = measure(session, &mut rig, &networks, &at_once, 950)?;
-        result.plots.push(plot(
-            "All TPCs against the batch",
-            Axis::log("batch"),
-            &networks,
-            &at_once,
-            &found,
-            |case| f64::from(case.batch),
-        ));
-        result.tables.push(table(
-            "All TPCs against the batch",
-            &networks,
-            &tpcs,
-            &at_once,
-            &found,
-        ));
+        let mut result = StepResult::default();
+        let shows = [
+            Show {
+                title: "One image against TPCs",
+                x: Axis::linear("TPCs"),
+                cases: cases(networks.len(), &sizes, batches, |_, batch| batch == 1),
+                at: |case, tpcs| f64::from(tpcs[case.partition]),
+            },
+            Show {
+                title: "All TPCs against the batch",
+                x: Axis::log("batch"),
+                cases: cases(networks.len(), &sizes, batches, |partition, _| {
+                    partition == all
+                }),
+                at: |case, _| f64::from(case.batch),
+            },
+        ];
+        for (show, permille) in shows.into_iter().zip([500, 950]) {
+            let found = measure(session, &mut rig, &networks, &show.cases, permille)?;
+            result.plots.push(show.plot(&networks, &tpcs, &found));
+            result.tables.push(show.table(&networks, &tpcs, &found));
+        }
         result.note(format!(
             "Whole networks, stage after stage, images of {SIDE} x {SIDE} (SEEB-GPU's size), from the order of the \
              first stage to the event of the last. All cases are run in turn, round by round."
@@ -169,59 +163,39 @@ fn measure(
     Ok(durations.into_iter().map(Latency::of).collect())
 }
 
-fn plot(
-    title: &str,
-    x: Axis,
-    networks: &[Network],
-    cases: &[Case],
-    found: &[Latency],
-    at: impl Fn(&Case) -> f64,
-) -> Lines {
-    let series = networks.iter().enumerate().map(|(model, network)| Series {
-        name: network.name.clone(),
-        points: cases
-            .iter()
-            .zip(found)
-            .filter(|(case, _)| case.model == model)
-            .map(|(case, latency)| [at(case), latency.p50_us / 1e3])
-            .collect(),
-    });
-    Lines {
-        title: title.to_owned(),
-        x,
-        y: Axis::linear("median latency, ms"),
-        series: series.collect(),
+impl Show {
+    fn plot(&self, networks: &[Network], tpcs: &[u16], found: &[Latency]) -> Lines {
+        let of_model = |model: usize| {
+            let both = self.cases.iter().zip(found);
+            let both = both.filter(move |(case, _)| case.model == model);
+            both.map(|(case, latency)| [(self.at)(case, tpcs), latency.p50_us / 1e3])
+        };
+        let series = networks.iter().enumerate().map(|(model, network)| Series {
+            name: network.name.clone(),
+            points: of_model(model).collect(),
+        });
+        Lines {
+            title: self.title.to_owned(),
+            x: self.x.clone(),
+            y: Axis::linear("median latency, ms"),
+            series: series.collect(),
+        }
     }
-}
 
-fn table(
-    title: &str,
-    networks: &[Network],
-    tpcs: &[u16],
-    cases: &[Case],
-    found: &[Latency],
-) -> Sheet {
-    let headings = [
-        &["network", "TPCs", "batch"],
-        &Latency::HEADINGS[..],
-        &["images/s"],
-    ]
-    .concat();
-    let mut sheet = Sheet::new(title, &headings, 1);
-    for (case, latency) in cases.iter().zip(found) {
-        let what = [
-            networks[case.model].name.clone(),
-            tpcs[case.partition].to_string(),
-            case.batch.to_string(),
-        ];
-        let rate = f64::from(case.batch) * 1e6 / latency.p50_us;
-        sheet.row(
-            what.into_iter()
-                .chain(latency.cells())
-                .chain([format!("{rate:.0}")]),
-        );
+    fn table(&self, networks: &[Network], tpcs: &[u16], found: &[Latency]) -> Sheet {
+        let mut sheet =
+            Sheet::of_latencies(self.title, &["network", "TPCs", "batch"], &["images/s"]);
+        for (case, latency) in self.cases.iter().zip(found) {
+            let what = [
+                networks[case.model].name.clone(),
+                tpcs[case.partition].to_string(),
+                case.batch.to_string(),
+            ];
+            let rate = f64::from(case.batch) * 1e6 / latency.p50_us;
+            sheet.latency(what, latency, [format!("{rate:.0}")]);
+        }
+        sheet
     }
-    sheet
 }
 
 #[cfg(test)]

@@ -106,17 +106,11 @@ fn long(bench: &mut Bench<'_>, usual: QueueSpec, result: &mut StepResult) -> Res
         stay_us,
     });
     let found = bench.run(&cases, (1500, 3), 200)?;
-    let mut sheet = Sheet::new(
-        "From the wish to a free GPU, kernels of 1 ms in flight",
-        &[&["way", "launches in the driver"], &Latency::HEADINGS[..]].concat(),
-        1,
-    );
+    let title = "From the wish to a free GPU, kernels of 1 ms in flight";
+    let mut sheet = Sheet::of_latencies(title, &["way", "launches in the driver"], &[]);
     for (case, latency) in cases.iter().zip(&found) {
-        let what = [
-            case.way.name().to_owned(),
-            case.bound.min(case.kernels).to_string(),
-        ];
-        sheet.row(what.into_iter().chain(latency.cells()));
+        let launches = case.bound.min(case.kernels).to_string();
+        sheet.latency([case.way.name().to_owned(), launches], latency, []);
     }
     result.tables.push(sheet);
     result.figure("preemption", "", found[0].p99_us);
@@ -143,15 +137,11 @@ fn knobs(
         }
     }
     let found = bench.run(&cases, (400, 2), 150)?;
-    let headings = [
-        &["epoch in", "launches in the driver"],
-        &Latency::HEADINGS[..],
-    ]
-    .concat();
-    let mut sheet = Sheet::new("Knobs: kernels of 0.1 ms", &headings, 1);
+    let before = ["epoch in", "launches in the driver"];
+    let mut sheet = Sheet::of_latencies("Knobs: kernels of 0.1 ms", &before, &[]);
     for (case, latency) in cases.iter().zip(&found) {
         let what = [place(case.flag).to_owned(), case.bound.to_string()];
-        sheet.row(what.into_iter().chain(latency.cells()));
+        sheet.latency(what, latency, []);
     }
     result.tables.push(sheet);
     let series = [FlagPlace::Host, FlagPlace::Device].map(|flag| Series {

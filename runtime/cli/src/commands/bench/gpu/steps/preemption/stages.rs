@@ -2,15 +2,15 @@
 
 use punctual_core::{Criticality, Event, PartitionId};
 use punctual_device::Device as _;
+use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::queue::QueueSpec;
 use punctual_device_cuda::structures::Structure;
-use punctual_device_cuda::{CudaDevice, Division};
 use punctual_platform::clock;
 use punctual_simulator::random::Random;
 use punctual_simulator::report::{Axis, Bars};
 
 use super::super::super::result::{Latency, Sheet, StepResult};
-use super::super::super::rig::{self, Errand, Rig, Setup};
+use super::super::super::rig::{self, Errand, Rig};
 use super::super::super::step::{Session, StepError};
 use super::super::networks;
 use super::Way;
@@ -24,75 +24,51 @@ pub fn measure(session: &Session<'_>, result: &mut StepResult) -> Result<(), Ste
         .iter()
         .map(|network| (network, &[1_u8][..]))
         .collect();
-    let mut rigs = Vec::new();
-    for way in Way::ALL {
-        let queue = QueueSpec {
-            bound: way.bound(usual.bound),
-            check_stride: if way.looks() { usual.check_stride } else { 0 },
-            ..usual
-        };
-        let rig = Rig::cuda(
-            session,
-            &Setup {
-                models: &models,
-                division: Division::Whole,
-                queue,
-            },
-        )?;
-        rigs.push(rig);
-    }
-    let headings = [
-        &["network", "way"],
-        &Latency::HEADINGS[..],
-        &["resumed", "begun again"],
-    ]
-    .concat();
-    let mut sheet = Sheet::new(
-        "Networks preempted at any time: from the wish to the device's word",
-        &headings,
-        2,
-    );
-    let mut bars = Bars {
-        title: "Mean preemption latency".into(),
-        y: Axis::linear("us"),
-        groups: networks
-            .iter()
-            .map(|network| network.name.clone())
-            .collect(),
-        series: Way::ALL
-            .map(|way| (way.name().to_owned(), Vec::new()))
-            .to_vec(),
-    };
+    let queues = Way::ALL.map(|way| QueueSpec {
+        bound: way.bound(usual.bound),
+        check_stride: if way.looks() { usual.check_stride } else { 0 },
+        ..usual
+    });
+    let mut rigs = rig::whole(session, &models, queues)?;
+    let title = "Networks preempted at any time: from the wish to the device's word";
+    let mut sheet = Sheet::of_latencies(title, &["network", "way"], &["resumed", "begun again"]);
+    let mut means = Way::ALL.map(|way| (way.name().to_owned(), Vec::new()));
     let mut random = Random::new(2).stream("preemption", 0);
     for (model, network) in networks.iter().enumerate() {
-        for rig in &mut rigs {
+        for rig in &rigs {
             rig.write(model as u16, 0, 1, |seed| rig::picture(network, seed))?;
         }
+        let before = counts(&rigs);
         let permille = 500 / (networks.len() - model) as u64;
-        let before: Vec<_> = rigs
-            .iter()
-            .map(|rig| rig.device.counters().read())
-            .collect();
         let found = alternate(session, &mut rigs, model as u16, permille, &mut random)?;
-        for (position, way) in Way::ALL.into_iter().enumerate() {
-            let (now, then) = (rigs[position].device.counters().read(), before[position]);
-            let counts = [
-                now.resumed - then.resumed,
-                now.begun_again - then.begun_again,
-            ];
-            let what = [network.name.clone(), way.name().to_owned()];
-            let cells = found[position].cells().into_iter();
-            sheet.row(
-                what.into_iter()
-                    .chain(cells)
-                    .chain(counts.map(|count| count.to_string())),
-            );
-            bars.series[position].1.push(Some(found[position].mean_us));
+        let after = counts(&rigs);
+        for (position, latency) in found.iter().enumerate() {
+            let what = [network.name.clone(), means[position].0.clone()];
+            let [resumed, again] = [0, 1].map(|which| {
+                let count = after[position][which] - before[position][which];
+                count.to_string()
+            });
+            sheet.latency(what, latency, [resumed, again]);
+            means[position].1.push(Some(latency.mean_us));
         }
     }
     result.tables.push(sheet);
-    result.bars.push(bars);
+    result.bars.push(Bars {
+        title: "Mean preemption latency".into(),
+        y: Axis::linear("us"),
+        groups: networks.into_iter().map(|network| network.name).collect(),
+        series: means.to_vec(),
+    });
     Ok(())
+}
+
+/// Of each device: stages that went on where they were, and those that began again.
+fn counts(rigs: &[Rig<CudaDevice>]) -> Vec<[u64; 2]> {
+    let of = |rig: &Rig<CudaDevice>| {
+        let counts = rig.device.counters().read();
+        [counts.resumed, counts.begun_again]
+    };
+    rigs.iter().map(of).collect()
 }
 
 fn alternate(
@@ -113,7 +89,7 @@ fn alternate(
     for rig in rigs.iter_mut() {
         // The first run finds cold caches.
         rig.run(errand)?;
-        alone.push(rig.run(errand)?.measured_ns);
+        alone.push(rig.run(errand)?.measured.as_nanos());
     }
     let mut durations = vec![Vec::new(); rigs.len()];
     for () in session.rounds(400, 3, permille) {
