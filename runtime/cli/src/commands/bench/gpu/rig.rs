@@ -83,7 +83,7 @@ impl Rig<CudaDevice> {
         let cuda = CudaSpec {
             division: setup.division.clone(),
             queue: setup.queue,
-            ..cuda_spec(session)
+            ..cuda_spec(session, gpu)?
         };
         let device = CudaDevice::start(gpu.driver(), &spec, &cuda, bell.clone())?;
         let inputs = device.input_buffers();
@@ -123,16 +123,25 @@ impl Setup<'_> {
 }
 
 /// How devices are started that are measured.
-pub fn cuda_spec(session: &Session<'_>) -> CudaSpec {
+///
+/// # Errors
+/// When there is no code for the GPU.
+pub fn cuda_spec(session: &Session<'_>, gpu: Gpu) -> Result<CudaSpec, StepError> {
+    let (major, _) = gpu.compute_capability()?;
+    let modules = Module::ALL
+        .into_iter()
+        .filter(|module| module.runs_on(major));
+    let images = modules.map(|module| Ok((module, image(gpu, module)?.to_vec())));
     let spec = CudaSpec {
         ordinal: session.device,
+        images: images.collect::<Result<_, StepError>>()?,
         ..CudaSpec::default()
     };
     if !session.quick {
-        return spec;
+        return Ok(spec);
     }
     // Where everything is tiny, the device may be the processor itself.
-    CudaSpec {
+    Ok(CudaSpec {
         page_bytes: 256 << 10,
         wait: Wait::Nap { ns: 100_000 },
         watchdog: Watchdog {
@@ -141,7 +150,7 @@ pub fn cuda_spec(session: &Session<'_>) -> CudaSpec {
             ..Watchdog::default()
         },
         ..spec
-    }
+    })
 }
 
 /// The knobs of queues for a GPU: the epoch lies where looking at it crosses no bus.

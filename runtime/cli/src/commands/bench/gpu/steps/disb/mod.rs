@@ -163,11 +163,12 @@ fn play(
     let arrivals = scenario.arrivals(load, &Random::new(1))?;
     let first = plan.first_partition(way == Way::OursDivided);
     let (buffers, tasks) = (config.request_buffers, config.tasks.len());
+    let mut actions = Actions::for_config(&config);
     let mut scheduler = Scheduler::new(config)?;
     rig.write(0, 0, 1, |seed| rig::picture(&networks[0], seed))?;
     let mut world = World::new(rig, arrivals, first, tasks);
     let mut events = Events::with_capacity(usize::from(buffers) + 64);
-    drive(&mut scheduler, &mut world, &mut events, &mut Actions::new());
+    drive(&mut scheduler, &mut world, &mut events, &mut actions);
     let tallies = world.end()?;
     Ok(figures(&scenario, &tallies))
 }

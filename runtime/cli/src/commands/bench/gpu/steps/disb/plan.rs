@@ -194,22 +194,17 @@ fn time(units: u16, durations_ns: Vec<u64>) -> Measured {
 
 /// Its exits know nothing before the last one: requests go all the way, as DISB's do.
 fn model_of(network: &Network, stages: Vec<Stage>) -> Model {
-    let whole = profiles::single_exit(&network.name, "this GPU", 1, &[]);
-    let sure = whole.calibration.samples[0].exits[0].clone();
-    let mut calibration = whole.calibration;
-    for sample in &mut calibration.samples {
-        let unsure = punctual_model::CalibrationExit {
-            confidence: 0,
-            correct: false,
-        };
-        sample.exits = vec![unsure; stages.len() - 1];
-        sample.exits.push(sure.clone());
+    let mut model = profiles::single_exit(&network.name, "this GPU", 1, &[]);
+    let unsure = punctual_model::CalibrationExit {
+        confidence: 0,
+        correct: false,
+    };
+    for sample in &mut model.calibration.samples {
+        let before = std::iter::repeat_n(unsure, stages.len() - 1);
+        sample.exits.splice(0..0, before);
     }
-    Model {
-        stages,
-        calibration,
-        ..profiles::single_exit(&network.name, "this GPU", 1, &[])
-    }
+    model.stages = stages;
+    model
 }
 
 /// What must be known of the figures.

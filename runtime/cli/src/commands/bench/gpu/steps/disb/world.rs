@@ -240,10 +240,11 @@ mod tests {
         }
         let config = scenario.config(&Way::Sequential.policy());
         let arrivals = scenario.arrivals(0.2, &Random::new(1)).expect("playable");
+        let mut actions = Actions::for_config(&config);
         let mut scheduler = Scheduler::new(config).expect("a plan");
         let mut world = World::new(&mut rig, arrivals, 0, scenario.tasks.len());
         let mut events = Events::with_capacity(64);
-        drive(&mut scheduler, &mut world, &mut events, &mut Actions::new());
+        drive(&mut scheduler, &mut world, &mut events, &mut actions);
         assert_eq!(world.without_verdict, 0);
         let tallies = world.end().expect("the device owes nothing");
         for tally in &tallies {
