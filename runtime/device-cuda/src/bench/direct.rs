@@ -8,7 +8,7 @@ use punctual_model::Network;
 use thiserror::Error;
 
 use crate::driver::{Attribute, CallError, Context, DeviceMemory, MappedMemory, Shape, Stream};
-use crate::kernels::Kernels;
+use crate::kernels::{KernelError, Kernels};
 use crate::lower::{LowerError, PackError, Packer, Place, Program, Step, Target};
 
 /// A network and everything that its launches touch.
@@ -35,6 +35,9 @@ pub enum DirectError {
     /// It has no form on the device.
     #[error(transparent)]
     Lower(#[from] LowerError),
+    /// There is no code for the device.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// Its weights do not fit halves.
     #[error(transparent)]
     Pack(#[from] PackError),
@@ -44,33 +47,16 @@ pub enum DirectError {
 const DONE: usize = IMAGES_MAX * size_of::<Answer>();
 
 impl Direct {
-    /// The network for up to `batch` images. `image_of` gives the images of the modules of kernels.
+    /// The network for up to `batch` images.
     ///
     /// # Errors
     /// [`DirectError`].
-    pub fn new<E: From<DirectError>>(
-        context: &Arc<Context>,
-        network: &Network,
-        batch: u8,
-        image_of: impl Fn(Unit) -> Result<&'static [u8], E>,
-    ) -> Result<Self, E> {
+    pub fn new(context: &Arc<Context>, network: &Network, batch: u8) -> Result<Self, DirectError> {
         let program = lower(context, network, batch)?;
         let kernels = Kernels::new();
         for unit in units(&program) {
-            let image = image_of(unit)?;
-            kernels
-                .load(context, unit, image)
-                .map_err(DirectError::from)?;
+            kernels.load(context, unit)?;
         }
-        Ok(Self::with(context, network, (program, batch), kernels)?)
-    }
-
-    fn with(
-        context: &Arc<Context>,
-        network: &Network,
-        (program, batch): (Program, u8),
-        kernels: Kernels,
-    ) -> Result<Self, DirectError> {
         let packer = Packer::new(network, &program.pages);
         let mut bytes = vec![0; program.pages.page_bytes() as usize];
         let mut pages = Vec::new();

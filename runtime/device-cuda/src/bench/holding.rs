@@ -7,7 +7,8 @@ use punctual_kernels::cuda::{self, Kernel};
 use punctual_platform::clock;
 use thiserror::Error;
 
-use crate::driver::{CallError, Context, Function, Module, Shape, Stream};
+use crate::driver::{CallError, Context, Shape, Stream};
+use crate::kernels::{KernelError, Kernels};
 use crate::queue::{NotHandedOver, QueueSpec, VirtualQueue};
 
 /// Launches that take time.
@@ -40,6 +41,9 @@ pub enum HoldError {
     /// The driver's word.
     #[error(transparent)]
     Call(#[from] CallError),
+    /// There is no code for the device.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// The device contradicts what it was given.
     #[error(transparent)]
     Contradiction(#[from] NotHandedOver),
@@ -56,7 +60,7 @@ pub enum HoldError {
 /// A queue of kernels that only take time.
 pub struct Holding {
     queue: VirtualQueue,
-    hold: Function,
+    kernels: Kernels,
     kernel: &'static Kernel,
 }
 
@@ -64,29 +68,22 @@ pub struct Holding {
 const LIMIT_NS: u64 = 20_000_000_000;
 
 impl Holding {
-    /// On a stream of its own. `image` is that of the module `probe` for this device.
+    /// On a stream of its own.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's, and when there is no code for the device.
     ///
     /// # Panics
     /// If the table of kernels has no `hold`.
-    pub fn new(
-        context: &Arc<Context>,
-        image: &'static [u8],
-        spec: QueueSpec,
-    ) -> Result<Self, CallError> {
+    pub fn new(context: &Arc<Context>, spec: QueueSpec) -> Result<Self, HoldError> {
         let kernel = cuda::kernel("hold").expect("a kernel of the module `probe`");
-        // SAFETY: images of the kernels are whole.
-        let module = unsafe { Module::load(context, image)? };
+        let kernels = Kernels::new();
+        kernels.load(context, kernel.module)?;
         let (_, highest) = context.stream_priorities()?;
+        let (stream, control) = (Stream::new(context, 0)?, Stream::new(context, highest)?);
         Ok(Self {
-            hold: module.function(c"hold")?,
-            queue: VirtualQueue::new(
-                Stream::new(context, 0)?,
-                Stream::new(context, highest)?,
-                spec,
-            )?,
+            queue: VirtualQueue::new(stream, control, spec)?,
+            kernels,
             kernel,
         })
     }
@@ -140,10 +137,12 @@ impl Holding {
             block: self.kernel.block,
             shared_bytes: self.kernel.shared_bytes,
         };
+        let function = self.kernels.get(self.kernel);
+        let function = function.ok_or(CallError::not_loaded())?;
         // SAFETY: `hold` takes these arguments, which have no addresses.
         unsafe {
             let arguments = (&raw const arguments).cast();
-            self.queue.launch(index, &self.hold, shape, arguments)
+            self.queue.launch(index, function, shape, arguments)
         }
     }
 }

@@ -1,9 +1,7 @@
 //! How the GPU can be divided, as the step `calibration` found it.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use punctual_device_cuda::Division;
 use punctual_device_cuda::driver::Gpu;
@@ -11,9 +9,6 @@ use punctual_device_cuda::partition::offer::{self, How, Offer};
 use punctual_device_cuda::partition::{Mechanism, Partitioner, Program};
 
 use super::step::{Session, StepError};
-
-/// A trial of a mechanism takes seconds; CUDA's start is most of it.
-const TRIAL_LIMIT: Duration = Duration::from_secs(30);
 
 /// The units that partitions are made of.
 pub struct Parts {
@@ -31,7 +26,7 @@ impl Parts {
     /// # Errors
     /// The driver's.
     pub fn find(session: &Session<'_>, gpu: Gpu) -> Result<Self, StepError> {
-        let offer = look(session, gpu, &how(session)?)?;
+        let offer = look(session, gpu, &how(session))?;
         Ok(Self {
             tpcs_per_unit: offer.granularity().max(1),
             units: offer.tpcs() / offer.granularity().max(1),
@@ -54,16 +49,11 @@ impl Parts {
 }
 
 /// How the device is looked at: trials in processes of this program, outcomes kept with the results.
-///
-/// # Errors
-/// When this program's file is not known.
-pub fn how(session: &Session<'_>) -> Result<How, StepError> {
-    let program = Program {
-        file: std::env::current_exe().map_err(StepError::Program)?,
-        arguments: vec!["board".into(), "calibrate".into()],
-        limit: TRIAL_LIMIT,
-    };
-    Ok(How::usual(Some(program), Some(records(session))))
+pub fn how(session: &Session<'_>) -> How {
+    How::usual(
+        Program::punctual(),
+        Some(session.folder.path().join("partitions")),
+    )
 }
 
 /// As [`how`] says.
@@ -75,17 +65,10 @@ pub fn look(session: &Session<'_>, gpu: Gpu, how: &How) -> Result<Offer, StepErr
 }
 
 /// One mechanism, tried now.
-///
-/// # Errors
-/// When this program's file is not known.
-pub fn only(session: &Session<'_>, mechanism: Mechanism) -> Result<How, StepError> {
-    Ok(How {
+pub fn only(session: &Session<'_>, mechanism: Mechanism) -> How {
+    How {
         order: vec![mechanism],
         again: true,
-        ..how(session)?
-    })
-}
-
-fn records(session: &Session<'_>) -> PathBuf {
-    session.folder.path().join("partitions")
+        ..how(session)
+    }
 }

@@ -10,7 +10,6 @@ use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec
 use punctual_device_cuda::driver::{Attribute, Gpu};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Wait, Watchdog};
-use punctual_kernels::cuda::{Module, images};
 use punctual_model::Network;
 use punctual_platform::{Doorbell, affinity, clock};
 
@@ -83,7 +82,7 @@ impl Rig<CudaDevice> {
         let cuda = CudaSpec {
             division: setup.division.clone(),
             queue: setup.queue,
-            ..cuda_spec(session, gpu)?
+            ..cuda_spec(session)
         };
         let device = CudaDevice::start(gpu.driver(), &spec, &cuda, bell.clone())?;
         let inputs = device.input_buffers();
@@ -123,25 +122,16 @@ impl Setup<'_> {
 }
 
 /// How devices are started that are measured.
-///
-/// # Errors
-/// When there is no code for the GPU.
-pub fn cuda_spec(session: &Session<'_>, gpu: Gpu) -> Result<CudaSpec, StepError> {
-    let (major, _) = gpu.compute_capability()?;
-    let modules = Module::ALL
-        .into_iter()
-        .filter(|module| module.runs_on(major));
-    let images = modules.map(|module| Ok((module, image(gpu, module)?.to_vec())));
+pub fn cuda_spec(session: &Session<'_>) -> CudaSpec {
     let spec = CudaSpec {
         ordinal: session.device,
-        images: images.collect::<Result<_, StepError>>()?,
         ..CudaSpec::default()
     };
     if !session.quick {
-        return Ok(spec);
+        return spec;
     }
     // Where everything is tiny, the device may be the processor itself.
-    Ok(CudaSpec {
+    CudaSpec {
         page_bytes: 256 << 10,
         wait: Wait::Nap { ns: 100_000 },
         watchdog: Watchdog {
@@ -150,7 +140,7 @@ pub fn cuda_spec(session: &Session<'_>, gpu: Gpu) -> Result<CudaSpec, StepError>
             ..Watchdog::default()
         },
         ..spec
-    })
+    }
 }
 
 /// The knobs of queues for a GPU: the epoch lies where looking at it crosses no bus.
@@ -167,15 +157,6 @@ pub fn queue(gpu: Gpu) -> Result<QueueSpec, StepError> {
         flag,
         ..QueueSpec::default()
     })
-}
-
-/// The code of a module of kernels for a GPU.
-///
-/// # Errors
-/// When there is none.
-pub fn image(gpu: Gpu, module: Module) -> Result<&'static [u8], StepError> {
-    let (major, minor) = gpu.compute_capability()?;
-    Ok(images::image(major, minor, module)?.bytes)
 }
 
 /// Partitions with a leader each.

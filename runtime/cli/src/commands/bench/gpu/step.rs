@@ -7,7 +7,6 @@ use punctual_device_cuda::bench::{DirectError, HoldError};
 use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
 use punctual_device_cuda::partition::StreamError;
 use punctual_device_cuda::partition::offer::OfferError;
-use punctual_kernels::cuda::images::ImageError;
 use punctual_platform::clock;
 use punctual_simulator::arrivals::PatternError;
 
@@ -77,9 +76,6 @@ pub enum StepError {
     /// A network cannot be run launch by launch.
     #[error(transparent)]
     Direct(#[from] DirectError),
-    /// There is no code for this GPU.
-    #[error(transparent)]
-    Image(#[from] ImageError),
     /// The GPU cannot be looked at.
     #[error(transparent)]
     Offer(#[from] OfferError),
@@ -98,9 +94,6 @@ pub enum StepError {
     /// The scheduler refuses the plan: an error of ours.
     #[error(transparent)]
     Plan(#[from] ConfigError),
-    /// This program's own file is not known.
-    #[error("this program does not know its own file: {0}")]
-    Program(std::io::Error),
     /// It says something else.
     #[error("the device reports {0:?} for what is to be measured")]
     Unexpected(Box<Event>),

@@ -39,7 +39,7 @@ impl Step for Calibration {
             .filter(|each| each.is_enforced())
         {
             let start = clock::now_ns();
-            let offer = division::look(session, gpu, &division::only(session, mechanism)?)?;
+            let offer = division::look(session, gpu, &division::only(session, mechanism))?;
             let seconds = (clock::now_ns() - start) as f64 / 1e9;
             let refusal = offer.choice.refused().first().map(|(_, refusal)| refusal);
             let outcome =
@@ -69,7 +69,7 @@ impl Step for Calibration {
             }
         }
         result.tables.push(sheet);
-        let offer = division::look(session, gpu, &division::how(session)?)?;
+        let offer = division::look(session, gpu, &division::how(session))?;
         result.note(format!(
             "The other steps use {}: {} TPCs in units of {}.",
             offer.mechanism(),

@@ -66,7 +66,7 @@ impl Step for Conformance {
         let gpu = session.gpu()?;
         let cuda = CudaSpec {
             queue: rig::queue(gpu)?,
-            ..rig::cuda_spec(session, gpu)?
+            ..rig::cuda_spec(session)
         };
         // The suite's functions take nothing: this process runs one step on one GPU.
         let _ = ON.set((gpu.driver(), cuda));

@@ -59,7 +59,7 @@ impl Step for Numerics {
         let mut result = StepResult::default();
         for network in networks::of(session, &all, side) {
             let batch = session.size(4, 2);
-            let direct = Direct::new(&context, &network, batch, |module| rig::image(gpu, module))?;
+            let direct = Direct::new(&context, &network, batch)?;
             let mut evaluator = Evaluator::new(Isa::detect(), &network, usize::from(batch))?;
             let mut exits = vec![Compared::default(); network.stages.len()];
             for (round, ()) in session.rounds(8, 2, 900 / all.len() as u64).enumerate() {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use punctual_device_cuda::bench::{Holding, Load};
 use punctual_device_cuda::driver::{Attribute, Context};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
-use punctual_kernels::cuda::Module;
 use punctual_simulator::random::Random;
 use punctual_simulator::report::{Axis, Lines, Series};
 
@@ -48,7 +47,6 @@ pub fn measure(session: &Session<'_>, result: &mut StepResult) -> Result<(), Ste
         session,
         context,
         blocks,
-        image: rig::image(gpu, Module::Probe)?,
         random: Random::new(1).stream("preemption", 0),
     };
     long(&mut bench, usual, result)?;
@@ -60,7 +58,6 @@ struct Bench<'b> {
     session: &'b Session<'b>,
     context: Arc<Context>,
     blocks: u32,
-    image: &'static [u8],
     random: Random,
 }
 
@@ -79,7 +76,7 @@ impl Bench<'_> {
                 flag: case.flag,
                 ..QueueSpec::default()
             };
-            queues.push(Holding::new(&self.context, self.image, spec)?);
+            queues.push(Holding::new(&self.context, spec)?);
         }
         let mut durations = vec![Vec::new(); cases.len()];
         for () in self.session.rounds(rounds.0, rounds.1, permille) {
