@@ -122,6 +122,9 @@ fn on_an_emulated_gpu_every_step_runs_and_the_report_says_that_times_mean_nothin
     // All of it is there: the second run measures nothing, and one step again changes one file.
     let second = emulated(&["--again", "memory"], &folder);
     let said = complaint(&second);
-    let steps = report["steps"].as_array().expect("a list").len();
-    assert_eq!(said.matches("has a result").count(), steps - 1, "{said}");
+    let steps = report["steps"].as_array().expect("a list");
+    let measured = |step: &&Value| !step["outcome"]["measured"].is_null();
+    let kept = steps.iter().filter(measured).count() - 1;
+    assert!(kept >= 6, "{said}");
+    assert_eq!(said.matches("has a result").count(), kept, "{said}");
 }

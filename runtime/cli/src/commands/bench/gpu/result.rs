@@ -163,6 +163,24 @@ impl Latency {
         }
     }
 
+    /// How many times `base` it is, by the median; no number if one of them has no durations.
+    pub fn over(&self, base: &Self) -> f64 {
+        self.quotient(base, self.p50_us / base.p50_us)
+    }
+
+    /// Likewise by the mean.
+    pub fn mean_over(&self, base: &Self) -> f64 {
+        self.quotient(base, self.mean_us / base.mean_us)
+    }
+
+    fn quotient(&self, base: &Self, quotient: f64) -> f64 {
+        if self.count > 0 && base.count > 0 {
+            quotient
+        } else {
+            f64::NAN
+        }
+    }
+
     /// For a row of a table.
     fn cells(&self) -> [String; 6] {
         let us = |us: f64| format!("{us:.1}");
@@ -194,6 +212,13 @@ mod tests {
         assert_eq!((latency.count, latency.mean_us), (1000, 500.5));
         assert_eq!(Latency::of(vec![7_000]).p999_us, 7.0);
         assert_eq!(Latency::of(Vec::new()), Latency::default());
+    }
+
+    #[test]
+    fn nothing_is_no_multiple_of_anything() {
+        let (some, none) = (Latency::of(vec![2_000]), Latency::default());
+        assert_eq!(some.over(&Latency::of(vec![1_000])), 2.0);
+        assert!(none.over(&some).is_nan() && some.mean_over(&none).is_nan());
     }
 
     #[test]

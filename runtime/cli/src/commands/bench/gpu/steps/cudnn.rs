@@ -74,7 +74,7 @@ impl Step for Cudnn {
                 let permille = 900 / left as u64;
                 let found = compare(session, &mut rig, &mut torch, network, errand, permille)?;
                 left -= 1;
-                let worst = found.iter().map(Pair::ratio).fold(0.0, f64::max);
+                let worst = found.iter().map(Pair::ratio).fold(f64::NAN, f64::max);
                 let name = format!("{}, batch {batch}, its slowest stage", network.name);
                 result.figure("cudnn", &name, worst);
                 for (stage, pair) in found.iter().enumerate() {
@@ -102,7 +102,7 @@ struct Pair {
 
 impl Pair {
     fn ratio(&self) -> f64 {
-        self.ours.p50_us / self.graphs.p50_us
+        self.ours.over(&self.graphs)
     }
 
     fn row(&self, network: &Network, batch: u8, stage: usize) -> [String; 9] {

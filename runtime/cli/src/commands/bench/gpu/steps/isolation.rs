@@ -74,7 +74,7 @@ impl Step for Isolation {
         ];
         let structures = [Structure::ResNet50, Structure::MobileNetV2];
         let networks = networks::of(session, &structures, 224);
-        let batches = session.size(&[1, 8][..], &[1, 2]);
+        let batches = session.size(&[1, 8][..], &[1]);
         let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
         let mut rig = Rig::cuda(
             session,
@@ -120,7 +120,7 @@ fn report(found: &[(String, [Latency; 3])]) -> StepResult {
     let title = "A stage on half of the TPCs";
     let mut sheet = Sheet::of_latencies(title, &["stage", "beside"], &["p50 / alone"]);
     for (name, latencies) in found {
-        let over = |latency: &Latency| latency.p50_us / latencies[0].p50_us;
+        let over = |latency: &Latency| latency.over(&latencies[0]);
         for (beside, latency) in Beside::ALL.into_iter().zip(latencies) {
             let what = [name.clone(), beside.name().to_owned()];
             sheet.latency(what, latency, [format!("{:.2}", over(latency))]);

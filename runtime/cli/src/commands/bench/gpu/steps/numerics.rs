@@ -58,11 +58,11 @@ impl Step for Numerics {
         let mut sheet = Sheet::new("Every exit of every network", &headings, 1);
         let mut result = StepResult::default();
         for network in networks::of(session, &all, side) {
-            let batch = session.size(4, 2);
+            let batch = 2;
             let direct = Direct::new(&context, &network, batch)?;
             let mut evaluator = Evaluator::new(Isa::detect(), &network, usize::from(batch))?;
             let mut exits = vec![Compared::default(); network.stages.len()];
-            for (round, ()) in session.rounds(8, 2, 900 / all.len() as u64).enumerate() {
+            for (round, ()) in session.rounds(16, 1, 900 / all.len() as u64).enumerate() {
                 let first = round as u16 * u16::from(batch);
                 let images: Vec<Vec<f32>> = (first..first + u16::from(batch))
                     .map(|seed| rig::picture(&network, seed))

@@ -54,7 +54,7 @@ impl Step for Scaling {
         let gpu = session.gpu()?;
         let parts = Parts::find(session, gpu)?;
         let sizes = sizes(parts.units);
-        let batches: &[u8] = session.size(&[1, 2, 4, 8, 16, 32], &[1, 2]);
+        let batches: &[u8] = session.size(&[1, 2, 4, 8, 16, 32], &[1]);
         let networks = networks::of(session, &networks::SEEB, SIDE);
         let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
         let ranges = sizes.iter().map(|&size| parts.tpcs(0, size)).collect();
@@ -139,7 +139,7 @@ fn measure(
     permille: u64,
 ) -> Result<Vec<Latency>, StepError> {
     let mut durations = vec![Vec::new(); cases.len()];
-    for (round, ()) in session.rounds(200, 3, permille).enumerate() {
+    for (round, ()) in session.rounds(200, 2, permille).enumerate() {
         for (case, durations) in cases.iter().zip(&mut durations) {
             let (network, model) = (&networks[case.model], case.model as u16);
             // A request buffer holds the input of one model at a time.

@@ -6,7 +6,6 @@ mod world;
 use punctual_core::{Actions, Criticality, PolicyConfig, Scheduler, SeqConfig, StreamsConfig};
 use punctual_device_cuda::CudaDevice;
 use punctual_executor::{Events, drive};
-use punctual_model::Network;
 use punctual_simulator::random::Random;
 use punctual_simulator::report::{Axis, Bars};
 use punctual_simulator::scenario::{Model, Scenario};
@@ -87,7 +86,7 @@ impl Step for Disb {
     }
 
     fn seconds(&self) -> u32 {
-        140
+        125
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
@@ -116,7 +115,7 @@ impl Step for Disb {
             for way in Way::ALL.into_iter().filter(possible) {
                 let divided = way == Way::OursDivided;
                 let scenario = plan.scenario(session, workload, &profiled, divided);
-                let figures = play(session, &mut rig, &networks, &plan, scenario, way)?;
+                let figures = play(session, &mut rig, &plan, scenario, way)?;
                 found.push((way, figures));
             }
             let alone = &found[0].1;
@@ -135,7 +134,7 @@ impl Step for Disb {
 
 fn judge(result: &mut StepResult, letter: char, found: &Figures, alone: &Figures) {
     let of = format!("DISB {letter}");
-    let latency = found.real_time.mean_us / alone.real_time.mean_us;
+    let latency = found.real_time.mean_over(&alone.real_time);
     result.figure("disb-latency", &of, latency);
     let gain = format!("disb-{}", letter.to_ascii_lowercase());
     result.figure(&gain, "", found.all_hz / alone.all_hz);
@@ -145,7 +144,6 @@ fn judge(result: &mut StepResult, letter: char, found: &Figures, alone: &Figures
 fn play(
     session: &Session<'_>,
     rig: &mut Rig<CudaDevice>,
-    networks: &[Network],
     plan: &Plan,
     mut scenario: Scenario,
     way: Way,
@@ -165,7 +163,6 @@ fn play(
     let (buffers, tasks) = (config.request_buffers, config.tasks.len());
     let mut actions = Actions::for_config(&config);
     let mut scheduler = Scheduler::new(config)?;
-    rig.write(0, 0, 1, |seed| rig::picture(&networks[0], seed))?;
     let mut world = World::new(rig, arrivals, first, tasks);
     let mut events = Events::with_capacity(usize::from(buffers) + 64);
     drive(&mut scheduler, &mut world, &mut events, &mut actions);
@@ -226,7 +223,7 @@ impl Tables {
     fn row(&mut self, letter: char, way: Way, found: &Figures, alone: &Figures) {
         let what = [letter.to_string(), way.name().to_owned()];
         let rest = [
-            format!("{:.3}", found.real_time.mean_us / alone.real_time.mean_us),
+            format!("{:.3}", found.real_time.mean_over(&alone.real_time)),
             format!("{:.2}%", found.missed * 100.0),
             format!("{:.1}", found.real_time_hz),
             format!("{:.1}", found.all_hz),

@@ -117,7 +117,7 @@ impl Plan {
             request_buffers: BUFFERS,
             ..Board::of(self.whole)
         };
-        let length = session.size(Nanos::from_millis(4_000), Nanos::from_millis(400));
+        let length = session.size(Nanos::from_millis(4_000), Nanos::from_millis(200));
         let mut scenario = Scenario::new(profiled.clone(), tasks, board, length);
         if let Some(first) = self.divided.filter(|_| divided) {
             scenario.planned = self.parts(&scenario, first);
@@ -159,7 +159,7 @@ pub fn profile(
         let mut stages = vec![Stage::default(); network.stages.len()];
         for (partition, units) in plan.sizes() {
             let mut durations = vec![Vec::new(); stages.len()];
-            for _ in 0..session.size(30, 3) {
+            for _ in 0..session.size(30, 2) {
                 for (stage, durations) in durations.iter_mut().enumerate() {
                     let errand = Errand {
                         partition,

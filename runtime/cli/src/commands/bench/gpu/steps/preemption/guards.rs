@@ -14,7 +14,7 @@ use super::super::networks;
 pub fn measure(session: &Session<'_>, result: &mut StepResult) -> Result<(), StepError> {
     let usual = rig::queue(session.gpu()?)?;
     let networks = networks::of(session, &[Structure::ResNet50, Structure::MobileNetV2], 224);
-    let batches = session.size(&[1, 8][..], &[1, 2]);
+    let batches = session.size(&[1, 8][..], &[1]);
     let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
     let ways = [
         (
@@ -43,7 +43,7 @@ pub fn measure(session: &Session<'_>, result: &mut StepResult) -> Result<(), Ste
             let permille = 950 / left as u64;
             let found = alternate(session, &mut rigs, network, (model, batch), permille)?;
             left -= 1;
-            let over = |latency: &Latency| (latency.p50_us / found[0].p50_us - 1.0) * 100.0;
+            let over = |latency: &Latency| (latency.over(&found[0]) - 1.0) * 100.0;
             for ((looks, _), latency) in ways.iter().zip(&found) {
                 let what = [network.name.clone(), batch.to_string(), (*looks).to_owned()];
                 sheet.latency(what, latency, [format!("{:+.2}%", over(latency))]);
@@ -76,7 +76,7 @@ fn alternate(
         rig.write(model, 0, u16::from(batch), picture)?;
     }
     let mut durations = vec![Vec::new(); rigs.len()];
-    for (round, ()) in session.rounds(400, 3, permille).enumerate() {
+    for (round, ()) in session.rounds(400, 2, permille).enumerate() {
         for (rig, durations) in rigs.iter_mut().zip(&mut durations) {
             let took = rig.run_through(errand, network.stages.len())?;
             // The first round finds cold caches.

@@ -102,7 +102,7 @@ fn long(bench: &mut Bench<'_>, usual: QueueSpec, result: &mut StepResult) -> Res
         kernels: 20,
         stay_us,
     });
-    let found = bench.run(&cases, (1500, 3), 200)?;
+    let found = bench.run(&cases, (1500, 2), 200)?;
     let title = "From the wish to a free GPU, kernels of 1 ms in flight";
     let mut sheet = Sheet::of_latencies(title, &["way", "launches in the driver"], &[]);
     for (case, latency) in cases.iter().zip(&found) {
@@ -133,7 +133,7 @@ fn knobs(
             });
         }
     }
-    let found = bench.run(&cases, (400, 2), 150)?;
+    let found = bench.run(&cases, (400, 1), 150)?;
     let before = ["epoch in", "launches in the driver"];
     let mut sheet = Sheet::of_latencies("Knobs: kernels of 0.1 ms", &before, &[]);
     for (case, latency) in cases.iter().zip(&found) {
@@ -172,10 +172,8 @@ fn properties(
         kernels,
         stay_us,
     };
-    let numbers: &[u32] = bench.session.size(&[10, 50, 100, 200, 400], &[10, 20]);
-    let lengths: &[u32] = bench
-        .session
-        .size(&[20, 50, 100, 200, 500, 1000], &[100, 200]);
+    let numbers: &[u32] = bench.session.size(&[10, 50, 100, 200, 400], &[10]);
+    let lengths: &[u32] = bench.session.size(&[20, 50, 100, 200, 500, 1000], &[100]);
     let by_number: Vec<Case> = Way::ALL
         .iter()
         .flat_map(|&way| numbers.iter().map(move |&kernels| case(way, kernels, 100)))
@@ -184,7 +182,7 @@ fn properties(
         .iter()
         .flat_map(|&way| lengths.iter().map(move |&stay_us| case(way, 100, stay_us)))
         .collect();
-    let found = bench.run(&by_number, (100, 2), 150)?;
+    let found = bench.run(&by_number, (100, 1), 150)?;
     let of = |way| move |case: &Case| case.way == way;
     let plot = |title: &str, x, series: [Series; 3]| Lines {
         title: title.to_owned(),
@@ -201,7 +199,7 @@ fn properties(
         Axis::linear("kernels"),
         series,
     ));
-    let found = bench.run(&by_length, (100, 2), 250)?;
+    let found = bench.run(&by_length, (100, 1), 250)?;
     let series = Way::ALL.map(|way| Series {
         name: way.name().into(),
         points: points(&by_length, &found, of(way), |case| case.stay_us),

@@ -92,7 +92,7 @@ fn alternate(
         alone.push(rig.run(errand)?.measured.as_nanos());
     }
     let mut durations = vec![Vec::new(); rigs.len()];
-    for () in session.rounds(400, 3, permille) {
+    for () in session.rounds(400, 2, permille) {
         for ((rig, &alone), durations) in rigs.iter_mut().zip(&alone).zip(&mut durations) {
             let after = alone as f64 * random.unit();
             durations.extend(preempt(rig, errand, after as u64)?);
