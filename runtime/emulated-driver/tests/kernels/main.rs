@@ -5,13 +5,16 @@
 //! see [`error`].
 mod buffer;
 mod convolution;
+mod dense;
 mod elementwise;
 mod error;
 mod eviction;
 mod frames;
+mod grouped;
 mod launch;
 mod linear;
 mod members;
 mod pools;
 mod probes;
+mod samples;
 mod tensor;

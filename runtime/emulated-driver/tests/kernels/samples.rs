@@ -1,0 +1,332 @@
+//! A launch of each kernel, with memory of its own.
+use crate::buffer::Buffer;
+use crate::convolution::{Case, Prepared};
+use crate::launch::Queue;
+use crate::tensor::{Numbers, shape};
+use punctual_kernels::Activation;
+use punctual_kernels::cuda::params::{
+    Answers, Elementwise, Gather, GlobalPool, InputPlanar, Linear, Members, Pool, Preprocess,
+    SOURCES_MAX, Whereabouts,
+};
+use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
+
+/// A launch of a kernel, several blocks where it has several.
+pub struct Sample {
+    pub kernel: &'static str,
+    arguments: Arguments,
+    /// What it reads and writes: its output first.
+    pub memory: Vec<Buffer>,
+}
+
+impl Sample {
+    pub fn new(
+        kernel: &'static str,
+        output: Buffer,
+        inputs: Vec<Buffer>,
+        arguments: impl FnOnce(&[u64]) -> Arguments,
+    ) -> Self {
+        let mut memory = inputs;
+        memory.insert(0, output);
+        let addresses: Vec<u64> = memory.iter_mut().map(Buffer::address).collect();
+        Self {
+            kernel,
+            arguments: arguments(&addresses),
+            memory,
+        }
+    }
+
+    pub fn conv(kernel: &'static str, case: &Case) -> Self {
+        let mut prepared = Prepared::new(case);
+        let arguments = prepared.arguments()[0];
+        Self {
+            kernel,
+            arguments,
+            memory: prepared.into_memory(),
+        }
+    }
+
+    pub fn launch(&self, queue: &Queue, evicted_at: u64) -> u64 {
+        let grid = Some([4, 1, 1]);
+        queue
+            .launch(self.kernel, &self.arguments, grid, evicted_at)
+            .unwrap_or_else(|error| panic!("{}: {error}", self.kernel))
+    }
+}
+
+pub fn halves(count: usize) -> Buffer {
+    let values = Numbers::seeded(20).halves(count, 1.0);
+    let half = punctual_kernels::cuda::half::from_f32;
+    Buffer::of_halves(&values.into_iter().map(half).collect::<Vec<u16>>())
+}
+
+pub fn floats(count: usize) -> Buffer {
+    Buffer::of_f32(&Numbers::seeded(21).halves(count, 1.0))
+}
+
+const fn view(address: u64, height: u32, width: u32, channels: u32) -> TensorView {
+    TensorView {
+        address,
+        height,
+        width,
+        channels,
+        pitch: channels,
+    }
+}
+
+/// 3 images of 12x11 pixels with 16 channels.
+const ELEMENTS: usize = 3 * 12 * 11 * 16;
+
+fn members(addresses: &[u64]) -> [u64; IMAGES_MAX] {
+    let mut members = [0; IMAGES_MAX];
+    members[..addresses.len()].copy_from_slice(addresses);
+    members
+}
+
+fn convolutions() -> Vec<Sample> {
+    let dense = Case {
+        input: shape(64, 12, 12),
+        outputs: 136,
+        residual: true,
+        activation: Activation::Relu,
+        pieces: vec![136],
+        ..Case::plain()
+    };
+    let grouped = |groups, outputs| Case {
+        input: shape(24, 12, 12),
+        outputs,
+        groups,
+        pieces: vec![outputs as u32],
+        ..Case::plain()
+    };
+    let tiles = KERNELS.iter().filter(|kernel| kernel.tile.is_some());
+    let mut samples: Vec<Sample> = tiles.map(|k| Sample::conv(k.name, &dense)).collect();
+    samples.push(Sample::conv("conv_dense_general", &dense));
+    samples.push(Sample::conv("conv_depthwise_general", &grouped(24, 24)));
+    samples.push(Sample::conv("conv_grouped_general", &grouped(3, 48)));
+    samples
+}
+
+fn pools() -> Vec<Sample> {
+    let pool = |at: &[u64]| {
+        Arguments::Pool(Pool {
+            input: view(at[1], 12, 11, 16),
+            output: view(at[0], 10, 9, 16),
+            images: 3,
+            kind: 0,
+            kernel_height: 3,
+            kernel_width: 3,
+            stride_height: 1,
+            stride_width: 1,
+            pad_top: 0,
+            pad_left: 0,
+        })
+    };
+    let global = |at: &[u64]| {
+        Arguments::GlobalPool(GlobalPool {
+            input: view(at[1], 12, 11, 16),
+            output: view(at[0], 1, 1, 16),
+            images: 3,
+            gap: 0,
+        })
+    };
+    let of = |images: usize| Buffer::of_bytes(images * 16 * 2);
+    vec![
+        Sample::new("pool", of(3 * 90), vec![halves(ELEMENTS)], pool),
+        Sample::new("global_average_pool", of(3), vec![halves(ELEMENTS)], global),
+    ]
+}
+
+fn layers() -> Vec<Sample> {
+    let linear = |at: &[u64]| {
+        Arguments::Linear(Linear {
+            input: at[1],
+            output: at[0],
+            weights: at[2],
+            bias: at[3],
+            images: 3,
+            depth: 64,
+            features: 48,
+            pitch: 48,
+            feature_count: 48,
+            ..Linear::default()
+        })
+    };
+    let reduce = |at: &[u64]| {
+        Arguments::Linear(Linear {
+            output: at[0],
+            bias: at[1],
+            partial: at[2],
+            images: 9,
+            features: 200,
+            pitch: 200,
+            feature_count: 200,
+            splits: 2,
+            ..Linear::default()
+        })
+    };
+    let conv_reduce = |at: &[u64]| {
+        Arguments::Conv(punctual_kernels::cuda::params::Conv {
+            output: view(at[0], 12, 11, 16),
+            bias: at[1],
+            partial: at[2],
+            images: 3,
+            splits: 2,
+            channel_count: 16,
+            ..Default::default()
+        })
+    };
+    let output = |elements: usize| Buffer::of_bytes(elements * 2);
+    vec![
+        Sample::new(
+            "linear",
+            output(3 * 48),
+            vec![halves(3 * 64), halves(64 * 48), floats(48)],
+            linear,
+        ),
+        Sample::new(
+            "linear_reduce",
+            output(9 * 200),
+            vec![floats(200), floats(2 * 9 * 200)],
+            reduce,
+        ),
+        Sample::new(
+            "conv_reduce",
+            output(ELEMENTS),
+            vec![floats(16), floats(2 * ELEMENTS)],
+            conv_reduce,
+        ),
+    ]
+}
+
+fn elementwise() -> Vec<Sample> {
+    let both = |at: &[u64]| {
+        Arguments::Elementwise(Elementwise {
+            input: view(at[1], 12, 11, 16),
+            other: at[2],
+            output: at[0],
+            images: 3,
+            ..Elementwise::default()
+        })
+    };
+    let gather = |at: &[u64]| {
+        Arguments::Gather(Gather {
+            output: view(at[0], 12, 11, 16),
+            table: at[2],
+            sources: [at[1]; SOURCES_MAX],
+            pitches: [16; SOURCES_MAX],
+            images: 3,
+            gap: 0,
+        })
+    };
+    let output = || Buffer::of_bytes(ELEMENTS * 2);
+    let table = Buffer::of_u32(&(0..16).rev().collect::<Vec<u32>>());
+    let inputs = || vec![halves(ELEMENTS), halves(ELEMENTS)];
+    vec![
+        Sample::new("add", output(), inputs(), both),
+        Sample::new("multiply", output(), inputs(), both),
+        Sample::new("gather", output(), vec![halves(ELEMENTS), table], gather),
+    ]
+}
+
+fn ways_in_and_out() -> Vec<Sample> {
+    let bytes = 9000 / 16 * 16;
+    let copy = |into: bool| {
+        move |at: &[u64]| {
+            let (batch, member) = if into { (at[0], at[1]) } else { (at[1], at[0]) };
+            Arguments::Members(Members {
+                batch,
+                bytes: bytes as u64,
+                members: members(&[member]),
+                images: 1,
+                gap: 0,
+            })
+        }
+    };
+    let planar = |at: &[u64]| {
+        Arguments::InputPlanar(InputPlanar {
+            output: view(at[0], 12, 11, 8),
+            members: members(&[at[1], at[1]]),
+            row_stride: 11,
+            plane_stride: 132,
+            images: 2,
+            gap: 0,
+        })
+    };
+    let answers = |at: &[u64]| {
+        Arguments::Answers(Answers {
+            scores: at[1],
+            answers: at[0],
+            done: at[2],
+            images: 4,
+            classes: 40,
+            pitch: 40,
+            sequence: 1,
+        })
+    };
+    let output = || Buffer::of_bytes(bytes);
+    let of_images = Buffer::of_bytes(2 * 12 * 11 * 8 * 2);
+    vec![
+        Sample::new("members_in", output(), vec![halves(bytes / 2)], copy(true)),
+        Sample::new(
+            "members_out",
+            output(),
+            vec![halves(bytes / 2)],
+            copy(false),
+        ),
+        Sample::new("input_planar", of_images, vec![floats(8 * 132)], planar),
+        Sample::new(
+            "answers",
+            Buffer::of_bytes(32),
+            vec![floats(160), Buffer::of_bytes(16)],
+            answers,
+        ),
+    ]
+}
+
+fn frames_and_places() -> Vec<Sample> {
+    let preprocess = |at: &[u64]| {
+        Arguments::Preprocess(Preprocess {
+            frame: at[1],
+            chroma: at[1],
+            output: view(at[0], 16, 17, 8),
+            stride: 64,
+            chroma_stride: 64,
+            crop_width: 20,
+            crop_height: 20,
+            factor: [1.0; 3],
+            ..Preprocess::default()
+        })
+    };
+    let frame = |kernel| {
+        let output = Buffer::of_bytes(16 * 17 * 8 * 2);
+        Sample::new(kernel, output, vec![halves(64 * 20 / 2)], preprocess)
+    };
+    let place = |at: &[u64]| {
+        Arguments::Whereabouts(Whereabouts {
+            multiprocessors: at[0],
+            stay_ns: 1,
+            gap: 0,
+        })
+    };
+    vec![
+        frame("preprocess_rgb8"),
+        frame("preprocess_nv12"),
+        frame("preprocess_yuyv"),
+        Sample::new("where_am_i", Buffer::of_bytes(16), Vec::new(), place),
+    ]
+}
+
+/// One of each kernel but `hold`, which writes nothing.
+pub fn samples() -> Vec<Sample> {
+    [
+        convolutions(),
+        pools(),
+        layers(),
+        elementwise(),
+        ways_in_and_out(),
+        frames_and_places(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
