@@ -13,7 +13,7 @@ use crate::kernels::{KernelError, Kernels};
 use crate::lanes::Lanes;
 use crate::partition::StreamError;
 use crate::queue::VirtualQueue;
-use crate::spec::{CudaSpec, Division};
+use crate::spec::{Code, CudaSpec, Division};
 use crate::station::Station;
 use crate::weights::Weights;
 
@@ -50,7 +50,7 @@ impl Blueprint {
         let (_, highest) = context.stream_priorities()?;
         let setup = Stream::new(context, highest)?;
         let kernels = Kernels::new();
-        for unit in &self.modules {
+        for unit in self.modules.iter().filter(|unit| self.is_first(**unit)) {
             kernels.load(context, *unit)?;
         }
         let slots = RequestSlots::take(context, &setup, self.request_buffers, self.slot_bytes)?;
@@ -77,6 +77,17 @@ impl Blueprint {
         let stations = stations.collect::<Result<Vec<_>, InstallError>>()?;
         context.synchronize()?;
         Ok(stations)
+    }
+
+    /// Whether a module is loaded before the device is ready.
+    fn is_first(&self, unit: Unit) -> bool {
+        self.spec.code == Code::All || unit == Unit::General
+    }
+
+    /// The modules that are loaded while the device runs.
+    pub(crate) fn later(&self) -> Vec<Unit> {
+        let modules = self.modules.iter().copied();
+        modules.filter(|unit| !self.is_first(*unit)).collect()
     }
 
     /// The stream that a partition launches into.

@@ -39,6 +39,10 @@ counters! {
     /// Preempted stages whose half-way results were given up: their workspace was needed, or a member
     /// was touched. They run from their start if they are submitted again.
     begun_again,
+    /// Modules of kernels that were loaded while the device ran.
+    loaded_later,
+    /// Modules that could not be loaded then: general kernels stand in for theirs.
+    not_loaded,
     /// Stages that failed.
     failed,
     /// Of those, stages that took longer than the watchdog lets them and were evicted.

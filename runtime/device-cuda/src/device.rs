@@ -15,6 +15,7 @@ use crate::driver::{Context, Driver};
 use crate::engine::{Leader, Stations};
 use crate::health::Health;
 use crate::keeper::{Keeper, KeeperThread};
+use crate::later::Later;
 use crate::preparation::{blueprint, programs};
 use crate::queue::StopFlag;
 use crate::spec::CudaSpec;
@@ -60,6 +61,7 @@ impl CudaDevice {
         for (stop, station) in stops.iter().zip(&made) {
             stop.set(station.queue.epoch_flag());
         }
+        let later = Later::of(&blueprint, &made);
         let stations: Stations = made
             .into_iter()
             .map(|each| Mutex::new(Some(each)))
@@ -76,6 +78,7 @@ impl CudaDevice {
             counters: counters.clone(),
             faults: faults.clone(),
             context: Some(context),
+            later,
         };
         let keeper = keeper.start()?;
         if let Some(cache) = &spec.cache {

@@ -46,7 +46,9 @@ impl Leader {
         };
         let station = station.as_mut().ok_or(Trouble::Down)?;
         let watch = (interrupt, self.watchdog.limit_ns(model, stage));
+        self.around.health.begin_stage();
         let ended = station.carry_out(&self.around, (model, stage), members, watch);
+        self.around.health.end_stage();
         match ended {
             Ok(Ended::Done) => {
                 for (member, answer) in self.answers[..members.len()].iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 //! Whether the device works, as leaders and the keeper tell each other.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use punctual_platform::Doorbell;
 
@@ -9,6 +9,8 @@ use punctual_platform::Doorbell;
 pub(crate) struct Health {
     down: AtomicBool,
     ended: AtomicBool,
+    /// Stages that run.
+    running: AtomicU32,
     bell: Doorbell,
 }
 
@@ -39,6 +41,23 @@ impl Health {
     /// Whether the device is being dropped.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
+    }
+
+    // Relaxed: whoever looks is told what was so a moment ago.
+
+    /// A leader begins a stage.
+    pub(crate) fn begin_stage(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// And is done with it.
+    pub(crate) fn end_stage(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether no stage runs.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.load(Ordering::Relaxed) == 0
     }
 
     /// What the keeper waits on. Its ring publishes what was stored before.

@@ -21,6 +21,7 @@ use crate::counters::Counters;
 use crate::driver::Context;
 use crate::engine::Stations;
 use crate::health::Health;
+use crate::later::Later;
 use crate::queue::StopFlag;
 use crate::station::Station;
 use crate::trouble::Trouble;
@@ -28,6 +29,9 @@ use crate::trouble::Trouble;
 /// Before the second try, in nanoseconds; then twice as long each time, up to [`PATIENCE_MAX_NS`].
 const PATIENCE_NS: u64 = 10_000_000;
 const PATIENCE_MAX_NS: u64 = 10_000_000_000;
+
+/// Between two looks for a moment to load code, in nanoseconds.
+const LATER_NS: u64 = 2_000_000;
 
 /// Most faults that are remembered.
 const REMEMBERED: usize = 64;
@@ -42,6 +46,8 @@ pub(crate) struct Keeper {
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Arc<Mutex<Vec<Trouble>>>,
     pub(crate) context: Option<Arc<Context>>,
+    /// What is loaded while the device runs.
+    pub(crate) later: Option<Later>,
 }
 
 /// The keeper's thread, ended with this.
@@ -80,7 +86,8 @@ impl Keeper {
             if self.health.is_down() {
                 self.restart();
             } else {
-                self.health.bell().wait(seen, None);
+                let until = self.load_later().then(|| clock::now_ns() + LATER_NS);
+                self.health.bell().wait(seen, until);
             }
         }
         // Leaders are gone: what is left is given back one by one, or by a reset if it is lost.
@@ -89,6 +96,19 @@ impl Keeper {
             context.abandon();
         }
         self.end_everything(lost);
+    }
+
+    /// Loads the next module that is to be loaded later, if this is a moment for it; whether one is
+    /// left.
+    fn load_later(&mut self) -> bool {
+        let (Some(later), Some(context)) = (&mut self.later, &self.context) else {
+            return false;
+        };
+        let left = later.load_next(context, &self.health, &self.counters);
+        if !left {
+            self.later = None;
+        }
+        left
     }
 
     /// Restarts the device, or waits for the end.
@@ -130,6 +150,7 @@ impl Keeper {
         let context = Context::retain(self.blueprint.gpu).ok()?;
         match self.blueprint.install(&context) {
             Ok(stations) => {
+                self.later = Later::of(&self.blueprint, &stations);
                 self.context = Some(context);
                 Some(stations)
             }
@@ -162,6 +183,7 @@ impl Keeper {
 
     /// Drops everything on the device, and resets it if it is lost.
     fn end_everything(&mut self, lost: bool) {
+        self.later = None;
         for stop in &self.stops {
             stop.set(None);
         }

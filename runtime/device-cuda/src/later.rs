@@ -1,0 +1,51 @@
+//! Code that is loaded while the device runs already.
+
+use std::sync::Arc;
+
+use punctual_kernels::cuda::Module as Unit;
+
+use crate::blueprint::Blueprint;
+use crate::counters::Counters;
+use crate::driver::Context;
+use crate::health::Health;
+use crate::installation::Installation;
+use crate::station::Station;
+
+/// Modules that general kernels stand in for until they are there. The keeper's: loading one may wait
+/// for the device, and no leader shall.
+pub(crate) struct Later {
+    installation: Arc<Installation>,
+    modules: Vec<Unit>,
+}
+
+impl Later {
+    /// What is to be loaded into these stations' installation; none if everything is there.
+    pub(crate) fn of(blueprint: &Blueprint, stations: &[Station]) -> Option<Self> {
+        let modules = blueprint.later();
+        let first = stations.first().filter(|_| !modules.is_empty())?;
+        Some(Self {
+            installation: first.installation.clone(),
+            modules,
+        })
+    }
+
+    /// Loads the next module if no stage runs; whether one is left. One that cannot be loaded is left
+    /// out: a general kernel goes on standing in for it.
+    pub(crate) fn load_next(
+        &mut self,
+        context: &Arc<Context>,
+        health: &Health,
+        counters: &Counters,
+    ) -> bool {
+        if health.is_idle()
+            && let Some(unit) = self.modules.pop()
+        {
+            let loaded = self.installation.kernels.load(context, unit);
+            match loaded {
+                Ok(()) => counters.loaded_later.add(1),
+                Err(_) => counters.not_loaded.add(1),
+            }
+        }
+        !self.modules.is_empty()
+    }
+}
