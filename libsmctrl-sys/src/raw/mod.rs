@@ -10,6 +10,7 @@
 mod child;
 mod trial;
 
+use std::error::Error as _;
 use std::ffi::{OsStr, OsString, c_int, c_void};
 use std::io;
 use std::path::PathBuf;
@@ -62,7 +63,10 @@ pub enum RawError {
     #[error("libsmctrl ends the process on drivers that it does not know: {0}")]
     UnknownDriver(#[from] UnknownDriver),
     /// The library is not there, or not whole.
-    #[error("libsmctrl cannot be loaded ({0}); set {PATH_VARIABLE} to its file, or do without")]
+    #[error(
+        "libsmctrl cannot be loaded: {}; set {PATH_VARIABLE} to its file, or do without",
+        loader_says(.0)
+    )]
     Load(#[from] libloading::Error),
     /// No child process for the first call.
     #[error("no process for libsmctrl's first call: {0}")]
@@ -105,6 +109,11 @@ pub enum RawError {
         /// The `errno` that it returned.
         source: io::Error,
     },
+}
+
+/// The loader's own words, which are behind the error and not in it.
+fn loader_says(error: &libloading::Error) -> String {
+    error.source().unwrap_or(error).to_string()
 }
 
 /// libsmctrl, once it is known to come back.

@@ -133,6 +133,14 @@ fn groups_of_green_contexts_are_as_fine_as_the_driver_makes_them() {
         tried(Mechanism::GreenContexts, &small),
         Err(Refusal::Indivisible { groups: 1 })
     );
+    let one = Config {
+        tpcs: 1,
+        ..Config::default()
+    };
+    for mechanism in [Mechanism::StreamMask, Mechanism::GreenContexts] {
+        let refused = tried(mechanism, &one);
+        assert_eq!(refused, Err(Refusal::Indivisible { groups: 1 }));
+    }
 }
 
 #[test]
@@ -183,21 +191,23 @@ fn looked(how: &How) -> Offer {
     offer::look(gpu(), 0, how).expect("a device that answers")
 }
 
-/// Keeps what a trial came to, as a process with a program for trials would.
-fn keep(folder: &Path, mechanism: Mechanism, config: &Config) {
-    keep_outcome(folder, mechanism, &trial(mechanism, config).run());
-}
-
-fn keep_outcome(folder: &Path, mechanism: Mechanism, outcome: &Outcome) {
+/// Keeps what a trial comes to, as a process with a program for trials would.
+fn keep(folder: &Path, trial: &Trial) -> Outcome {
+    let (mechanism, file) = (trial.mechanism, Path::new(&trial.libsmctrl));
+    let outcome = trial.run();
     let bare = looked(&records_only(folder)).facts;
     let key = Key {
-        driver: format!("{} unknown build", bare.version),
+        driver: match mechanism {
+            Mechanism::Libsmctrl => format!("{} unknown build, {}", bare.version, file.display()),
+            _ => format!("{} unknown build", bare.version),
+        },
         uuid: bare.uuid,
         power_mode: "only".to_owned(),
         sms: bare.multiprocessors,
         mechanism,
     };
-    record::write(folder, &key, outcome).expect("a folder that can be written");
+    record::write(folder, &key, &outcome).expect("a folder that can be written");
+    outcome
 }
 
 #[test]
@@ -221,8 +231,8 @@ fn an_offer_is_the_best_mechanism_on_record() {
         ..Config::default()
     };
     let _emulator = Emulator::start(&config).expect("the emulated driver");
-    keep(&folder, Mechanism::StreamMask, &config);
-    keep(&folder, Mechanism::GreenContexts, &config);
+    keep(&folder, &trial(Mechanism::StreamMask, &config)).expect_err("a wrong table");
+    keep(&folder, &trial(Mechanism::GreenContexts, &config)).expect("it obeys");
     let offer = looked(&records_only(&folder));
     assert_eq!(offer.mechanism(), Mechanism::GreenContexts);
     assert_eq!((offer.tpcs(), offer.granularity()), (8, 1));
@@ -290,7 +300,7 @@ fn launches_run_where_their_partition_is_and_nowhere_else() {
             ..Config::default()
         };
         let emulator = Emulator::start(&config).expect("the emulated driver");
-        keep(&folder, mechanism, &config);
+        keep(&folder, &trial(mechanism, &config)).expect("it obeys");
         let offer = looked(&records_only(&folder));
         assert_eq!(offer.mechanism(), mechanism);
         let partitioner = offer.partitioner(gpu()).expect("it works here");
@@ -318,7 +328,7 @@ fn streams_of_partitions_are_made_again_in_a_new_context() {
     let folder = folder("made-again");
     let config = Config::default();
     let _emulator = Emulator::start(&config).expect("the emulated driver");
-    keep(&folder, Mechanism::GreenContexts, &config);
+    keep(&folder, &trial(Mechanism::GreenContexts, &config)).expect("it obeys");
     let offer = looked(&records_only(&folder));
     let partitioner = offer.partitioner(gpu()).expect("it works here");
     for _ in 0..2 {
@@ -397,9 +407,13 @@ fn libsmctrl_masks_streams_where_it_is_found() {
         libsmctrl: library.into_os_string(),
         ..trial(Mechanism::Libsmctrl, &config)
     };
-    let outcome = trial.run();
+    let outcome = keep(&folder, &trial);
     assert_eq!(outcome.as_ref().map(UnitMap::count), Ok(8));
-    keep_outcome(&folder, Mechanism::Libsmctrl, &outcome);
+    assert_eq!(
+        looked(&records_only(&folder)).mechanism(),
+        Mechanism::Priority,
+        "the record is of another file"
+    );
     let offer = looked(&how);
     assert_eq!(offer.mechanism(), Mechanism::Libsmctrl);
     let partitioner = offer.partitioner(gpu()).expect("it works here");

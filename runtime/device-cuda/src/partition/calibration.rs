@@ -62,7 +62,7 @@ pub enum Refusal {
         said: String,
     },
     /// The device is too small to be divided.
-    #[error("the driver makes {groups} groups of this device; two are needed")]
+    #[error("this device has {groups} part that could be given away; two are needed")]
     Indivisible {
         /// As many as it makes.
         groups: u32,

@@ -13,7 +13,7 @@ use super::means::{Means, Partitioner, StreamError};
 use super::record::{self, Key, Outcome};
 use super::sms::NoSuchSm;
 use super::trial::{Program, Trial};
-use super::units::UnitMap;
+use super::units::{UnitMap, sms_per_tpc};
 use crate::driver::{Attribute, CallError, Gpu, Groups, MaskError, Masking};
 use crate::host::Host;
 
@@ -196,13 +196,10 @@ impl Facts {
         })
     }
 
-    /// Multiprocessors of a TPC. Recalled: Maxwell and the smaller Pascals have one, all later chips two.
+    /// Multiprocessors of a TPC.
     #[must_use]
     pub const fn sms_per_tpc(&self) -> u32 {
-        match self.compute_capability {
-            (0..=5, _) | (6, 1..) => 1,
-            _ => 2,
-        }
+        sms_per_tpc(self.compute_capability)
     }
 
     /// What an offset in the driver's objects depends on.
@@ -212,12 +209,14 @@ impl Facts {
 
     /// The outcome on record, or of a trial now.
     fn outcome(&self, mechanism: Mechanism, how: &How) -> Outcome {
+        let build = self.driver_build.as_deref().unwrap_or("unknown build");
+        let mut driver = format!("{} {build}", self.version);
+        if mechanism == Mechanism::Libsmctrl {
+            // Another file is another library.
+            driver = format!("{driver}, {}", how.libsmctrl.display());
+        }
         let key = Key {
-            driver: format!(
-                "{} {}",
-                self.version,
-                self.driver_build.as_deref().unwrap_or("unknown build")
-            ),
+            driver,
             uuid: self.uuid.clone(),
             power_mode: self.power_mode.clone().unwrap_or_else(|| "only".to_owned()),
             sms: self.multiprocessors,

@@ -16,7 +16,8 @@ use super::calibration::{Refusal, calibrate};
 use super::looker::{LIMIT_NS, Looker};
 use super::means::{Means, StreamError};
 use super::record::Outcome;
-use crate::driver::{Context, Driver, Gpu, Groups, Masking};
+use super::units::sms_per_tpc;
+use crate::driver::{Attribute, Context, Driver, Gpu, Groups, Masking};
 
 /// What is tried, for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,10 @@ impl Trial {
         let gpu = gpu.map_err(|error| Refusal::NoDriver {
             said: error.to_string(),
         })?;
+        // With its only TPC switched off, a launch would wait for ever.
+        if gpu.attribute(Attribute::Multiprocessors)? <= sms_per_tpc(self.compute_capability) {
+            return Err(Refusal::Indivisible { groups: 1 });
+        }
         let context = Context::retain(gpu)?;
         let means = self.means(gpu, library)?;
         let mut looker = Looker::new(context, &means, LIMIT_NS)?;

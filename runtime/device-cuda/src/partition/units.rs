@@ -135,6 +135,16 @@ impl UnitMap {
     }
 }
 
+/// Multiprocessors of a TPC, by compute capability. Recalled: Maxwell and the smaller Pascals have one, all
+/// later chips two.
+#[must_use]
+pub const fn sms_per_tpc(compute_capability: (u32, u32)) -> u32 {
+    match compute_capability {
+        (0..=5, _) | (6, 1..) => 1,
+        _ => 2,
+    }
+}
+
 /// The multiprocessors of some units.
 #[must_use]
 pub fn sms_of(units: &[Unit]) -> SmSet {
