@@ -1,0 +1,8 @@
+//! The CUDA device beyond what all devices have in common, on the emulated driver.
+
+mod device {
+    mod eviction;
+    mod faults;
+    mod start;
+}
+mod subject;

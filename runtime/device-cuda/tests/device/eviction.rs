@@ -1,0 +1,216 @@
+//! Stages that are evicted at a certain look of a kernel at its guard, and what becomes of them.
+
+use emulated_cuda::{After, Config, Outcome};
+use punctual_core::{Answer, Criticality, Event};
+use punctual_device::Device;
+use punctual_device::conformance::networks;
+use punctual_device_cuda::CudaSpec;
+use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
+
+use crate::subject::{Cuda, cuda};
+
+/// When some launches of a stage have run.
+const LATER: After = After::Blocks(30);
+
+/// Members of the batches.
+const MEMBERS: [u16; 3] = [4, 0, 2];
+
+/// A device with one partition, and what it answers when nothing disturbs it.
+fn started(config: &Config, cuda: &CudaSpec) -> (Cuda, Vec<Vec<Answer>>) {
+    let mut device = Cuda::with(config, &networks::gathers(5), cuda, 1);
+    let expected = (0..2)
+        .map(|stage| device.answers(stage, &MEMBERS))
+        .collect();
+    (device, expected)
+}
+
+/// Launches since `first` that were handed over, by name.
+fn kernels(device: &Cuda, first: u64) -> Vec<String> {
+    let launches = device.emulator.launches_from(first);
+    launches.into_iter().map(|launch| launch.kernel).collect()
+}
+
+/// Blocks that the launches of a stage have.
+fn blocks(device: &mut Cuda, stage: u8) -> u64 {
+    let first = device.launched();
+    device.answers(stage, &MEMBERS);
+    let launches = device.emulator.launches_from(first);
+    launches.iter().map(|launch| launch.blocks_run).sum()
+}
+
+/// Preempts the best-effort stage `stage` after so many steps; what it was answered with.
+fn preempted(device: &mut Cuda, stage: u8, steps: After) -> Event {
+    let stream = device.stream();
+    let evictions = device.device.counters().read().evictions;
+    device.emulator.hold(stream, steps);
+    let mut infer = device.action(stage, &MEMBERS);
+    infer.criticality = Criticality::BestEffort;
+    device.submit(&infer).expect("room");
+    device.emulator.wait_until_held(stream);
+    device.preempt(infer.partition, infer.id);
+    device.until_evicted(stream, evictions + 1);
+    device.emulator.go_on(stream);
+    device.event()
+}
+
+#[test]
+fn a_preempted_stage_goes_on_from_the_launch_that_was_cut() {
+    for flag in [FlagPlace::Host, FlagPlace::Device] {
+        let queue = QueueSpec {
+            flag,
+            ..QueueSpec::default()
+        };
+        let spec = CudaSpec { queue, ..cuda() };
+        let (mut device, expected) = started(&Config::default(), &spec);
+        let counters = device.device.counters();
+        let blocks = blocks(&mut device, 0);
+        let moments = [
+            After::Blocks(blocks / 4),
+            After::Blocks(blocks / 2),
+            After::Checkpoints(blocks * 3 / 4),
+        ];
+        for (round, steps) in (1..).zip(moments) {
+            let first = device.launched();
+            let event = preempted(&mut device, 0, steps);
+            assert!(matches!(event, Event::Preempted { .. }), "{event:?}");
+            let cut = kernels(&device, first);
+            // Its launches before the cut one ran whole and are not launched again.
+            let answers = device.best_effort(0, &MEMBERS);
+            assert_eq!(answers, expected[0], "{flag:?}, {steps:?}");
+            assert_eq!(counters.read().resumed, round);
+            let all = kernels(&device, first);
+            let undisturbed = device.answers(0, &MEMBERS);
+            assert_eq!(undisturbed, expected[0]);
+            let whole = kernels(&device, first).len() - all.len();
+            let again = cut.len() + (all.len() - cut.len()) - whole;
+            assert!(
+                (1..=1 + queue.bound as usize).contains(&again),
+                "{again} launches of {whole} were handed over twice after {steps:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_real_time_stage_in_between_takes_the_other_workspace() {
+    let (mut device, expected) = started(&Config::default(), &cuda());
+    let counters = device.device.counters();
+    let event = preempted(&mut device, 0, LATER);
+    assert!(matches!(event, Event::Preempted { .. }), "{event:?}");
+    assert_eq!(device.answers(0, &[1, 3]).len(), 2);
+    assert_eq!(device.best_effort(0, &MEMBERS), expected[0]);
+    let counts = counters.read();
+    assert_eq!((counts.resumed, counts.begun_again), (1, 0));
+}
+
+#[test]
+fn with_one_workspace_a_stage_in_between_makes_it_begin_again() {
+    let spec = CudaSpec {
+        workspaces: 1,
+        ..cuda()
+    };
+    let (mut device, expected) = started(&Config::default(), &spec);
+    let counters = device.device.counters();
+    preempted(&mut device, 0, LATER);
+    device.answers(0, &[1, 3]);
+    assert_eq!(device.best_effort(0, &MEMBERS), expected[0]);
+    let counts = counters.read();
+    assert_eq!((counts.resumed, counts.begun_again), (0, 1));
+}
+
+#[test]
+fn a_member_that_was_written_to_meanwhile_is_computed_anew() {
+    let (mut device, expected) = started(&Config::default(), &cuda());
+    let counters = device.device.counters();
+    preempted(&mut device, 0, LATER);
+    // The buffer is another request's now, which has the image that buffer 7 had.
+    device.write(MEMBERS[1], 7);
+    let answers = device.best_effort(0, &MEMBERS);
+    assert_eq!(counters.read().resumed, 0);
+    assert_eq!([answers[0], answers[2]], [expected[0][0], expected[0][2]]);
+    assert_eq!(answers[1], device.answers(0, &[7, 1, 6])[0]);
+}
+
+#[test]
+fn a_stop_that_comes_too_late_costs_the_next_stage_nothing_but_time() {
+    let (mut device, expected) = started(&Config::default(), &cuda());
+    let stream = device.stream();
+    let mut first = device.action(0, &MEMBERS);
+    first.criticality = Criticality::BestEffort;
+    let second = device.action(0, &MEMBERS);
+    // The best-effort stage ends, and nobody has polled that when it is told to stop: the store
+    // hits the stage behind it.
+    let evictions = device.device.counters().read().evictions;
+    let launched = device.launched();
+    device.submit(&first).expect("room");
+    device.until_answered(launched);
+    device.emulator.hold(stream, LATER);
+    device.submit(&second).expect("room");
+    device.emulator.wait_until_held(stream);
+    device.preempt(first.partition, first.id);
+    device.until_evicted(stream, evictions + 1);
+    device.emulator.go_on(stream);
+    for infer in [first, second] {
+        let event = device.event();
+        let Event::Finished(finished) = event else {
+            panic!("{event:?}");
+        };
+        assert_eq!(finished.action, infer.id);
+        assert_eq!(finished.members[..], expected[0][..]);
+    }
+    assert_eq!(device.device.counters().read().evictions, evictions + 1);
+}
+
+#[test]
+fn without_guards_nothing_is_evicted_on_the_device() {
+    let queue = QueueSpec {
+        guards: false,
+        ..QueueSpec::default()
+    };
+    let spec = CudaSpec { queue, ..cuda() };
+    let (mut device, expected) = started(&Config::default(), &spec);
+    let stream = device.stream();
+    device.emulator.hold(stream, After::Blocks(20));
+    let mut infer = device.action(0, &MEMBERS);
+    infer.criticality = Criticality::BestEffort;
+    device.submit(&infer).expect("room");
+    device.emulator.wait_until_held(stream);
+    device.preempt(infer.partition, infer.id);
+    device.emulator.go_on(stream);
+    // What was in the driver ran to its end; what was not is not there.
+    let event = device.event();
+    assert!(matches!(event, Event::Preempted { .. }), "{event:?}");
+    assert_eq!(device.best_effort(0, &MEMBERS), expected[0]);
+    let launches = device.emulator.launches();
+    assert!(
+        launches
+            .iter()
+            .all(|launch| launch.outcome == Outcome::Done)
+    );
+}
+
+#[test]
+fn no_more_launches_wait_in_the_driver_than_the_bound_says() {
+    for bound in [1, 3] {
+        let queue = QueueSpec {
+            bound,
+            ..QueueSpec::default()
+        };
+        let spec = CudaSpec { queue, ..cuda() };
+        let (mut device, expected) = started(&Config::default(), &spec);
+        let stream = device.stream();
+        let first = device.launched();
+        device.emulator.hold(stream, After::Blocks(10));
+        let infer = device.action(0, &MEMBERS);
+        device.submit(&infer).expect("room");
+        device.emulator.wait_until_held(stream);
+        let launches = device.emulator.launches_from(first);
+        let waiting = launches.iter().filter(|l| l.outcome == Outcome::Waiting);
+        assert!(waiting.count() <= bound as usize);
+        device.emulator.go_on(stream);
+        let Event::Finished(finished) = device.event() else {
+            panic!("an undisturbed stage did not finish");
+        };
+        assert_eq!(finished.members[..], expected[0][..]);
+    }
+}
