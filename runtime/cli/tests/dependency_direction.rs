@@ -34,7 +34,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "punctual-daemon",
         &[
-            "core", "platform", "model", "kernels", "device", "plan", "executor", "ipc",
+            "core",
+            "platform",
+            "model",
+            "kernels",
+            "device",
+            "device-cuda",
+            "plan",
+            "executor",
+            "ipc",
         ],
     ),
     ("punctual-signs", &["kernels"]),

@@ -9,6 +9,7 @@ use punctual_platform::OsError;
 use punctual_platform::thread::ThreadError;
 
 use crate::Termination;
+use crate::gpu::GpuError;
 
 /// Why the daemon did not start. Its text says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +28,12 @@ pub enum StartupError {
     /// A thread.
     #[error(transparent)]
     Thread(#[from] ThreadError),
-    /// The device.
+    /// The processor's device.
     #[error("the device cannot start: {0}")]
     Device(#[from] StartError),
+    /// The GPU that the manifest asks for.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// The socket for clients.
     #[error("cannot listen for clients: {0}")]
     Listen(#[from] punctual_ipc::ListenError),
@@ -65,6 +69,7 @@ impl StartupError {
             | Self::System(_)
             | Self::Thread(_)
             | Self::Device(_)
+            | Self::Gpu(_)
             | Self::Listen(_)
             | Self::Metrics { .. } => Termination::Resources,
             Self::Scheduler(_) => Termination::Internal,

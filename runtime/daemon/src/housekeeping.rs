@@ -3,15 +3,14 @@
 use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
-use punctual_device::LoadFailure;
 use punctual_platform::clock;
 use punctual_platform::poll::Poller;
 use punctual_platform::service::Notifier;
 use punctual_platform::signals::TerminationSignals;
 
 use crate::Termination;
+use crate::devices::LoadFailures;
 use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::metrics_socket::MetricsSocket;
@@ -48,8 +47,8 @@ pub struct Housekeeping {
     pub parent: Option<u32>,
     pub report: Option<PathBuf>,
     pub state: State,
-    /// Why weights could not be loaded; none: all are resident.
-    pub load_failures: Option<Receiver<LoadFailure>>,
+    /// Why weights could not be loaded.
+    pub load_failures: LoadFailures,
     pub log: Moderated,
     /// Termination signals seen so far.
     pub signalled: u32,
@@ -117,13 +116,13 @@ impl Housekeeping {
 
     /// Says why loads failed; that they did is in the report.
     fn tell_load_failures(&mut self) {
-        let failures = self.load_failures.iter().flat_map(Receiver::try_iter);
-        for (model, error) in failures {
-            let name = &self.observer.plan.models[model.index()].name;
-            self.log.say(&format!(
+        let (models, log) = (&self.observer.plan.models, &mut self.log);
+        self.load_failures.each(|model, error| {
+            let name = &models[model.index()].name;
+            log.say(&format!(
                 "weights of model {name:?} were not loaded: {error}"
             ));
-        }
+        });
     }
 
     /// Answers what was accepted; true if a second signal ended that.

@@ -15,12 +15,14 @@
 //! is to free goes back to housekeeping through a ring, or with the thread's end.
 #![forbid(unsafe_code)]
 
+mod devices;
 mod door;
 mod drain;
 mod driver;
 mod egress;
 mod error;
 mod frame;
+pub mod gpu;
 mod hired;
 pub mod host;
 mod housekeeping;

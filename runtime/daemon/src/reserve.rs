@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use punctual_device::{CacheSpec, CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_ipc::Listener;
-use punctual_kernels::Isa;
-use punctual_plan::{Plan, Role};
+use punctual_plan::Plan;
 use punctual_platform::poll::Poller;
 use punctual_platform::thread::ThreadSpec;
 use punctual_platform::{Missing, affinity, memory};
 
 use crate::StartupError;
+use crate::devices::{self, Devices};
 use crate::door::VISITORS_MAX;
 use crate::metrics::Metrics;
 use crate::metrics_socket::MetricsSocket;
@@ -29,8 +28,8 @@ pub struct Reserved {
     pub poller: Poller,
     pub metrics: Arc<Metrics>,
     pub wiring: Wiring,
-    /// With its workers, pinned and prioritised, asleep.
-    pub device: CpuDevice,
+    /// With their workers, pinned and prioritised, asleep.
+    pub devices: Devices,
 }
 
 impl Reserved {
@@ -47,66 +46,16 @@ impl Reserved {
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
         let wiring = Wiring::new(plan);
-        let device = start_device(validated, &wiring)?;
+        let devices = devices::start(validated, &wiring.scheduler.bell)?;
         Ok(Self {
             listener,
             metrics_socket,
             poller,
             metrics: Arc::new(Metrics::new(plan)),
             wiring,
-            device,
+            devices,
         })
     }
-}
-
-fn start_device(validated: &Validated, wiring: &Wiring) -> Result<CpuDevice, StartupError> {
-    let plan = &validated.plan;
-    let lanes = Isa::detect().lanes() as u8;
-    let models: Vec<ModelSpec<'_>> = (0..)
-        .zip(&plan.models)
-        .map(|(id, model)| {
-            let package = validated.package(punctual_core::ModelId(id));
-            ModelSpec {
-                // Packed by the compiler: the start copies and checks it.
-                image: package.image(lanes),
-                paged: plan.scheduler.models[usize::from(id)].weights.is_some(),
-                // What the budgets were measured with.
-                solutions: &model.solutions,
-                ..ModelSpec::resident(package.network(), &model.batches)
-            }
-        })
-        .collect();
-    let partitions: Vec<PartitionSpec> = (0..)
-        .zip(&plan.partitions)
-        .map(|(id, partition)| PartitionSpec {
-            name: partition.name.clone(),
-            cores: partition.cores.iter().copied().map(usize::from).collect(),
-            priority: worker_priority(plan, punctual_core::PartitionId(id)),
-        })
-        .collect();
-    let spec = DeviceSpec {
-        models: &models,
-        partitions: &partitions,
-        request_buffers: plan.scheduler.request_buffers,
-        cache: cache(plan),
-    };
-    Ok(CpuDevice::start(&spec, Arc::clone(&wiring.scheduler.bell))?)
-}
-
-/// Weights are loaded by an ordinary thread, off the workers' cores.
-fn cache(plan: &Plan) -> Option<CacheSpec> {
-    let core = plan.housekeeping_cores.first().copied();
-    (plan.scheduler.pages > 0).then(|| CacheSpec {
-        pages: plan.scheduler.pages,
-        core: core.map(usize::from),
-        priority: None,
-    })
-}
-
-fn worker_priority(plan: &Plan, partition: punctual_core::PartitionId) -> Option<u8> {
-    let leader = Role::Worker { partition, unit: 0 };
-    let planned = plan.threads.iter().find(|thread| thread.role == leader)?;
-    planned.priority
 }
 
 /// Makes the heap ready for the ordinary threads, and keeps them off the workers' cores. Returns what

@@ -12,6 +12,7 @@ use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{Missing, OsError, allocator, clock, memory};
 
+use crate::devices::{self, LoadFailures};
 use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::housekeeping::{DOOR, Housekeeping, METRICS, SIGNALS};
@@ -107,11 +108,11 @@ fn hire(
         drain: Arc::clone(&drain),
         housekeeping: poller.waker(),
     };
-    let device = format!("cpu ({})", reserved.device.isa());
-    missing.extend_from_slice(reserved.device.missing());
-    let load_failures = reserved.device.load_failures();
+    let device = devices::name(&reserved.devices, &plan);
+    missing.extend(devices::missing(&reserved.devices));
+    let load_failures = LoadFailures::of(&mut reserved.devices, &plan);
     let probes = stall_probes(&plan)?;
-    let (threads, ends) = Threads::start(&crew, reserved.device, reserved.wiring)?;
+    let (threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
     missing.extend(threads.missing());
     let mut door = Door::new(Arc::clone(&plan), ends, threads.ingress_waker.clone(), DOOR);
     watch(&poller, &origin.signals, &reserved.metrics_socket)?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use punctual_core::TaskId;
-use punctual_device::CpuDevice;
 use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor, Size};
 use punctual_plan::{Plan, Role};
 use punctual_platform::Missing;
@@ -11,6 +10,7 @@ use punctual_platform::poll::{Poller, Waker};
 use punctual_platform::stall::StallProbe;
 use punctual_platform::thread::{RealtimeThread, ThreadSpec};
 
+use crate::devices::{self, Devices};
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
 use crate::egress::Egress;
@@ -27,11 +27,11 @@ use crate::world::{DaemonWorld, WeightBooks};
 /// Stalls that each probe lists one by one.
 const STALLS_LISTED: usize = 1024;
 
-/// The daemon's real-time threads, but for the workers, which are the device's.
+/// The daemon's real-time threads, but for the workers, which are the devices'.
 pub struct Threads {
     pub ingress: Hired<Ingress>,
     pub ingress_waker: Waker,
-    pub scheduler: Hired<Driver<CpuDevice>>,
+    pub scheduler: Hired<Driver<Devices>>,
     pub egress: Hired<Egress>,
     pub intakes: Vec<Hired<Intake>>,
     /// Raised by the scheduler when the drain is over.
@@ -55,21 +55,21 @@ impl Threads {
     /// If one cannot be started.
     pub fn start(
         crew: &Crew<'_>,
-        device: CpuDevice,
+        devices: Devices,
         wiring: Wiring,
     ) -> Result<(Self, HousekeepingEnds), StartupError> {
-        let worker_tids = device.worker_tids().collect();
+        let worker_tids = devices::worker_tids(&devices);
         let drained = Arc::new(Flag::default());
         let intakes = wiring
             .intakes
             .into_iter()
-            .map(|ends| crew.intake(ends, &device))
+            .map(|ends| crew.intake(ends, &devices))
             .collect::<Result<_, _>>()?;
         let (ingress, ingress_waker) = crew.ingress(wiring.ingress)?;
         let threads = Self {
             intakes,
             egress: crew.egress(wiring.egress)?,
-            scheduler: crew.scheduler(wiring.scheduler, device, &drained)?,
+            scheduler: crew.scheduler(wiring.scheduler, devices, &drained)?,
             ingress,
             ingress_waker,
             drained,
@@ -152,12 +152,12 @@ impl Crew<'_> {
         ThreadSpec::new(name, Some(usize::from(planned.core)), planned.priority)
     }
 
-    fn intake(&self, ends: IntakeEnds, device: &CpuDevice) -> Result<Hired<Intake>, StartupError> {
+    fn intake(&self, ends: IntakeEnds, devices: &Devices) -> Result<Hired<Intake>, StartupError> {
         let client = ends.client;
         let task = self.plan().client_slots[client.index()].task;
         let spill = self.plan().scheduler.tasks[task.index()].spill;
-        let own = self.target(task, device)?;
-        let spill = spill.map(|task| self.target(task, device)).transpose()?;
+        let own = self.target(task, devices)?;
+        let spill = spill.map(|task| self.target(task, devices)).transpose()?;
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
         let intake = Intake {
@@ -178,7 +178,7 @@ impl Crew<'_> {
     }
 
     /// A task to prepare inputs for.
-    fn target(&self, id: TaskId, device: &CpuDevice) -> Result<Target, StartupError> {
+    fn target(&self, id: TaskId, devices: &Devices) -> Result<Target, StartupError> {
         let task = self.plan().task(id);
         let input = self.validated.package(task.model).network().input;
         let size = |size: punctual_plan::Size| Size {
@@ -199,10 +199,11 @@ impl Crew<'_> {
             task: task.name.clone(),
             source,
         })?;
+        let (buffers, model) = devices::inputs(devices, task.model);
         Ok(Target {
             task: id,
-            model: task.model,
-            buffers: device.input_buffers(),
+            model,
+            buffers,
             preprocessor,
         })
     }
@@ -224,9 +225,9 @@ impl Crew<'_> {
     fn scheduler(
         &self,
         ends: SchedulerEnds,
-        device: CpuDevice,
+        devices: Devices,
         drained: &Arc<Flag>,
-    ) -> Result<Hired<Driver<CpuDevice>>, StartupError> {
+    ) -> Result<Hired<Driver<Devices>>, StartupError> {
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
         let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));
@@ -234,7 +235,7 @@ impl Crew<'_> {
             self.plan().partitions.len(),
             WeightBooks::new(&self.plan().scheduler),
         );
-        let world = DaemonWorld::new(ends, device, partitions, weights, metrics, drain);
+        let world = DaemonWorld::new(ends, devices, partitions, weights, metrics, drain);
         let driver = Driver::new(
             self.plan().scheduler.clone(),
             world,

@@ -9,11 +9,14 @@ use punctual_model::Package;
 use punctual_plan::{PackageInput, Plan, PlanInputs};
 
 use crate::error::StartupError;
+use crate::gpu::{self, Gpu};
 use crate::{Options, host};
 
 /// A plan and the networks that it is about.
 pub struct Validated {
     pub plan: Plan,
+    /// The GPU; none if the plan does not need it.
+    pub gpu: Option<Gpu>,
     packages: Vec<PackageInput>,
 }
 
@@ -46,12 +49,14 @@ pub fn validate(options: &Options) -> Result<Validated, StartupError> {
     let host = host::detect()?;
     let mut inputs = PlanInputs::read(&options.manifest, &options.profiles, host)?;
     inputs.packages.iter_mut().for_each(lay_out);
+    let gpu = gpu::look_if_needed(&mut inputs)?;
     let mut plan = Plan::build(&inputs)?;
     if let Some(socket) = &options.socket {
         plan.socket.clone_from(socket);
     }
     Ok(Validated {
         plan,
+        gpu,
         packages: inputs.packages,
     })
 }

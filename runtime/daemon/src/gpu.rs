@@ -1,0 +1,205 @@
+//! The GPU, for plans that ask for a part of it: looked at before the plan is made, never otherwise.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use punctual_device_cuda::driver::{Driver, OpenError};
+use punctual_device_cuda::lower::{LowerError, Program, Target};
+use punctual_device_cuda::partition::StreamError;
+use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
+use punctual_device_cuda::partition::trial;
+use punctual_device_cuda::{CudaSpec, PAGE_BYTES, StartError};
+use punctual_model::Network;
+use punctual_plan::{
+    BATCH_SIZES, CudaFootprint, DeviceKind, GpuHost, ModelNeeds, Needs, PlanInputs,
+};
+
+/// Of the driver's GPUs, the one that is used.
+pub const ORDINAL: u32 = 0;
+
+/// How long a mechanism may take to be tried: hundreds of launches, and the start of CUDA.
+const TRIAL_LIMIT: Duration = Duration::from_secs(60);
+
+/// Why the GPU that a plan asks for cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum GpuError {
+    /// There is no driver, or no such device.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The device does not say what it is.
+    #[error("the GPU cannot be looked at: {0}")]
+    Look(#[from] OfferError),
+    /// A network has no form on it.
+    #[error("package {package:?} cannot be run by the GPU: {source}")]
+    Lower {
+        /// The package, as the manifest names it.
+        package: String,
+        /// Why.
+        source: LowerError,
+    },
+    /// The mechanism that was chosen does not come up.
+    #[error("the GPU's TPCs cannot be divided: {0}; try again with `punctual board detect`")]
+    Divide(#[from] StreamError),
+    /// The device does not start.
+    #[error("the GPU's device cannot start: {0}")]
+    Start(#[from] StartError),
+}
+
+/// A GPU that was looked at.
+#[derive(Clone)]
+pub struct Gpu {
+    pub driver: Driver,
+    pub offer: Offer,
+}
+
+impl Gpu {
+    /// Opens the driver and finds out how the device can be divided. That takes seconds the first
+    /// time on a machine, if the program that tries mechanisms is there.
+    ///
+    /// # Errors
+    /// [`GpuError`].
+    pub fn look() -> Result<Self, GpuError> {
+        let driver = Driver::open()?;
+        let how = How::usual(calibrator(), records());
+        let offer = offer::look(driver.device(ORDINAL)?, ORDINAL, &how)?;
+        Ok(Self { driver, offer })
+    }
+
+    /// What plans and profiles need to know of it.
+    #[must_use]
+    pub fn host(&self) -> GpuHost {
+        let (facts, mhz) = (&self.offer.facts, |khz: u32| khz / 1000);
+        let (major, minor) = facts.compute_capability;
+        let (multiprocessors, driver) = (facts.multiprocessors, &facts.version);
+        let build = facts.driver_build.as_deref().unwrap_or("build unknown");
+        let mechanism = self.offer.mechanism();
+        GpuHost {
+            machine: format!(
+                "{}, {major}.{minor}, {multiprocessors} SMs, driver {driver} ({build}), {mechanism}",
+                facts.name
+            ),
+            clocks: format!(
+                "to {} MHz, memory to {} MHz",
+                mhz(facts.clock_khz),
+                mhz(facts.memory_clock_khz)
+            ),
+            tpcs: self.offer.tpcs(),
+            granularity: self.offer.granularity(),
+            enforced: self.offer.is_enforced(),
+            memory_bytes: facts.memory_bytes,
+            integrated: facts.integrated,
+            page_bytes: u64::from(PAGE_BYTES),
+        }
+    }
+
+    /// What a network takes on it: on the largest of the partitions that `needs` names.
+    fn footprint(
+        &self,
+        network: &Network,
+        needs: &ModelNeeds,
+    ) -> Result<CudaFootprint, LowerError> {
+        let mut footprint = CudaFootprint {
+            weight_pages: 0,
+            request_bytes: 0,
+            workspace_bytes: [0; BATCH_SIZES.len()],
+        };
+        let facts = &self.offer.facts;
+        for units in &needs.units {
+            let sms = facts.sms_per_tpc() * u32::from(*units);
+            let target = Target {
+                multiprocessors: sms.min(facts.multiprocessors),
+                compute_capability: facts.compute_capability,
+                page_bytes: PAGE_BYTES,
+            };
+            let program = Program::lower(network, &needs.batches, &target, &[])?;
+            footprint.weight_pages = program.pages.count() as u32;
+            // A slot a request, as the device aligns them.
+            footprint.request_bytes = program.request_bytes.next_multiple_of(256).max(256);
+            let taken = footprint.workspace_bytes.iter_mut().zip(BATCH_SIZES);
+            for (bytes, batch) in taken {
+                *bytes = (*bytes).max(workspace(&program, batch));
+            }
+        }
+        Ok(footprint)
+    }
+}
+
+/// Bytes of a partition's workspaces, for batches up to `batch`.
+fn workspace(program: &Program, batch: u8) -> u64 {
+    let lists = program.stages.iter().flat_map(|stage| &stage.lists);
+    let lists = lists.filter(|list| list.batch <= batch);
+    let largest = lists.map(|list| list.workspace_bytes).max().unwrap_or(0);
+    largest * u64::from(CudaSpec::default().workspaces)
+}
+
+/// Looks at the GPU if the manifest asks for a part of it, and notes what plans need to know. A
+/// manifest that is wrong, or for a board without a GPU, is for the plan to refuse.
+///
+/// # Errors
+/// [`GpuError`].
+pub fn look_if_needed(inputs: &mut PlanInputs) -> Result<Option<Gpu>, GpuError> {
+    let needs = Needs::of_manifest(&inputs.manifest_text, &inputs.manifest_path);
+    let on_gpu = needs.map(|needs| needs.models).unwrap_or_default();
+    let on_gpu = on_gpu.into_iter().filter(|m| m.device == DeviceKind::Cuda);
+    let on_gpu: Vec<ModelNeeds> = on_gpu.collect();
+    if on_gpu.is_empty() || inputs.board.gpu.is_none() {
+        return Ok(None);
+    }
+    let gpu = Gpu::look()?;
+    inputs.host.gpu = Some(gpu.host());
+    for input in &mut inputs.packages {
+        let Ok(package) = &input.package else {
+            continue;
+        };
+        for needs in on_gpu.iter().filter(|needs| needs.package == input.path) {
+            let footprint = gpu.footprint(package.network(), needs);
+            let footprint = footprint.map_err(|source| GpuError::Lower {
+                package: input.path.clone(),
+                source,
+            })?;
+            input.cuda = Some(larger(footprint, input.cuda));
+        }
+    }
+    Ok(Some(gpu))
+}
+
+/// What holds either.
+fn larger(one: CudaFootprint, other: Option<CudaFootprint>) -> CudaFootprint {
+    let other = other.unwrap_or(one);
+    let mut larger = one;
+    for (bytes, others) in larger.workspace_bytes.iter_mut().zip(other.workspace_bytes) {
+        *bytes = (*bytes).max(others);
+    }
+    larger
+}
+
+/// The program that tries a mechanism in a process of its own: `punctual`, this one or the one that
+/// lies beside it.
+#[must_use]
+pub fn calibrator() -> Option<trial::Program> {
+    let this = std::env::current_exe().ok()?;
+    let file = if this.file_stem()? == "punctual" {
+        this
+    } else {
+        Some(this.with_file_name("punctual")).filter(|file| file.is_file())?
+    };
+    Some(trial::Program {
+        file,
+        arguments: ["board", "calibrate"].map(Into::into).to_vec(),
+        limit: TRIAL_LIMIT,
+    })
+}
+
+/// Where outcomes of trials are kept: `$XDG_CACHE_HOME/punctual/gpu`, `~/.cache/punctual/gpu`, or for a
+/// user without a home `/var/cache/punctual/gpu`.
+#[must_use]
+pub fn records() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let home = || absolute("HOME").map(|home| home.join(".cache"));
+    let cache = absolute("XDG_CACHE_HOME").or_else(home);
+    let cache = cache.unwrap_or_else(|| Path::new("/var/cache").to_owned());
+    Some(cache.join("punctual").join("gpu"))
+}
