@@ -48,7 +48,9 @@ pub enum GpuError {
 /// A GPU that was looked at.
 #[derive(Clone)]
 pub struct Gpu {
+    /// Who speaks to it.
     pub driver: Driver,
+    /// What it is, and how it can be divided.
     pub offer: Offer,
 }
 

@@ -112,6 +112,9 @@ impl Housekeeping {
         self.door.look_after(&self.poller);
         tell_notes(&mut self.log);
         self.tell_load_failures();
+        if let Some(gpu) = &mut self.observer.gpu {
+            gpu.tell_faults(|said| self.log.say(said));
+        }
     }
 
     /// Says why loads failed; that they did is in the report.

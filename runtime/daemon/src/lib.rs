@@ -23,6 +23,7 @@ mod egress;
 mod error;
 mod frame;
 pub mod gpu;
+mod gpu_watch;
 mod hired;
 pub mod host;
 mod housekeeping;
@@ -49,9 +50,9 @@ mod world;
 pub use error::StartupError;
 pub use options::{AFTER_HELP, Options};
 pub use report::{
-    ClientsReport, DecisionReport, FailedReport, LatencyReport, MemoryReport, PartitionReport,
-    REPORT_FORMAT, RejectedReport, Report, ReportError, StallReport, StallsReport, State,
-    TaskReport, metrics_socket,
+    ClientsReport, DecisionReport, FailedReport, GpuReport, LatencyReport, MemoryReport,
+    PartitionReport, REPORT_FORMAT, RejectedReport, Report, ReportError, StallReport, StallsReport,
+    State, TaskReport, metrics_socket,
 };
 pub use startup::{plan, run};
 pub use termination::Termination;

@@ -8,6 +8,7 @@ use punctual_plan::Plan;
 use punctual_platform::stall::{Stall, StallProbe};
 use punctual_platform::{allocator, clock};
 
+use crate::gpu_watch::GpuWatch;
 use crate::host;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
@@ -26,6 +27,8 @@ pub struct Observer {
     pub ready_ns: u64,
     pub missing: Vec<String>,
     pub device: String,
+    /// None if there is none to watch.
+    pub gpu: Option<GpuWatch>,
 }
 
 impl Observer {
@@ -52,6 +55,7 @@ impl Observer {
             decision_us: decision(self.metrics.decisions.quantiles()),
             host_stalls: stalls,
             partitions: self.partitions(),
+            gpu: self.gpu.as_ref().map(GpuWatch::report),
             paging: paging(&self.metrics.paging),
             memory: MemoryReport {
                 planned_bytes: self.plan.memory.total_bytes(),
@@ -118,6 +122,8 @@ impl Observer {
         partitions
             .map(|(plan, metrics)| PartitionReport {
                 name: plan.name.clone(),
+                device: plan.device().name().into(),
+                units: plan.units() as u64,
                 actions: metrics.actions.load(Relaxed),
                 members: metrics.members.load(Relaxed),
                 finished: metrics.finished.load(Relaxed),

@@ -9,6 +9,8 @@ use std::time::Duration;
 use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
 
+pub use crate::gpu_watch::GpuReport;
+
 /// The form's version; raised when a field changes its meaning or goes.
 pub const REPORT_FORMAT: u32 = 1;
 
@@ -54,6 +56,9 @@ pub struct Report {
     pub host_stalls: StallsReport,
     /// One entry a partition.
     pub partitions: Vec<PartitionReport>,
+    /// The GPU; none if no partition is on it.
+    #[serde(default)]
+    pub gpu: Option<GpuReport>,
     /// Weights that come and go.
     #[serde(default)]
     pub paging: PagingReport,
@@ -253,6 +258,12 @@ pub struct StallReport {
 pub struct PartitionReport {
     /// Its name.
     pub name: String,
+    /// The device that it is on: `cpu`, `cuda`.
+    #[serde(default)]
+    pub device: String,
+    /// Its compute units: cores, TPCs.
+    #[serde(default)]
+    pub units: u64,
     /// Actions handed to it.
     pub actions: u64,
     /// Their members, so members / actions is the mean batch.

@@ -15,6 +15,7 @@ use punctual_platform::{Missing, OsError, allocator, clock, memory};
 use crate::devices::{self, LoadFailures};
 use crate::door::Door;
 use crate::drain::DrainOrder;
+use crate::gpu_watch::GpuWatch;
 use crate::housekeeping::{DOOR, Housekeeping, METRICS, SIGNALS};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
@@ -110,6 +111,10 @@ fn hire(
     };
     let device = devices::name(&reserved.devices, &plan);
     missing.extend(devices::missing(&reserved.devices));
+    let gpu = GpuWatch::of(&reserved.devices, validated);
+    for said in gpu.iter().flat_map(|gpu| gpu.introduction(&plan)) {
+        say(&said);
+    }
     let load_failures = LoadFailures::of(&mut reserved.devices, &plan);
     let probes = stall_probes(&plan)?;
     let (threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
@@ -127,6 +132,7 @@ fn hire(
         ready_ns: clock::now_ns(),
         missing: complain(missing),
         device,
+        gpu,
         plan: Arc::clone(&plan),
     };
     origin.announce();

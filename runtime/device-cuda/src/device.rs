@@ -39,6 +39,19 @@ pub struct CudaDevice {
     faults: Arc<Mutex<Vec<Trouble>>>,
 }
 
+/// Why a device was restarted, the first times. For ordinary threads.
+#[derive(Clone, Debug)]
+pub struct FaultLog(Arc<Mutex<Vec<Trouble>>>);
+
+impl FaultLog {
+    /// So far, oldest first.
+    #[must_use]
+    pub fn read(&self) -> Vec<Trouble> {
+        let faults = self.0.lock();
+        faults.unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+}
+
 impl CudaDevice {
     /// Lowers all models, takes all memory, loads kernels and weights, and starts the leaders. `report`
     /// is rung after each event. Nothing is taken from the driver afterwards, but by a restart.
@@ -161,11 +174,16 @@ impl CudaDevice {
         self.counters.clone()
     }
 
+    /// Why it was restarted, for whoever does not have the device itself.
+    #[must_use]
+    pub fn fault_log(&self) -> FaultLog {
+        FaultLog(self.faults.clone())
+    }
+
     /// Why it was restarted so far, the first times. For ordinary threads.
     #[must_use]
     pub fn faults(&self) -> Vec<Trouble> {
-        let faults = self.faults.lock();
-        faults.unwrap_or_else(|poison| poison.into_inner()).clone()
+        self.fault_log().read()
     }
 
     fn refusal(&self, infer: &Infer) -> Option<Refusal> {

@@ -28,7 +28,7 @@ mod trouble;
 pub mod weights;
 
 pub use counters::{Counters, Counts};
-pub use device::CudaDevice;
+pub use device::{CudaDevice, FaultLog};
 pub use kernels::KernelError;
 pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Wait, Watchdog};
 pub use start_error::StartError;

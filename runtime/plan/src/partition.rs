@@ -21,6 +21,15 @@ impl PartitionPlan {
     pub fn device(&self) -> DeviceKind {
         DeviceKind::with_tpcs(&self.tpcs)
     }
+
+    /// How many compute units run them.
+    #[must_use]
+    pub fn units(&self) -> usize {
+        match self.device() {
+            DeviceKind::Cpu => self.cores.len(),
+            DeviceKind::Cuda => self.tpcs.len(),
+        }
+    }
 }
 
 /// What runs a partition's stages, and a model's.

@@ -1,0 +1,114 @@
+//! The GPU's device as an ordinary thread sees it while it serves: what was granted, what it counts, why
+//! it was restarted.
+
+use std::sync::Arc;
+
+use punctual_device_cuda::partition::Mechanism;
+use punctual_device_cuda::{Counters, FaultLog};
+use punctual_plan::Plan;
+use serde::{Deserialize, Serialize};
+
+use crate::devices::Devices;
+use crate::validate::Validated;
+
+/// The GPU, and what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuReport {
+    /// Its name, compute capability, multiprocessors, driver, and the mechanism for partitions.
+    pub machine: String,
+    /// The mechanism that keeps partitions to their TPCs.
+    pub mechanism: String,
+    /// Whether it does: by priority alone it does not.
+    pub enforced: bool,
+    /// TPCs that partitions were granted, all together.
+    pub tpcs: u64,
+    /// Launches handed over to the driver.
+    pub launches: u64,
+    /// Times that launches were evicted.
+    pub evictions: u64,
+    /// Preempted stages that went on where they were stopped.
+    pub resumed: u64,
+    /// Preempted stages that began again.
+    pub begun_again: u64,
+    /// Stages that took too long and were stopped.
+    pub overdue: u64,
+    /// Faults and hangs that lost everything on the device.
+    pub faults: u64,
+    /// Restarts of the device after them.
+    pub restarts: u64,
+    /// Restarts that failed, and were tried again.
+    pub restarts_failed: u64,
+}
+
+/// What an ordinary thread sees of the GPU's device while it serves.
+pub struct GpuWatch {
+    machine: String,
+    mechanism: Mechanism,
+    tpcs: u64,
+    counters: Arc<Counters>,
+    faults: FaultLog,
+    /// Of the faults, those that were told.
+    told: usize,
+}
+
+impl GpuWatch {
+    /// None if no model is on the GPU.
+    pub fn of(devices: &Devices, validated: &Validated) -> Option<Self> {
+        let (device, gpu) = (devices.second()?, validated.gpu.as_ref()?);
+        let granted = validated
+            .plan
+            .partitions
+            .iter()
+            .map(|p| p.tpcs.len() as u64);
+        Some(Self {
+            machine: gpu.host().machine,
+            mechanism: gpu.offer.mechanism(),
+            tpcs: granted.sum(),
+            counters: device.counters(),
+            faults: device.fault_log(),
+            told: 0,
+        })
+    }
+
+    /// What was granted, a line for the device and one for each of its partitions.
+    pub fn introduction(&self, plan: &Plan) -> Vec<String> {
+        let enforced = match self.mechanism.is_enforced() {
+            true => "enforced",
+            false => "not enforced",
+        };
+        let device = format!("GPU: {}; partitions {enforced}", self.machine);
+        let on_gpu = plan.partitions.iter().filter(|p| !p.tpcs.is_empty());
+        let granted = on_gpu.map(|partition| {
+            let (name, tpcs, leader) = (&partition.name, partition.tpcs.len(), partition.cores[0]);
+            format!("partition {name:?} has {tpcs} TPCs, led by core {leader}")
+        });
+        std::iter::once(device).chain(granted).collect()
+    }
+
+    pub fn report(&self) -> GpuReport {
+        let counts = self.counters.read();
+        GpuReport {
+            machine: self.machine.clone(),
+            mechanism: self.mechanism.name().into(),
+            enforced: self.mechanism.is_enforced(),
+            tpcs: self.tpcs,
+            launches: counts.launches,
+            evictions: counts.evictions,
+            resumed: counts.resumed,
+            begun_again: counts.begun_again,
+            overdue: counts.overdue,
+            faults: counts.faults,
+            restarts: counts.restarts,
+            restarts_failed: counts.restarts_failed,
+        }
+    }
+
+    /// Says why the device was restarted since the last time.
+    pub fn tell_faults(&mut self, mut say: impl FnMut(&str)) {
+        let faults = self.faults.read();
+        for fault in &faults[self.told.min(faults.len())..] {
+            say(&format!("the GPU is restarted: {fault}"));
+        }
+        self.told = faults.len();
+    }
+}
