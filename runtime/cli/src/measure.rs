@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_device::profile::{
-    self, Effort, Frame, MeasureError, PixelFormat, Progress, Request, Size,
+    self, Effort, Frame, MeasureError, PixelFormat, Progress, Request, Size, Starter,
 };
 use punctual_model::{Package, Profile};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FramePlan, ModelNeeds, Needs};
@@ -127,22 +127,43 @@ fn frame(plan: &FramePlan) -> Frame {
 /// # Errors
 /// As [`profile::measure`].
 pub fn measure(name: &str, package: &Package, request: &Request) -> Result<Profile, MeasureError> {
+    with_bar(name, |show| {
+        if request.units.is_empty() && !request.frames.is_empty() {
+            profile::measure_preparation(package, request, show)
+        } else {
+            profile::measure(package, request, show)
+        }
+    })
+}
+
+/// Measures the stages of a package on what `starter` starts, and shows on standard error how far it
+/// is.
+///
+/// # Errors
+/// As [`profile::measure_stages`].
+pub fn measure_stages<S: Starter>(
+    starter: &S,
+    name: &str,
+    package: &Package,
+    request: &Request,
+) -> Result<Profile, S::Error> {
+    with_bar(name, |show| {
+        profile::measure_stages(starter, package, request, show)
+    })
+}
+
+fn with_bar<T>(name: &str, measure: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
     let bar = ProgressBar::with_draw_target(None, target());
     bar.set_style(
         ProgressStyle::with_template("measuring {prefix} [{bar:30}] {pos}/{len} {msg}")
             .expect("the template is a constant"),
     );
     bar.set_prefix(name.to_owned());
-    let mut show = |progress: Progress| {
+    let measured = measure(&mut |progress: Progress| {
         bar.set_length(u64::from(progress.total));
         bar.set_position(u64::from(progress.done));
         bar.set_message(progress.what.to_string());
-    };
-    let measured = if request.units.is_empty() && !request.frames.is_empty() {
-        profile::measure_preparation(package, request, &mut show)
-    } else {
-        profile::measure(package, request, &mut show)
-    };
+    });
     bar.finish_and_clear();
     measured
 }

@@ -8,7 +8,7 @@ use punctual_device_cuda::lower::{LowerError, Program, Target};
 use punctual_device_cuda::partition::StreamError;
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
 use punctual_device_cuda::partition::trial;
-use punctual_device_cuda::{CudaSpec, PAGE_BYTES, StartError};
+use punctual_device_cuda::{CudaSpec, CudaStarter, PAGE_BYTES, StartError};
 use punctual_model::Network;
 use punctual_plan::{
     BATCH_SIZES, CudaFootprint, DeviceKind, GpuHost, ModelNeeds, Needs, PlanInputs,
@@ -67,24 +67,24 @@ impl Gpu {
         Ok(Self { driver, offer })
     }
 
-    /// What plans and profiles need to know of it.
+    /// What measures stages on it, led by a core.
+    #[must_use]
+    pub fn starter(&self, leader: usize) -> CudaStarter {
+        CudaStarter {
+            driver: self.driver,
+            ordinal: ORDINAL,
+            offer: self.offer.clone(),
+            leader,
+        }
+    }
+
+    /// What plans need to know of it.
     #[must_use]
     pub fn host(&self) -> GpuHost {
-        let (facts, mhz) = (&self.offer.facts, |khz: u32| khz / 1000);
-        let (major, minor) = facts.compute_capability;
-        let (multiprocessors, driver) = (facts.multiprocessors, &facts.version);
-        let build = facts.driver_build.as_deref().unwrap_or("build unknown");
-        let mechanism = self.offer.mechanism();
+        let facts = &self.offer.facts;
         GpuHost {
-            machine: format!(
-                "{}, {major}.{minor}, {multiprocessors} SMs, driver {driver} ({build}), {mechanism}",
-                facts.name
-            ),
-            clocks: format!(
-                "to {} MHz, memory to {} MHz",
-                mhz(facts.clock_khz),
-                mhz(facts.memory_clock_khz)
-            ),
+            machine: self.offer.machine(),
+            clocks: self.offer.clocks(),
             tpcs: self.offer.tpcs(),
             granularity: self.offer.granularity(),
             enforced: self.offer.is_enforced(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use punctual_daemon::gpu::{Gpu, GpuError};
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
 use punctual_plan::{Needs, PlanErrors};
@@ -23,11 +24,12 @@ Measures the models that the manifest names: first which solution of each convol
 then with those each stage at each batch size and partition size, and the preparation of each frame
 format. The profile lies beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
-it: a package may carry the profiles of many boards. Its hash stays.
+it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
+measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json).
 Measure on a quiet machine, in the power mode it will run in.
 
 TERMINATION CODES: 0 done; 3 the manifest or a package is invalid; 4 a file is missing or cannot
-be written; 5 the measuring threads could not be had.")]
+be written; 5 the measuring threads, or the GPU, could not be had.")]
 pub struct Options {
     /// The manifest (TOML).
     manifest: PathBuf,
@@ -67,6 +69,12 @@ pub enum Error {
     /// The measurement did not work.
     #[error(transparent)]
     Measure(#[from] MeasureError),
+    /// The GPU cannot be used.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// Nor measured.
+    #[error(transparent)]
+    MeasureGpu(#[from] punctual_device_cuda::MeasureError),
     /// The profile could not be written.
     #[error(transparent)]
     Write(#[from] ProfileError),
@@ -78,7 +86,7 @@ impl Terminates for Error {
             Self::Read { .. } | Self::Write(_) => Termination::File,
             Self::Package(PackageError::File { .. }) => Termination::File,
             Self::Manifest(_) | Self::Package(_) => Termination::BadInput,
-            Self::Measure(_) => Termination::Resources,
+            Self::Measure(_) | Self::MeasureGpu(_) | Self::Gpu(_) => Termination::Resources,
         }
     }
 }
@@ -105,6 +113,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     } else {
         Effort::Thorough
     };
+    let mut gpu: Option<Gpu> = None;
     let folder = path.parent().unwrap_or(Path::new(""));
     for wanted in &packages {
         let package_file = folder.join(&wanted.package);
@@ -113,24 +122,51 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let request = measure::request(&needs, wanted, &wanted.cpu, effort, direct);
         let profile = measure::measure(&wanted.name, &package, &request)?;
         print!("{}", table(&wanted.name, &profile));
-        keep(profile, package, &package_file, options.into_packages)?;
+        keep(profile, &package_file, BESIDE, options.into_packages)?;
+        if wanted.gpu.units.is_empty() {
+            continue;
+        }
+        let gpu = match &gpu {
+            Some(gpu) => gpu,
+            None => gpu.insert(Gpu::look()?),
+        };
+        let mut sizes = wanted.gpu.clone();
+        if options.every {
+            sizes.every(1..=gpu.offer.tpcs().min(255) as u8);
+            let granularity = gpu.offer.granularity();
+            sizes
+                .units
+                .retain(|units| u16::from(*units).is_multiple_of(granularity));
+        }
+        let request = measure::request(&needs, wanted, &sizes, effort, true);
+        // Interrupts are mostly served by the first cores.
+        let starter = gpu.starter(request.cores.last().copied().unwrap_or_default());
+        let profile = measure::measure_stages(&starter, &wanted.name, &package, &request)?;
+        print!("{}", table(&wanted.name, &profile));
+        keep(profile, &package_file, BESIDE_GPU, options.into_packages)?;
     }
     Ok(())
 }
 
+/// What profiles beside a package end in: the processor's, the GPU's.
+const BESIDE: &str = "profile.json";
+const BESIDE_GPU: &str = "gpu.profile.json";
+
 /// Writes a profile into its package, if it is to be there or has one of this machine, or beside it.
 fn keep(
     profile: Profile,
-    package: Package,
     package_file: &Path,
+    beside: &str,
     into_package: bool,
 ) -> Result<(), Error> {
+    // Read again: it may have got another profile since.
+    let package = Package::read(package_file)?;
     let known = package.profiles().iter().any(|old| old.key == profile.key);
     let output = if into_package || known {
         package.with_profile(profile)?.write(package_file)?;
         package_file.to_owned()
     } else {
-        let beside = package_file.with_extension("profile.json");
+        let beside = package_file.with_extension(beside);
         profile.write(&beside)?;
         beside
     };

@@ -124,6 +124,32 @@ pub fn look(gpu: Gpu, device: u32, how: &How) -> Result<Offer, OfferError> {
 }
 
 impl Offer {
+    /// What profiles call it: name, compute capability, multiprocessors, driver, and the mechanism that
+    /// divides it. Figures of one hold for the same only.
+    #[must_use]
+    pub fn machine(&self) -> String {
+        let facts = &self.facts;
+        let (major, minor) = facts.compute_capability;
+        let build = facts.driver_build.as_deref().unwrap_or("build unknown");
+        format!(
+            "{}, {major}.{minor}, {} SMs, driver {} ({build}), {}",
+            facts.name,
+            facts.multiprocessors,
+            facts.version,
+            self.mechanism()
+        )
+    }
+
+    /// How far its clocks may go, for the key of a profile.
+    #[must_use]
+    pub fn clocks(&self) -> String {
+        format!(
+            "to {} MHz, memory to {} MHz",
+            self.facts.clock_khz / 1000,
+            self.facts.memory_clock_khz / 1000
+        )
+    }
+
     /// TPCs that partitions can be made of.
     #[must_use]
     pub fn tpcs(&self) -> u16 {

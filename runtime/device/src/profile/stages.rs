@@ -112,9 +112,8 @@ impl Measured for CpuDevice {
         self.input_buffers()
     }
 
-    fn last_longest_step(&self, model: ModelId, stage: StageId) -> Nanos {
-        let operators = self.last_operator_times(model, stage);
-        operators.max().unwrap_or(Nanos::ZERO)
+    fn last_longest_step(&self, model: ModelId, stage: StageId) -> Option<Nanos> {
+        self.last_operator_times(model, stage).max()
     }
 
     fn missing(&self) -> &[Missing] {
@@ -189,6 +188,7 @@ impl<D: Measured> Bench<D> {
             let Figure { stage, batch, .. } = self.figures[index];
             let finished = self.run(stage, batch, first)?;
             let longest = self.device.last_longest_step(ModelId(0), StageId(stage));
+            let longest = longest.unwrap_or(finished.measured);
             let figure = &mut self.figures[index];
             figure.took.add(finished.measured);
             figure.longest_operator.add(longest);

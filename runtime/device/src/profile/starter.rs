@@ -49,8 +49,8 @@ pub trait Measured: Device {
     fn input_buffers(&self) -> InputBuffers;
 
     /// How long a preemption would have waited at most for the last run of a stage: between two
-    /// places at which it can be stopped.
-    fn last_longest_step(&self, model: ModelId, stage: StageId) -> Nanos;
+    /// places at which it can be stopped. None if that is not known: no longer than the stage.
+    fn last_longest_step(&self, model: ModelId, stage: StageId) -> Option<Nanos>;
 
     /// What the machine did not grant its threads.
     fn missing(&self) -> &[Missing];
