@@ -1,6 +1,7 @@
 //! A `punctuald` process in a folder of its own, and clients of it.
 #![allow(dead_code)] // Each test binary uses a part.
 
+use std::ffi::OsString;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -111,7 +112,11 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
 }
 
 /// A folder with everything that a daemon is started with; gone with it.
-pub struct Folder(PathBuf);
+pub struct Folder {
+    path: PathBuf,
+    /// What the daemon's environment has beside the test's.
+    pub environment: Vec<(&'static str, OsString)>,
+}
 
 impl Folder {
     /// With the package and its profile, and this manifest.
@@ -124,8 +129,11 @@ impl Folder {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctuald-test-{}-{count}", std::process::id());
-        let folder = Self(std::env::temp_dir().join(name));
-        std::fs::create_dir(&folder.0).expect("a fresh folder");
+        let folder = Self {
+            path: std::env::temp_dir().join(name),
+            environment: Vec::new(),
+        };
+        std::fs::create_dir(&folder.path).expect("a fresh folder");
         let package = package();
         let decoded = Package::decode(&package).expect("a valid package");
         let host = punctual_daemon::host::detect().expect("a machine");
@@ -138,7 +146,7 @@ impl Folder {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     pub fn write(&self, name: &str, content: &[u8]) {
@@ -158,6 +166,7 @@ impl Folder {
             .arg(self.path("socket"))
             .arg("--report")
             .arg(self.path("report.json"))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
     }
@@ -172,7 +181,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
