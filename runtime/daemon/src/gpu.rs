@@ -1,13 +1,9 @@
 //! The GPU, for plans that ask for a part of it: looked at before the plan is made, never otherwise.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
 use punctual_device_cuda::driver::{Driver, OpenError};
-use punctual_device_cuda::lower::{LowerError, Program, Target};
-use punctual_device_cuda::partition::StreamError;
+use punctual_device_cuda::lower::{self, LowerError, Target};
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
-use punctual_device_cuda::partition::trial;
+use punctual_device_cuda::partition::{Program, StreamError, record};
 use punctual_device_cuda::{CudaSpec, CudaStarter, PAGE_BYTES, StartError};
 use punctual_model::Network;
 use punctual_plan::{
@@ -16,9 +12,6 @@ use punctual_plan::{
 
 /// Of the driver's GPUs, the one that is used.
 pub const ORDINAL: u32 = 0;
-
-/// How long a mechanism may take to be tried: hundreds of launches, and the start of CUDA.
-const TRIAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Why the GPU that a plan asks for cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +55,7 @@ impl Gpu {
     /// [`GpuError`].
     pub fn look() -> Result<Self, GpuError> {
         let driver = Driver::open()?;
-        let how = How::usual(calibrator(), records());
+        let how = How::usual(Program::punctual(), Some(record::folder()));
         let offer = offer::look(driver.device(ORDINAL)?, ORDINAL, &how)?;
         Ok(Self { driver, offer })
     }
@@ -113,7 +106,7 @@ impl Gpu {
                 compute_capability: facts.compute_capability,
                 page_bytes: PAGE_BYTES,
             };
-            let program = Program::lower(network, &needs.batches, &target, &[])?;
+            let program = lower::Program::lower(network, &needs.batches, &target, &[])?;
             footprint.weight_pages = program.pages.count() as u32;
             // A slot a request, as the device aligns them.
             footprint.request_bytes = program.request_bytes.next_multiple_of(256).max(256);
@@ -127,7 +120,7 @@ impl Gpu {
 }
 
 /// Bytes of a partition's workspaces, for batches up to `batch`.
-fn workspace(program: &Program, batch: u8) -> u64 {
+fn workspace(program: &lower::Program, batch: u8) -> u64 {
     let lists = program.stages.iter().flat_map(|stage| &stage.lists);
     let lists = lists.filter(|list| list.batch <= batch);
     let largest = lists.map(|list| list.workspace_bytes).max().unwrap_or(0);
@@ -173,35 +166,4 @@ fn larger(one: CudaFootprint, other: Option<CudaFootprint>) -> CudaFootprint {
         *bytes = (*bytes).max(others);
     }
     larger
-}
-
-/// The program that tries a mechanism in a process of its own: `punctual`, this one or the one that
-/// lies beside it.
-#[must_use]
-pub fn calibrator() -> Option<trial::Program> {
-    let this = std::env::current_exe().ok()?;
-    let file = if this.file_stem()? == "punctual" {
-        this
-    } else {
-        Some(this.with_file_name("punctual")).filter(|file| file.is_file())?
-    };
-    Some(trial::Program {
-        file,
-        arguments: ["board", "calibrate"].map(Into::into).to_vec(),
-        limit: TRIAL_LIMIT,
-    })
-}
-
-/// Where outcomes of trials are kept: `$XDG_CACHE_HOME/punctual/gpu`, `~/.cache/punctual/gpu`, or for a
-/// user without a home `/var/cache/punctual/gpu`.
-#[must_use]
-pub fn records() -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        let path = std::env::var_os(name).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
-    let home = || absolute("HOME").map(|home| home.join(".cache"));
-    let cache = absolute("XDG_CACHE_HOME").or_else(home);
-    let cache = cache.unwrap_or_else(|| Path::new("/var/cache").to_owned());
-    Some(cache.join("punctual").join("gpu"))
 }
