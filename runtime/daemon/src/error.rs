@@ -32,7 +32,7 @@ pub enum StartupError {
     #[error("the device cannot start: {0}")]
     Device(#[from] StartError),
     /// The GPU that the manifest asks for.
-    #[error(transparent)]
+    #[error("the manifest asks for TPCs: {0}")]
     Gpu(#[from] GpuError),
     /// The socket for clients.
     #[error("cannot listen for clients: {0}")]
