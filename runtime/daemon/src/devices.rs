@@ -9,6 +9,7 @@ use punctual_device::{
     CacheSpec, CpuDevice, DeviceSpec, InputBuffers, LoadFailure, MixedDevice, ModelSpec,
     PartitionSpec, Side,
 };
+use punctual_device_cuda::weights::LoadError;
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Watchdog};
 use punctual_kernels::Isa;
 use punctual_plan::{DeviceKind, Plan, Role};
@@ -218,18 +219,25 @@ pub fn name(devices: &Devices, plan: &Plan) -> String {
 /// Why weights could not be loaded, device by device.
 pub struct LoadFailures {
     cpu: Option<Receiver<LoadFailure>>,
-    /// The processor's models, by their ids there.
+    gpu: Option<Receiver<(ModelId, LoadError)>>,
+    /// Each device's models, by their ids there.
     cpu_models: Vec<ModelId>,
+    gpu_models: Vec<ModelId>,
 }
 
 impl LoadFailures {
     /// To be told from now on.
     pub fn of(devices: &mut Devices, plan: &Plan) -> Self {
-        let ids = (0..).map(ModelId).zip(&plan.models);
-        let on_cpu = ids.filter(|(_, model)| model.device == DeviceKind::Cpu);
+        let on = |device| {
+            let ids = (0..).map(ModelId).zip(&plan.models);
+            let on_it = ids.filter(|(_, model)| model.device == device);
+            on_it.map(|(id, _)| id).collect()
+        };
         Self {
             cpu: devices.first_mut().and_then(CpuDevice::load_failures),
-            cpu_models: on_cpu.map(|(id, _)| id).collect(),
+            gpu: devices.second_mut().and_then(CudaDevice::load_failures),
+            cpu_models: on(DeviceKind::Cpu),
+            gpu_models: on(DeviceKind::Cuda),
         }
     }
 
@@ -237,6 +245,9 @@ impl LoadFailures {
     pub fn each(&self, mut said: impl FnMut(ModelId, &dyn std::fmt::Display)) {
         for (model, error) in self.cpu.iter().flat_map(Receiver::try_iter) {
             said(self.cpu_models[model.index()], &error);
+        }
+        for (model, error) in self.gpu.iter().flat_map(Receiver::try_iter) {
+            said(self.gpu_models[model.index()], &error);
         }
     }
 }
