@@ -6,12 +6,12 @@
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | [`pages`] | which weights lie in which page |
-//! | [`packing`] | the bytes of a page |
-//! | [`requests`] | where what is carried between stages lies in a request's slot |
-//! | [`stage`], [`sums`] | the launches of a stage |
-//! | [`choice`] | which kernel computes a sum of products |
-//! | [`list`], [`traffic`] | the workspace: from what launches read and write |
+//! | `pages` | which weights lie in which page |
+//! | `packing` | the bytes of a page |
+//! | `requests` | where what is carried between stages lies in a request's slot |
+//! | `stage`, `sums` | the launches of a stage |
+//! | `choice` | which kernel computes a sum of products |
+//! | `list`, `traffic` | the workspace: from what launches read and write |
 //!
 //! A stage begins by bringing in what it reads, where it first reads it: prepared inputs by
 //! `input_planar`, carried tensors by `members_in`. What it carries on goes out by `members_out` as

@@ -5,7 +5,7 @@ use punctual_kernels::cuda::{Arguments, TensorView};
 use punctual_model::{Operator, OperatorKind};
 
 use super::activation::activation_of;
-use super::choice::{Form, Product};
+use super::choice::{Candidate, Form, Product};
 use super::list::Of;
 use super::pages::{Content, Matrix, Piece};
 use super::place::Place;
@@ -81,27 +81,32 @@ impl Launches<'_> {
                 self.draft.push(of, chosen.kernel, Arguments::Conv(conv));
                 continue;
             }
-            let partial = self.sums(pixels * conv.output.pitch, chosen.splits);
-            let conv = Conv {
-                partial: partial.encode(),
-                splits: chosen.splits,
-                ..conv
-            };
-            let summed = Conv {
-                output: nowhere(conv.output),
-                residual: 0,
-                bias: 0,
-                ..conv
-            };
-            self.draft.push(of, chosen.kernel, Arguments::Conv(summed));
-            let added = Conv {
-                input: nowhere(conv.input),
-                weights: 0,
-                ..conv
-            };
-            self.draft
-                .push(of, known("conv_reduce"), Arguments::Conv(added));
+            self.conv_in_parts(of, conv, pixels, chosen);
         }
+    }
+
+    /// A launch that sums in parts, and one that adds them up and finishes.
+    fn conv_in_parts(&mut self, of: Of<'_>, conv: Conv, pixels: u32, chosen: Candidate) {
+        let partial = self.sums(pixels * conv.output.pitch, chosen.splits);
+        let conv = Conv {
+            partial: partial.encode(),
+            splits: chosen.splits,
+            ..conv
+        };
+        let summed = Conv {
+            output: nowhere(conv.output),
+            residual: 0,
+            bias: 0,
+            ..conv
+        };
+        self.draft.push(of, chosen.kernel, Arguments::Conv(summed));
+        let added = Conv {
+            input: nowhere(conv.input),
+            weights: 0,
+            ..conv
+        };
+        let kernel = known("conv_reduce");
+        self.draft.push(of, kernel, Arguments::Conv(added));
     }
 
     pub(super) fn linear(&mut self, of: Of<'_>, operator: &Operator, epilogue: Epilogue) {
@@ -155,7 +160,7 @@ impl Launches<'_> {
         }
     }
 
-    fn choose(&self, product: &Product, of: Of<'_>) -> super::choice::Candidate {
+    fn choose(&self, product: &Product, of: Of<'_>) -> Candidate {
         let Self {
             lowering, batch, ..
         } = self;

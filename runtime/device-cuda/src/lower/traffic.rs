@@ -2,7 +2,7 @@
 //!
 //! Memory is planned by this and audited by it, so that a list cannot say one thing and do another.
 
-use punctual_kernels::cuda::params::{Answer, Conv, Linear, TensorView};
+use punctual_kernels::cuda::params::{Answer, Conv, Gather, Linear, TensorView};
 use punctual_kernels::cuda::{Arguments, padded};
 
 use super::place::Place;
@@ -74,14 +74,10 @@ impl Traffic {
         match arguments {
             Arguments::Conv(conv) => of_conv(conv),
             Arguments::Linear(linear) => of_linear(linear),
-            Arguments::Pool(pool) => {
-                let (input, output) = (&pool.input, &pool.output);
-                let (input, output) = (
-                    Span::tensor(input, pool.images),
-                    Span::tensor(output, pool.images),
-                );
-                Self::new([input], [output])
-            }
+            Arguments::Pool(pool) => Self::new(
+                [Span::tensor(&pool.input, pool.images)],
+                [Span::tensor(&pool.output, pool.images)],
+            ),
             Arguments::GlobalPool(pool) => Self::new(
                 [Span::tensor(&pool.input, pool.images)],
                 [Span::tensor(&pool.output, pool.images)],
@@ -95,20 +91,7 @@ impl Traffic {
                 let output = Span::at(both.output, input.bytes);
                 Self::new([input, Span::at(both.other, other)], [output])
             }
-            Arguments::Gather(gather) => {
-                let pixels = u64::from(gather.output.height) * u64::from(gather.output.width);
-                let pixels = pixels * u64::from(gather.images);
-                let sources = gather.sources.iter().zip(gather.pitches);
-                let sources = sources
-                    .map(|(&source, pitch)| Span::at(source, pixels * u64::from(pitch) * HALF));
-                let mut traffic = Self::new(
-                    [Span::at(gather.table, 0)],
-                    [Span::tensor(&gather.output, gather.images)],
-                );
-                let there = |span: &Span| span.place != Place::Nothing;
-                traffic.reads.extend(sources.filter(there));
-                traffic
-            }
+            Arguments::Gather(gather) => of_gather(gather),
             Arguments::Members(members) => {
                 let batch = Span::at(members.batch, members.bytes * u64::from(members.images));
                 let slots = members.members.iter().take(members.images as usize);
@@ -178,6 +161,21 @@ fn of_conv(conv: &Conv) -> Traffic {
     } else {
         Traffic::new([input, weights], [partial])
     }
+}
+
+fn of_gather(gather: &Gather) -> Traffic {
+    let pixels = u64::from(gather.output.height) * u64::from(gather.output.width);
+    let pixels = pixels * u64::from(gather.images);
+    let mut traffic = Traffic::new(
+        [Span::at(gather.table, 0)],
+        [Span::tensor(&gather.output, gather.images)],
+    );
+    let sources = gather.sources.iter().zip(gather.pitches);
+    let sources =
+        sources.map(|(&source, pitch)| Span::at(source, pixels * u64::from(pitch) * HALF));
+    let there = |span: &Span| span.place != Place::Nothing;
+    traffic.reads.extend(sources.filter(there));
+    traffic
 }
 
 fn of_linear(linear: &Linear) -> Traffic {
