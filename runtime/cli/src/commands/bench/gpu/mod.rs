@@ -14,7 +14,7 @@ mod step;
 mod steps;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use punctual_device_cuda::driver::OpenError;
@@ -69,6 +69,12 @@ pub struct Options {
     /// Print the report for a machine.
     #[arg(long)]
     json: bool,
+    /// Answer once in this process and print when things were done.
+    #[arg(long, hide = true, value_name = "ORDER", requires = "package")]
+    cold_start: Option<String>,
+    /// The network that answers.
+    #[arg(long, hide = true, value_name = "FILE")]
+    package: Option<PathBuf>,
     /// Run one step in this process and print its outcome.
     #[arg(long, hide = true, value_name = "STEP")]
     step: Option<String>,
@@ -89,6 +95,9 @@ pub enum Error {
     /// The program's own file is not known.
     #[error("steps run in processes of their own, and this program does not know its file: {0}")]
     Program(std::io::Error),
+    /// A process that was to answer once does not.
+    #[error(transparent)]
+    NoAnswer(Box<StepError>),
     /// A step failed.
     #[error("a step failed; the report says which and why")]
     StepFailed,
@@ -100,7 +109,7 @@ pub enum Error {
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
-            Self::NoGpu(_) | Self::Program(_) => Termination::Resources,
+            Self::NoGpu(_) | Self::Program(_) | Self::NoAnswer(_) => Termination::Resources,
             Self::NoSuchStep(_) | Self::Folder(FolderError::Other { .. }) => Termination::BadInput,
             Self::Folder(_) => Termination::File,
             Self::StepFailed | Self::Missed => Termination::BadResult,
@@ -113,6 +122,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
         print!("{}", list());
         return Ok(());
+    }
+    if let (Some(order), Some(package)) = (&options.cold_start, &options.package) {
+        return answer_once(options, package, order);
     }
     if let Some(name) = &options.step {
         return run_here(options, course::find(steps::ALL, name)?);
@@ -204,6 +216,17 @@ fn run_here(options: &Options, step: &dyn Step) -> Result<(), Error> {
     let text = serde_json::to_string(&outcome).expect("plain data");
     // Whoever started us reads it; if nobody does, nobody needs it.
     let _ = writeln!(std::io::stdout(), "{text}");
+    Ok(())
+}
+
+/// One start of the step `cold-start`.
+fn answer_once(options: &Options, package: &Path, order: &str) -> Result<(), Error> {
+    let folder = Folder::open(&options.out)?;
+    let session = Session::new(&folder, options.device, options.quick, 0);
+    let times = steps::cold_start::answer_once(&session, package, order);
+    let times = times.map_err(|error| Error::NoAnswer(Box::new(error)))?;
+    // Whoever started us reads it.
+    let _ = writeln!(std::io::stdout(), "{times}");
     Ok(())
 }
 

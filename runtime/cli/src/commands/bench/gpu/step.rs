@@ -4,9 +4,11 @@ use punctual_core::{ConfigError, Event};
 use punctual_device::{ClaimError, Refusal};
 use punctual_device_cuda::StartError;
 use punctual_device_cuda::bench::{DirectError, HoldError};
+use punctual_device_cuda::cold_start::ColdStartError;
 use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
 use punctual_device_cuda::partition::StreamError;
 use punctual_device_cuda::partition::offer::OfferError;
+use punctual_model::PackageError;
 use punctual_platform::clock;
 use punctual_simulator::arrivals::PatternError;
 
@@ -88,6 +90,18 @@ pub enum StepError {
     /// PyTorch does not do what it is asked.
     #[error("the process that runs PyTorch: {0}")]
     Torch(&'static str),
+    /// A network does not answer.
+    #[error(transparent)]
+    ColdStart(#[from] ColdStartError),
+    /// A package cannot be made.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// No process for a start.
+    #[error("a start needs a process of its own: {0}")]
+    Process(std::io::Error),
+    /// A start ended badly.
+    #[error("a start ended with {0} and without an answer")]
+    Started(std::process::ExitStatus),
     /// A workload cannot be played.
     #[error(transparent)]
     Pattern(#[from] PatternError),

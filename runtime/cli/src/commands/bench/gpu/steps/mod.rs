@@ -1,6 +1,7 @@
 //! The steps.
 
 mod calibration;
+pub mod cold_start;
 mod conformance;
 mod cudnn;
 mod disb;
@@ -24,6 +25,7 @@ pub const ALL: &Steps<'static> = &[
     &scaling::Scaling,
     &preemption::Preemption,
     &disb::Disb,
+    &cold_start::ColdStart,
     &prediction::Prediction,
     &cudnn::Cudnn,
 ];
