@@ -122,6 +122,7 @@ impl Keeper {
         let stations = self.stations.clone();
         // Held all the while, so that leaders answer at once.
         let mut places: Vec<_> = stations.iter().map(station).collect();
+        self.health.forget_stages();
         let mut patience = PATIENCE_NS;
         while !self.health.is_ended() {
             match self.make() {

@@ -15,7 +15,6 @@ use crate::lanes::{Errand, Lanes};
 use crate::lower::{LaunchList, Place};
 use crate::programs::Model;
 use crate::queue::VirtualQueue;
-
 use crate::spec::Wait;
 use crate::trouble::Trouble;
 use crate::weights::PageTable;

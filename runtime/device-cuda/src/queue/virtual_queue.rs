@@ -8,7 +8,7 @@ use punctual_kernels::cuda::params::{Answer, Guard};
 
 use super::ledger::{Ledger, NONE_EVICTED, NotHandedOver};
 use super::words::{EpochFlag, Words};
-use crate::driver::{CallError, Context, DeviceMemory, Function, Shape, Stream};
+use crate::driver::{Attribute, CallError, Context, DeviceMemory, Function, Gpu, Shape, Stream};
 
 /// Where the word lies that every block compares its epoch with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,24 @@ pub struct QueueSpec {
     /// Whether launches look at the epoch at all. Without, nothing is ever evicted: to measure what
     /// looking costs.
     pub guards: bool,
+}
+
+impl QueueSpec {
+    /// The usual ones, with the epoch where it is near to `gpu`: an integrated one reads the host's memory,
+    /// others their own.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn fitting(gpu: Gpu) -> Result<Self, CallError> {
+        let flag = match gpu.can(Attribute::Integrated)? {
+            true => FlagPlace::Host,
+            false => FlagPlace::Device,
+        };
+        Ok(Self {
+            flag,
+            ..Self::default()
+        })
+    }
 }
 
 impl Default for QueueSpec {

@@ -11,6 +11,7 @@ use punctual_device_cuda::driver::{Code, Driver, Gpu, OpenError};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::record::{self, Key};
 use punctual_device_cuda::partition::{How, Mechanism, SmSet, Trial, offer};
+use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_device_cuda::{CudaSpec, Division, StartError};
 
 use crate::subject::{BATCHES, Cuda, begin, cuda, partitions};
@@ -140,7 +141,12 @@ fn inputs_are_copied_where_host_memory_cannot_be_registered() {
         integrated: false,
         ..Config::default()
     };
-    let mut device = Cuda::with(&config, &network, &cuda(), 1);
+    let emulator = Emulator::start(&config).expect("the emulated driver");
+    let gpu = Driver::open().and_then(|driver| driver.device(0));
+    let queue = QueueSpec::fitting(gpu.expect("the emulated device"));
+    let queue = queue.expect("a driver that answers");
+    assert_eq!(queue.flag, FlagPlace::Device);
+    let mut device = Cuda::of_network(emulator, &network, &CudaSpec { queue, ..cuda() }, 1);
     assert_eq!(device.answers(0, &[6, 1]), in_place);
     assert_eq!(device.emulator.calls("cuMemHostRegister_v2"), 0);
 }
