@@ -151,7 +151,9 @@ impl Auditor {
                 let flights = self.floor.flights.values();
                 let in_use = flights.into_iter().any(|f| f.infer.model == *model);
                 let mut open = self.books.open.values();
-                let promised = open.any(|s| s.mandatory && self.task(s.task).model == *model);
+                // Others promise nothing, and load again what is still wanted.
+                let promised =
+                    self.punctual && open.any(|s| s.mandatory && self.task(s.task).model == *model);
                 self.memory.unload(*model, in_use || promised)
             }
             Action::Reply(reply) => self.verdict(reply),

@@ -5,6 +5,7 @@ use punctual_core::{Failure, PartitionId, Rejection, Reply, Verdict};
 use super::auditor::{Auditor, Subject};
 use super::books::{Key, Place, Submission, key};
 use super::claims::is_real_time;
+use super::floor::Flight;
 use super::violation::Violation;
 
 impl Auditor {
@@ -127,8 +128,15 @@ impl Auditor {
     /// transfer that keeps it from running is lost.
     fn device_failed(&self, submission: &Submission) -> bool {
         let model = self.task(submission.task).model;
+        let of_paged = |flight: &Flight| self.memory.is_paged(flight.infer.model);
+        let mut flights = self.floor.flights.values();
+        // What a lost action may be reading keeps its pages, perhaps those that this one needs.
+        let mut pages_are_lost = || {
+            self.memory.has_lost(self.now)
+                || flights.any(|flight| flight.lost_from() <= self.now && of_paged(flight))
+        };
         if self.is_unpromised(submission)
-            && (self.subject == Subject::NotLoaded(model) || self.memory.has_lost(self.now))
+            && (self.subject == Subject::NotLoaded(model) || pages_are_lost())
         {
             return true;
         }

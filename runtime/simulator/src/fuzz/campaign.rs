@@ -29,6 +29,8 @@ pub struct Report {
     pub on_time: u64,
     /// The scheduler's steps.
     pub steps: u64,
+    /// Those that another task took on than their own.
+    pub spilled: u64,
     /// Times that an assumption of the guarantee broke.
     pub gaps: u64,
     /// What failed.
@@ -54,6 +56,7 @@ impl Report {
         self.submitted += passed.submitted;
         self.on_time += passed.on_time;
         self.steps += passed.steps;
+        self.spilled += passed.spilled;
         self.gaps += passed.gaps;
     }
 
@@ -97,11 +100,12 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} cases ({} plans refused as infeasible): {} submissions, {} answered in time, {} \
-             steps, {} broken assumptions, {} kinds of failures",
+             spilled, {} steps, {} broken assumptions, {} kinds of failures",
             self.cases,
             self.infeasible,
             self.submitted,
             self.on_time,
+            self.spilled,
             self.steps,
             self.gaps,
             self.failures.len()

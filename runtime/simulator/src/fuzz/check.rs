@@ -84,6 +84,8 @@ pub struct Passed {
     pub on_time: u64,
     /// The scheduler's steps.
     pub steps: u64,
+    /// Those that another task took on.
+    pub spilled: u64,
     /// Times that a promise's assumption broke.
     pub gaps: u64,
     /// The plan was refused, rightly.
@@ -186,6 +188,7 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
         submitted: outcome.total.submitted,
         on_time: outcome.total.on_time,
         steps: outcome.effort.steps,
+        spilled: outcome.effort.spilled,
         gaps: watch.auditor.gaps().len() as u64,
         infeasible: false,
     };

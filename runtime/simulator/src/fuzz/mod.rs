@@ -14,6 +14,7 @@
 //! | file | what |
 //! |---|---|
 //! | `draw` | the case of a seed: plan, policy, workload |
+//! | `relations` | what its networks and tasks have to do with each other |
 //! | `world` | its times and faults |
 //! | `check` | runs a case and says what is wrong |
 //! | `shrink` | makes a failing case smaller |
@@ -23,6 +24,7 @@ mod campaign;
 mod case;
 mod check;
 mod draw;
+mod relations;
 mod shrink;
 #[cfg(test)]
 mod tests;

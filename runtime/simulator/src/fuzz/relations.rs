@@ -1,0 +1,100 @@
+//! What a case's networks and tasks have to do with each other: common beginnings, weights that come
+//! and go, frames that another task takes on.
+
+use punctual_core::{Criticality, ModelId, Nanos, StageId, TaskId, Weights};
+
+use super::draw::{one_in, units, within};
+use crate::arrivals::Pattern;
+use crate::random::Random;
+use crate::scenario::{Scenario, Task};
+
+/// In a third of the cases a model that begins like the first, which some of its tasks ask instead; in
+/// some of these their common beginning has no exit.
+pub(super) fn share(random: &mut Random, scenario: &mut Scenario) {
+    let first = &mut scenario.models[0];
+    if !one_in(random, 3) || first.weights.is_some() {
+        return;
+    }
+    let shared = within(random, 1, first.stages.len() as u64) as usize;
+    first.stages[0].headless = first.stages.len() > 1 && one_in(random, 2);
+    let mut copy = first.clone();
+    for stage in &mut copy.stages[..shared] {
+        stage.runs_as = Some(0);
+    }
+    let least = StageId(u8::from(first.stages[0].headless));
+    let like = ModelId(scenario.models.len() as u16);
+    scenario.models.push(copy);
+    for task in &mut scenario.tasks {
+        let config = &mut task.config;
+        if config.model == ModelId(0) {
+            config.mandatory_exit = config.mandatory_exit.max(least);
+            if one_in(random, 2) {
+                config.model = like;
+            }
+        }
+    }
+}
+
+/// In a third of the cases a task to which a real-time one may spill: the same network, up to four
+/// times as slow or half as slow, paged if that is.
+pub(super) fn spill(random: &mut Random, scenario: &mut Scenario) {
+    let real_time = |task: &&mut Task| task.config.criticality == Criticality::RealTime;
+    let count = scenario.tasks.iter_mut().filter(real_time).count() as u64;
+    if count == 0 || !one_in(random, 3) {
+        return;
+    }
+    let index = scenario.tasks.len();
+    let which = random.below(count) as usize;
+    let own = scenario.tasks.iter_mut().filter(real_time).nth(which);
+    let own = own.expect("there are that many");
+    let mut taker = own.clone();
+    own.config.spill = Some(TaskId(index as u16));
+    let mut model = scenario.models[own.config.model.index()].clone();
+    let halves = within(random, 1, 8);
+    for stage in &mut model.stages {
+        stage.runs_as = None;
+        for time in stage.times.iter_mut().map(|measured| &mut measured.time) {
+            for span in [&mut time.budget, &mut time.max_seen] {
+                *span = Nanos::new(span.as_nanos() * halves / 2);
+            }
+        }
+    }
+    if one_in(random, 4) {
+        taker.config.mandatory_exit = StageId(model.stages.len() as u8 - 1);
+    }
+    taker.name = format!("task-{index}");
+    taker.config.model = ModelId(scenario.models.len() as u16);
+    taker.config.reserved = false;
+    taker.config.batch_max = [1, 2, 4, 8][random.below(4) as usize];
+    // It may have frames of its own, which may not wait for other tasks' answers.
+    taker.pattern = Pattern::Poisson {
+        rate_hz: 1e9 / taker.config.period.as_nanos() as f64 * random.unit(),
+    };
+    taker.clients = 1;
+    let part = random.below(scenario.planned.len() as u64) as usize;
+    scenario.planned[part].1.push(index);
+    scenario.models.push(model);
+    scenario.tasks.push(taker);
+}
+
+/// Pages the weights of models that no reservation asks. Half of the unreserved tasks get a model of
+/// their own, so that there are some.
+pub(super) fn page(random: &mut Random, scenario: &mut Scenario) {
+    scenario.board.pages = within(random, 1, 6) as u32;
+    for task in &mut scenario.tasks {
+        if !task.config.reserved && one_in(random, 2) {
+            let copy = scenario.models[task.config.model.index()].clone();
+            task.config.model = ModelId(scenario.models.len() as u16);
+            scenario.models.push(copy);
+        }
+    }
+    for (index, model) in scenario.models.iter_mut().enumerate() {
+        let mut tasks = scenario.tasks.iter().map(|task| &task.config);
+        if !tasks.any(|task| task.reserved && task.model.index() == index) {
+            model.weights = Some(Weights {
+                pages: within(random, 1, u64::from(scenario.board.pages)) as u32,
+                load: units(within(random, 1, 30)),
+            });
+        }
+    }
+}
