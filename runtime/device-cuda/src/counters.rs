@@ -43,6 +43,12 @@ counters! {
     loaded_later,
     /// Modules that could not be loaded then: general kernels stand in for theirs.
     not_loaded,
+    /// Launches of filling partitions, each on TPCs that real-time launches left.
+    filled,
+    /// Of those, the ones that could not be made at once.
+    fillers_waited,
+    /// Times that a filling partition's launch was in the way of a real-time one and was called off.
+    fillers_called_off,
     /// Stages that failed.
     failed,
     /// Of those, stages that took longer than the watchdog lets them and were evicted.

@@ -7,6 +7,8 @@ mod counters;
 mod device;
 pub mod driver;
 mod engine;
+pub mod filling;
+mod grounds;
 mod health;
 pub mod host;
 mod installation;

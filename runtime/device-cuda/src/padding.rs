@@ -102,10 +102,23 @@ impl NoticeBoard {
 
     /// A partition's leader launches: returns the TPCs that the launch is to be confined to.
     pub fn post(&self, partition: usize, demand: &Demand, now: Instant) -> TpcSet {
+        self.post_beside(partition, demand, 0, now)
+    }
+
+    /// [`post`](Self::post), while launches of this partition that were confined to its lowest `beside`
+    /// TPCs may still run: those are not left to others.
+    pub fn post_beside(
+        &self,
+        partition: usize,
+        demand: &Demand,
+        beside: u32,
+        now: Instant,
+    ) -> TpcSet {
         let notice = &self.notices[partition];
         let tpcs = lowest(notice.tpcs, demand.tpcs());
-        let count = tpcs.count_ones().max(1);
-        let end = (now + demand.on(count)).as_nanos() >> TICK_SHIFT;
+        let own = tpcs.count_ones().max(1);
+        let end = (now + demand.on(own)).as_nanos() >> TICK_SHIFT;
+        let count = own.max(beside).min(notice.tpcs.count_ones());
         let occupancy = u64::from(demand.occupancy.min(0xff));
         // Relaxed: the word says all; nothing else is published by it. A leader that reads the last
         // launch's word a moment too long chooses as it would have chosen a moment earlier.
@@ -114,9 +127,30 @@ impl NoticeBoard {
         tpcs
     }
 
+    /// A partition's leader launches what nobody has measured: it has all of its TPCs, and nothing
+    /// begins beside it. Returns these TPCs.
+    pub fn post_unknown(&self, partition: usize) -> TpcSet {
+        let notice = &self.notices[partition];
+        let count = u64::from(notice.tpcs.count_ones());
+        // It ended long ago, so that rule one leaves nobody beside it.
+        let word = (1 << 16) | count;
+        // Relaxed: as in `post_beside`.
+        notice.launch.store(word, Ordering::Relaxed);
+        notice.tpcs
+    }
+
+    /// The TPCs that a partition's launches have.
+    #[must_use]
+    pub fn posted(&self, partition: usize) -> TpcSet {
+        let notice = &self.notices[partition];
+        // Relaxed: as in `post_beside`.
+        let word = notice.launch.load(Ordering::Relaxed);
+        lowest(notice.tpcs, (word & 0xff) as u32)
+    }
+
     /// A partition's stage is over.
     pub fn take_down(&self, partition: usize) {
-        // Relaxed: as in `post`.
+        // Relaxed: as in `post_beside`.
         self.notices[partition].launch.store(0, Ordering::Relaxed);
     }
 
@@ -129,7 +163,7 @@ impl NoticeBoard {
             occupancy: 0,
         };
         for notice in &self.notices {
-            // Relaxed: as in `post`.
+            // Relaxed: as in `post_beside`.
             let word = notice.launch.load(Ordering::Relaxed);
             if word == 0 {
                 continue;
@@ -215,7 +249,9 @@ mod tests {
     #[test]
     fn a_real_time_launch_is_confined_and_the_rest_is_left_until_it_is_taken_down() {
         let board = NoticeBoard::new(0xff, &[0x0f, 0xf0]);
+        assert_eq!(board.posted(0), 0);
         assert_eq!(board.post(0, &demand(6, 4, 100), NOW), 0b0011);
+        assert_eq!(board.posted(0), 0b0011);
         assert_eq!(board.post(1, &demand(400, 4, 100), NOW), 0xf0);
         let left = board.left();
         assert_eq!(left.tpcs, 0b1100);
@@ -225,6 +261,18 @@ mod tests {
         assert!(end <= expected && expected < end + Nanos::new(256));
         board.take_down(1);
         assert_eq!(board.left().tpcs, 0b1111_1100);
+    }
+
+    #[test]
+    fn what_may_still_run_is_not_left_and_what_is_not_known_leaves_nothing_beside_it() {
+        let board = NoticeBoard::new(0xff, &[0x0f]);
+        assert_eq!(board.post_beside(0, &demand(4, 4, 100), 3, NOW), 0b0001);
+        assert_eq!((board.posted(0), board.left().tpcs), (0b0111, 0b1111_1000));
+        assert_eq!(board.post_beside(0, &demand(4, 4, 100), 99, NOW), 0b0001);
+        assert_eq!(board.posted(0), 0x0f);
+        assert_eq!(board.post_unknown(0), 0x0f);
+        assert_eq!(board.left().tpcs, 0xf0);
+        assert!(choose(&board.left(), &[demand(1, 99, 1)], NOW).is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::filling::FillingSpec;
 use crate::partition::Partitioner;
 use crate::queue::QueueSpec;
 
@@ -18,6 +19,8 @@ pub struct CudaSpec {
     /// Workspaces of a partition. With two, a best-effort stage that was preempted keeps its
     /// half-way results while a real-time one runs, and goes on from where it was.
     pub workspaces: u32,
+    /// Which partitions fill what real-time launches leave.
+    pub filling: FillingSpec,
     /// How launches are handed over and evicted.
     pub queue: QueueSpec,
     /// How a leader waits.
@@ -49,6 +52,7 @@ impl Default for CudaSpec {
             division: Division::Whole,
             page_bytes: PAGE_BYTES,
             workspaces: 2,
+            filling: FillingSpec::default(),
             queue: QueueSpec::default(),
             wait: Wait::Spin,
             watchdog: Watchdog::default(),

@@ -1,5 +1,6 @@
 //! A partition on the GPU: what its leader runs stages with.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use punctual_device::crew::{Claim, Interrupt};
@@ -9,6 +10,7 @@ use punctual_platform::{Doorbell, clock};
 
 use crate::counters::Counters;
 use crate::driver::{CallError, Shape};
+use crate::filling::{Filling, Leave, Planned};
 use crate::health::Health;
 use crate::installation::Installation;
 use crate::lanes::{Errand, Lanes};
@@ -44,6 +46,8 @@ pub(crate) struct Surroundings {
     pub(crate) wait: Wait,
     /// How long the device may take to run empty, in nanoseconds.
     pub(crate) grace_ns: u64,
+    /// If partitions of the device fill: what all share, and the place of this one.
+    pub(crate) filling: Option<(Arc<Filling>, usize)>,
 }
 
 /// How a stage ended that went as it should.
@@ -61,8 +65,8 @@ struct Run<'r> {
     workspace: u64,
     interrupt: &'r Interrupt,
     limit_ns: u64,
-    /// The time at which it is overdue.
-    due: u64,
+    /// The time at which it is overdue. A filler that waits for others is not.
+    due: Cell<u64>,
 }
 
 /// How launches of one epoch ended.
@@ -111,9 +115,9 @@ impl Station {
             workspace: self.lanes.address(lane),
             interrupt,
             limit_ns,
-            due: clock::now_ns().saturating_add(limit_ns),
+            due: Cell::new(clock::now_ns().saturating_add(limit_ns)),
         };
-        match self.launch_all(around, &run, from) {
+        let ended = match self.launch_all(around, &run, from) {
             Ok(None) => {
                 if needs.writes_carried {
                     let slots = &self.installation.slots;
@@ -128,11 +132,10 @@ impl Station {
                 Ok(Ended::Interrupted)
             }
             Err(trouble) if trouble.needs_restart() => Err(trouble),
-            Err(trouble) => {
-                self.clear(around)?;
-                Err(trouble)
-            }
-        }
+            Err(trouble) => self.clear(around).and(Err(trouble)),
+        };
+        around.leave();
+        ended
     }
 
     /// The answer for a member of the stage that was last done.
@@ -155,6 +158,7 @@ impl Station {
                 Pass::Evicted => {
                     around.counters.evictions.add(1);
                     let at = self.empty(around)?;
+                    around.leave();
                     if self.queue.is_done() {
                         return Ok(None);
                     }
@@ -164,7 +168,7 @@ impl Station {
                     if run.interrupt.is_set() {
                         return Ok(Some(at));
                     }
-                    if clock::now_ns() >= run.due {
+                    if clock::now_ns() >= run.due.get() {
                         return Err(run.overdue());
                     }
                     // Stopped by a wish that was meant for the action before: it goes on.
@@ -180,6 +184,7 @@ impl Station {
         loop {
             let seen = around.bell.count();
             while !self.queue.is_evicted()
+                && self.has_leave(around, run)?
                 && let Some(index) = self.queue.hand_over()
             {
                 self.launch(around, run, index)?;
@@ -191,7 +196,7 @@ impl Station {
                 return Ok(Pass::Evicted);
             }
             let now = clock::now_ns();
-            if run.interrupt.is_set() || now >= run.due {
+            if run.interrupt.is_set() || now >= run.due.get() || around.is_unwelcome() {
                 self.queue.evict()?;
                 return Ok(Pass::Evicted);
             }
@@ -207,6 +212,30 @@ impl Station {
             }
             around.pause(seen, now);
         }
+    }
+
+    /// Whether the next launch may be made, where partitions fill.
+    fn has_leave(&mut self, around: &Surroundings, run: &Run<'_>) -> Result<bool, CallError> {
+        let Some((filling, partition)) = &around.filling else {
+            return Ok(true);
+        };
+        let Some(index) = self.queue.next() else {
+            return Ok(false);
+        };
+        let planned = Planned {
+            model: run.errand.model,
+            stage: run.errand.stage,
+            list: run.list,
+            images: run.images,
+            index,
+        };
+        let counters = &around.counters;
+        let leave = filling.leave_to_launch(*partition, &mut self.queue, &planned, counters)?;
+        if leave == Leave::Refused {
+            let due = clock::now_ns().saturating_add(run.limit_ns);
+            run.due.set(due);
+        }
+        Ok(leave == Leave::Granted)
     }
 
     /// Waits until the driver has run empty after an eviction; the launch to go on with.
@@ -314,6 +343,19 @@ impl Run<'_> {
 }
 
 impl Surroundings {
+    /// Whether this is a filler in the way of a real-time launch.
+    fn is_unwelcome(&self) -> bool {
+        let filling = self.filling.as_ref();
+        filling.is_some_and(|(filling, partition)| filling.is_unwelcome(*partition))
+    }
+
+    /// Nothing of the partition is in the driver any more.
+    fn leave(&self) {
+        if let Some((filling, partition)) = &self.filling {
+            filling.leave(*partition);
+        }
+    }
+
     /// Lets a little time pass, less if the bell was rung since `seen`.
     fn pause(&self, seen: u32, now: u64) {
         match self.wait {

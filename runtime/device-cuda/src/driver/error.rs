@@ -57,6 +57,14 @@ impl CallError {
         }
     }
 
+    /// A stream that cannot be masked, though it could be before.
+    pub(crate) fn not_masked() -> Self {
+        Self {
+            call: "the mask of a stream",
+            code: Code::NOT_FOUND,
+        }
+    }
+
     /// Like [`check`](Self::check), for questions whose answer may be "not yet": whether it is over.
     pub(super) fn check_ready(call: &'static str, code: u32) -> Result<bool, Self> {
         match Code(code) {

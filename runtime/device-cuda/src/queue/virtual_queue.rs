@@ -136,9 +136,7 @@ impl VirtualQueue {
 
     /// The launch to hand over now, if there is one.
     pub fn hand_over(&mut self) -> Option<u32> {
-        // Relaxed: only how much may wait depends on it.
-        let begun = self.words.begun().load(Ordering::Relaxed);
-        self.ledger.hand_over(begun)
+        self.ledger.hand_over(self.begun())
     }
 
     /// How far the list has come: one more than the last launch that has begun.
@@ -146,6 +144,18 @@ impl VirtualQueue {
     pub fn begun(&self) -> u32 {
         // Relaxed: only how much may wait depends on it.
         self.words.begun().load(Ordering::Relaxed)
+    }
+
+    /// The launch that [`hand_over`](Self::hand_over) would give now.
+    #[must_use]
+    pub fn next(&self) -> Option<u32> {
+        self.ledger.clone().hand_over(self.begun())
+    }
+
+    /// Whether launches that were handed over have not begun; one that began a moment ago may count.
+    #[must_use]
+    pub fn some_wait(&self) -> bool {
+        self.ledger.some_wait(self.begun())
     }
 
     /// Hands launch `index` over: a copy of `arguments` and of the guard are the driver's from now on.
@@ -284,6 +294,11 @@ impl VirtualQueue {
     #[must_use]
     pub fn sequence(&self) -> u32 {
         self.sequence
+    }
+
+    /// The stream that it launches into, to give it another mask.
+    pub fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
     }
 
     /// The stream that it launches into.

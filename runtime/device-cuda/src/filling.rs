@@ -1,0 +1,355 @@
+//! Filling: best-effort launches on the TPCs that real-time launches leave (REEF's kernel padding, by
+//! masks).
+//!
+//! Some partitions *fill*: they have no TPCs of their own, and before each of their launches their leader asks which
+//! TPCs it may have, masks its stream to them and launches; if it may have none, it waits and asks again. One launch at a
+//! time, so that what it holds is what it uses. The leaders of all other partitions post each launch
+//! before they make it, and confine it to what its blocks fill.
+//!
+//! A mask counts for the launches that follow it; those that are in the driver keep theirs. So a
+//! real-time partition's notice covers everything of its that may still run, and only masks of streams will do: a
+//! stream of a green context cannot change its TPCs between two launches.
+//!
+//! Not yet run on hardware.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use libsmctrl_sys::TpcMask;
+use punctual_core::{Instant, Nanos};
+use punctual_kernels::cuda::{KERNELS, Kernel};
+use punctual_platform::{Doorbell, clock};
+use thiserror::Error;
+
+use crate::counters::Counters;
+use crate::driver::{CallError, MaskError};
+use crate::grounds::Grounds;
+use crate::kernels::Kernels;
+use crate::lower::{LaunchList, Step};
+use crate::padding::{Demand, NoticeBoard, TpcSet};
+use crate::partition::{Partitioner, StreamError};
+use crate::queue::{StopFlag, VirtualQueue};
+use crate::spec::{CudaSpec, Division};
+
+/// Which partitions fill, and what is known of launches.
+#[derive(Clone, Debug, Default)]
+pub struct FillingSpec {
+    /// Partitions that fill, by their place in `DeviceSpec::partitions`. Their ranges of TPCs say what they
+    /// are lowered for; all of the device is usual.
+    pub fillers: Vec<usize>,
+    /// Measured times of launches.
+    pub times: LaunchTimes,
+}
+
+/// How long launches take alone on a part of the device. What is not there was not measured: such a launch is not
+/// confined, and nothing runs beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchTimes {
+    tpcs: u32,
+    /// By model, stage and batch size: a time for each launch of the list.
+    times: BTreeMap<(usize, usize, u8), Vec<Nanos>>,
+}
+
+impl LaunchTimes {
+    /// For times that are measured on so many TPCs.
+    #[must_use]
+    pub fn on(tpcs: u32) -> Self {
+        Self {
+            tpcs,
+            times: BTreeMap::new(),
+        }
+    }
+
+    /// The times of a list's launches, in its order.
+    pub fn set(&mut self, model: usize, stage: usize, batch: u8, times: Vec<Nanos>) {
+        self.times.insert((model, stage, batch), times);
+    }
+
+    fn of(&self, model: usize, stage: usize, batch: u8, launch: u32) -> Option<Nanos> {
+        let times = self.times.get(&(model, stage, batch))?;
+        times.get(launch as usize).copied()
+    }
+}
+
+/// Why partitions cannot fill.
+#[derive(Debug, Error)]
+pub enum FillingError {
+    /// Only masks of streams can be changed from launch to launch.
+    #[error(
+        "partition {partition} is to fill, which needs a device that is divided by masks of streams; leave `fillers` \
+         empty on this one"
+    )]
+    NoMasks {
+        /// The first that is to fill.
+        partition: usize,
+    },
+    /// There is no such partition.
+    #[error("partition {partition} is to fill; there are {partitions}")]
+    NoSuchPartition {
+        /// What was asked for.
+        partition: usize,
+        /// Partitions of the device.
+        partitions: usize,
+    },
+    /// The device cannot grant what the real-time partitions ask for.
+    #[error(transparent)]
+    Division(#[from] StreamError),
+    /// The driver's word.
+    #[error(transparent)]
+    Driver(#[from] CallError),
+}
+
+/// What a partition is in this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Its notice.
+    Posts(usize),
+    /// Its hold.
+    Fills(usize),
+}
+
+/// A filler as others see it.
+struct CallOff {
+    stop: StopFlag,
+    bell: Arc<Doorbell>,
+    /// Its next launch was not let go at once. Relaxed: its leader's alone.
+    waits: AtomicBool,
+}
+
+/// Whether the next launch may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    Granted,
+    /// The launch before it is not over.
+    NotYet,
+    /// Others have the TPCs, or REEF's rules are against it.
+    Refused,
+}
+
+/// Of a device some of whose partitions fill. Shared by all leaders.
+pub(crate) struct Filling {
+    grounds: Grounds,
+    /// By partition.
+    roles: Box<[Role]>,
+    /// By notice: TPCs of the launch that was posted last. Relaxed: its leader's alone.
+    last: Box<[AtomicU32]>,
+    /// By hold.
+    call_offs: Box<[CallOff]>,
+    times: LaunchTimes,
+    /// By kernel: blocks that a TPC runs at once; 0: its module is not loaded.
+    occupancies: Box<[u16]>,
+    partitioner: Arc<Partitioner>,
+    /// The mask that enables each TPC, by its number in plans.
+    masks: Box<[TpcMask]>,
+}
+
+/// A launch of a list, as its leader is about to make it.
+#[derive(Clone, Copy)]
+pub(crate) struct Planned<'l> {
+    pub(crate) model: usize,
+    pub(crate) stage: usize,
+    pub(crate) list: &'l LaunchList,
+    pub(crate) images: usize,
+    pub(crate) index: u32,
+}
+
+impl Planned<'_> {
+    fn step(&self) -> &Step {
+        &self.list.steps[self.index as usize]
+    }
+}
+
+fn blocks(grid: [u32; 3]) -> u32 {
+    grid.iter().product()
+}
+
+fn position(kernel: &'static Kernel) -> Option<usize> {
+    KERNELS.iter().position(|each| std::ptr::eq(each, kernel))
+}
+
+/// What each kernel's registers and shared memory leave room for.
+fn occupancies(kernels: &Kernels, sms_per_tpc: u32) -> Result<Box<[u16]>, CallError> {
+    let of = |kernel: &'static Kernel| {
+        let Some(function) = kernels.get(kernel) else {
+            return Ok(0);
+        };
+        let blocks = function.blocks_per_multiprocessor(kernel.block, kernel.shared_bytes)?;
+        Ok(u16::try_from(blocks * sms_per_tpc).unwrap_or(u16::MAX))
+    };
+    KERNELS.iter().map(of).collect()
+}
+
+impl Filling {
+    /// None if no partition fills. `partners` are each partition's flag and bell.
+    pub(crate) fn prepare(
+        spec: &CudaSpec,
+        kernels: &Kernels,
+        partners: &[(StopFlag, Arc<Doorbell>)],
+    ) -> Result<Option<Arc<Self>>, FillingError> {
+        let (partitions, fillers) = (partners.len(), &spec.filling.fillers);
+        let Some(&partition) = fillers.first() else {
+            return Ok(None);
+        };
+        if let Some(&partition) = fillers.iter().find(|&&filler| filler >= partitions) {
+            return Err(FillingError::NoSuchPartition {
+                partition,
+                partitions,
+            });
+        }
+        let Division::Tpcs {
+            partitioner,
+            ranges,
+        } = &spec.division
+        else {
+            return Err(FillingError::NoMasks { partition });
+        };
+        if partitioner.masking().is_none() {
+            return Err(FillingError::NoMasks { partition });
+        }
+        let choice = partitioner.choice();
+        let tpcs = choice.tpcs().min(128);
+        let masks = (0..tpcs).map(|tpc| {
+            let units = choice
+                .units_of_tpcs(tpc..tpc + 1)
+                .map_err(StreamError::from)?;
+            Ok(choice.mask(units).map_err(StreamError::from)?)
+        });
+        let masks = masks.collect::<Result<Box<[_]>, FillingError>>()?;
+        let (mut roles, mut posts, mut call_offs) = (Vec::new(), Vec::new(), Vec::new());
+        for (partition, (stop, bell)) in partners.iter().enumerate() {
+            if fillers.contains(&partition) {
+                roles.push(Role::Fills(call_offs.len()));
+                let (stop, bell) = (stop.clone(), bell.clone());
+                call_offs.push(CallOff {
+                    stop,
+                    bell,
+                    waits: AtomicBool::new(false),
+                });
+            } else {
+                roles.push(Role::Posts(posts.len()));
+                let set = ranges[partition].clone().filter(|&tpc| tpc < tpcs);
+                posts.push(set.fold(0, |set, tpc| set | 1 << tpc));
+            }
+        }
+        let all = (0..tpcs).fold(0, |set, tpc| set | 1 << tpc);
+        Ok(Some(Arc::new(Self {
+            grounds: Grounds::new(NoticeBoard::new(all, &posts), call_offs.len()),
+            roles: roles.into(),
+            last: posts.iter().map(|_| AtomicU32::new(0)).collect(),
+            call_offs: call_offs.into(),
+            times: spec.filling.times.clone(),
+            occupancies: occupancies(kernels, choice.map().all().count() / u32::from(tpcs))?,
+            partitioner: partitioner.clone(),
+            masks,
+        })))
+    }
+
+    /// What a launch takes, if it was measured.
+    fn demand(&self, planned: &Planned<'_>) -> Option<Demand> {
+        let step = planned.step();
+        let (model, stage) = (planned.model, planned.stage);
+        let time = self
+            .times
+            .of(model, stage, planned.list.batch, planned.index)?;
+        let occupancy = self.occupancies[position(step.kernel)?];
+        if occupancy == 0 {
+            return None;
+        }
+        // The time is that of a full batch on as many TPCs as were measured.
+        let full = blocks(step.grid(usize::from(planned.list.batch)));
+        let at_once = u32::from(occupancy) * self.times.tpcs.max(1);
+        let waves = u64::from(full.div_ceil(at_once).max(1));
+        Some(Demand {
+            blocks: blocks(step.grid(planned.images)).max(1),
+            occupancy,
+            wave: Nanos::new((time.as_nanos() / waves).max(1)),
+        })
+    }
+
+    /// Keeps the launches that follow to some TPCs.
+    fn confine(&self, queue: &mut VirtualQueue, tpcs: TpcSet) -> Result<(), MaskError> {
+        let enabled = self.masks.iter().enumerate();
+        let enabled = enabled.filter(|(tpc, _)| tpcs >> tpc & 1 == 1);
+        let bits = enabled.fold(0, |bits, (_, mask)| bits | mask.enabled_bits());
+        match self.partitioner.masking() {
+            Some(masking) => masking.mask(queue.stream_mut(), TpcMask::from_enabled_bits(bits)),
+            None => Ok(()),
+        }
+    }
+
+    /// Before a partition's leader hands a launch over: whether it may, now. Then its stream is masked.
+    pub(crate) fn leave_to_launch(
+        &self,
+        partition: usize,
+        queue: &mut VirtualQueue,
+        planned: &Planned<'_>,
+        counters: &Counters,
+    ) -> Result<Leave, CallError> {
+        let now = Instant::from_nanos(clock::now_ns());
+        let demand = self.demand(planned);
+        let tpcs = match self.roles[partition] {
+            Role::Posts(notice) => self.post(notice, queue, demand.as_ref(), (now, counters)),
+            // One launch at a time: what the one before it held is free again.
+            Role::Fills(_) if !queue.is_idle()? => return Ok(Leave::NotYet),
+            Role::Fills(filler) => {
+                self.grounds.give_back(filler);
+                let waits = &self.call_offs[filler].waits;
+                let Some(tpcs) = self.grounds.take(filler, demand.as_ref(), now) else {
+                    if !waits.swap(true, Ordering::Relaxed) {
+                        counters.fillers_waited.add(1);
+                    }
+                    return Ok(Leave::Refused);
+                };
+                waits.store(false, Ordering::Relaxed);
+                counters.filled.add(1);
+                tpcs
+            }
+        };
+        // Every such mask could be written when the device was started.
+        let masked = self.confine(queue, tpcs);
+        masked.map_or(Err(CallError::not_masked()), |()| Ok(Leave::Granted))
+    }
+
+    /// Posts a real-time launch, and calls off the fillers that are in its way.
+    fn post(
+        &self,
+        notice: usize,
+        queue: &VirtualQueue,
+        demand: Option<&Demand>,
+        (now, counters): (Instant, &Counters),
+    ) -> TpcSet {
+        let last = &self.last[notice];
+        // If all that were handed over have begun, only the last of them may still run.
+        let beside = match queue.some_wait() {
+            true => self.grounds.posted(notice),
+            false => last.load(Ordering::Relaxed),
+        };
+        let tpcs = self.grounds.post(notice, demand, (beside, now), |filler| {
+            counters.fillers_called_off.add(1);
+            self.call_offs[filler].stop.stop();
+            self.call_offs[filler].bell.ring();
+        });
+        last.store(tpcs.count_ones(), Ordering::Relaxed);
+        tpcs
+    }
+
+    /// Whether a filler's launch is to make room for a real-time one.
+    pub(crate) fn is_unwelcome(&self, partition: usize) -> bool {
+        match self.roles[partition] {
+            Role::Posts(_) => false,
+            Role::Fills(filler) => self.grounds.is_unwelcome(filler),
+        }
+    }
+
+    /// Nothing of the partition is in the driver.
+    pub(crate) fn leave(&self, partition: usize) {
+        match self.roles[partition] {
+            Role::Posts(notice) => {
+                self.last[notice].store(0, Ordering::Relaxed);
+                self.grounds.take_down(notice);
+            }
+            Role::Fills(filler) => self.grounds.give_back(filler),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Who has which TPCs: real-time launches by their notices, fillers by what they hold.
+//!
+//! A filler's launch and a real-time one must not both believe that a TPC is theirs alone. Each side
+//! says first what it takes, and then looks at what the other said; so one of the two sees the other
+//! (label GROUNDS, as in Dekker's algorithm). A filler that sees somebody lets go again; a real-time leader never
+//! waits: it calls the filler off, whose launch empties itself by its guard.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use punctual_core::Instant;
+
+use crate::padding::{Demand, NoticeBoard, TpcSet, choose};
+
+/// Notices and holds of one device.
+#[derive(Debug)]
+pub(crate) struct Grounds {
+    board: NoticeBoard,
+    holds: Box<[Hold]>,
+}
+
+/// What a filling partition has taken for its launch. Written by its leader alone, but for `unwelcome`.
+#[derive(Debug, Default)]
+struct Hold {
+    /// TPCs 0 to 63.
+    low: AtomicU64,
+    /// TPCs 64 to 127.
+    high: AtomicU64,
+    /// A real-time launch wants some of them.
+    unwelcome: AtomicBool,
+}
+
+impl Hold {
+    // Relaxed: the fences of GROUNDS order these words with the notices. A set that is half of one choice and half
+    // of the next contains every TPC of whichever is in force while it is read on the far side of a fence.
+
+    fn set(&self, tpcs: TpcSet) {
+        self.low.store(tpcs as u64, Ordering::Relaxed);
+        self.high.store((tpcs >> 64) as u64, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> TpcSet {
+        let high = u128::from(self.high.load(Ordering::Relaxed));
+        high << 64 | u128::from(self.low.load(Ordering::Relaxed))
+    }
+}
+
+impl Grounds {
+    /// `fillers` filling partitions beside those of `board`.
+    pub(crate) fn new(board: NoticeBoard, fillers: usize) -> Self {
+        Self {
+            board,
+            holds: (0..fillers).map(|_| Hold::default()).collect(),
+        }
+    }
+
+    /// A real-time leader is about to launch: the TPCs to confine the launch to. `call_off` is called with
+    /// each filler that is in the way and did not know yet.
+    pub(crate) fn post(
+        &self,
+        partition: usize,
+        demand: Option<&Demand>,
+        (beside, now): (u32, Instant),
+        mut call_off: impl FnMut(usize),
+    ) -> TpcSet {
+        let tpcs = match demand {
+            Some(demand) => self.board.post_beside(partition, demand, beside, now),
+            None => self.board.post_unknown(partition),
+        };
+        // GROUNDS: pairs with the fence in `take`.
+        fence(Ordering::SeqCst);
+        let wanted = self.board.posted(partition);
+        for (filler, hold) in self.holds.iter().enumerate() {
+            // Relaxed: a wish, that the filler's leader sees when it looks.
+            if hold.get() & wanted != 0 && !hold.unwelcome.swap(true, Ordering::Relaxed) {
+                call_off(filler);
+            }
+        }
+        tpcs
+    }
+
+    /// TPCs, counted from a partition's lowest, that its launches have.
+    pub(crate) fn posted(&self, partition: usize) -> u32 {
+        self.board.posted(partition).count_ones()
+    }
+
+    /// A real-time stage is over.
+    pub(crate) fn take_down(&self, partition: usize) {
+        self.board.take_down(partition);
+    }
+
+    /// TPCs for a filler's launch, if REEF's rules grant any now; they are its own until it
+    /// [gives them back](Self::give_back). A launch that nobody measured only runs beside nothing.
+    pub(crate) fn take(
+        &self,
+        filler: usize,
+        demand: Option<&Demand>,
+        now: Instant,
+    ) -> Option<TpcSet> {
+        let mut left = self.board.left();
+        left.tpcs &= !self.held_beside(filler);
+        let tpcs = match demand {
+            Some(demand) => choose(&left, &[*demand], now).first()?.tpcs,
+            None if left.until.is_none() => left.tpcs,
+            None => 0,
+        };
+        if tpcs == 0 {
+            return None;
+        }
+        self.holds[filler].set(tpcs);
+        // GROUNDS: pairs with the fence in `post`, and with this one of another filler.
+        fence(Ordering::SeqCst);
+        let still = self.board.left().tpcs & !self.held_beside(filler);
+        if tpcs & !still != 0 {
+            self.give_back(filler);
+            return None;
+        }
+        Some(tpcs)
+    }
+
+    /// What the other fillers hold.
+    fn held_beside(&self, filler: usize) -> TpcSet {
+        let others = self
+            .holds
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != filler);
+        others.fold(0, |held, (_, hold)| held | hold.get())
+    }
+
+    /// Whether a real-time launch wants what the filler holds.
+    pub(crate) fn is_unwelcome(&self, filler: usize) -> bool {
+        // Relaxed: as in `post`.
+        self.holds[filler].unwelcome.load(Ordering::Relaxed)
+    }
+
+    /// Nothing of the filler's is in the driver any more.
+    pub(crate) fn give_back(&self, filler: usize) {
+        let hold = &self.holds[filler];
+        hold.set(0);
+        // Relaxed: a wish that comes a moment later finds nothing to evict, and costs its filler a pass.
+        hold.unwelcome.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use punctual_core::Nanos;
+
+    use super::*;
+
+    const NOW: Instant = Instant::from_nanos(1 << 20);
+
+    fn demand(blocks: u32, wave_us: u64) -> Demand {
+        Demand {
+            blocks,
+            occupancy: 4,
+            wave: Nanos::from_micros(wave_us),
+        }
+    }
+
+    /// TPCs 0 to 3 are a real-time partition's, of 8.
+    fn grounds(fillers: usize) -> Grounds {
+        Grounds::new(NoticeBoard::new(0xff, &[0x0f]), fillers)
+    }
+
+    fn none(filler: usize) {
+        panic!("filler {filler} is called off");
+    }
+
+    #[test]
+    fn fillers_have_what_real_time_launches_and_other_fillers_leave() {
+        let grounds = grounds(2);
+        assert_eq!(
+            grounds.post(0, Some(&demand(8, 100)), (0, NOW), none),
+            0b0011
+        );
+        assert_eq!(grounds.take(0, Some(&demand(8, 10)), NOW), Some(0b1100));
+        assert_eq!(grounds.take(1, Some(&demand(99, 10)), NOW), Some(0xf0));
+        grounds.give_back(0);
+        grounds.give_back(1);
+        assert_eq!(grounds.take(1, Some(&demand(99, 10)), NOW), Some(0xfc));
+        assert_eq!(grounds.take(0, Some(&demand(1, 10)), NOW), None);
+    }
+
+    #[test]
+    fn without_real_time_work_a_filler_has_all() {
+        let grounds = grounds(1);
+        assert_eq!(grounds.take(0, Some(&demand(999, 10)), NOW), Some(0xff));
+        assert!(!grounds.is_unwelcome(0));
+    }
+
+    #[test]
+    fn a_launch_that_nobody_measured_runs_beside_nothing() {
+        let grounds = grounds(1);
+        assert_eq!(grounds.take(0, None, NOW), Some(0xff));
+        grounds.give_back(0);
+        grounds.post(0, Some(&demand(8, 100)), (0, NOW), none);
+        assert_eq!(grounds.take(0, None, NOW), None);
+        grounds.post(0, None, (0, NOW), none);
+        assert_eq!(grounds.take(0, Some(&demand(1, 1)), NOW), None);
+        grounds.take_down(0);
+        assert_eq!(grounds.take(0, None, NOW), Some(0xff));
+    }
+
+    #[test]
+    fn a_filler_in_the_way_is_called_off_once_and_one_beside_is_not() {
+        let grounds = grounds(2);
+        assert_eq!(grounds.take(0, Some(&demand(8, 10)), NOW), Some(0b0011));
+        assert_eq!(grounds.take(1, Some(&demand(8, 10)), NOW), Some(0b1100));
+        let mut called = Vec::new();
+        let mut post =
+            |blocks| grounds.post(0, Some(&demand(blocks, 100)), (0, NOW), |f| called.push(f));
+        assert_eq!(post(4), 0b0001);
+        assert_eq!(post(4), 0b0001);
+        assert_eq!(called, [0]);
+        assert!(grounds.is_unwelcome(0) && !grounds.is_unwelcome(1));
+        grounds.give_back(0);
+        assert_eq!(grounds.take(0, Some(&demand(4, 10)), NOW), Some(0b0010));
+        assert!(!grounds.is_unwelcome(0), "its next launch is welcome");
+    }
+
+    /// On threads, with real-time notices coming and going: no two fillers ever have the same TPC.
+    #[test]
+    fn one_of_two_that_want_a_tpc_sees_the_other() {
+        const ROUNDS: u32 = 20_000;
+        let grounds = grounds(2);
+        let owners: [AtomicU32; 8] = std::array::from_fn(|_| AtomicU32::new(0));
+        let all = |tpcs: TpcSet| (0..8).filter(move |tpc| tpcs >> tpc & 1 == 1);
+        std::thread::scope(|scope| {
+            for filler in 0..2 {
+                let (grounds, owners) = (&grounds, &owners);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let wants = demand(4 + round % 20, 1);
+                        let Some(tpcs) = grounds.take(filler, Some(&wants), NOW) else {
+                            continue;
+                        };
+                        for tpc in all(tpcs) {
+                            assert_eq!(owners[tpc].fetch_add(1, Ordering::SeqCst), 0);
+                        }
+                        for tpc in all(tpcs) {
+                            owners[tpc].fetch_sub(1, Ordering::SeqCst);
+                        }
+                        grounds.give_back(filler);
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    let wants = demand(1 + round % 16, 100);
+                    grounds.post(0, Some(&wants), (0, NOW), |_| {});
+                    grounds.take_down(0);
+                }
+            });
+        });
+    }
+}
