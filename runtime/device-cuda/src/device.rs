@@ -13,6 +13,7 @@ use punctual_platform::{Doorbell, Missing};
 use crate::counters::Counters;
 use crate::driver::{Context, Driver};
 use crate::engine::{Leader, Stations};
+use crate::filling::Filling;
 use crate::health::Health;
 use crate::keeper::{Keeper, KeeperThread};
 use crate::later::Later;
@@ -75,6 +76,12 @@ impl CudaDevice {
             stop.set(station.queue.epoch_flag());
         }
         let later = Later::of(&blueprint, &made);
+        let bells = made.iter().map(|_| Arc::new(Doorbell::new()));
+        let partners: Vec<_> = stops.iter().cloned().zip(bells).collect();
+        let filling = match made.first() {
+            Some(first) => Filling::prepare(cuda, &first.installation.kernels, &partners)?,
+            None => None,
+        };
         let stations: Stations = made
             .into_iter()
             .map(|each| Mutex::new(Some(each)))
@@ -105,9 +112,10 @@ impl CudaDevice {
                 table: table.clone(),
                 health: health.clone(),
                 counters: counters.clone(),
-                bell: Arc::new(Doorbell::new()),
+                bell: partners[partition].1.clone(),
                 wait: cuda.wait,
                 grace_ns: cuda.watchdog.grace_ns,
+                filling: filling.clone().map(|filling| (filling, partition)),
             };
             let leader = Leader {
                 partition,

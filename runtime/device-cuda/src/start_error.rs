@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::blueprint::InstallError;
 use crate::driver::{CallError, OpenError};
+use crate::filling::FillingError;
 use crate::kernels::KernelError;
 use crate::lower::{LowerError, PackError};
 use crate::partition::StreamError;
@@ -34,6 +35,9 @@ pub enum StartError {
         /// Partitions.
         partitions: usize,
     },
+    /// Partitions cannot fill.
+    #[error(transparent)]
+    Filling(#[from] FillingError),
     /// A network has no form on it.
     #[error(transparent)]
     Lower(#[from] LowerError),

@@ -1,0 +1,325 @@
+//! Best-effort launches on the TPCs that real-time ones leave, on the emulated driver, whose records say
+//! where each launch could run.
+//!
+//! Partition 0 is a real-time one on half of the device; partition 1 fills. Batches of one are measured as the
+//! test says, batches of two take no time: so the two are told apart.
+
+mod subject;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use emulated_cuda::{After, Config, Emulator, LaunchRecord};
+use libsmctrl_sys::CudaVersion;
+use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
+use punctual_device::DeviceSpec;
+use punctual_device::conformance::networks;
+use punctual_device_cuda::driver::{Driver, Gpu};
+use punctual_device_cuda::filling::{FillingError, FillingSpec, LaunchTimes};
+use punctual_device_cuda::host::Host;
+use punctual_device_cuda::lower::{Program, Target};
+use punctual_device_cuda::partition::offer::{self, How, Offer};
+use punctual_device_cuda::partition::record::{self, Key};
+use punctual_device_cuda::partition::{Mechanism, Trial};
+use punctual_device_cuda::queue::QueueSpec;
+use punctual_device_cuda::{Counts, CudaSpec, Division, StartError};
+use punctual_model::Network;
+use subject::{BATCHES, Cuda, begin, cuda, partitions};
+
+const TPCS: u16 = 8;
+const REAL_TIME: u16 = 4;
+
+fn gpu() -> Gpu {
+    let driver = Driver::open().expect("the emulated driver");
+    driver.device(0).expect("a device")
+}
+
+/// What the device offers, once it is on record that its masks (or groups) do what they should.
+fn offer(test: &str, mechanism: Mechanism) -> Offer {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&folder);
+    let how = How {
+        host: Host::at(&folder),
+        ..How::usual(None, Some(folder.clone()))
+    };
+    let config = Config::default();
+    let bare = offer::look(gpu(), 0, &how).expect("a device").facts;
+    let key = Key {
+        driver: format!("{} unknown build", bare.version),
+        uuid: bare.uuid,
+        power_mode: "only".to_owned(),
+        sms: bare.multiprocessors,
+        mechanism,
+    };
+    let trial = Trial {
+        mechanism,
+        device: 0,
+        version: CudaVersion::from_driver(config.driver as i32).expect("a version"),
+        compute_capability: config.compute,
+        libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
+    };
+    record::write(&folder, &key, &trial.run()).expect("a folder that can be written");
+    offer::look(gpu(), 0, &how).expect("a device")
+}
+
+fn division(test: &str, mechanism: Mechanism) -> Division {
+    let offer = offer(test, mechanism);
+    assert_eq!(offer.mechanism(), mechanism);
+    Division::Tpcs {
+        partitioner: Arc::new(offer.partitioner(gpu()).expect("it works here")),
+        ranges: vec![0..REAL_TIME, 0..TPCS],
+    }
+}
+
+/// Every launch of a batch of one takes `single`, of two a nanosecond.
+fn times(network: &Network, single: Nanos) -> LaunchTimes {
+    let target = Target {
+        multiprocessors: 8,
+        compute_capability: (8, 7),
+        page_bytes: subject::PAGE_BYTES,
+    };
+    let program = Program::lower(network, &BATCHES, &target, &[]).expect("lowers");
+    let mut times = LaunchTimes::on(u32::from(REAL_TIME));
+    for (batch, time) in [(1, single), (2, Nanos::new(1))] {
+        let launches = program.list(0, batch).expect("prepared").steps.len();
+        // Lists differ by a few launches from one size of partition to the other.
+        times.set(0, 0, batch, vec![time; 2 * launches]);
+    }
+    times
+}
+
+/// A device with one that fills, and what both of its partitions answer when alone.
+struct Filled {
+    cuda: Cuda,
+    real_time: Vec<Answer>,
+    filler: Vec<Answer>,
+    /// Their streams.
+    streams: [u64; 2],
+}
+
+impl Filled {
+    fn new(test: &str, single: Option<Nanos>) -> Self {
+        let network = networks::gathers(15);
+        let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
+        let spec = CudaSpec {
+            division: division(test, Mechanism::StreamMask),
+            filling: FillingSpec {
+                fillers: vec![1],
+                times: single.map_or_else(LaunchTimes::default, |time| times(&network, time)),
+            },
+            queue: QueueSpec {
+                bound: 1,
+                ..QueueSpec::default()
+            },
+            ..cuda()
+        };
+        let mut cuda = Cuda::of_network(emulator, &network, &spec, 2);
+        let first = cuda.launched();
+        let real_time = cuda.answers(0, &[0]);
+        let second = cuda.launched();
+        let infer = fill(&mut cuda);
+        cuda.device_submit(&infer);
+        let filler = finished(&mut cuda);
+        let stream = |launch| cuda.emulator.launches_from(launch)[0].stream;
+        let streams = [stream(first), stream(second)];
+        Self {
+            cuda,
+            real_time,
+            filler,
+            streams,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.cuda.device.counters().read()
+    }
+
+    /// Launches of a partition from `first` on.
+    fn launches(&self, partition: usize, first: u64) -> Vec<LaunchRecord> {
+        let mut launches = self.cuda.emulator.launches_from(first);
+        launches.retain(|launch| launch.stream == self.streams[partition]);
+        launches
+    }
+
+    fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        for _ in 0..20_000_000 {
+            if done(self) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        panic!("{what}: {:?}", self.counts());
+    }
+}
+
+trait Submits {
+    fn device_submit(&mut self, infer: &Infer);
+}
+
+impl Submits for Cuda {
+    fn device_submit(&mut self, infer: &Infer) {
+        use punctual_device::Device;
+        self.submit(infer).expect("room");
+    }
+}
+
+/// A best-effort batch of two on the partition that fills.
+fn fill(cuda: &mut Cuda) -> Infer {
+    let mut infer = cuda.action(0, &[2, 3]);
+    infer.partition = PartitionId(1);
+    infer.criticality = Criticality::BestEffort;
+    infer
+}
+
+fn finished(cuda: &mut Cuda) -> Vec<Answer> {
+    match cuda.event() {
+        Event::Finished(finished) => finished.members.to_vec(),
+        other => panic!("{other:?}; {}", cuda.emulator.complaint()),
+    }
+}
+
+const LONG: Nanos = Nanos::from_millis(1_000_000);
+
+#[test]
+fn alone_a_filler_may_have_all_tpcs_and_a_real_time_launch_its_own() {
+    let filled = Filled::new("alone", Some(LONG));
+    let real_time = filled.launches(0, 0);
+    let own = 2 * u32::from(REAL_TIME);
+    assert!(
+        real_time
+            .iter()
+            .all(|launch| launch.sms.iter().all(|&sm| sm < own))
+    );
+    assert!(
+        real_time
+            .iter()
+            .any(|launch| launch.sms.len() < own as usize),
+        "a small launch is confined to what its blocks fill"
+    );
+    let fillers = filled.launches(1, 0);
+    assert_eq!(
+        fillers[0].sms[0], 0,
+        "the real-time partition's TPCs are free"
+    );
+    assert_eq!(filled.counts().filled, fillers.len() as u64);
+    assert_eq!(filled.counts().fillers_called_off, 0);
+}
+
+#[test]
+fn a_filler_runs_beside_a_real_time_launch_on_other_tpcs() {
+    let mut filled = Filled::new("beside", Some(LONG));
+    let first = filled.cuda.launched();
+    filled.cuda.emulator.hold(filled.streams[0], After::Now);
+    let urgent = filled.cuda.action(0, &[0]);
+    filled.cuda.device_submit(&urgent);
+    filled.cuda.until_launched(1);
+    let infer = fill(&mut filled.cuda);
+    filled.cuda.device_submit(&infer);
+    filled.until("a launch that fills", |filled| {
+        !filled.launches(1, first).is_empty()
+    });
+
+    let held = filled.launches(0, first);
+    assert_eq!(held.len(), 1, "the queue's bound");
+    let fillers = filled.launches(1, first);
+    for filler in &fillers {
+        assert!(
+            filler.sms.iter().all(|sm| !held[0].sms.contains(sm)),
+            "{filler:?} beside {held:?}"
+        );
+    }
+    filled.cuda.emulator.go_on(filled.streams[0]);
+    let answers = [finished(&mut filled.cuda), finished(&mut filled.cuda)];
+    assert!(answers.contains(&filled.real_time) && answers.contains(&filled.filler));
+}
+
+#[test]
+fn a_filler_that_would_outlast_the_real_time_launch_waits_for_it() {
+    waits("outlasts", Some(Nanos::new(1)));
+}
+
+#[test]
+fn nothing_runs_beside_what_nobody_measured() {
+    waits("not-measured", None);
+}
+
+fn waits(test: &str, single: Option<Nanos>) {
+    let mut filled = Filled::new(test, single);
+    let (first, before) = (filled.cuda.launched(), filled.counts());
+    filled.cuda.emulator.hold(filled.streams[0], After::Now);
+    let urgent = filled.cuda.action(0, &[0]);
+    filled.cuda.device_submit(&urgent);
+    filled.cuda.until_launched(1);
+    let infer = fill(&mut filled.cuda);
+    filled.cuda.device_submit(&infer);
+    filled.until("a filler that waits", |filled| {
+        filled.counts().fillers_waited > before.fillers_waited
+    });
+    assert_eq!(filled.launches(1, first), []);
+    filled.cuda.emulator.go_on(filled.streams[0]);
+    let answers = [finished(&mut filled.cuda), finished(&mut filled.cuda)];
+    assert!(answers.contains(&filled.real_time) && answers.contains(&filled.filler));
+}
+
+#[test]
+fn a_filler_in_the_way_is_called_off_and_goes_on_afterwards() {
+    let mut filled = Filled::new("called-off", Some(LONG));
+    let (first, before) = (filled.cuda.launched(), filled.counts());
+    filled.cuda.emulator.hold(filled.streams[1], After::Now);
+    let infer = fill(&mut filled.cuda);
+    filled.cuda.device_submit(&infer);
+    filled.cuda.until_launched(1);
+    assert_eq!(filled.launches(1, first)[0].sms[0], 0);
+
+    // The real-time action does not wait for the filler, which stands still.
+    assert_eq!(filled.cuda.answers(0, &[0]), filled.real_time);
+    let counts = filled.counts();
+    assert_eq!(counts.fillers_called_off, before.fillers_called_off + 1);
+    filled.cuda.emulator.go_on(filled.streams[1]);
+    assert_eq!(finished(&mut filled.cuda), filled.filler);
+    assert!(filled.counts().evictions > before.evictions);
+}
+
+#[test]
+fn a_device_that_cannot_change_masks_does_not_fill() {
+    let network = networks::gathers(15);
+    let spec = DeviceSpec {
+        models: &[punctual_device::ModelSpec::resident(&network, &BATCHES)],
+        partitions: &partitions(2),
+        request_buffers: 8,
+        cache: None,
+    };
+    let _emulator = Emulator::start(&Config::default()).expect("the emulated driver");
+    let refused = |division, fillers| {
+        let filling = FillingSpec {
+            fillers,
+            times: LaunchTimes::default(),
+        };
+        let cuda = CudaSpec {
+            division,
+            filling,
+            ..cuda()
+        };
+        match begin(&spec, &cuda) {
+            Err(StartError::Filling(error)) => error,
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("started"),
+        }
+    };
+    assert!(matches!(
+        refused(Division::Whole, vec![1]),
+        FillingError::NoMasks { partition: 1 }
+    ));
+    let groups = division("groups", Mechanism::GreenContexts);
+    assert!(matches!(
+        refused(groups, vec![1]),
+        FillingError::NoMasks { .. }
+    ));
+    let unknown = FillingError::NoSuchPartition {
+        partition: 5,
+        partitions: 2,
+    };
+    let said = refused(Division::Whole, vec![5]).to_string();
+    assert_eq!(said, unknown.to_string());
+}
