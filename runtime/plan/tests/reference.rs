@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_plan::{Cause, Needs, Plan};
+use punctual_plan::{Board, Cause, Needs, Plan};
 
 const LEAST: &str = include_str!("manifests/good/least.toml");
 
@@ -96,7 +96,7 @@ fn the_defaults_of_the_reference_are_those_of_the_program() {
 }
 
 #[test]
-fn the_examples_plan_on_four_cores_without_a_warning() {
+fn the_examples_plan_on_their_boards_without_a_warning() {
     let mut seen = 0;
     for entry in fs::read_dir(repository().join("examples")).expect("the examples") {
         let path = entry.expect("an entry").path();
@@ -112,6 +112,16 @@ fn the_examples_plan_on_four_cores_without_a_warning() {
         }
         let mut inputs = fixture::inputs(&text, "example.toml");
         inputs.packages[0].path.clone_from(&needs.models[0].package);
+        inputs.board = Board::builtin(&needs.board).expect("a board of the program");
+        let cores = inputs.board.cores.as_ref().map_or(4, |fact| fact.value);
+        inputs.host.cores = (0..cores).collect();
+        for input in &mut inputs.profiles {
+            let key = &mut input.profile.as_mut().expect("a profile").key;
+            key.board.clone_from(&needs.board);
+            if let Some(mode) = &needs.power_mode {
+                key.power_mode.clone_from(mode);
+            }
+        }
         let plan = Plan::build(&inputs);
         let plan = plan.unwrap_or_else(|errors| panic!("{}:\n{errors}", path.display()));
         assert_eq!(plan.warnings, [], "{}", path.display());
