@@ -28,7 +28,7 @@ use crate::grounds::Grounds;
 use crate::kernels::Kernels;
 use crate::lower::{LaunchList, Step};
 use crate::padding::{Demand, NoticeBoard, TpcSet};
-use crate::partition::{Partitioner, StreamError};
+use crate::partition::{Choice, Partitioner, StreamError};
 use crate::queue::{StopFlag, VirtualQueue};
 use crate::spec::{CudaSpec, Division};
 
@@ -180,6 +180,12 @@ fn occupancies(kernels: &Kernels, sms_per_tpc: u32) -> Result<Box<[u16]>, CallEr
     KERNELS.iter().map(of).collect()
 }
 
+/// The mask that enables each TPC.
+fn masks(choice: &Choice, tpcs: u16) -> Result<Box<[TpcMask]>, StreamError> {
+    let mask = |tpc| Ok(choice.mask(choice.units_of_tpcs(tpc..tpc + 1)?)?);
+    (0..tpcs).map(mask).collect()
+}
+
 impl Filling {
     /// None if no partition fills. `partners` are each partition's flag and bell.
     pub(crate) fn prepare(
@@ -209,13 +215,7 @@ impl Filling {
         }
         let choice = partitioner.choice();
         let tpcs = choice.tpcs().min(128);
-        let masks = (0..tpcs).map(|tpc| {
-            let units = choice
-                .units_of_tpcs(tpc..tpc + 1)
-                .map_err(StreamError::from)?;
-            Ok(choice.mask(units).map_err(StreamError::from)?)
-        });
-        let masks = masks.collect::<Result<Box<[_]>, FillingError>>()?;
+        let masks = masks(choice, tpcs)?;
         let (mut roles, mut posts, mut call_offs) = (Vec::new(), Vec::new(), Vec::new());
         for (partition, (stop, bell)) in partners.iter().enumerate() {
             if fillers.contains(&partition) {
