@@ -9,6 +9,7 @@ use punctual_device::{
     CacheSpec, CpuDevice, DeviceSpec, InputBuffers, LoadFailure, MixedDevice, ModelSpec,
     PartitionSpec, Side,
 };
+use punctual_device_cuda::queue::QueueSpec;
 use punctual_device_cuda::weights::LoadError;
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Watchdog};
 use punctual_kernels::Isa;
@@ -124,8 +125,10 @@ fn start_gpu(
         // Before anything is taken: the plan is void if it is not granted.
         partitioner.grant(range.clone())?;
     }
+    let queue = QueueSpec::fitting(driver.device(ORDINAL)?);
     let spec = CudaSpec {
         ordinal: ORDINAL,
+        queue: queue.map_err(punctual_device_cuda::StartError::from)?,
         division: Division::Tpcs {
             partitioner,
             ranges,

@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::driver::{Driver, OpenError};
 use crate::partition::StreamError;
 use crate::partition::offer::Offer;
+use crate::queue::QueueSpec;
 use crate::{CudaDevice, CudaSpec, Division, StartError};
 
 /// Starts CUDA devices of one partition: the first TPCs.
@@ -68,7 +69,8 @@ impl Starter for CudaStarter {
         request_buffers: u16,
         bell: Arc<Doorbell>,
     ) -> Result<CudaDevice, MeasureError> {
-        let partitioner = self.offer.partitioner(self.driver.device(self.ordinal)?)?;
+        let gpu = self.driver.device(self.ordinal)?;
+        let partitioner = self.offer.partitioner(gpu)?;
         let tpcs = 0..u16::from(units);
         partitioner.grant(tpcs.clone())?;
         let spec = DeviceSpec {
@@ -83,6 +85,7 @@ impl Starter for CudaStarter {
         };
         let cuda = CudaSpec {
             ordinal: self.ordinal,
+            queue: QueueSpec::fitting(gpu).map_err(StartError::from)?,
             division: Division::Tpcs {
                 partitioner: Arc::new(partitioner),
                 ranges: vec![tpcs],
