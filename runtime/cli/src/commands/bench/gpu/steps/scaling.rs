@@ -53,7 +53,10 @@ impl Step for Scaling {
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
         let gpu = session.gpu()?;
         let parts = Parts::find(session, gpu)?;
-        let sizes = sizes(parts.units);
+        let mut sizes = sizes(parts.units);
+        if session.quick {
+            sizes.retain(|&size| size == 1 || size == parts.units);
+        }
         let batches: &[u8] = session.size(&[1, 2, 4, 8, 16, 32], &[1]);
         let networks = networks::of(session, &networks::SEEB, SIDE);
         let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
