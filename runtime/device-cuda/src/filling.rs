@@ -66,8 +66,14 @@ impl LaunchTimes {
         self.times.insert((model, stage, batch), times);
     }
 
+    /// The times of a list's launches, if they were measured.
+    #[must_use]
+    pub fn times(&self, model: usize, stage: usize, batch: u8) -> Option<&[Nanos]> {
+        self.times.get(&(model, stage, batch)).map(Vec::as_slice)
+    }
+
     fn of(&self, model: usize, stage: usize, batch: u8, launch: u32) -> Option<Nanos> {
-        let times = self.times.get(&(model, stage, batch))?;
+        let times = self.times(model, stage, batch)?;
         times.get(launch as usize).copied()
     }
 }

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use emulated_cuda::{After, Config, Emulator, LaunchRecord};
 use libsmctrl_sys::CudaVersion;
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
-use punctual_device::DeviceSpec;
 use punctual_device::conformance::networks;
-use punctual_device_cuda::driver::{Driver, Gpu};
+use punctual_device::{DeviceSpec, ModelSpec};
+use punctual_device_cuda::bench::{Subject, launch_times};
+use punctual_device_cuda::driver::{Context, Driver, Gpu};
 use punctual_device_cuda::filling::{FillingError, FillingSpec, LaunchTimes};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::lower::{Program, Target};
@@ -72,14 +73,19 @@ fn division(test: &str, mechanism: Mechanism) -> Division {
     }
 }
 
-/// Every launch of a batch of one takes `single`, of two a nanosecond.
-fn times(network: &Network, single: Nanos) -> LaunchTimes {
+fn program(network: &Network, batches: &[u8], tpcs: u16) -> Program {
     let target = Target {
-        multiprocessors: 8,
+        // A TPC has two.
+        multiprocessors: 2 * u32::from(tpcs),
         compute_capability: (8, 7),
         page_bytes: subject::PAGE_BYTES,
     };
-    let program = Program::lower(network, &BATCHES, &target, &[]).expect("lowers");
+    Program::lower(network, batches, &target, &[]).expect("lowers")
+}
+
+/// Every launch of a batch of one takes `single`, of two a nanosecond.
+fn times(network: &Network, single: Nanos) -> LaunchTimes {
+    let program = program(network, &BATCHES, REAL_TIME);
     let mut times = LaunchTimes::on(u32::from(REAL_TIME));
     for (batch, time) in [(1, single), (2, Nanos::new(1))] {
         let launches = program.list(0, batch).expect("prepared").steps.len();
@@ -282,10 +288,50 @@ fn a_filler_in_the_way_is_called_off_and_goes_on_afterwards() {
 }
 
 #[test]
+fn every_launch_of_every_list_is_measured_on_the_tpcs_that_are_named() {
+    let network = networks::residual(15);
+    let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
+    let offer = offer("measured", Mechanism::StreamMask);
+    let partitioner = offer.partitioner(gpu()).expect("it works here");
+    let context = Context::retain(gpu()).expect("a context");
+    let batches = [1, 2];
+    let subject = |model, tpcs| Subject {
+        model,
+        spec: ModelSpec::resident(&network, &batches),
+        tpcs,
+    };
+    // For a partition of half of the device, and for one that fills.
+    let subjects = [subject(0, 0..REAL_TIME), subject(1, 0..TPCS)];
+    let models = (&subjects[..], subject::PAGE_BYTES);
+    let on = 2..2 + REAL_TIME;
+    let times = launch_times(&context, &partitioner, on, models, 2).expect("measured");
+
+    for (model, tpcs) in [(0, REAL_TIME), (1, TPCS)] {
+        let program = program(&network, &batches, tpcs);
+        for (stage, of_stage) in program.stages.iter().enumerate() {
+            for list in &of_stage.lists {
+                let found = times.times(model, stage, list.batch).expect("measured");
+                assert_eq!(found.len(), list.steps.len());
+                assert!(found.iter().all(|time| *time > Nanos::ZERO), "{found:?}");
+            }
+        }
+    }
+    assert_eq!(times.times(0, network.stages.len(), 1), None);
+    let launches = emulator.launches_from(0);
+    // That of the offer's trial ran everywhere.
+    let measured = launches.iter().filter(|launch| launch.kernel == "answers");
+    let sms: Vec<_> = measured.flat_map(|launch| &launch.sms).collect();
+    assert!(
+        !sms.is_empty() && sms.iter().all(|&&sm| (4..12).contains(&sm)),
+        "{sms:?}"
+    );
+}
+
+#[test]
 fn a_device_that_cannot_change_masks_does_not_fill() {
     let network = networks::gathers(15);
     let spec = DeviceSpec {
-        models: &[punctual_device::ModelSpec::resident(&network, &BATCHES)],
+        models: &[ModelSpec::resident(&network, &BATCHES)],
         partitions: &partitions(2),
         request_buffers: 8,
         cache: None,

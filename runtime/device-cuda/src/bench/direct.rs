@@ -1,4 +1,4 @@
-//! A network on the whole GPU, launch by launch, without queues: its class scores.
+//! A network on the GPU, launch by launch, without queues: its class scores.
 
 use std::sync::Arc;
 
@@ -10,13 +10,15 @@ use thiserror::Error;
 use crate::driver::{Attribute, CallError, Context, DeviceMemory, MappedMemory, Shape, Stream};
 use crate::kernels::{KernelError, Kernels};
 use crate::lower::{LowerError, PackError, Packer, Place, Program, Step, Target};
+use crate::partition::StreamError;
 
 /// A network and everything that its launches touch.
 pub struct Direct {
-    program: Program,
-    batch: u8,
-    kernels: Kernels,
-    stream: Stream,
+    pub(super) program: Program,
+    /// The largest that it is lowered for.
+    pub(super) batch: u8,
+    pub(super) kernels: Kernels,
+    pub(super) stream: Stream,
     pages: Vec<DeviceMemory>,
     workspace: DeviceMemory,
     /// One behind the other.
@@ -41,6 +43,9 @@ pub enum DirectError {
     /// Its weights do not fit halves.
     #[error(transparent)]
     Pack(#[from] PackError),
+    /// The device cannot grant the TPCs.
+    #[error(transparent)]
+    Divide(#[from] StreamError),
 }
 
 /// Of the words: answers, then the word that says that a stage is done.
@@ -53,9 +58,19 @@ impl Direct {
     /// [`DirectError`].
     pub fn new(context: &Arc<Context>, network: &Network, batch: u8) -> Result<Self, DirectError> {
         let program = lower(context, network, batch)?;
+        Self::of(Stream::new(context, 0)?, network, program)
+    }
+
+    /// A program of the network, in a stream.
+    pub(super) fn of(
+        stream: Stream,
+        network: &Network,
+        program: Program,
+    ) -> Result<Self, DirectError> {
+        let context = stream.context().clone();
         let kernels = Kernels::new();
         for unit in units(&program) {
-            kernels.load(context, unit)?;
+            kernels.load(&context, unit)?;
         }
         let packer = Packer::new(network, &program.pages);
         let mut bytes = vec![0; program.pages.page_bytes() as usize];
@@ -63,18 +78,20 @@ impl Direct {
         for page in 0..program.pages.count() {
             bytes.fill(0);
             packer.pack(page, &mut bytes)?;
-            let memory = DeviceMemory::take(context, bytes.len())?;
+            let memory = DeviceMemory::take(&context, bytes.len())?;
             memory.write(0, &bytes)?;
             pages.push(memory);
         }
+        let lists = program.stages.iter().flat_map(|stage| &stage.lists);
+        let batch = lists.map(|list| list.batch).max().unwrap_or(0);
         let images = usize::from(batch);
-        let take = |bytes: usize| DeviceMemory::take(context, bytes.max(4));
+        let take = |bytes: usize| DeviceMemory::take(&context, bytes.max(4));
         Ok(Self {
-            stream: Stream::new(context, 0)?,
+            stream,
             workspace: take(program.workspace_bytes() as usize)?,
             slots: take(program.request_bytes as usize * images)?,
             inputs: take(program.input.span() * size_of::<f32>() * images)?,
-            words: MappedMemory::take(context, DONE + size_of::<u32>())?,
+            words: MappedMemory::take(&context, DONE + size_of::<u32>())?,
             program,
             batch,
             kernels,
@@ -130,7 +147,7 @@ impl Direct {
         (0..images).map(of_image).collect()
     }
 
-    fn launch(&self, step: &Step, images: usize) -> Result<(), CallError> {
+    pub(super) fn launch(&self, step: &Step, images: usize) -> Result<(), CallError> {
         let arguments = step.resolve(images, |place| self.address(place));
         let function = self.kernels.get(step.kernel);
         let function = function.ok_or(CallError::not_loaded())?;

@@ -1,0 +1,147 @@
+//! How long each launch of a list takes alone: what filling goes by.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use punctual_core::Nanos;
+use punctual_device::ModelSpec;
+use punctual_kernels::cuda;
+use punctual_kernels::cuda::params::{Guard, Hold};
+
+use super::direct::{Direct, DirectError};
+use crate::driver::{CallError, Context, Event, Shape};
+use crate::filling::LaunchTimes;
+use crate::lower::{LaunchList, Program, Target};
+use crate::partition::Partitioner;
+
+/// A model whose launches are measured.
+#[derive(Clone, Debug)]
+pub struct Subject<'m> {
+    /// Its number on the device.
+    pub model: usize,
+    /// As the device is started with it.
+    pub spec: ModelSpec<'m>,
+    /// The TPCs of the partition that will run it: its lists depend on how many they are.
+    pub tpcs: Range<u16>,
+}
+
+/// The host has so long, in nanoseconds, to hand one launch and one event over, before the first launch begins.
+const HAND_OVER_NS: u32 = 20_000;
+
+/// Measures every launch of every list of some models on the TPCs `on`, which must be idle: each for a full batch,
+/// between two driver events, the median of so many `rounds` (at least one). The launches of a list are queued behind
+/// a kernel that only takes time, so that they follow each other without waiting for the host.
+///
+/// `page_bytes` is that of the device that the times are for. Not yet run on hardware.
+///
+/// # Errors
+/// [`DirectError`].
+///
+/// # Panics
+/// If the table of kernels has no `hold`.
+pub fn launch_times(
+    context: &Arc<Context>,
+    partitioner: &Partitioner,
+    on: Range<u16>,
+    (subjects, page_bytes): (&[Subject<'_>], u32),
+    rounds: usize,
+) -> Result<LaunchTimes, DirectError> {
+    let compute_capability = context.gpu().compute_capability()?;
+    let mut times = LaunchTimes::on(u32::from(on.end - on.start));
+    for subject in subjects {
+        let target = Target {
+            multiprocessors: partitioner.grant(subject.tpcs.clone())?.sms.count(),
+            compute_capability,
+            page_bytes,
+        };
+        let spec = &subject.spec;
+        let program = Program::lower(spec.network, spec.batches, &target, spec.solutions)?;
+        let stream = partitioner.stream(context, on.clone(), 0)?;
+        let direct = Direct::of(stream, spec.network, program)?;
+        let timed = Timed::new(context, direct)?;
+        for (stage, of_stage) in timed.direct.program.stages.iter().enumerate() {
+            for list in &of_stage.lists {
+                times.set(subject.model, stage, list.batch, timed.list(list, rounds)?);
+            }
+        }
+    }
+    Ok(times)
+}
+
+/// A network that has run once, and marks between its launches.
+struct Timed {
+    direct: Direct,
+    /// One more than the longest list has launches.
+    marks: Vec<Event>,
+}
+
+impl Timed {
+    fn new(context: &Arc<Context>, direct: Direct) -> Result<Self, DirectError> {
+        let hold = cuda::kernel("hold").expect("a kernel of the module `probe`");
+        direct.kernels.load(context, hold.module)?;
+        let lists = direct.program.stages.iter().flat_map(|stage| &stage.lists);
+        let longest = lists.map(|list| list.steps.len()).max().unwrap_or(0);
+        let marks = (0..=longest).map(|_| Event::new(context, true));
+        let marks = marks.collect::<Result<_, CallError>>()?;
+        // Code is there from the first run on, and so is what later stages read.
+        let image = image(direct.program.input.span());
+        direct.scores(&vec![image.as_slice(); usize::from(direct.batch)])?;
+        Ok(Self { direct, marks })
+    }
+
+    /// What each launch of a list takes: the median of `rounds`.
+    fn list(&self, list: &LaunchList, rounds: usize) -> Result<Vec<Nanos>, CallError> {
+        let mut found = vec![Vec::new(); list.steps.len()];
+        for _ in 0..rounds.max(1) {
+            self.round(list)?;
+            for (marks, found) in self.marks.windows(2).zip(&mut found) {
+                found.push(marks[1].nanoseconds_since(&marks[0])?);
+            }
+        }
+        Ok(found.into_iter().map(median).collect())
+    }
+
+    fn round(&self, list: &LaunchList) -> Result<(), CallError> {
+        let stream = &self.direct.stream;
+        self.hold(list.steps.len() as u32)?;
+        self.marks[0].record(stream)?;
+        for (step, mark) in list.steps.iter().zip(&self.marks[1..]) {
+            self.direct.launch(step, usize::from(list.batch))?;
+            mark.record(stream)?;
+        }
+        stream.synchronize()
+    }
+
+    /// Keeps the stream busy while so many launches are queued.
+    fn hold(&self, launches: u32) -> Result<(), CallError> {
+        let kernel = cuda::kernel("hold").expect("it was loaded");
+        let function = self.direct.kernels.get(kernel);
+        let function = function.ok_or(CallError::not_loaded())?;
+        let shape = Shape {
+            grid: [1, 1, 1],
+            block: kernel.block,
+            shared_bytes: kernel.shared_bytes,
+        };
+        let guard = Guard::default();
+        let arguments = Hold {
+            stay_ns: launches.saturating_mul(HAND_OVER_NS),
+            check_ns: 0,
+        };
+        // SAFETY: a guard and `hold`'s own arguments, which have no addresses.
+        unsafe {
+            let arguments = [(&raw const guard).cast(), (&raw const arguments).cast()];
+            self.direct.stream.launch(function, shape, arguments)
+        }
+    }
+}
+
+/// An image that is not all alike.
+fn image(floats: usize) -> Vec<f32> {
+    let float = |at| (at % 255) as f32 / 127.0 - 1.0;
+    (0..floats).map(float).collect()
+}
+
+fn median(mut durations_ns: Vec<u64>) -> Nanos {
+    durations_ns.sort_unstable();
+    Nanos::new(durations_ns[durations_ns.len() / 2])
+}
