@@ -4,16 +4,22 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Floats a cache line, and the alignment of every region: also the widest vector's.
+/// Floats a cache line, which is also the widest vector: lengths of regions are multiples of it.
 pub(crate) const LINE: usize = 16;
 
+/// What a region is made of: whole pages, so that one can be registered with a device's driver
+/// whatever lies beside it.
 #[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([f32; LINE]);
+#[repr(C, align(4096))]
+struct Page([f32; PAGE]);
 
-/// Zeroed floats at a fixed, 64-byte-aligned address.
+/// Floats a page.
+const PAGE: usize = 1024;
+
+/// Zeroed floats at a fixed, page-aligned address.
 pub(crate) struct Region {
-    lines: Box<[UnsafeCell<Line>]>,
+    pages: Box<[UnsafeCell<Page>]>,
+    floats: usize,
 }
 
 // SAFETY: a `Region` has no safe access to its content; both unsafe ones make the caller promise
@@ -23,17 +29,20 @@ unsafe impl Sync for Region {}
 impl Region {
     /// At least `floats` zeros, written once so that every page is there.
     pub(crate) fn zeroed(floats: usize) -> Self {
-        let lines = floats.div_ceil(LINE);
-        // Written element by element: a zeroed allocation would be mapped on first use only.
-        let lines = (0..lines)
-            .map(|_| UnsafeCell::new(std::hint::black_box(Line([0.0; LINE]))))
+        let pages = floats.div_ceil(PAGE);
+        // Written page by page: a zeroed allocation would be mapped on first use only.
+        let pages = (0..pages)
+            .map(|_| UnsafeCell::new(std::hint::black_box(Page([0.0; PAGE]))))
             .collect();
-        Self { lines }
+        Self {
+            pages,
+            floats: floats.next_multiple_of(LINE),
+        }
     }
 
     /// Its length in floats.
     pub(crate) fn len(&self) -> usize {
-        self.lines.len() * LINE
+        self.floats
     }
 
     fn pointer(&self, range: &Range<usize>) -> *mut f32 {
@@ -43,7 +52,7 @@ impl Region {
             self.len()
         );
         // The pointer comes from the whole slice, not from one cell, so that it may reach all.
-        let base = self.lines.as_ptr() as *mut f32;
+        let base = self.pages.as_ptr() as *mut f32;
         // SAFETY: the assertion above keeps the result inside the same allocation, or one past
         // its end for an empty range.
         unsafe { base.add(range.start) }
@@ -51,7 +60,7 @@ impl Region {
 
     /// Where it lies; never moved.
     pub(crate) fn place(&self) -> NonNull<[f32]> {
-        let first = NonNull::from(&*self.lines).cast();
+        let first = NonNull::from(&*self.pages).cast();
         NonNull::slice_from_raw_parts(first, self.len())
     }
 
@@ -84,13 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_is_zero_and_aligned_to_the_widest_vector() {
+    fn a_region_is_zero_and_has_its_pages_to_itself() {
         let region = Region::zeroed(33);
         // SAFETY: nobody else has the region.
         let floats = unsafe { region.read(0..48) };
         assert_eq!(region.len(), 48);
         assert!(floats.iter().all(|&x| x == 0.0));
-        assert_eq!(floats.as_ptr().align_offset(64), 0);
+        assert_eq!(floats.as_ptr().align_offset(4096), 0);
+        assert_eq!(size_of_val(&*region.pages), 4096);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use punctual_core::{
     StageId, Window,
 };
 use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
-use punctual_device_cuda::driver::{Attribute, Code, Gpu};
+use punctual_device_cuda::driver::{Attribute, Gpu};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
-use punctual_device_cuda::{CudaDevice, CudaSpec, Division, StartError, Wait, Watchdog};
+use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Wait, Watchdog};
 use punctual_model::Network;
 use punctual_platform::{Doorbell, affinity, clock};
 
@@ -107,31 +107,9 @@ pub fn whole(
             division,
             queue,
         };
-        apart(|| Rig::cuda(session, &setup))
+        Rig::cuda(session, &setup)
     };
     queues.into_iter().map(start).collect()
-}
-
-/// Starts a device beside others. The driver takes each page of the host's memory once, and the request
-/// buffers of two devices may meet on one: then it is tried again with a few pages in between.
-fn apart(
-    start: impl Fn() -> Result<Rig<CudaDevice>, StepError>,
-) -> Result<Rig<CudaDevice>, StepError> {
-    /// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`.
-    const ALREADY: Code = Code(712);
-    const TRIES: usize = 16;
-    let mut between: Vec<Vec<u8>> = Vec::new();
-    loop {
-        match start() {
-            Err(StepError::Start(StartError::Driver(error)))
-                if error.code == ALREADY && between.len() < TRIES =>
-            {
-                const PAGE: usize = 4096;
-                between.push(vec![1; PAGE * (3 + between.len())]);
-            }
-            other => return other,
-        }
-    }
 }
 
 impl Setup<'_> {
