@@ -186,6 +186,16 @@ pub const BOUNDS: &[Bound] = &[
     gain("disb-d", "throughput on DISB D", 3.00, REEF),
     gain("disb-e", "throughput on DISB E", 2.96, REEF),
     Bound {
+        id: "padding",
+        step: "padding",
+        what: "p99 of real-time latency beside launches that fill what it leaves",
+        unit: "x alone",
+        limit: Limit::AtMost(1.02),
+        aim: None,
+        source: "REEF, abstract: less than 2% over alone",
+        of_time: true,
+    },
+    Bound {
         id: "cold-start",
         step: "cold-start",
         what: "process start to first answer, batch 1: reactive over ours",

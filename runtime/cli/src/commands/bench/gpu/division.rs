@@ -39,6 +39,16 @@ impl Parts {
         first * self.tpcs_per_unit..(first + count) * self.tpcs_per_unit
     }
 
+    /// Whether the TPCs of a stream can be changed between two launches.
+    pub fn can_change_masks(&self) -> bool {
+        self.partitioner.masking().is_some()
+    }
+
+    /// What makes streams.
+    pub fn partitioner(&self) -> &Partitioner {
+        &self.partitioner
+    }
+
     /// Partitions of these TPCs.
     pub fn division(&self, ranges: Vec<Range<u16>>) -> Division {
         Division::Tpcs {

@@ -173,6 +173,11 @@ impl Latency {
         self.quotient(base, self.mean_us / base.mean_us)
     }
 
+    /// Likewise by the 99th percentile.
+    pub fn p99_over(&self, base: &Self) -> f64 {
+        self.quotient(base, self.p99_us / base.p99_us)
+    }
+
     fn quotient(&self, base: &Self, quotient: f64) -> f64 {
         if self.count > 0 && base.count > 0 {
             quotient

@@ -8,6 +8,7 @@ use punctual_core::{
 };
 use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
 use punctual_device_cuda::driver::{Attribute, Gpu};
+use punctual_device_cuda::filling::FillingSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Wait, Watchdog};
 use punctual_model::Network;
@@ -66,6 +67,18 @@ impl Rig<CudaDevice> {
     /// # Errors
     /// When it does not start.
     pub fn cuda(session: &Session<'_>, setup: &Setup<'_>) -> Result<Self, StepError> {
+        Self::filling(session, setup, &FillingSpec::default())
+    }
+
+    /// [`cuda`](Self::cuda), with partitions that fill.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn filling(
+        session: &Session<'_>,
+        setup: &Setup<'_>,
+        filling: &FillingSpec,
+    ) -> Result<Self, StepError> {
         let bell = Arc::new(Doorbell::new());
         let gpu = session.gpu()?;
         let models: Vec<ModelSpec<'_>> = setup
@@ -82,6 +95,7 @@ impl Rig<CudaDevice> {
         let cuda = CudaSpec {
             division: setup.division.clone(),
             queue: setup.queue,
+            filling: filling.clone(),
             ..cuda_spec(session)
         };
         let device = CudaDevice::start(gpu.driver(), &spec, &cuda, bell.clone())?;
@@ -246,18 +260,23 @@ impl<D: Device> Rig<D> {
     /// # Errors
     /// When none comes.
     pub fn event(&mut self) -> Result<Event, StepError> {
-        let give_up = clock::now_ns() + STUCK_NS;
+        let event = self.event_until(clock::now_ns() + STUCK_NS);
+        event.ok_or(StepError::Silent {
+            seconds: STUCK_NS / 1_000_000_000,
+        })
+    }
+
+    /// The next event, if one comes until then.
+    pub fn event_until(&mut self, until_ns: u64) -> Option<Event> {
         loop {
             let seen = self.bell.count();
             if let Some(event) = self.device.poll() {
-                return Ok(event);
+                return Some(event);
             }
-            if clock::now_ns() >= give_up {
-                return Err(StepError::Silent {
-                    seconds: STUCK_NS / 1_000_000_000,
-                });
+            if clock::now_ns() >= until_ns {
+                return None;
             }
-            self.bell.wait(seen, Some(give_up));
+            self.bell.wait(seen, Some(until_ns));
         }
     }
 

@@ -122,6 +122,12 @@ pub enum Lack {
     /// The GPU is one part.
     #[error("no mechanism divides this GPU: see the step `calibration`")]
     Undivided,
+    /// The TPCs of a stream cannot be changed between two launches.
+    #[error(
+        "only masks of streams can be changed from launch to launch, and this GPU is not divided by them: see the \
+             step `calibration`"
+    )]
+    Masks,
     /// PyTorch is not there.
     #[error("PyTorch with CUDA is not there: {said}")]
     Torch {

@@ -9,6 +9,7 @@ mod isolation;
 mod memory;
 mod networks;
 mod numerics;
+mod padding;
 mod prediction;
 mod preemption;
 mod scaling;
@@ -25,6 +26,7 @@ pub const ALL: &Steps<'static> = &[
     &scaling::Scaling,
     &preemption::Preemption,
     &disb::Disb,
+    &padding::Padding,
     &cold_start::ColdStart,
     &prediction::Prediction,
     &cudnn::Cudnn,

@@ -20,7 +20,7 @@ impl Step for Preemption {
     }
 
     fn seconds(&self) -> u32 {
-        70
+        63
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {

@@ -47,7 +47,7 @@ impl Step for Scaling {
     }
 
     fn seconds(&self) -> u32 {
-        60
+        54
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {

@@ -86,7 +86,7 @@ impl Step for Disb {
     }
 
     fn seconds(&self) -> u32 {
-        125
+        120
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
