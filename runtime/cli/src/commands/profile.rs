@@ -9,7 +9,7 @@ use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoic
 use punctual_plan::{Needs, PlanErrors};
 use punctual_platform::affinity;
 
-use crate::measure;
+use crate::measure::{self, PackageNeeds};
 use crate::termination::{Terminates, Termination};
 
 /// What to measure, and where to put it.
@@ -113,7 +113,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     } else {
         Effort::Thorough
     };
-    let mut gpu: Option<Gpu> = None;
+    // Before minutes are spent on the cores.
+    let on_gpu = |package: &PackageNeeds| !package.gpu.units.is_empty();
+    let gpu = packages.iter().any(on_gpu).then(Gpu::look).transpose()?;
     let folder = path.parent().unwrap_or(Path::new(""));
     for wanted in &packages {
         let package_file = folder.join(&wanted.package);
@@ -123,12 +125,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let profile = measure::measure(&wanted.name, &package, &request)?;
         print!("{}", table(&wanted.name, &profile));
         keep(profile, &package_file, BESIDE, options.into_packages)?;
-        if wanted.gpu.units.is_empty() {
+        let Some(gpu) = gpu.as_ref().filter(|_| on_gpu(wanted)) else {
             continue;
-        }
-        let gpu = match &gpu {
-            Some(gpu) => gpu,
-            None => gpu.insert(Gpu::look()?),
         };
         let mut sizes = wanted.gpu.clone();
         if options.every {
