@@ -1,4 +1,20 @@
-//! The CUDA device: stages as static lists of launches on partitions of TPCs.
+//! The CUDA device: stages as static lists of launches on partitions of TPCs. Not yet run on hardware:
+//! tested on the emulated driver (`runtime/emulated-driver`).
+//!
+//! # Where to read on
+//! | module | what it is |
+//! |---|---|
+//! | [`CudaDevice`] | the contract of `punctual_device::Device` on a GPU; [`CudaSpec`] has its knobs |
+//! | `station` | the main path: how a partition's leader carries out a stage |
+//! | [`lower`] | a network as lists of launches, with places instead of addresses |
+//! | [`queue`] | launches handed over a few at a time, evicted by an epoch, resumed where they were cut |
+//! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
+//! | [`weights`] | pages on the device, and the thread that loads them |
+//! | `keeper` | what makes everything again after a fault of the GPU |
+//! | [`padding`], [`filling`], `grounds` | best-effort launches on the TPCs that real-time ones leave |
+//! | [`cold_start`], `later` | answers before all code is loaded |
+//! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
+//! | [`structures`], [`bench`] | the papers' networks, and what benchmarks need beside the contract |
 
 pub mod bench;
 mod blueprint;
