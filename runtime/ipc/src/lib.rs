@@ -39,7 +39,9 @@ mod server;
 mod slots;
 mod socket;
 
-pub use client::{ClientChannel, ConnectError, Disconnected, Slot, SubmitError};
+pub use client::{
+    Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot, SubmitError,
+};
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, PixelFormat};
 pub use handshake::{Hello, MessageError, PROTOCOL_VERSION, Refusal, StreamTerms, TermsError};

@@ -74,6 +74,8 @@ pub enum Failure {
     ClientGone,
     /// Dropped after an overrun, to keep the promises that still could be kept.
     Shed,
+    /// The daemon ended without a verdict. Said by the client library, never by a daemon.
+    DaemonGone,
 }
 
 /// A record that this version cannot read.
@@ -111,6 +113,7 @@ impl Verdict {
             Self::Failed(Failure::Payload) => (4, 2),
             Self::Failed(Failure::ClientGone) => (4, 3),
             Self::Failed(Failure::Shed) => (4, 4),
+            Self::Failed(Failure::DaemonGone) => (4, 255),
         }
     }
 
@@ -127,6 +130,7 @@ impl Verdict {
             (4, 2) => Self::Failed(Failure::Payload),
             (4, 3) => Self::Failed(Failure::ClientGone),
             (4, 4) => Self::Failed(Failure::Shed),
+            // (4, 255) is not for daemons to say.
             _ => return None,
         })
     }

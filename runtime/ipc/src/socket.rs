@@ -1,5 +1,5 @@
 //! The channel's socket: SEQPACKET, so that messages keep their borders. It carries the handshake,
-//! then one-byte doorbells from the client; its hang-up tells of either side's death.
+//! then one-byte doorbells; its hang-up tells of either side's death.
 //!
 //! Every call has MSG_DONTWAIT: no peer can make it block, whatever it does to its own end.
 
@@ -73,6 +73,13 @@ pub(crate) fn connected(path: &Path) -> Result<OwnedFd, OsError> {
     let socket = new_socket(SockFlag::empty())?;
     // Without it, a full backlog could keep us for ever.
     setsockopt(&socket, sockopt::SendTimeout, &CONNECT_TIMEOUT).map_err(os_error("setsockopt"))?;
+    connect(socket.as_raw_fd(), &address(path)?).map_err(os_error("connect"))?;
+    Ok(socket)
+}
+
+/// As [`connected`]; `EAGAIN` at once if nobody is taken in at this moment.
+pub(crate) fn connected_at_once(path: &Path) -> Result<OwnedFd, OsError> {
+    let socket = new_socket(SockFlag::SOCK_NONBLOCK)?;
     connect(socket.as_raw_fd(), &address(path)?).map_err(os_error("connect"))?;
     Ok(socket)
 }
@@ -156,7 +163,7 @@ pub(crate) fn receive_with_files(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HungUp;
 
-/// Client: rings the daemon. A full queue means that it has been rung.
+/// Rings the other side. A full queue means that it has been rung.
 pub(crate) fn ring(socket: BorrowedFd<'_>) -> Result<(), HungUp> {
     match send(socket.as_raw_fd(), &[1], SEND) {
         Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Ok(()),
@@ -164,7 +171,7 @@ pub(crate) fn ring(socket: BorrowedFd<'_>) -> Result<(), HungUp> {
     }
 }
 
-/// Daemon: takes one ring, if there is one. Does not allocate.
+/// Takes one ring, if there is one. Does not allocate.
 pub(crate) fn take_ring(socket: BorrowedFd<'_>) -> Result<bool, HungUp> {
     let mut byte = [0; 1];
     match recv(socket.as_raw_fd(), &mut byte, MsgFlags::MSG_DONTWAIT) {

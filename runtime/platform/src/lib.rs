@@ -8,7 +8,7 @@
 //! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
-//! | [`poll`], [`signals`], [`service`] | epoll with a waker, SIGTERM and SIGINT, the service manager |
+//! | [`poll`], [`timer`], [`signals`], [`service`] | epoll with a waker, a time to wait for with it, SIGTERM and SIGINT, the service manager |
 //! | [`rt_log`] | logging from real-time threads |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
@@ -33,6 +33,7 @@ pub mod shared_memory;
 pub mod signals;
 pub mod stall;
 pub mod thread;
+pub mod timer;
 
 pub use allocator::SealedAllocator;
 pub use doorbell::Doorbell;

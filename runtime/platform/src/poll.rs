@@ -139,6 +139,14 @@ impl Poller {
     }
 }
 
+impl AsFd for Poller {
+    /// Readable when a [`wait`](Poller::wait) would report something: for a set within a set, or
+    /// for somebody else's event loop.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
 impl Waker {
     /// Makes the poller's current or next wait return.
     pub fn wake(&self) {

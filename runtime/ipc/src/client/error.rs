@@ -58,6 +58,9 @@ pub enum SubmitError {
         /// The furthest possible.
         max: Crop,
     },
+    /// The slot is another channel's: of another stream, or from before the connection was renewed.
+    #[error("a slot of another channel, or from before the connection was renewed: take a new one")]
+    ForeignSlot,
     /// So many results are to be read first.
     #[error("{0} submissions have no result that was read: read results first")]
     ResultsUnread(u32),

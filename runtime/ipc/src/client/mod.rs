@@ -1,16 +1,19 @@
 //! The client's side of the channel.
 
 mod connect;
+mod doorbell;
 mod error;
 mod slot;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use connect::be_welcomed;
+pub use connect::{Opening, Progress};
+pub(crate) use doorbell::{ASLEEP_ON_BELL, ASLEEP_ON_SOCKET, AWAKE};
 pub use error::{ConnectError, Disconnected, SubmitError};
-pub use slot::Slot;
+pub use slot::{Claim, Slot};
 
 use punctual_platform::futex::{self, Scope};
 use punctual_platform::shared_memory::Access;
@@ -27,11 +30,16 @@ use crate::socket::{self, HungUp};
 use connect::map;
 
 /// A killed daemon rings no bell: a sleeper looks after it this often, in ns.
-const LOOK_NS: u64 = 100_000_000;
+const LOOK_NS: u64 = 20_000_000;
+
+/// Tells the channels of this process apart.
+static CHANNELS: AtomicU64 = AtomicU64::new(0);
 
 /// The channel as a sensor process has it. One thread's; waiting and pacing are its user's.
 #[derive(Debug)]
 pub struct ClientChannel {
+    /// Which one it is: a slot of another channel is none of this one's.
+    number: u64,
     terms: StreamTerms,
     socket: OwnedFd,
     requests: Region,
@@ -62,7 +70,7 @@ impl ClientChannel {
         Self::over(terms, socket, files)
     }
 
-    fn over(
+    pub(crate) fn over(
         terms: StreamTerms,
         socket: OwnedFd,
         files: Vec<OwnedFd>,
@@ -87,6 +95,8 @@ impl ClientChannel {
         let request_layout = RequestLayout::new(terms.slots, &terms.frame);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         Self {
+            // Relaxed: nothing but its being another each time is asked for.
+            number: CHANNELS.fetch_add(1, Ordering::Relaxed),
             submission_ring: RingWriter::new(requests.clone(), request_layout.submissions),
             result_ring: RingReader::new(results.clone(), result_layout.results),
             generations: vec![FIRST_GENERATION; usize::from(terms.slots)].into(),
@@ -122,14 +132,52 @@ impl ClientChannel {
     /// A slot to write a frame into; none if all are submitted. Dropped without a submission, it
     /// stays free; the next one that is given out may be another.
     pub fn slot(&mut self) -> Option<Slot<'_>> {
-        if !self.has_slot() {
-            return None;
-        }
-        let index = *self.free.last()?;
-        Some(Slot {
-            channel: self,
+        let claim = self.claim()?;
+        Some(Slot::new(self, claim))
+    }
+
+    /// Takes a slot out of the channel's hands until it is [submitted](Self::submit) or
+    /// [given back](Self::give_back); none if all are taken. Several can be had at once.
+    pub fn claim(&mut self) -> Option<Claim> {
+        self.reclaim();
+        let index = self.free.pop()?;
+        Some(self.claimed(index))
+    }
+
+    /// Takes this very slot, for a frame that lies in the buffer of the same number already.
+    pub fn claim_at(&mut self, index: u16) -> Option<Claim> {
+        self.reclaim();
+        let at = self.free.iter().position(|&free| free == index)?;
+        self.free.swap_remove(at);
+        Some(self.claimed(index))
+    }
+
+    fn claimed(&self, index: u16) -> Claim {
+        let layout = &self.request_layout;
+        Claim {
+            channel: self.number,
             index,
-        })
+            memory: self.requests.clone(),
+            start: layout.slot(index),
+            bytes: layout.slot_bytes,
+        }
+    }
+
+    /// A slot that is not to be submitted after all.
+    ///
+    /// # Errors
+    /// If it is another channel's.
+    pub fn give_back(&mut self, claim: Claim) -> Result<(), SubmitError> {
+        self.own(&claim)?;
+        self.free.push(claim.index);
+        Ok(())
+    }
+
+    fn own(&self, claim: &Claim) -> Result<(), SubmitError> {
+        if claim.channel == self.number {
+            return Ok(());
+        }
+        Err(SubmitError::ForeignSlot)
     }
 
     /// Whether [`slot`](Self::slot) would give one.
@@ -180,7 +228,7 @@ impl ClientChannel {
         let sleeping = self.requests.word32(self.request_layout.sleeping);
         let bell = self.results.word32(self.result_layout.bell);
         // SeqCst pairs with `Results::ring_bell`.
-        sleeping.store(1, Ordering::SeqCst);
+        sleeping.store(ASLEEP_ON_BELL, Ordering::SeqCst);
         let result = loop {
             if bell.load(Ordering::SeqCst) != seen {
                 break Ok(true);
@@ -196,7 +244,7 @@ impl ClientChannel {
             let slice = until_ns.map_or(look, |until| until.min(look));
             futex::wait(std::ptr::from_ref(bell), seen, Some(slice), Scope::Machine);
         };
-        sleeping.store(0, Ordering::Relaxed);
+        sleeping.store(AWAKE, Ordering::Relaxed);
         result
     }
 
@@ -225,19 +273,25 @@ impl ClientChannel {
         }
     }
 
-    fn submit(
+    /// Submits the frame in `claim`: `captured_ns` and `deadline_ns` are monotonic ns, absolute (no
+    /// deadline: the capture time and the task's own), `crop` is where the network is to look.
+    /// Returns the submission's sequence number, which its result repeats.
+    ///
+    /// # Errors
+    /// If it is not submitted: the slot is free again, unless it was another channel's. A daemon
+    /// that is gone is noticed here too; the submission counts then, and gets no result.
+    pub fn submit(
         &mut self,
-        slot: u16,
+        claim: Claim,
         captured_ns: u64,
         deadline_ns: Option<u64>,
         crop: Crop,
     ) -> Result<u64, SubmitError> {
-        let max = self.terms.crop_max();
-        if crop.x > max.x || crop.y > max.y {
-            return Err(SubmitError::Crop { crop, max });
-        }
-        if self.unanswered() >= u64::from(self.terms.results) {
-            return Err(SubmitError::ResultsUnread(self.terms.results));
+        self.own(&claim)?;
+        let slot = claim.index;
+        if let Err(refused) = self.may_submit(crop) {
+            self.free.push(slot);
+            return Err(refused);
         }
         let descriptor = Descriptor {
             sequence: self.sequence + 1,
@@ -254,16 +308,26 @@ impl ClientChannel {
         let pushed = self.submission_ring.push(&cell, read);
         debug_assert_eq!(pushed, Ok(true), "the ring has a cell for every slot");
         self.sequence += 1;
-        self.free.pop();
         self.submitted.push(slot);
         socket::ring(self.socket.as_fd())
             .map_err(|HungUp| SubmitError::Disconnected(Disconnected::HungUp))?;
         Ok(self.sequence)
     }
+
+    fn may_submit(&self, crop: Crop) -> Result<(), SubmitError> {
+        let max = self.terms.crop_max();
+        if crop.x > max.x || crop.y > max.y {
+            return Err(SubmitError::Crop { crop, max });
+        }
+        if self.unanswered() >= u64::from(self.terms.results) {
+            return Err(SubmitError::ResultsUnread(self.terms.results));
+        }
+        Ok(())
+    }
 }
 
 impl AsFd for ClientChannel {
-    /// Hung up when the daemon is gone; it says nothing else.
+    /// Hung up when the daemon is gone; readable when it rang an [armed](ClientChannel::arm) client.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -2,41 +2,86 @@
 
 use super::{ClientChannel, SubmitError};
 use crate::descriptor::Crop;
+use crate::region::Region;
 
-/// A slot to write a frame into.
+/// A slot out of the channel's hands: its owner may write the frame while the channel is used for
+/// something else, by another thread if need be. Forgotten, it is lost until the channel ends.
 #[derive(Debug)]
-pub struct Slot<'c> {
-    pub(super) channel: &'c mut ClientChannel,
+#[must_use = "submit it or give it back: the channel cannot use it meanwhile"]
+pub struct Claim {
+    /// The number of the channel that it is of.
+    pub(super) channel: u64,
     pub(super) index: u16,
+    /// Kept mapped even when the channel is gone.
+    pub(super) memory: Region,
+    pub(super) start: usize,
+    pub(super) bytes: usize,
 }
 
-impl Slot<'_> {
+impl Claim {
+    /// Its number, from 0.
+    #[must_use]
+    pub fn index(&self) -> u16 {
+        self.index
+    }
+
     /// The frame's bytes, laid out as the terms' [`FrameSpec`](crate::FrameSpec) says. What was
     /// there before is an earlier frame.
     #[must_use]
     pub fn pixels(&mut self) -> &mut [u8] {
-        let layout = &self.channel.request_layout;
-        let bytes = layout.slot_bytes;
-        let start = self.channel.requests.span(layout.slot(self.index), bytes);
-        // SAFETY: in bounds and mapped read-write as long as the channel lives. The slot is free:
-        // the daemon's mapping is read-only and its reading of the last use is over, so nobody
-        // else accesses these bytes while self, the only handle, is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) }
+        let start = self.memory.span(self.start, self.bytes);
+        // SAFETY: in bounds and mapped read-write as long as `memory` lives. The slot is free: the
+        // daemon's mapping is read-only and its reading of the last use is over, and the channel
+        // makes no second claim of it, so nobody else accesses these bytes while self, the only
+        // handle, is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) }
+    }
+}
+
+/// A slot to write a frame into, while the channel waits.
+#[derive(Debug)]
+pub struct Slot<'c> {
+    channel: &'c mut ClientChannel,
+    /// There until it is submitted.
+    claim: Option<Claim>,
+}
+
+impl<'c> Slot<'c> {
+    pub(super) fn new(channel: &'c mut ClientChannel, claim: Claim) -> Self {
+        Self {
+            channel,
+            claim: Some(claim),
+        }
     }
 
-    /// Submits the frame: `captured_ns` and `deadline_ns` are monotonic ns, absolute (no deadline:
-    /// the capture time and the task's own), `crop` is where the network is to look. Returns the
-    /// submission's sequence number, which its result repeats.
+    /// As [`Claim::pixels`].
+    #[must_use]
+    pub fn pixels(&mut self) -> &mut [u8] {
+        self.claim.as_mut().map_or(&mut [], Claim::pixels)
+    }
+
+    /// As [`ClientChannel::submit`].
     ///
     /// # Errors
     /// If it is not submitted; the slot stays free, unless the daemon is gone.
     pub fn submit(
-        self,
+        mut self,
         captured_ns: u64,
         deadline_ns: Option<u64>,
         crop: Crop,
     ) -> Result<u64, SubmitError> {
-        self.channel
-            .submit(self.index, captured_ns, deadline_ns, crop)
+        match self.claim.take() {
+            Some(claim) => self.channel.submit(claim, captured_ns, deadline_ns, crop),
+            None => Err(SubmitError::ForeignSlot),
+        }
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            // It is this channel's own, so it is taken back.
+            let _ = self.channel.give_back(claim);
+        }
     }
 }

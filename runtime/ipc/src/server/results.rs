@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use punctual_platform::futex::{self, Scope};
 
 use super::{ChannelFault, Shared};
+use crate::client::{ASLEEP_ON_SOCKET, AWAKE};
 use crate::result::ResultRecord;
 use crate::ring::{PositionError, RingWriter};
 use crate::socket;
@@ -67,13 +68,16 @@ impl Results {
     fn ring_bell(&mut self) {
         self.bell = self.bell.wrapping_add(1);
         let bell = self.shared.results.word32(self.shared.result_layout.bell);
-        // SeqCst pairs with `ClientChannel::wait`: either its flag is seen here, or it (or the
+        // SeqCst pairs with `ClientChannel::{wait, arm}`: either its flag is seen here, or it (or the
         // kernel) sees the new count.
         bell.store(self.bell, Ordering::SeqCst);
         let sleeping = self.shared.request_layout.sleeping;
         let sleeping = self.shared.requests.word32(sleeping);
-        if sleeping.load(Ordering::SeqCst) != 0 {
-            futex::wake(std::ptr::from_ref(bell), u32::MAX, Scope::Machine);
+        match sleeping.load(Ordering::SeqCst) {
+            AWAKE => {}
+            // Does not block, and a client that is gone needs no ring.
+            ASLEEP_ON_SOCKET => drop(socket::ring(self.shared.socket.as_fd())),
+            _ => futex::wake(std::ptr::from_ref(bell), u32::MAX, Scope::Machine),
         }
     }
 }
