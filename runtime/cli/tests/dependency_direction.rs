@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["core", "plan", "model", "device", "executor"],
     ),
     ("punctual-ipc", &["platform"]),
+    ("punctual-torture", &["ipc", "platform"]),
     ("punctual-client", &["ipc", "platform"]),
     (
         "punctual-daemon",

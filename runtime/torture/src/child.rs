@@ -1,0 +1,127 @@
+//! What every client process does first: takes its orders and its ledger, and connects.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use punctual_ipc::{ClientChannel, ConnectError, Hello, PixelFormat, Refusal};
+use punctual_platform::clock::{now_ns, sleep_until_ns};
+
+use crate::ledger::{Entry, Ledger, Phase};
+use crate::{healthy, hostile};
+
+/// How long a client tries to get a place that another has just died on, in ns.
+const ENTRY_NS: u64 = 5_000_000_000;
+/// How long it waits between attempts, in ns.
+const ATTEMPT_NS: u64 = 200_000;
+
+/// What kind of client a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Keeps the protocol and checks what it is told.
+    Healthy,
+    /// Writes everywhere it can.
+    Hostile,
+}
+
+/// What a client process is told on its command line. Its ledger is its standard input.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Orders {
+    /// Healthy or hostile
+    #[arg(long)]
+    pub role: Role,
+    /// The daemon's socket
+    #[arg(long)]
+    pub socket: PathBuf,
+    /// The task to feed
+    #[arg(long)]
+    pub task: String,
+    /// Where its chances come from, with its process id
+    #[arg(long)]
+    pub seed: u64,
+    /// A verdict later than this counts as late, in ns
+    #[arg(long)]
+    pub late_ns: u64,
+    /// The daemon's side is this program's: answers are functions of the frames
+    #[arg(long)]
+    pub checks_outcomes: bool,
+}
+
+impl Orders {
+    /// As arguments of a command line.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<std::ffi::OsString> {
+        let role = match self.role {
+            Role::Healthy => "healthy",
+            Role::Hostile => "hostile",
+        };
+        let mut arguments: Vec<std::ffi::OsString> = vec![
+            "--role".into(),
+            role.into(),
+            "--socket".into(),
+            self.socket.clone().into(),
+            "--task".into(),
+            self.task.clone().into(),
+            format!("--seed={}", self.seed).into(),
+            format!("--late-ns={}", self.late_ns).into(),
+        ];
+        if self.checks_outcomes {
+            arguments.push("--checks-outcomes".into());
+        }
+        arguments
+    }
+}
+
+/// A client process's life.
+///
+/// # Errors
+/// If its ledger, the standard input, is none.
+pub fn live(orders: &Orders) -> io::Result<()> {
+    // Whoever tortures may itself be killed: no client outlives it.
+    set_pdeathsig(Signal::SIGKILL)?;
+    let ledger = Ledger::given(io::stdin().as_fd().try_clone_to_owned()?);
+    match orders.role {
+        Role::Healthy => healthy::live(orders, ledger),
+        Role::Hostile => hostile::live(orders, &ledger),
+    }
+}
+
+/// The opening for a task.
+#[must_use]
+pub fn hello(task: &str) -> Hello {
+    Hello {
+        task: task.to_owned(),
+        format: PixelFormat::Rgb8,
+    }
+}
+
+/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if
+/// it is not let in.
+pub(crate) fn connect(
+    orders: &Orders,
+    ledger: &Ledger,
+    entry: &mut Entry,
+) -> io::Result<Option<ClientChannel>> {
+    let began_ns = now_ns();
+    let hello = hello(&orders.task);
+    loop {
+        match ClientChannel::connect(&orders.socket, &hello) {
+            Ok(channel) => {
+                entry.phase = Phase::Connected;
+                entry.entry_ns = now_ns() - began_ns;
+                ledger.write(entry)?;
+                return Ok(Some(channel));
+            }
+            Err(ConnectError::Refused(Refusal::Full { .. })) if now_ns() - began_ns < ENTRY_NS => {
+                sleep_until_ns(now_ns() + ATTEMPT_NS);
+            }
+            Err(error) => {
+                eprintln!("channel-torture: a client was not let in: {error}");
+                return Ok(None);
+            }
+        }
+    }
+}

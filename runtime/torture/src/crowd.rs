@@ -1,0 +1,286 @@
+//! The client processes: started, stopped, killed, and buried with their books closed.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use punctual_ipc::ChannelFault;
+use punctual_platform::clock::now_ns;
+
+use crate::child::{Orders, Role};
+use crate::ledger::{Entry, Ledger, Phase};
+use crate::report::Report;
+use crate::server::{Book, Ended};
+
+/// One client process, alive or dead.
+#[derive(Debug)]
+pub struct Client {
+    process: std::process::Child,
+    ledger: Ledger,
+    /// Whether it keeps the protocol.
+    pub role: Role,
+    /// When it was killed.
+    pub killed_ns: Option<u64>,
+    /// Until when it is stopped.
+    pub stopped_until_ns: Option<u64>,
+    /// It is dead, and its parent knows.
+    pub reaped: bool,
+    /// Its connection, for a healthy one, which has one only.
+    pub token: Option<u64>,
+    /// How that connection ended.
+    ended: Option<(Book, ChannelFault, u64)>,
+}
+
+impl Client {
+    /// Starts one: `program` with its leading arguments, then the orders.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(program: &[OsString], orders: &Orders) -> io::Result<Self> {
+        let ledger = Ledger::create()?;
+        let (name, leading) = program.split_first().expect("a program");
+        let process = Command::new(name)
+            .args(leading)
+            .args(orders.arguments())
+            .stdin(Stdio::from(ledger.share()?))
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            process,
+            ledger,
+            role: orders.role,
+            killed_ns: None,
+            stopped_until_ns: None,
+            reaped: false,
+            token: None,
+            ended: None,
+        })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.process.id().cast_signed()
+    }
+
+    /// Whether it may still be killed or stopped.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.killed_ns.is_none() && !self.reaped
+    }
+
+    /// Its books.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn entry(&self) -> io::Result<Entry> {
+        self.ledger.read()
+    }
+
+    /// SIGKILL.
+    ///
+    /// # Errors
+    /// If it cannot be sent.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.killed_ns = Some(now_ns());
+        self.process.kill()
+    }
+
+    /// SIGSTOP, for a while.
+    ///
+    /// # Errors
+    /// If it cannot be sent.
+    pub fn stop(&mut self, until_ns: u64) -> io::Result<()> {
+        self.stopped_until_ns = Some(until_ns);
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// SIGCONT, once its time has come.
+    ///
+    /// # Errors
+    /// If it cannot be sent.
+    pub fn resume(&mut self, now_ns: u64) -> io::Result<()> {
+        if self.reaped || self.stopped_until_ns.is_none_or(|until| until > now_ns) {
+            return Ok(());
+        }
+        self.stopped_until_ns = None;
+        self.signal(Signal::SIGCONT)
+    }
+
+    /// Tells it to leave, and lets it run.
+    ///
+    /// # Errors
+    /// If it cannot be told.
+    pub fn ask_to_leave(&mut self) -> io::Result<()> {
+        self.ledger.ask_to_leave()?;
+        self.resume(u64::MAX)
+    }
+
+    /// Notices its death.
+    ///
+    /// # Errors
+    /// If it is none of ours.
+    pub fn reap(&mut self) -> io::Result<()> {
+        self.reaped = self.reaped || self.process.try_wait()?.is_some();
+        Ok(())
+    }
+
+    /// Its connection has ended.
+    pub fn end(&mut self, ended: &Ended) {
+        self.ended = Some((ended.book, ended.fault, ended.freed_ns));
+    }
+
+    /// Whether all that could happen to it has happened: it is dead, and its connection, if it had
+    /// one, has ended. A connection may still stand at the door.
+    #[must_use]
+    pub fn is_over(&self, door_is_quiet: bool) -> bool {
+        let at_the_door = self.role == Role::Healthy && self.token.is_none();
+        let connection_over = if at_the_door { door_is_quiet } else { true };
+        self.reaped && connection_over && (self.token.is_none() || self.ended.is_some())
+    }
+
+    /// Closes its books: compares both sides' and adds them to the report. Returns how long after
+    /// its death its slots and its place were free, in ns.
+    ///
+    /// # Errors
+    /// If its ledger cannot be read.
+    pub fn audit(&self, has_server: bool, report: &mut Report) -> io::Result<Option<u64>> {
+        let entry = self.entry()?;
+        report.kills_at_the_door +=
+            u64::from(self.killed_ns.is_some() && entry.phase == Phase::Outside);
+        if self.role == Role::Hostile {
+            report.hostile_connections += entry.begun;
+            return Ok(None);
+        }
+        report.find("verdict twice or for nothing", entry.duplicated);
+        report.find("verdict of another frame", entry.wrong);
+        report.find("wait of seconds for a verdict", entry.stuck);
+        report.late += entry.late;
+        report.verdicts += entry.taken;
+        report.round_trip_us_max = report
+            .round_trip_us_max
+            .max(entry.round_trip_ns_max as f64 / 1e3);
+        if self.killed_ns.is_none() {
+            self.audit_survivor(&entry, report);
+        }
+        if !has_server {
+            report.submitted += entry.begun;
+            report.gone += entry.begun.saturating_sub(entry.taken);
+            report.find(
+                "verdict for nothing",
+                entry.taken.saturating_sub(entry.begun),
+            );
+            return Ok(None);
+        }
+        let Some((book, fault, freed_ns)) = self.ended else {
+            report.find("submission without a connection", entry.begun);
+            return Ok(None);
+        };
+        audit_connection(&entry, &book, fault, self.killed_ns.is_some(), report);
+        Ok(self.killed_ns.map(|killed| freed_ns.saturating_sub(killed)))
+    }
+
+    fn audit_survivor(&self, entry: &Entry, report: &mut Report) {
+        match entry.phase {
+            Phase::Finished => {}
+            Phase::HungUpOn => report.find("healthy client hung up on", 1),
+            Phase::Failed | Phase::Outside => report.find("healthy client not let in", 1),
+            Phase::Connected => report.find("healthy client crashed", 1),
+        }
+        if entry.phase == Phase::Finished {
+            report.find("verdict lost", entry.begun.abs_diff(entry.taken));
+        }
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(kill(Pid::from_raw(self.pid()), signal)?)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if !self.reaped {
+            // Dead already, or about to be.
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}
+
+/// Both sides' books of a healthy client must agree.
+fn audit_connection(
+    entry: &Entry,
+    book: &Book,
+    fault: ChannelFault,
+    killed: bool,
+    report: &mut Report,
+) {
+    report.submitted += book.accepted;
+    report.gone += book.accepted.saturating_sub(entry.taken);
+    // One that died may have written down a submission that it did not get to make.
+    let slack = u64::from(killed);
+    let lost = entry.begun.saturating_sub(book.accepted);
+    report.find("submission lost", lost.saturating_sub(slack));
+    report.find(
+        "submission out of nothing",
+        book.accepted.saturating_sub(entry.begun),
+    );
+    report.find(
+        "verdict out of nothing",
+        entry.taken.saturating_sub(book.answered),
+    );
+    report.find(
+        "submission without a verdict",
+        book.accepted.abs_diff(book.answered + book.gone),
+    );
+    report.find("frame damaged", book.damaged);
+    report.find("slot leaked", book.leaked);
+    report.find("healthy client accused", u64::from(fault.is_violation()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(entry: Entry, book: Book, killed: bool) -> Vec<&'static str> {
+        let mut report = Report::default();
+        audit_connection(&entry, &book, ChannelFault::HungUp, killed, &mut report);
+        report.findings.into_keys().collect()
+    }
+
+    #[test]
+    fn books_that_agree_are_clean_and_each_disagreement_has_a_name() {
+        let entry = Entry {
+            begun: 10,
+            taken: 8,
+            ..Entry::default()
+        };
+        let book = Book {
+            accepted: 10,
+            answered: 9,
+            gone: 1,
+            ..Book::default()
+        };
+        assert_eq!(found(entry, book, true), Vec::<&str>::new());
+        let cut_short = Entry { begun: 11, ..entry };
+        assert_eq!(found(cut_short, book, true), Vec::<&str>::new());
+        assert_eq!(found(cut_short, book, false), ["submission lost"]);
+        let unanswered = Book { gone: 0, ..book };
+        assert_eq!(
+            found(entry, unanswered, true),
+            ["submission without a verdict"]
+        );
+        let invented = Entry { taken: 10, ..entry };
+        assert_eq!(found(invented, book, true), ["verdict out of nothing"]);
+        let replayed = Entry { begun: 9, ..entry };
+        assert_eq!(found(replayed, book, true), ["submission out of nothing"]);
+        let bad = Book {
+            damaged: 1,
+            leaked: 2,
+            ..book
+        };
+        assert_eq!(found(entry, bad, true), ["frame damaged", "slot leaked"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Lets clients in, on terms that leave them as little room as possible to be right by accident.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use punctual_ipc::{
+    Connection, FrameSpec, HelloError, ListenError, Listener, PixelFormat, ServerChannel,
+    StreamTerms,
+};
+use punctual_platform::OsError;
+use punctual_platform::poll::Poller;
+
+/// How long a connection may stay without an opening, in ns.
+const OPENING_NS: u64 = 500_000_000;
+
+/// The door of the daemon's side.
+#[derive(Debug)]
+pub struct Door {
+    listener: Listener,
+    /// Connections that have not said what they want, by token.
+    waiting: BTreeMap<u64, Connection>,
+    next: u64,
+    terms: StreamTerms,
+}
+
+/// A client that was let in.
+#[derive(Debug)]
+pub struct Guest {
+    /// The number of its connection.
+    pub token: u64,
+    /// Its process.
+    pub pid: i32,
+    /// Its channel.
+    pub channel: ServerChannel,
+}
+
+impl Door {
+    /// Listens at `path`; clients get so many slots of square frames with this side.
+    ///
+    /// # Errors
+    /// If there can be no such socket.
+    pub fn open(path: &Path, slots: u16, side: u32) -> Result<Self, ListenError> {
+        let terms = StreamTerms {
+            stream: 0,
+            slots,
+            // More than slots, so that slots come back before their results were read.
+            results: u32::from(slots).next_power_of_two() * 2,
+            frame: FrameSpec::packed(PixelFormat::Rgb8, side, side),
+            crop_width: side,
+            crop_height: side,
+        };
+        Ok(Self {
+            listener: Listener::bind(path)?,
+            waiting: BTreeMap::new(),
+            next: 1,
+            terms,
+        })
+    }
+
+    /// Has `poller` report knocking.
+    ///
+    /// # Errors
+    /// When out of memory.
+    pub fn watch(&self, poller: &Poller) -> Result<(), OsError> {
+        poller.add(self.listener.as_fd(), 0)
+    }
+
+    /// Takes in whoever has knocked and said what it wants. Those who never will are forgotten.
+    ///
+    /// # Errors
+    /// When out of descriptors.
+    pub fn answer(&mut self, poller: &Poller, now_ns: u64) -> Result<Vec<Guest>, OsError> {
+        while let Some(connection) = self.listener.accept()? {
+            poller.add(connection.as_fd(), self.next)?;
+            self.waiting.insert(self.next, connection);
+            self.next += 1;
+        }
+        let mut guests = Vec::new();
+        let tokens: Vec<u64> = self.waiting.keys().copied().collect();
+        for token in tokens {
+            let said = self.waiting[&token].hello();
+            let old = now_ns.saturating_sub(self.waiting[&token].since_ns()) > OPENING_NS;
+            if matches!(said, Ok(None)) && !old {
+                continue;
+            }
+            let Some(connection) = self.waiting.remove(&token) else {
+                continue;
+            };
+            poller.remove(connection.as_fd())?;
+            if let Ok(Some(_)) = said {
+                guests.extend(self.admit(token, connection));
+            } else if let Err(HelloError::Os(error)) = said {
+                return Err(error);
+            }
+        }
+        Ok(guests)
+    }
+
+    /// Whether nobody stands at the door.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn admit(&self, token: u64, connection: Connection) -> Option<Guest> {
+        let pid = connection.peer().pid;
+        let terms = StreamTerms {
+            stream: token as u32,
+            ..self.terms
+        };
+        // It may have died at the door.
+        let channel = connection.admit(&terms).ok()?;
+        Some(Guest {
+            token,
+            pid,
+            channel,
+        })
+    }
+}

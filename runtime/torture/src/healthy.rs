@@ -1,0 +1,193 @@
+//! A client that keeps the protocol, checks everything that it is told, and may die at any point.
+
+use std::io;
+
+use punctual_ipc::{ClientChannel, Crop, Disconnected, ResultRecord, SubmitError};
+use punctual_platform::clock::now_ns;
+
+use crate::child::{self, Orders};
+use crate::ledger::{Entry, Ledger, Phase};
+use crate::payload::{self, Name};
+use crate::random::Random;
+
+/// How long a verdict may take before the client counts itself as stuck, in ns. Clients are stopped
+/// for milliseconds only.
+const STUCK_NS: u64 = 5_000_000_000;
+/// How far behind its frame's capture a deadline lies, in ns. Only compared, never acted upon.
+const DEADLINE_NS: u64 = 1_000_000_000;
+
+/// A submission without a verdict.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    sequence: u64,
+    captured_ns: u64,
+}
+
+struct Healthy<'o> {
+    orders: &'o Orders,
+    ledger: Ledger,
+    entry: Entry,
+    random: Random,
+    channel: ClientChannel,
+    nonce: u64,
+    /// As many as there is room for results, in no order.
+    outstanding: Vec<Outstanding>,
+    /// Reading the ledger costs a system call: it looks for the order to leave now and then only.
+    leaving: bool,
+}
+
+/// Lives as a client, until it was told to leave or the daemon hangs up.
+///
+/// # Errors
+/// If the ledger cannot be written.
+pub fn live(orders: &Orders, ledger: Ledger) -> io::Result<()> {
+    let mut entry = Entry::default();
+    let Some(channel) = child::connect(orders, &ledger, &mut entry)? else {
+        entry.phase = Phase::Failed;
+        return ledger.write(&entry);
+    };
+    let mut random = Random::new(orders.seed, u64::from(std::process::id()));
+    let mut healthy = Healthy {
+        nonce: random.draw(),
+        outstanding: Vec::with_capacity(channel.terms().results as usize),
+        orders,
+        ledger,
+        entry,
+        random,
+        channel,
+        leaving: false,
+    };
+    healthy.entry.phase = match healthy.work()? {
+        Ok(()) => Phase::Finished,
+        Err(_) => Phase::HungUpOn,
+    };
+    healthy.ledger.write(&healthy.entry)
+}
+
+impl Healthy<'_> {
+    fn work(&mut self) -> io::Result<Result<(), Disconnected>> {
+        while !self.leaving || self.channel.unanswered() > 0 {
+            let seen = self.channel.bell();
+            let round = self
+                .submit_some()
+                .and_then(|submitted| Ok((submitted, self.take_all()?)));
+            let (submitted, taken) = match round {
+                Ok(counts) => counts,
+                Err(Stop::Io(error)) => return Err(error),
+                Err(Stop::Disconnected(gone)) => return Ok(Err(gone)),
+            };
+            if taken > 0 {
+                self.ledger.write(&self.entry)?;
+                self.leaving = self.leaving || self.ledger.leave()?;
+            }
+            if submitted + taken == 0 {
+                match self.channel.wait(seen, Some(now_ns() + STUCK_NS)) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.entry.stuck += 1;
+                        self.ledger.write(&self.entry)?;
+                    }
+                    Err(gone) => return Ok(Err(gone)),
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Up to as many frames as there are slots.
+    fn submit_some(&mut self) -> Result<u64, Stop> {
+        if self.leaving {
+            return Ok(0);
+        }
+        let terms = *self.channel.terms();
+        let most = 1 + self.random.below(u64::from(terms.slots));
+        let mut submitted = 0;
+        while submitted < most && self.channel.unanswered() < u64::from(terms.results) {
+            let Some(mut slot) = self.channel.slot() else {
+                break;
+            };
+            let name = Name {
+                nonce: self.nonce,
+                stream: terms.stream,
+                sequence: self.entry.begun + 1,
+            };
+            payload::write(&name, slot.pixels());
+            self.entry.begun += 1;
+            // Before the submission: if the client dies in it, nobody can know whether it was made.
+            self.ledger.write(&self.entry)?;
+            let captured_ns = now_ns();
+            let deadline = self
+                .orders
+                .checks_outcomes
+                .then(|| captured_ns + DEADLINE_NS);
+            let sequence = slot.submit(captured_ns, deadline, Crop::default())?;
+            self.outstanding.push(Outstanding {
+                sequence,
+                captured_ns,
+            });
+            submitted += 1;
+        }
+        Ok(submitted)
+    }
+
+    fn take_all(&mut self) -> Result<u64, Stop> {
+        let mut taken = 0;
+        while let Some(record) = self.channel.take()? {
+            self.check(&record);
+            taken += 1;
+        }
+        self.entry.taken += taken;
+        Ok(taken)
+    }
+
+    fn check(&mut self, record: &ResultRecord) {
+        let same = |o: &Outstanding| o.sequence == record.sequence;
+        let Some(at) = self.outstanding.iter().position(same) else {
+            self.entry.duplicated += 1;
+            return;
+        };
+        let outstanding = self.outstanding.swap_remove(at);
+        let took_ns = now_ns().saturating_sub(outstanding.captured_ns);
+        self.entry.round_trip_ns_max = self.entry.round_trip_ns_max.max(took_ns);
+        self.entry.late += u64::from(took_ns > self.orders.late_ns);
+        let mut right = record.captured_ns == outstanding.captured_ns;
+        if self.orders.checks_outcomes {
+            let name = Name {
+                nonce: self.nonce,
+                stream: self.channel.terms().stream,
+                sequence: record.sequence,
+            };
+            right &= (record.verdict, record.answer) == name.outcome()
+                && record.deadline_ns == outstanding.captured_ns + DEADLINE_NS;
+        }
+        self.entry.wrong += u64::from(!right);
+    }
+}
+
+/// Why it ends early.
+enum Stop {
+    Io(io::Error),
+    Disconnected(Disconnected),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Disconnected> for Stop {
+    fn from(gone: Disconnected) -> Self {
+        Self::Disconnected(gone)
+    }
+}
+
+impl From<SubmitError> for Stop {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Disconnected(gone) => Self::Disconnected(gone),
+            // It asked for a place that is not there, or has not read: this program's mistake.
+            other => Self::Io(io::Error::other(other)),
+        }
+    }
+}

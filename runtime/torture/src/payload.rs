@@ -1,0 +1,118 @@
+//! Frames that prove themselves: whose they are, which submission's, and that every byte arrived.
+
+use punctual_ipc::{Answer, Failure, Rejection, Verdict};
+
+use crate::random::mix;
+
+/// Bytes of the three words that name a frame: its client's nonce, the stream, the sequence.
+const NAME_BYTES: usize = 3 * size_of::<u64>();
+
+/// What a frame says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The client's, drawn at its start.
+    pub nonce: u64,
+    /// The stream's number, of the terms.
+    pub stream: u32,
+    /// The submission's.
+    pub sequence: u64,
+}
+
+impl Name {
+    fn seed(&self) -> u64 {
+        mix(self.nonce ^ mix(self.sequence ^ u64::from(self.stream) << 48))
+    }
+
+    /// What the daemon's side answers to this frame, and only to this one: a stale, mixed or
+    /// foreign payload gives another answer.
+    #[must_use]
+    pub fn outcome(&self) -> (Verdict, Option<Answer>) {
+        let seed = mix(self.seed());
+        let [kind, exit, c0, c1, p0, p1, ..] = seed.to_le_bytes();
+        let answer = Answer {
+            exit,
+            class: u16::from_le_bytes([c0, c1]),
+            confidence: u16::from_le_bytes([p0, p1]),
+        };
+        match kind % 8 {
+            0 => (Verdict::Rejected(Rejection::NoSlack), None),
+            1 => (Verdict::Failed(Failure::Shed), None),
+            2 => (Verdict::Late, Some(answer)),
+            _ => (Verdict::OnTime, Some(answer)),
+        }
+    }
+}
+
+/// Writes the frame of this name.
+pub fn write(name: &Name, pixels: &mut [u8]) {
+    let (head, body) = pixels.split_at_mut(NAME_BYTES);
+    let words = [name.nonce, u64::from(name.stream), name.sequence];
+    for (to, word) in head.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    let seed = name.seed();
+    for (at, to) in body.chunks_mut(8).enumerate() {
+        let word = word(seed, at).to_le_bytes();
+        to.copy_from_slice(&word[..to.len()]);
+    }
+}
+
+/// The frame's name, if each of its bytes is that frame's; else none.
+#[must_use]
+pub fn read(pixels: &[u8]) -> Option<Name> {
+    let (head, body) = pixels.split_at_checked(NAME_BYTES)?;
+    let mut words = head.chunks_exact(8).map(|word| {
+        let bytes = word.try_into().expect("eight of them");
+        u64::from_le_bytes(bytes)
+    });
+    let name = Name {
+        nonce: words.next()?,
+        stream: u32::try_from(words.next()?).ok()?,
+        sequence: words.next()?,
+    };
+    let seed = name.seed();
+    let whole = body
+        .chunks(8)
+        .enumerate()
+        .all(|(at, found)| *found == word(seed, at).to_le_bytes()[..found.len()]);
+    whole.then_some(name)
+}
+
+/// One step of a Weyl sequence and a multiplication: different for every place, and fast.
+fn word(seed: u64, at: usize) -> u64 {
+    let step = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    seed.wrapping_add(step).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: Name = Name {
+        nonce: 7,
+        stream: 3,
+        sequence: 99,
+    };
+
+    #[test]
+    fn a_frame_says_whose_it_is_and_any_changed_byte_is_noticed() {
+        let mut pixels = [0; 101];
+        write(&NAME, &mut pixels);
+        assert_eq!(read(&pixels), Some(NAME));
+        for at in 0..pixels.len() {
+            pixels[at] ^= 0x10;
+            assert_ne!(read(&pixels), Some(NAME), "byte {at}");
+            pixels[at] ^= 0x10;
+        }
+        assert_eq!(read(&pixels[..20]), None);
+    }
+
+    #[test]
+    fn another_frame_has_another_outcome() {
+        let other = Name {
+            sequence: 100,
+            ..NAME
+        };
+        assert_ne!(NAME.outcome(), other.outcome());
+    }
+}

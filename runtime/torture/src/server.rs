@@ -1,0 +1,375 @@
+//! The daemon's side, over the real channel: one thread takes submissions in, one reads payloads
+//! and answers, as the daemon's ingress, intake and egress do.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+
+use punctual_ipc::{
+    ChannelFault, Descriptor, FrameSpec, PayloadReader, ResultRecord, Results, Rows, ServerChannel,
+    Submissions,
+};
+use punctual_platform::clock::now_ns;
+use punctual_platform::poll::{Poller, Waker};
+use punctual_platform::thread::{ThreadError, spawn_ordinary};
+
+use crate::payload;
+use crate::random::Random;
+
+/// Submissions of one client that are taken in before the next one's turn.
+const TURN: usize = 8;
+/// Submissions that may wait for an answer before some are answered.
+const HELD: usize = 64;
+/// Descriptors that the ingress is told of at a time.
+const READY: usize = 64;
+
+/// The daemon's books of one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    /// Submissions that were taken in.
+    pub accepted: u64,
+    /// Verdicts that were pushed.
+    pub answered: u64,
+    /// Submissions whose verdict nobody could be told.
+    pub gone: u64,
+    /// Frames that were not, byte by byte, what their submission said.
+    pub damaged: u64,
+    /// Slots that could not be given back.
+    pub leaked: u64,
+}
+
+/// A connection that has come to its end, slots and all.
+#[derive(Debug)]
+pub struct Ended {
+    /// Which.
+    pub token: u64,
+    /// Its books.
+    pub book: Book,
+    /// Why it ended.
+    pub fault: ChannelFault,
+    /// When the last of its slots was free, in monotonic ns.
+    pub freed_ns: u64,
+    /// Unmapped by whoever drops them: milliseconds.
+    _parts: (Submissions, PayloadReader, Results),
+}
+
+/// The two threads.
+#[derive(Debug)]
+pub struct Server {
+    newcomers: Option<Sender<Newcomer>>,
+    waker: Waker,
+    ended: Receiver<Ended>,
+    accepted: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A client that was let in: its number, its channel, whether its submissions count.
+type Newcomer = (u64, ServerChannel, bool);
+
+/// From the first thread to the second.
+enum Work {
+    Came(u64, PayloadReader, Results),
+    Frame(u64, Descriptor),
+    Gone(u64, ChannelFault, Submissions),
+}
+
+impl Server {
+    /// Starts both. `door` is woken whenever a connection has ended; what is left to chance comes
+    /// from `seed`.
+    ///
+    /// # Errors
+    /// When out of threads.
+    pub fn start(seed: u64, poller: Poller, door: Waker) -> Result<Self, ThreadError> {
+        let (newcomers, come) = channel();
+        let (work, worked) = channel();
+        let (over, ended) = channel();
+        let accepted = Arc::new(AtomicU64::new(0));
+        let waker = poller.waker();
+        let count = Arc::clone(&accepted);
+        let ingress = spawn_ordinary("torture-in", move || {
+            let ingress = Ingress {
+                poller,
+                clients: BTreeMap::new(),
+                work,
+                accepted: count,
+            };
+            ingress.run(&come);
+        })?;
+        let answerer = spawn_ordinary("torture-out", move || {
+            let answerer = Answerer {
+                random: Random::new(seed, 1),
+                clients: BTreeMap::new(),
+                held: Vec::with_capacity(2 * HELD),
+                over,
+                door,
+                copy: Vec::new(),
+            };
+            answerer.run(&worked);
+        })?;
+        Ok(Self {
+            newcomers: Some(newcomers),
+            waker,
+            ended,
+            accepted,
+            threads: vec![ingress, answerer],
+        })
+    }
+
+    /// Serves a client that was let in, under this number; `counts` for a healthy one's.
+    pub fn serve(&self, token: u64, channel: ServerChannel, counts: bool) {
+        if let Some(newcomers) = &self.newcomers {
+            // The thread ends only after this sender is gone.
+            let _ = newcomers.send((token, channel, counts));
+            self.waker.wake();
+        }
+    }
+
+    /// A connection that has ended, if one has.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended.try_recv().ok()
+    }
+
+    /// Submissions that were taken in, of healthy clients.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        // Relaxed: a count for progress only.
+        self.accepted.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.newcomers.take());
+        self.waker.wake();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() && !std::thread::panicking() {
+                panic!("a thread of the daemon's side has panicked");
+            }
+        }
+    }
+}
+
+struct Ingress {
+    poller: Poller,
+    /// By number, with whether its submissions count.
+    clients: BTreeMap<u64, (Submissions, bool)>,
+    work: Sender<Work>,
+    accepted: Arc<AtomicU64>,
+}
+
+impl Ingress {
+    fn run(mut self, come: &Receiver<Newcomer>) {
+        let mut ready = Vec::with_capacity(READY);
+        loop {
+            loop {
+                match come.try_recv() {
+                    Ok((token, channel, counts)) => self.welcome(token, channel, counts),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            ready.clear();
+            ready.extend(self.poller.wait(None).map(|event| event.token));
+            for &token in &ready {
+                self.turn(token);
+            }
+        }
+    }
+
+    fn welcome(&mut self, token: u64, channel: ServerChannel, counts: bool) {
+        let (submissions, payload, results) = channel.split();
+        let added = self.poller.add(submissions.as_fd(), token);
+        added.expect("memory for one more descriptor");
+        self.clients.insert(token, (submissions, counts));
+        self.tell(Work::Came(token, payload, results));
+    }
+
+    fn turn(&mut self, token: u64) {
+        for _ in 0..TURN {
+            let Some((submissions, counts)) = self.clients.get_mut(&token) else {
+                return;
+            };
+            match submissions.poll() {
+                Ok(Some(descriptor)) => {
+                    self.accepted
+                        .fetch_add(u64::from(*counts), Ordering::Relaxed);
+                    self.tell(Work::Frame(token, descriptor));
+                }
+                Ok(None) => return,
+                Err(fault) => {
+                    let removed = self.poller.remove(submissions.as_fd());
+                    removed.expect("it was added");
+                    if let Some((submissions, _)) = self.clients.remove(&token) {
+                        self.tell(Work::Gone(token, fault, submissions));
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&self, work: Work) {
+        // The other thread ends after this one only.
+        let _ = self.work.send(work);
+    }
+}
+
+struct Client {
+    payload: PayloadReader,
+    results: Results,
+    /// Of its first frame; all of a connection have the same.
+    nonce: Option<u64>,
+    book: Book,
+}
+
+/// A submission that waits for its answer.
+struct Held {
+    token: u64,
+    descriptor: Descriptor,
+    /// Its payload was read, and this is what it says.
+    record: ResultRecord,
+}
+
+struct Answerer {
+    random: Random,
+    clients: BTreeMap<u64, Client>,
+    held: Vec<Held>,
+    over: Sender<Ended>,
+    door: Waker,
+    copy: Vec<u8>,
+}
+
+impl Answerer {
+    fn run(mut self, worked: &Receiver<Work>) {
+        loop {
+            match worked.try_recv() {
+                Ok(work) => self.take(work),
+                Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) if self.held.is_empty() => match worked.recv() {
+                    Ok(work) => self.take(work),
+                    Err(_) => return,
+                },
+                Err(TryRecvError::Empty) => self.answer_down_to(0),
+            }
+            if self.held.len() > HELD {
+                self.answer_down_to(HELD / 2);
+            }
+        }
+    }
+
+    fn take(&mut self, work: Work) {
+        match work {
+            Work::Came(token, payload, results) => {
+                let client = Client {
+                    payload,
+                    results,
+                    nonce: None,
+                    book: Book::default(),
+                };
+                self.clients.insert(token, client);
+            }
+            Work::Frame(token, descriptor) => self.read(token, descriptor),
+            Work::Gone(token, fault, submissions) => self.end(token, fault, submissions),
+        }
+    }
+
+    /// Copies the frame out, checks it against its submission, and keeps what it says.
+    fn read(&mut self, token: u64, descriptor: Descriptor) {
+        let Some(client) = self.clients.get_mut(&token) else {
+            return;
+        };
+        client.book.accepted += 1;
+        let rows = whole(client.payload.frame());
+        self.copy.resize(rows.bytes * rows.rows, 0);
+        let (slot, sequence) = (descriptor.slot, descriptor.sequence);
+        let read = client.payload.read(slot, sequence, rows, &mut self.copy);
+        let name = payload::read(&self.copy).filter(|name| {
+            read.is_ok()
+                && name.sequence == sequence
+                && *client.nonce.get_or_insert(name.nonce) == name.nonce
+        });
+        client.book.damaged += u64::from(name.is_none());
+        let (verdict, answer) = name.map_or(
+            (
+                punctual_ipc::Verdict::Failed(punctual_ipc::Failure::Payload),
+                None,
+            ),
+            |name| name.outcome(),
+        );
+        // Either thread of a daemon may give the slot back first.
+        if self.random.once_in(2) {
+            client.payload.release(slot, sequence);
+        }
+        let record = ResultRecord {
+            sequence,
+            slot,
+            verdict,
+            answer,
+            captured_ns: descriptor.captured_ns,
+            deadline_ns: descriptor.deadline_ns.unwrap_or(0),
+            finished_ns: now_ns(),
+        };
+        self.held.push(Held {
+            token,
+            descriptor,
+            record,
+        });
+    }
+
+    /// In any order, until so many wait.
+    fn answer_down_to(&mut self, left: usize) {
+        while self.held.len() > left {
+            let at = self.random.below(self.held.len() as u64) as usize;
+            let held = self.held.swap_remove(at);
+            let Some(client) = self.clients.get_mut(&held.token) else {
+                continue;
+            };
+            match client.results.push(&held.record) {
+                Ok(()) => client.book.answered += 1,
+                Err(_) => client.book.gone += 1,
+            }
+        }
+    }
+
+    fn end(&mut self, token: u64, fault: ChannelFault, submissions: Submissions) {
+        let Some(mut client) = self.clients.remove(&token) else {
+            return;
+        };
+        let book = &mut client.book;
+        self.held.retain(|held| {
+            if held.token != token {
+                return true;
+            }
+            client
+                .payload
+                .release(held.descriptor.slot, held.descriptor.sequence);
+            book.gone += 1;
+            false
+        });
+        book.leaked = submissions.slots_in_use() as u64;
+        let ended = Ended {
+            token,
+            book: client.book,
+            fault,
+            freed_ns: now_ns(),
+            _parts: (submissions, client.payload, client.results),
+        };
+        // At the very end nobody listens any more.
+        let _ = self.over.send(ended);
+        self.door.wake();
+    }
+}
+
+/// All of a frame.
+fn whole(frame: &FrameSpec) -> Rows {
+    let bytes = frame.bytes() as usize;
+    Rows {
+        offset: 0,
+        bytes,
+        stride: bytes,
+        rows: 1,
+    }
+}
