@@ -14,6 +14,7 @@ use punctual_device_cuda::weights::LoadError;
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Watchdog};
 use punctual_kernels::Isa;
 use punctual_plan::{DeviceKind, Plan, Role};
+use punctual_platform::heartbeat::Pulse;
 use punctual_platform::{Doorbell, Missing};
 
 use crate::StartupError;
@@ -201,6 +202,19 @@ pub fn worker_tids(devices: &Devices) -> Vec<i32> {
     let cpu = devices.first().into_iter().flat_map(CpuDevice::worker_tids);
     let gpu = devices.second().into_iter();
     cpu.chain(gpu.flat_map(CudaDevice::worker_tids)).collect()
+}
+
+/// The pulses of the leaders, by partition of the plan.
+pub fn pulses(devices: &Devices, plan: &Plan) -> Vec<Arc<dyn Pulse>> {
+    let mut cpu = devices.first().into_iter().flat_map(CpuDevice::pulses);
+    let mut gpu = devices.second().into_iter().flat_map(CudaDevice::pulses);
+    let kinds = plan.partitions.iter().map(|partition| partition.device());
+    kinds
+        .filter_map(|kind| match kind {
+            DeviceKind::Cpu => cpu.next(),
+            DeviceKind::Cuda => gpu.next(),
+        })
+        .collect()
 }
 
 /// What the machine did not grant the workers, with repetitions.

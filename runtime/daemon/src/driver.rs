@@ -62,6 +62,7 @@ impl<D: Device> Driver<D> {
         self.housekeeping.wake();
         let mut seen = self.world.bell.count();
         while !self.stop.is_raised() {
+            self.world.heart.waiting();
             seen = self.world.bell.wait(seen, None);
         }
         self

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use punctual_core::{ClientId, Reply};
 use punctual_ipc::{ResultRecord, Results};
 use punctual_platform::clock;
+use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 
 use crate::drain::Flag;
@@ -18,6 +19,7 @@ use crate::wiring::EgressEnds;
 pub struct Egress {
     pub ends: EgressEnds,
     pub stop: Arc<Flag>,
+    pub heart: Arc<Heartbeat>,
     pub metrics: Arc<Metrics>,
     pub housekeeping: Waker,
     /// One entry a client slot: the result ring of the client that holds it.
@@ -29,6 +31,7 @@ impl Egress {
     pub fn serve(mut self) -> Self {
         loop {
             let seen = self.ends.bell.count();
+            self.heart.working();
             let stopping = self.stop.is_raised();
             while let Ok(outbound) = self.ends.outbound.pop() {
                 match outbound {
@@ -40,6 +43,7 @@ impl Egress {
             if stopping {
                 return self;
             }
+            self.heart.waiting();
             self.ends.bell.wait(seen, None);
         }
     }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use punctual_platform::Doorbell;
+use punctual_platform::heartbeat::{Beat, Heartbeat, Pulse};
 use punctual_platform::poll::Waker;
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 
 use crate::drain::Flag;
 
 /// What makes a sleeping thread look at its orders.
+#[derive(Clone)]
 pub enum Alarm {
     /// It sleeps on a doorbell.
     Bell(Arc<Doorbell>),
@@ -30,10 +32,28 @@ pub struct Hired<T> {
     pub thread: RealtimeThread<T>,
     pub stop: Arc<Flag>,
     pub alarm: Alarm,
+    /// Beats at every turn of the thread's loop.
+    pub heart: Arc<Heartbeat>,
+}
+
+/// Of a hired thread.
+struct HiredPulse {
+    heart: Arc<Heartbeat>,
+    alarm: Alarm,
+}
+
+impl Pulse for HiredPulse {
+    fn beat(&self) -> Beat {
+        self.heart.read()
+    }
+
+    fn nudge(&self) {
+        self.alarm.sound();
+    }
 }
 
 impl<T: Send + 'static> Hired<T> {
-    /// Starts `body`, which looks at `stop` whenever `alarm` is sounded.
+    /// Starts `body`, which looks at `stop` whenever `alarm` is sounded, and lets `heart` beat then.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -41,6 +61,7 @@ impl<T: Send + 'static> Hired<T> {
         spec: ThreadSpec,
         stop: Arc<Flag>,
         alarm: Alarm,
+        heart: Arc<Heartbeat>,
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Self, ThreadError> {
         let thread = spawn_realtime(spec, body)?;
@@ -48,6 +69,15 @@ impl<T: Send + 'static> Hired<T> {
             thread,
             stop,
             alarm,
+            heart,
+        })
+    }
+
+    /// For whoever watches it.
+    pub fn pulse(&self) -> Arc<dyn Pulse> {
+        Arc::new(HiredPulse {
+            heart: Arc::clone(&self.heart),
+            alarm: self.alarm.clone(),
         })
     }
 

@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use punctual_platform::clock;
 use punctual_platform::poll::Poller;
-use punctual_platform::service::Notifier;
+use punctual_platform::service;
 use punctual_platform::signals::TerminationSignals;
 
 use crate::Termination;
 use crate::devices::LoadFailures;
 use crate::door::Door;
 use crate::drain::DrainOrder;
+use crate::manager::Manager;
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
 use crate::report::State;
 use crate::rt_notes;
 use crate::say::{Moderated, say};
 use crate::threads::Threads;
+use crate::watchdog::{self, Health};
 
 /// The poller's tokens; the door's follow.
 pub const SIGNALS: u64 = 0;
@@ -42,7 +44,8 @@ pub struct Housekeeping {
     pub observer: Observer,
     pub drain: Arc<DrainOrder>,
     pub drain_bound_ns: u64,
-    pub notifier: Notifier,
+    /// The service manager.
+    pub manager: Manager,
     /// The process that must live on for this one to; none: it does not matter.
     pub parent: Option<u32>,
     pub report: Option<PathBuf>,
@@ -88,9 +91,10 @@ impl Housekeeping {
 
     /// One wait, and what it brought.
     fn turn(&mut self) {
+        let tick_ns = TICK_NS.min(self.observer.watchdog.period_ns());
         let tokens: Vec<u64> = self
             .poller
-            .wait(Some(clock::now_ns() + TICK_NS))
+            .wait(Some(clock::now_ns() + tick_ns))
             .map(|ready| ready.token)
             .collect();
         for token in tokens {
@@ -115,6 +119,37 @@ impl Housekeeping {
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|said| self.log.say(said));
         }
+        self.watch();
+    }
+
+    /// Looks after the real-time threads; the service manager hears from a process whose threads are
+    /// well, and from no other. Does not return if one is stuck.
+    fn watch(&mut self) {
+        let (now_ns, manager) = (clock::now_ns(), &mut self.manager);
+        let health = self.observer.watchdog.look(now_ns, |said| {
+            say(said);
+            manager.notifier.status(said);
+        });
+        match health {
+            Health::Well => manager.alive(now_ns),
+            Health::Silent => {}
+            Health::Stuck => self.end_stuck(),
+        }
+    }
+
+    /// The last words. Nobody waits for the stuck thread, nor for those that may wait for it.
+    fn end_stuck(&mut self) -> ! {
+        for silent in self.observer.watchdog.report().silent {
+            let said = watchdog::sentence(&silent);
+            say(&said);
+            self.manager.notifier.stopping(&said);
+        }
+        say("a real-time thread is stuck: terminating, so that the service is started again");
+        let report = self.observer.report(State::Terminated, self.door.report());
+        if let Some(Err(error)) = self.report.as_ref().map(|path| report.write(path)) {
+            say(&error.to_string());
+        }
+        service::end_now(Termination::Stuck.code())
     }
 
     /// Says why loads failed; that they did is in the report.
@@ -131,7 +166,7 @@ impl Housekeeping {
     /// Answers what was accepted; true if a second signal ended that.
     fn drain(&mut self, reason: Reason) -> bool {
         self.state = State::Draining;
-        self.notifier.stopping();
+        self.manager.notifier.stopping("draining");
         match reason {
             Reason::Signal => {}
             Reason::ParentGone => say("the process that started this one is gone: terminating"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use punctual_core::{Arrival, ClientId, Instant, TaskId, Ticket};
 use punctual_ipc::{Descriptor, Submissions};
 use punctual_platform::clock;
+use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Poller;
 
 use crate::drain::{DrainOrder, Flag};
@@ -26,6 +27,7 @@ pub struct Ingress {
     pub metrics: Arc<Metrics>,
     pub drain: Arc<DrainOrder>,
     pub stop: Arc<Flag>,
+    pub heart: Arc<Heartbeat>,
     /// Wakes housekeeping, which sleeps in epoll too.
     pub housekeeping: punctual_platform::poll::Waker,
     /// Whether the scheduler was told that no more arrivals follow.
@@ -74,7 +76,9 @@ impl Ingress {
                 }
                 return self;
             }
+            self.heart.waiting();
             let ready = self.poller.wait(None);
+            self.heart.working();
             self.ready.extend(ready.map(|ready| Ready {
                 client: ready.token as usize,
                 hung_up: ready.hung_up,

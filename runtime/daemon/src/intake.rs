@@ -8,6 +8,7 @@ use punctual_device::InputBuffers;
 use punctual_ipc::{PayloadReader, Rows};
 use punctual_kernels::preprocess::{PlanarOutput, Preprocessor};
 use punctual_platform::clock;
+use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 
 use crate::drain::Flag;
@@ -19,6 +20,7 @@ use crate::wiring::IntakeEnds;
 pub struct Intake {
     pub ends: IntakeEnds,
     pub stop: Arc<Flag>,
+    pub heart: Arc<Heartbeat>,
     pub housekeeping: Waker,
     /// The client's task, and the one that takes on what that one would refuse.
     pub own: Target,
@@ -44,6 +46,7 @@ impl Intake {
             let seen = self.ends.bell.count();
             let stopping = self.stop.is_raised();
             while let Ok(order) = self.ends.orders.pop() {
+                self.heart.working();
                 match order {
                     IntakeOrder::Prepare {
                         request,
@@ -59,6 +62,7 @@ impl Intake {
             if stopping {
                 return self;
             }
+            self.heart.waiting();
             self.ends.bell.wait(seen, None);
         }
     }

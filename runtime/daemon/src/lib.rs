@@ -9,6 +9,7 @@
 //! | a frame's way | `ingress` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `egress` |
 //! | what goes from thread to thread | `messages`, over the rings of `wiring` |
 //! | clients in and out, log, signals, the end | `housekeeping`, `door` |
+//! | whether the threads live | `watchdog` |
 //! | what is counted and reported | `metrics`, `observer`, [`Report`] |
 //!
 //! Real-time threads share atomics, rings and doorbells, and nothing else. Whatever one of them
@@ -29,6 +30,7 @@ pub mod host;
 mod housekeeping;
 mod ingress;
 mod intake;
+mod manager;
 mod messages;
 mod metrics;
 mod metrics_socket;
@@ -44,6 +46,7 @@ mod startup;
 mod termination;
 mod threads;
 mod validate;
+mod watchdog;
 mod wiring;
 mod world;
 
@@ -51,8 +54,8 @@ pub use error::StartupError;
 pub use options::{AFTER_HELP, Options};
 pub use report::{
     ClientsReport, DecisionReport, FailedReport, GpuReport, LatencyReport, MemoryReport,
-    PartitionReport, REPORT_FORMAT, RejectedReport, Report, ReportError, StallReport, StallsReport,
-    State, TaskReport, metrics_socket,
+    PartitionReport, REPORT_FORMAT, RejectedReport, Report, ReportError, SilentReport, StallReport,
+    StallsReport, State, TaskReport, WatchdogReport, metrics_socket,
 };
 pub use startup::{plan, run};
 pub use termination::Termination;

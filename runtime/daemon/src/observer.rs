@@ -17,6 +17,7 @@ use crate::report::{
     REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_notes;
+use crate::watchdog::Watchdog;
 
 /// Everything a report is made of.
 pub struct Observer {
@@ -27,6 +28,7 @@ pub struct Observer {
     pub ready_ns: u64,
     pub missing: Vec<String>,
     pub device: String,
+    pub watchdog: Watchdog,
     /// None if there is none to watch.
     pub gpu: Option<GpuWatch>,
 }
@@ -61,6 +63,7 @@ impl Observer {
                 planned_bytes: self.plan.memory.total_bytes(),
                 peak_bytes: host::peak_memory(),
             },
+            watchdog: self.watchdog.report(),
             log_dropped: rt_notes::dropped(),
             missing: self.missing.clone(),
         }

@@ -54,4 +54,5 @@ TERMINATION CODES:
   5   resources could not be had: memory, threads, socket
   6   the drain's bound was exceeded; what was open then is counted as lost
   7   a second signal ended the drain; what was open then is counted as lost
+  8   a real-time thread was stuck for [daemon] watchdog_ms: start the daemon again
   70  an internal error; please report it";

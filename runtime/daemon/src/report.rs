@@ -10,6 +10,7 @@ use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
 
 pub use crate::gpu_watch::GpuReport;
+pub use crate::watchdog::{SilentReport, WatchdogReport};
 
 /// The form's version; raised when a field changes its meaning or goes.
 pub const REPORT_FORMAT: u32 = 1;
@@ -65,6 +66,9 @@ pub struct Report {
     /// Memory, planned and had.
     #[serde(default)]
     pub memory: MemoryReport,
+    /// Whether the real-time threads live.
+    #[serde(default)]
+    pub watchdog: WatchdogReport,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
     /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.

@@ -17,6 +17,7 @@ use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
 use crate::housekeeping::{DOOR, Housekeeping, METRICS, SIGNALS};
+use crate::manager::{Manager, serving};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
 use crate::report::State;
@@ -24,6 +25,7 @@ use crate::reserve::{Reserved, prefault};
 use crate::say::{Moderated, say};
 use crate::threads::{Crew, Threads, stall_probes};
 use crate::validate::{Validated, validate};
+use crate::watchdog::Watchdog;
 use crate::{Options, StartupError, Termination};
 
 /// The plan that a daemon with these options would serve, on this machine, now.
@@ -51,7 +53,17 @@ fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     let origin = Origin::take_over(options)?;
     // Before packages are mapped: what is mapped at that moment is read in and stays.
     let unlocked = memory::lock_all().err();
+    origin
+        .notifier
+        .status("starting: reading the manifest and its packages");
+    origin.notifier.extend_start(READING_US_MAX);
     let validated = validate(options)?;
+    origin
+        .notifier
+        .status("starting: taking memory, loading weights");
+    origin
+        .notifier
+        .extend_start(loading_us_max(&validated.plan));
     let warnings = validated.plan.warnings.iter();
     // That there are no real-time priorities is said with what else is missing, below.
     for warning in warnings.filter(|warning| **warning != Warning::NoRealtime) {
@@ -61,6 +73,17 @@ fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     let mut missing = prefault(&validated.plan);
     missing.extend(unlocked);
     hire(options, origin, &validated, reserved, missing)
+}
+
+/// How long reading and checking the packages may take before the service manager loses patience.
+const READING_US_MAX: u64 = 60_000_000;
+
+/// How long it may take to fill the plan's memory, in us: at the speed of a slow memory card, and
+/// what a GPU's driver needs to come up.
+fn loading_us_max(plan: &Plan) -> u64 {
+    const BYTES_A_US: u64 = 20;
+    const DRIVER_US: u64 = 30_000_000;
+    plan.memory.total_bytes() / BYTES_A_US + DRIVER_US
 }
 
 /// What this process has from whoever started it.
@@ -84,8 +107,8 @@ impl Origin {
     }
 
     /// Says that clients may come. Whoever wanted to know and is gone is no reason not to serve.
-    fn announce(&mut self) {
-        self.notifier.ready();
+    fn announce(&mut self, plan: &Plan) {
+        self.notifier.ready(&serving(plan));
         if let Some(ready) = self.ready.take() {
             let _ = File::from(ready).write_all(b"ready\n");
         }
@@ -117,17 +140,20 @@ fn hire(
     }
     let load_failures = LoadFailures::of(&mut reserved.devices, &plan);
     let probes = stall_probes(&plan)?;
-    let (threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
+    let (mut threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
     missing.extend(threads.missing());
     let mut door = Door::new(Arc::clone(&plan), ends, threads.ingress_waker.clone(), DOOR);
     watch(&poller, &origin.signals, &reserved.metrics_socket)?;
     door.open(reserved.listener, &poller)?;
 
+    let watched = threads.watched(&plan);
+    let watchdog = Watchdog::new(watched, plan.watchdog.as_nanos(), clock::now_ns());
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
     allocator::seal();
     let observer = Observer {
         metrics: reserved.metrics,
         probes,
+        watchdog,
         page_faults: PageFaults::of(threads.tids()),
         ready_ns: clock::now_ns(),
         missing: complain(missing),
@@ -135,7 +161,7 @@ fn hire(
         gpu,
         plan: Arc::clone(&plan),
     };
-    origin.announce();
+    origin.announce(&plan);
     Ok(Housekeeping {
         poller,
         signals: origin.signals,
@@ -145,7 +171,7 @@ fn hire(
         observer,
         drain,
         drain_bound_ns: plan.drain_bound.as_nanos(),
-        notifier: origin.notifier,
+        manager: Manager::new(origin.notifier),
         parent: origin.parent,
         report: options.report.clone(),
         state: State::Serving,

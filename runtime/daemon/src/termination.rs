@@ -17,19 +17,22 @@ pub enum Termination {
     DrainExceeded,
     /// A second signal ended the drain.
     Interrupted,
+    /// A real-time thread did not beat for its bound.
+    Stuck,
     /// A thread of the daemon panicked or an invariant did not hold.
     Internal,
 }
 
 impl Termination {
     /// All of them, for tests and documentation.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Clean,
         Self::InvalidPlan,
         Self::MissingFile,
         Self::Resources,
         Self::DrainExceeded,
         Self::Interrupted,
+        Self::Stuck,
         Self::Internal,
     ];
 
@@ -43,6 +46,7 @@ impl Termination {
             Self::Resources => 5,
             Self::DrainExceeded => 6,
             Self::Interrupted => 7,
+            Self::Stuck => 8,
             Self::Internal => 70,
         }
     }

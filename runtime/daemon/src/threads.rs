@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use punctual_core::TaskId;
+use punctual_core::{PartitionId, TaskId};
 use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor, Size};
 use punctual_plan::{Plan, Role};
 use punctual_platform::Missing;
+use punctual_platform::heartbeat::Pulse;
 use punctual_platform::poll::{Poller, Waker};
 use punctual_platform::stall::StallProbe;
 use punctual_platform::thread::{RealtimeThread, ThreadSpec};
@@ -21,6 +22,7 @@ use crate::ingress::{Ingress, Place};
 use crate::intake::{Intake, Target};
 use crate::metrics::Metrics;
 use crate::validate::Validated;
+use crate::watchdog::{Watched, bounds};
 use crate::wiring::{EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds, Wiring};
 use crate::world::{DaemonWorld, WeightBooks};
 
@@ -37,6 +39,8 @@ pub struct Threads {
     /// Raised by the scheduler when the drain is over.
     pub drained: Arc<Flag>,
     worker_tids: Vec<i32>,
+    /// Of the leaders of partitions.
+    leaders: Vec<Arc<dyn Pulse>>,
 }
 
 /// What threads are made from.
@@ -59,6 +63,7 @@ impl Threads {
         wiring: Wiring,
     ) -> Result<(Self, HousekeepingEnds), StartupError> {
         let worker_tids = devices::worker_tids(&devices);
+        let leaders = devices::pulses(&devices, crew.plan());
         let drained = Arc::new(Flag::default());
         let intakes = wiring
             .intakes
@@ -74,6 +79,7 @@ impl Threads {
             ingress_waker,
             drained,
             worker_tids,
+            leaders,
         };
         Ok((threads, wiring.housekeeping))
     }
@@ -100,6 +106,35 @@ impl Threads {
         tids.extend(self.intakes.iter().map(|intake| intake.thread.tid()));
         tids.extend(&self.worker_tids);
         tids
+    }
+
+    /// All that the watchdog watches, leaving the leaders' pulses to it.
+    pub fn watched(&mut self, plan: &Plan) -> Vec<Watched> {
+        let bound_ns = |role| bounds::of(plan, role);
+        let mut watched = vec![
+            Watched::new("ingress", self.ingress.pulse(), bound_ns(Role::Ingress)),
+            Watched::new(
+                "scheduler",
+                self.scheduler.pulse(),
+                bound_ns(Role::Scheduler),
+            ),
+            Watched::new("egress", self.egress.pulse(), bound_ns(Role::Egress)),
+        ];
+        for (client, intake) in (0..).zip(&self.intakes) {
+            let bound_ns = bound_ns(Role::Intake { client });
+            watched.push(Watched::new(
+                format!("intake/{client}"),
+                intake.pulse(),
+                bound_ns,
+            ));
+        }
+        for (index, pulse) in (0..).zip(self.leaders.drain(..)) {
+            let partition = PartitionId(index);
+            let name = format!("{}/0", plan.partitions[partition.index()].name);
+            let role = Role::Worker { partition, unit: 0 };
+            watched.push(Watched::new(name, pulse, bound_ns(role)));
+        }
+        watched
     }
 
     /// Whether one has ended without being told to, which only a panic can do.
@@ -160,9 +195,11 @@ impl Crew<'_> {
         let spill = spill.map(|task| self.target(task, devices)).transpose()?;
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let heart = Arc::default();
         let intake = Intake {
             ends,
             stop: Arc::clone(&stop),
+            heart: Arc::clone(&heart),
             housekeeping: self.housekeeping.clone(),
             // A spill has the same frames, so their rows fit too.
             copy: vec![0; own.preprocessor.copy_len_max()].into(),
@@ -174,7 +211,7 @@ impl Crew<'_> {
             Role::Intake { client: client.0 },
             format!("intake/{}", client.0),
         );
-        Ok(Hired::start(spec, stop, alarm, || intake.serve())?)
+        Ok(Hired::start(spec, stop, alarm, heart, || intake.serve())?)
     }
 
     /// A task to prepare inputs for.
@@ -211,15 +248,17 @@ impl Crew<'_> {
     fn egress(&self, ends: EgressEnds) -> Result<Hired<Egress>, StartupError> {
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let heart = Arc::default();
         let egress = Egress {
             ends,
             stop: Arc::clone(&stop),
+            heart: Arc::clone(&heart),
             metrics: Arc::clone(&self.metrics),
             housekeeping: self.housekeeping.clone(),
             clients: self.plan().client_slots.iter().map(|_| None).collect(),
         };
         let spec = self.spec(Role::Egress, "egress");
-        Ok(Hired::start(spec, stop, alarm, || egress.serve())?)
+        Ok(Hired::start(spec, stop, alarm, heart, || egress.serve())?)
     }
 
     fn scheduler(
@@ -236,6 +275,7 @@ impl Crew<'_> {
             WeightBooks::new(&self.plan().scheduler),
         );
         let world = DaemonWorld::new(ends, devices, partitions, weights, metrics, drain);
+        let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan().scheduler.clone(),
             world,
@@ -243,7 +283,7 @@ impl Crew<'_> {
             self.housekeeping.clone(),
         )?;
         let spec = self.spec(Role::Scheduler, "scheduler");
-        Ok(Hired::start(spec, stop, alarm, || driver.serve())?)
+        Ok(Hired::start(spec, stop, alarm, heart, || driver.serve())?)
     }
 
     fn ingress(&self, ends: IngressEnds) -> Result<(Hired<Ingress>, Waker), StartupError> {
@@ -252,6 +292,7 @@ impl Crew<'_> {
         let poller = Poller::new(slots.len())?;
         let stop = Arc::new(Flag::default());
         let waker = poller.waker();
+        let heart = Arc::default();
         let ingress = Ingress {
             ends,
             poller,
@@ -260,12 +301,13 @@ impl Crew<'_> {
             metrics: Arc::clone(&self.metrics),
             drain: Arc::clone(&self.drain),
             stop: Arc::clone(&stop),
+            heart: Arc::clone(&heart),
             housekeeping: self.housekeeping.clone(),
             drained: false,
         };
         let spec = self.spec(Role::Ingress, "ingress");
         let alarm = Alarm::Poller(waker.clone());
-        let hired = Hired::start(spec, stop, alarm, || ingress.serve())?;
+        let hired = Hired::start(spec, stop, alarm, heart, || ingress.serve())?;
         Ok((hired, waker))
     }
 }

@@ -11,6 +11,7 @@ use punctual_core::{
 };
 use punctual_device::Device;
 use punctual_executor::{Events, World};
+use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
@@ -32,6 +33,8 @@ pub struct DaemonWorld<D> {
     egress_bell: Arc<Doorbell>,
     metrics: Arc<Metrics>,
     drain: Arc<DrainOrder>,
+    /// Of the thread that drives this world.
+    pub heart: Arc<Heartbeat>,
     /// One entry a partition: the actions the device holds, to know whom an event is about.
     held: Box<[Held]>,
     weights: WeightBooks,
@@ -103,6 +106,7 @@ impl<D: Device> World for DaemonWorld<D> {
     fn wait(&mut self, until: Option<Instant>, events: &mut Events) {
         // The count is read before the rings, so that a ring in between is not missed.
         let seen = self.bell.count();
+        self.heart.working();
         let room = events.room();
         self.collect(events);
         if events.room() < room {
@@ -111,7 +115,9 @@ impl<D: Device> World for DaemonWorld<D> {
         let until = until.map(Instant::as_nanos);
         let bound = self.drain.bound_ns();
         let until = until.into_iter().chain(bound).min();
+        self.heart.waiting();
         self.bell.wait(seen, until);
+        self.heart.working();
         self.collect(events);
     }
 
@@ -163,6 +169,7 @@ impl<D: Device> DaemonWorld<D> {
             egress_bell: ends.egress_bell,
             metrics,
             drain,
+            heart: Arc::default(),
             weights,
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),

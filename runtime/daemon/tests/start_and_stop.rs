@@ -229,15 +229,10 @@ fn a_daemon_ends_with_the_process_that_started_it() {
         .env("NOTIFY_SOCKET", folder.path("notify"))
         .spawn()
         .expect("a shell");
-    let receive = |expected: &[u8]| {
-        let mut message = [0; 64];
-        let bytes = ready.recv(&mut message).expect("a message");
-        assert_eq!(&message[..bytes], expected);
-    };
-    receive(b"READY=1");
+    support::wait_for(&ready, "READY=1");
     shell.kill().expect("it runs");
     shell.wait().expect("it ends");
-    receive(b"STOPPING=1");
+    support::wait_for(&ready, "STOPPING=1");
     let limit = clock::now_ns() + support::LIMIT.as_nanos() as u64;
     while !folder.path("report.json").exists() {
         assert!(clock::now_ns() < limit, "no report");

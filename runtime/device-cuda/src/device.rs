@@ -8,6 +8,7 @@ use punctual_device::crew::Crew;
 use punctual_device::{Device, DeviceSpec, InputBuffers, Refusal};
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params::Answer;
+use punctual_platform::heartbeat::Pulse;
 use punctual_platform::{Doorbell, Missing};
 
 use crate::counters::Counters;
@@ -162,6 +163,11 @@ impl CudaDevice {
     /// The kernel's ids of the leaders, partition after partition, and of the loader.
     pub fn worker_tids(&self) -> impl Iterator<Item = i32> {
         self.crew.tids().chain(self.weights.tid())
+    }
+
+    /// The pulses of the leaders, partition after partition.
+    pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
+        self.crew.pulses()
     }
 
     /// Pages that a model's weights fill; none for one that is there for good.

@@ -134,6 +134,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         power_mode,
         socket: manifest.daemon.socket.into(),
         drain_bound: manifest.daemon.drain,
+        watchdog: manifest.daemon.watchdog,
         realtime: inputs.host.realtime,
         margins,
         threads,

@@ -34,6 +34,7 @@ pub(crate) struct RawDaemon {
     pub(crate) power_mode: Option<At<String>>,
     pub(crate) socket: String,
     pub(crate) drain: Nanos,
+    pub(crate) watchdog: Nanos,
     pub(crate) margins: Margins,
     pub(crate) memory_bytes: Option<At<u64>>,
     /// Memory for the weights of models that are not always there.
@@ -167,6 +168,13 @@ impl RawDaemon {
             problems.add(&socket.place, cause);
         }
         let drain = milliseconds(&mut section, "drain_ms", 1_000.0, 1.0..=60_000.0, problems);
+        let watchdog = milliseconds(
+            &mut section,
+            "watchdog_ms",
+            1_000.0,
+            100.0..=60_000.0,
+            problems,
+        );
         let margins = Margins {
             factor: number(&mut section, "margin", 1.25, 1.0..=10.0, "", problems),
             noise_floor: microseconds(&mut section, "noise_us", 20.0, problems),
@@ -193,6 +201,7 @@ impl RawDaemon {
             power_mode,
             socket: socket.value,
             drain,
+            watchdog,
             margins,
             memory_bytes,
             weight_cache,

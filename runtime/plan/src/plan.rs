@@ -42,6 +42,9 @@ pub struct Plan {
     pub socket: PathBuf,
     /// Longest time that a drain may take before the daemon terminates anyway.
     pub drain_bound: Nanos,
+    /// A real-time thread that does not take a turn of its loop for this long is stuck, and the daemon
+    /// terminates.
+    pub watchdog: Nanos,
     /// Whether threads are to ask for real-time priorities and locked memory. False when the host
     /// does not allow it; every [`ThreadPlan::priority`] is then `None`.
     pub realtime: bool,

@@ -12,6 +12,7 @@
 //! | [`rt_log`] | logging from real-time threads |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
+//! | [`heartbeat`] | how a thread shows that it lives |
 //!
 //! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
 
@@ -23,6 +24,7 @@ mod error;
 pub mod faults;
 pub mod files;
 pub mod futex;
+pub mod heartbeat;
 pub mod mapped_file;
 pub mod memory;
 pub mod paging;

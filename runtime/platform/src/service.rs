@@ -48,14 +48,20 @@ impl Notifier {
         })
     }
 
-    /// The start-up is complete.
-    pub fn ready(&self) {
-        self.send("READY=1");
+    /// The start-up is complete; `status` is shown from now on.
+    pub fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// The process has begun to terminate.
-    pub fn stopping(&self) {
-        self.send("STOPPING=1");
+    /// The process has begun to terminate; `status` says how.
+    pub fn stopping(&self, status: &str) {
+        self.send(&format!("STOPPING=1\nSTATUS={status}"));
+    }
+
+    /// The start may take `us` microseconds from now, whatever `TimeoutStartSec=` says. To be repeated
+    /// before that time is over.
+    pub fn extend_start(&self, us: u64) {
+        self.send(&format!("EXTEND_TIMEOUT_USEC={us}"));
     }
 
     /// The process is alive (for `WatchdogSec=`).
@@ -74,6 +80,24 @@ impl Notifier {
             let _ = socket.send_to_addr(message.as_bytes(), address);
         }
     }
+}
+
+/// How often the service manager wants to hear [`Notifier::alive`] at least (`WatchdogSec=`), in
+/// nanoseconds; none if it does not, or means another process.
+#[must_use]
+pub fn watchdog_interval_ns() -> Option<u64> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    // Without a pid whoever inherited the variables is meant (sd_watchdog_enabled(3)).
+    let meant = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+    let us = number("WATCHDOG_USEC").filter(|us| *us > 0 && meant)?;
+    Some(us.saturating_mul(1_000))
+}
+
+/// Ends the process now, without the handlers that libraries have for its end: one of them may wait
+/// for the very thread that is stuck (the CUDA driver's does).
+pub fn end_now(code: u8) -> ! {
+    // SAFETY: no preconditions; does not return.
+    unsafe { libc::_exit(i32::from(code)) }
 }
 
 /// The first socket that the service manager passed to this process, if it passed any. Call it
@@ -123,19 +147,19 @@ mod tests {
         let manager =
             UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let notifier = Notifier::to(Path::new(&format!("@{name}"))).unwrap();
-        notifier.ready();
-        notifier.status("serving");
+        notifier.extend_start(2_000_000);
+        notifier.ready("serving");
         let mut text = [0; 64];
         let length = manager.recv(&mut text).unwrap();
-        assert_eq!(&text[..length], b"READY=1");
+        assert_eq!(&text[..length], b"EXTEND_TIMEOUT_USEC=2000000");
         let length = manager.recv(&mut text).unwrap();
-        assert_eq!(&text[..length], b"STATUS=serving");
+        assert_eq!(&text[..length], b"READY=1\nSTATUS=serving");
     }
 
     #[test]
     fn without_a_manager_nothing_happens() {
-        Notifier::default().ready();
-        Notifier::default().stopping();
+        Notifier::default().ready("serving");
+        Notifier::default().stopping("draining");
         Notifier::default().alive();
     }
 }

@@ -188,6 +188,8 @@ impl Drop for Folder {
 /// A daemon that has said that it is ready.
 pub struct Daemon {
     pub folder: Folder,
+    /// Where it tells the service manager how it is.
+    pub manager: UnixDatagram,
     child: Child,
 }
 
@@ -198,17 +200,23 @@ impl Daemon {
 
     /// With what is in a folder.
     pub fn start_in(folder: Folder) -> Self {
-        let ready = UnixDatagram::bind(folder.path("notify")).expect("a socket");
-        ready.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let manager = UnixDatagram::bind(folder.path("notify")).expect("a socket");
+        manager.set_read_timeout(Some(LIMIT)).expect("a time limit");
         let child = folder
             .command()
             .env("NOTIFY_SOCKET", folder.path("notify"))
             .spawn()
             .expect("punctuald starts");
-        let mut message = [0; 64];
-        let bytes = ready.recv(&mut message).expect("a message of readiness");
-        assert_eq!(&message[..bytes], b"READY=1");
-        Self { folder, child }
+        wait_for(&manager, "READY=1");
+        Self {
+            folder,
+            manager,
+            child,
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -275,6 +283,18 @@ impl Drop for Daemon {
         // Of a test that failed; it has ended otherwise.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Takes messages to the service manager until one begins with `line`, and returns it.
+pub fn wait_for(manager: &UnixDatagram, line: &str) -> String {
+    loop {
+        let mut message = [0; 512];
+        let bytes = manager.recv(&mut message).expect("a message in time");
+        let message = String::from_utf8_lossy(&message[..bytes]).into_owned();
+        if message.starts_with(line) {
+            return message;
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use punctual_core::{ActionId, Event, Infer, ModelId, Nanos, PartitionId, StageId};
 use punctual_kernels::Isa;
 use punctual_model::SolutionMemory;
+use punctual_platform::heartbeat::Pulse;
 use punctual_platform::{Doorbell, Missing};
 
 use crate::crew::{Claim, Crew, Engine, Interrupt, Mate, Outcome};
@@ -191,6 +192,11 @@ impl CpuDevice {
     /// The kernel's ids of the worker threads, leaders and mates of partition after partition.
     pub fn worker_tids(&self) -> impl Iterator<Item = i32> {
         self.crew.tids()
+    }
+
+    /// The pulses of the leaders, partition after partition.
+    pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
+        self.crew.pulses()
     }
 
     /// Pages that a paged model's weights fill; none if it is there for good, or does not exist.

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_core::{ActionId, Answer, Confidence, Event, Infer, ModelId, PartitionId, StageId};
 use punctual_kernels::softmax_top1;
+use punctual_platform::heartbeat::Pulse;
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing};
 
@@ -184,6 +185,13 @@ impl Crew {
     /// The kernel's ids of the threads, leaders and mates of partition after partition.
     pub fn tids(&self) -> impl Iterator<Item = i32> {
         self.workers.iter().map(RealtimeThread::tid)
+    }
+
+    /// The leaders' pulses, partition after partition. A leader beats between actions; how long one
+    /// may take is up to whoever watches.
+    pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
+        let links = self.partitions.iter().map(|partition| &partition.link);
+        links.map(|link| -> Arc<dyn Pulse> { link.clone() })
     }
 
     /// Whether a partition holds all the actions that it can; none if it does not exist.

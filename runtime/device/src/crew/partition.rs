@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use heapless::Deque;
 use punctual_core::{ActionId, Criticality, Event, Infer, ModelId};
 use punctual_platform::Doorbell;
+use punctual_platform::heartbeat::{Beat, Heartbeat, Pulse};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::priority::Priorities;
@@ -24,7 +25,20 @@ pub(super) struct Link {
     /// The device is being dropped.
     pub(super) ended: AtomicBool,
     pub(super) priorities: Priorities,
+    /// The leader's.
+    pub(super) heart: Heartbeat,
     stopper: Option<Stopper>,
+}
+
+/// Of a leader, and thereby of its team: it waits for its mates in each operator.
+impl Pulse for Link {
+    fn beat(&self) -> Beat {
+        self.heart.read()
+    }
+
+    fn nudge(&self) {
+        self.bell.ring();
+    }
 }
 
 /// The scheduler's end.
@@ -59,6 +73,7 @@ pub(super) fn partition(priorities: Priorities, stopper: Option<Stopper>) -> (Pa
         interrupts: [const { Interrupt::new() }; HELD_MAX],
         ended: AtomicBool::new(false),
         priorities,
+        heart: Heartbeat::new(),
         stopper,
     });
     (

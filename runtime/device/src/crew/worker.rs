@@ -32,6 +32,7 @@ impl<E: Engine> Worker<E> {
             let seen = self.post.link.bell.count();
             match self.post.orders.pop() {
                 Ok(infer) => {
+                    self.post.link.heart.working();
                     let event = self.carry_out(&infer, slot);
                     slot = (slot + 1) % HELD_MAX;
                     let pushed = self.post.events.push(event);
@@ -41,6 +42,7 @@ impl<E: Engine> Worker<E> {
                 // Relaxed: published by the ring that follows it.
                 Err(_) if self.post.link.ended.load(Ordering::Relaxed) => return,
                 Err(_) => {
+                    self.post.link.heart.waiting();
                     self.post.link.bell.wait(seen, None);
                 }
             }
@@ -93,8 +95,10 @@ impl<E: Engine> Worker<E> {
                 return Some(Event::NotRun { action });
             }
             if now >= infer.window.earliest {
+                link.heart.working();
                 return None;
             }
+            link.heart.waiting();
             link.bell.wait(seen, Some(infer.window.earliest.as_nanos()));
         }
     }
