@@ -47,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("punctual-signs", &["kernels"]),
+    ("punctual-hil", &["client"]),
     (
         "punctual",
         &[

@@ -1,0 +1,262 @@
+//! The part of a daemon's report that the rig reads. What it does not know it passes over, so that
+//! it can read the reports of other versions.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::book::Book;
+use crate::outcome::Failure;
+
+/// What a daemon says of itself.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Account {
+    /// Its version.
+    pub version: String,
+    /// Hash of its plan.
+    pub plan: String,
+    /// The device that runs the stages.
+    pub device: String,
+    /// One entry a task.
+    pub tasks: Vec<TaskAccount>,
+    /// Connections.
+    pub clients: ClientsAccount,
+    /// Clients that wrote what no client writes.
+    pub channel_faults: u64,
+    /// Times in which the machine stood still.
+    pub host_stalls: Stalls,
+    /// Allocations by real-time threads.
+    pub allocations_after_ready: u64,
+    /// What it asked the system for and did not get.
+    pub missing: Vec<String>,
+}
+
+/// Counters of a task.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TaskAccount {
+    /// Its name.
+    pub name: String,
+    /// Descriptors taken from clients.
+    pub submitted: u64,
+    /// Answered before the deadline.
+    pub on_time: u64,
+    /// Answered after it.
+    pub late: u64,
+    /// Not taken on, by reason.
+    pub rejected: BTreeMap<String, u64>,
+    /// Taken on, then not answered, by reason.
+    pub failed: BTreeMap<String, u64>,
+    /// Still inside.
+    pub open: u64,
+    /// Without a verdict at the end.
+    pub lost: u64,
+}
+
+/// Connections.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClientsAccount {
+    /// Taken now.
+    pub in_use: u64,
+    /// Accepted so far.
+    pub accepted: u64,
+    /// Refused so far.
+    pub refused: u64,
+    /// Gone so far.
+    pub gone: u64,
+}
+
+/// Times in which the machine stood still.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Stalls {
+    /// How many.
+    pub count: u64,
+    /// The longest.
+    pub longest_us: u64,
+    /// When.
+    pub list: Vec<Stall>,
+}
+
+/// One of them, monotonic.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Stall {
+    /// Since.
+    pub start_ns: u64,
+    /// Until.
+    pub end_ns: u64,
+}
+
+impl TaskAccount {
+    fn verdicts(&self) -> u64 {
+        let refused: u64 = self.rejected.values().sum();
+        let failed: u64 = self.failed.values().sum();
+        self.on_time + self.late + refused + failed
+    }
+}
+
+impl Account {
+    /// The daemon's own sum: every submission has one verdict.
+    ///
+    /// # Errors
+    /// If it has not.
+    pub fn adds_up(&self) -> Result<(), Failure> {
+        for task in &self.tasks {
+            if task.submitted != task.verdicts() || task.open + task.lost > 0 {
+                let lost = task
+                    .submitted
+                    .saturating_sub(task.verdicts())
+                    .max(task.lost);
+                let (task, submitted) = (task.name.clone(), task.submitted);
+                return Err(Failure::Lost {
+                    task,
+                    lost,
+                    submitted,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds the cameras' books of a task against the daemon's: for cameras that stayed from
+    /// beginning to end, and a daemon that did.
+    ///
+    /// # Errors
+    /// With the first count in which they differ.
+    pub fn agrees_with(&self, task: &str, books: &[&Book]) -> Result<(), Failure> {
+        let ours = self.tasks.iter().find(|account| account.name == task);
+        let none = TaskAccount::default();
+        let ours = ours.unwrap_or(&none);
+        let sum = |count: fn(&Book) -> u64| books.iter().map(|book| count(book)).sum::<u64>();
+        let rows = [
+            ("submitted", sum(|book| book.submitted), ours.submitted),
+            (
+                "rejected",
+                sum(Book::rejected_total),
+                ours.rejected.values().sum(),
+            ),
+            (
+                "failed",
+                sum(Book::failed_total),
+                ours.failed.values().sum(),
+            ),
+            // Which of them are late depends on who looks at the clock.
+            (
+                "answered",
+                sum(|book| book.on_time + book.late),
+                ours.on_time + ours.late,
+            ),
+        ];
+        match rows
+            .into_iter()
+            .find(|(_, cameras, daemon)| cameras != daemon)
+        {
+            None => Ok(()),
+            Some((what, cameras, daemon)) => Err(Failure::Disagree {
+                task: task.to_owned(),
+                what,
+                cameras,
+                daemon,
+            }),
+        }
+    }
+
+    /// The late answers of a book that no stall of the machine explains.
+    #[must_use]
+    pub fn unexcused(&self, book: &Book) -> u64 {
+        let excused = |span: &&[u64; 2]| {
+            let mut stalls = self.host_stalls.list.iter();
+            stalls.any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
+        };
+        book.late - book.late_spans_ns.iter().filter(excused).count() as u64
+    }
+}
+
+/// Whether a camera's book is whole: it finished, and each frame has exactly one verdict.
+///
+/// # Errors
+/// If it is not.
+pub fn whole(book: &Book) -> Result<(), Failure> {
+    let task = book.task.clone();
+    if book.unasked > 0 {
+        return Err(Failure::Unasked {
+            task,
+            unasked: book.unasked,
+        });
+    }
+    if book.lost() > 0 {
+        return Err(Failure::Lost {
+            task,
+            lost: book.lost(),
+            submitted: book.submitted,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(submitted: u64, on_time: u64) -> Account {
+        let task = TaskAccount {
+            name: "front".to_owned(),
+            submitted,
+            on_time,
+            ..Default::default()
+        };
+        Account {
+            tasks: vec![task],
+            ..Account::default()
+        }
+    }
+
+    #[test]
+    fn a_verdict_that_is_missing_in_either_account_is_found() {
+        assert!(account(3, 3).adds_up().is_ok());
+        assert!(matches!(
+            account(3, 2).adds_up(),
+            Err(Failure::Lost { lost: 1, .. })
+        ));
+        let book = Book {
+            task: "front".to_owned(),
+            submitted: 3,
+            on_time: 2,
+            ..Book::default()
+        };
+        assert!(matches!(whole(&book), Err(Failure::Lost { lost: 1, .. })));
+        let wrong = account(3, 3).agrees_with("front", &[&book]);
+        assert!(matches!(
+            wrong,
+            Err(Failure::Disagree {
+                what: "answered",
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn late_answers_are_excused_only_by_a_stall_that_overlaps_them() {
+        let mut account = account(2, 0);
+        account.host_stalls.list = vec![Stall {
+            start_ns: 10,
+            end_ns: 20,
+        }];
+        let spans = vec![[15, 30], [21, 40]];
+        let book = Book {
+            late: 2,
+            late_spans_ns: spans,
+            ..Book::default()
+        };
+        assert_eq!(account.unexcused(&book), 1);
+    }
+
+    #[test]
+    fn a_report_of_another_version_is_read_as_far_as_it_goes() {
+        let text = r#"{"version":"9","tasks":[{"name":"a","rejected":{"new":2},"novelty":[]}]}"#;
+        let account: Account = serde_json::from_str(text).expect("a report");
+        assert_eq!(account.tasks[0].rejected["new"], 2);
+    }
+}

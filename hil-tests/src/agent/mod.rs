@@ -1,0 +1,157 @@
+//! What runs on the target: this program, copied over, in one of these roles. It writes JSON, one
+//! object a line, whose forms are in [`crate::book`].
+
+mod camera;
+mod floor;
+mod hog;
+mod hostile;
+mod sample;
+mod service;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+use punctual_client::{ConnectError, Disconnected, SubmitError, now_ns};
+use serde::Serialize;
+
+use crate::book::Moment;
+
+/// The roles.
+#[derive(Debug, clap::Subcommand)]
+pub enum Role {
+    /// Send frames to a daemon, connect again when it goes away, and keep account.
+    Camera(camera::Options),
+    /// Be a service manager: start a daemon, note what it says and how it ends, start it again.
+    Service(service::Options),
+    /// Take processor, memory or disk.
+    Hog(hog::Options),
+    /// Be a client that writes everywhere it can.
+    Hostile(hostile::Options),
+    /// Measure how late a sleeping thread wakes, as `cyclictest` does.
+    Floor(floor::Options),
+    /// Watch a process: memory, descriptors, threads.
+    Sample(sample::Options),
+    /// Print what a daemon says of itself.
+    Metrics {
+        /// Its socket for clients.
+        #[arg(long)]
+        socket: PathBuf,
+    },
+    /// Send a signal to a process, and say when.
+    Signal {
+        /// Which process.
+        #[arg(long)]
+        pid: i32,
+        /// Which signal, e.g. `KILL`.
+        #[arg(long, value_parser = signal_named)]
+        signal: Signal,
+    },
+    /// Say what time it is.
+    Now,
+}
+
+fn signal_named(name: &str) -> Result<Signal, Errno> {
+    format!("SIG{name}").parse()
+}
+
+/// Why the agent stopped before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// No connection, and none to hope for.
+    #[error("no connection to {path}: {source}", path = path.display())]
+    Connect {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: ConnectError,
+    },
+    /// A frame could not be submitted.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// The daemon's memory makes no sense.
+    #[error(transparent)]
+    Disconnected(#[from] Disconnected),
+    /// A file, socket or process.
+    #[error("{what}: {source}")]
+    Io {
+        /// Which.
+        what: &'static str,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+impl AgentError {
+    fn io(what: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    fn os(what: &'static str) -> impl Fn(Errno) -> Self {
+        move |source| Self::Io {
+            what,
+            source: source.into(),
+        }
+    }
+}
+
+/// Plays a role until it is over or SIGTERM comes.
+///
+/// # Errors
+/// If it cannot be played.
+pub fn play(role: &Role) -> Result<(), AgentError> {
+    match role {
+        Role::Camera(options) => camera::run(options),
+        Role::Service(options) => service::run(options),
+        Role::Hog(options) => hog::run(options),
+        Role::Hostile(options) => hostile::run(options),
+        Role::Floor(options) => floor::run(options),
+        Role::Sample(options) => sample::run(options),
+        Role::Metrics { socket } => {
+            say_text(&sample::metrics(socket)?);
+            Ok(())
+        }
+        Role::Signal { pid, signal } => {
+            let at_ns = now_ns();
+            kill(Pid::from_raw(*pid), *signal).map_err(AgentError::os("kill"))?;
+            say(&Moment { at_ns });
+            Ok(())
+        }
+        Role::Now => {
+            say(&Moment { at_ns: now_ns() });
+            Ok(())
+        }
+    }
+}
+
+/// One line on standard output.
+fn say(line: &impl Serialize) {
+    say_text(&serde_json::to_string(line).expect("plain data serialises"));
+}
+
+fn say_text(line: &str) {
+    // One write a line, so that a killed agent leaves whole lines; a reader that went away is no
+    // reason to fail.
+    let _ = io::stdout()
+        .lock()
+        .write_all(format!("{line}\n").as_bytes());
+}
+
+/// SIGTERM (and SIGCHLD, for the service) as something to look at.
+fn signals(more: &[Signal]) -> Result<SignalFd, AgentError> {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGTERM);
+    more.iter().for_each(|signal| set.add(*signal));
+    set.thread_block().map_err(AgentError::os("sigprocmask"))?;
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    SignalFd::with_flags(&set, flags).map_err(AgentError::os("signalfd"))
+}
+
+/// Whether SIGTERM has come.
+fn told_to_end(signals: &SignalFd) -> bool {
+    let found = signals.read_signal();
+    matches!(found, Ok(Some(info)) if info.ssi_signo == Signal::SIGTERM as u32)
+}

@@ -1,0 +1,212 @@
+//! What a board must keep: versioned files, one a board, in `hil-tests/bounds`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The files of the tree.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("host", include_str!("../bounds/host.toml")),
+    (
+        "jetson-orin-nano-8gb",
+        include_str!("../bounds/jetson-orin-nano-8gb.toml"),
+    ),
+];
+
+/// Bounds of one board. Keys are `SUITE.MEASURE`, as the suites declare them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// The file, for whoever has to look there.
+    pub file: String,
+    /// What it was measured on, in words.
+    pub about: String,
+    bounds: BTreeMap<String, BTreeMap<String, Bound>>,
+}
+
+/// One bound.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// The measure may not be above it.
+    #[serde(default)]
+    pub max: Option<f64>,
+    /// Nor below it.
+    #[serde(default)]
+    pub min: Option<f64>,
+    /// Where it comes from.
+    pub why: String,
+}
+
+// Whatever else is at the top must be a suite, and its keys are checked below.
+#[derive(Debug, Deserialize)]
+struct File {
+    about: String,
+    #[serde(flatten)]
+    suites: BTreeMap<String, BTreeMap<String, Bound>>,
+}
+
+/// Why there are no bounds.
+#[derive(Debug, thiserror::Error)]
+pub enum BoundsError {
+    /// A board without a file.
+    #[error(
+        "no bounds for board `{board}`: write {board}.toml after the example of host.toml and give it by --bounds; known are {}",
+        known()
+    )]
+    Unknown {
+        /// Which.
+        board: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no bounds file.
+    #[error("{file}: {source}")]
+    Toml {
+        /// Which.
+        file: String,
+        /// Why.
+        source: toml::de::Error,
+    },
+    /// A key that nothing measures.
+    #[error("{file}: nothing measures `{key}`; a misspelt bound would never be missed")]
+    Key {
+        /// Which file.
+        file: String,
+        /// Which key.
+        key: String,
+    },
+    /// A bound that bounds nothing.
+    #[error("{file}: `{key}` has neither `max` nor `min`")]
+    Empty {
+        /// Which file.
+        file: String,
+        /// Which key.
+        key: String,
+    },
+}
+
+fn known() -> String {
+    let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+impl Bounds {
+    /// Those of a board, from the tree.
+    ///
+    /// # Errors
+    /// If the board has no file, or a bad one. `measures` are all keys that a suite measures.
+    pub fn of_board(board: &str, measures: &[String]) -> Result<Self, BoundsError> {
+        let found = BUILT_IN.iter().find(|(name, _)| *name == board);
+        let (name, text) = found.ok_or_else(|| BoundsError::Unknown {
+            board: board.to_owned(),
+        })?;
+        Self::parse(&format!("hil-tests/bounds/{name}.toml"), text, measures)
+    }
+
+    /// Those of a file.
+    ///
+    /// # Errors
+    /// As [`of_board`](Self::of_board).
+    pub fn of_file(path: &Path, measures: &[String]) -> Result<Self, BoundsError> {
+        let text = std::fs::read_to_string(path).map_err(|source| BoundsError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&path.display().to_string(), &text, measures)
+    }
+
+    fn parse(file: &str, text: &str, measures: &[String]) -> Result<Self, BoundsError> {
+        let file = file.to_owned();
+        let parsed: File = toml::from_str(text).map_err(|source| BoundsError::Toml {
+            file: file.clone(),
+            source,
+        })?;
+        for (suite, bounds) in &parsed.suites {
+            for (measure, bound) in bounds {
+                let key = format!("{suite}.{measure}");
+                if !measures.contains(&key) {
+                    return Err(BoundsError::Key { file, key });
+                }
+                if bound.max.is_none() && bound.min.is_none() {
+                    return Err(BoundsError::Empty { file, key });
+                }
+            }
+        }
+        Ok(Self {
+            file,
+            about: parsed.about,
+            bounds: parsed.suites,
+        })
+    }
+
+    /// The bound of a measure, if the board has one.
+    #[must_use]
+    pub fn get(&self, suite: &str, measure: &str) -> Option<&Bound> {
+        self.bounds.get(suite)?.get(measure)
+    }
+}
+
+impl Bound {
+    /// Whether a value keeps it. What is no number keeps nothing.
+    #[must_use]
+    pub fn holds(&self, value: f64) -> bool {
+        self.max.is_none_or(|max| value <= max) && self.min.is_none_or(|min| value >= min)
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => write!(formatter, "{min} to {max}"),
+            (Some(min), None) => write!(formatter, "at least {min}"),
+            (None, Some(max)) => write!(formatter, "at most {max}"),
+            (None, None) => formatter.write_str("none"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suites;
+
+    #[test]
+    fn every_file_of_the_tree_bounds_what_is_measured() {
+        for (name, _) in BUILT_IN {
+            let bounds = Bounds::of_board(name, &suites::measures()).expect("a good file");
+            assert!(!bounds.about.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_is_refused_by_its_name() {
+        let text = "about = ''\n[latency]\np99 = { max = 1, why = 'x' }";
+        let error = Bounds::parse("f", text, &["latency.p50".to_owned()]).unwrap_err();
+        assert!(matches!(error, BoundsError::Key { key, .. } if key == "latency.p99"));
+    }
+
+    #[test]
+    fn a_bound_without_a_limit_is_refused() {
+        let text = "about = ''\n[latency]\np99 = { why = 'x' }";
+        let error = Bounds::parse("f", text, &["latency.p99".to_owned()]).unwrap_err();
+        assert!(matches!(error, BoundsError::Empty { .. }));
+    }
+
+    #[test]
+    fn both_ends_hold_and_no_number_holds_nowhere() {
+        let bound = Bound {
+            max: Some(2.0),
+            min: Some(1.0),
+            why: String::new(),
+        };
+        assert!(bound.holds(1.0) && bound.holds(2.0));
+        assert!(!bound.holds(0.9) && !bound.holds(2.1) && !bound.holds(f64::NAN));
+    }
+}

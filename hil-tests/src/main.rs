@@ -1,0 +1,56 @@
+//! `punctual-hil`: tests the installed binaries on a target; and, copied there, the agent.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use punctual_hil::{agent, run};
+
+/// Black-box tests of the installed binaries on a named target.
+#[derive(Debug, Parser)]
+#[command(name = "punctual-hil", version, after_help = AFTER_HELP)]
+enum Command {
+    /// Run cases on a target and report.
+    #[command(after_help = AFTER_HELP)]
+    Run(Box<run::Options>),
+    /// Play a role on this machine; used by `run` on the target.
+    #[command(subcommand)]
+    Agent(agent::Role),
+}
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  Everything that does not disturb this machine, with the binaries of a build:
+      punctual-hil run --bin target/release --out hil-report
+  A board behind ssh, with the packages installed there:
+      punctual-hil run --target ssh:nano --board jetson-orin-nano-8gb \\
+          --agent target/aarch64-unknown-linux-gnu/release/punctual-hil --out nano
+  What there is:
+      punctual-hil run --list
+  One case, with all that it says:
+      punctual-hil run --case faults/daemon-killed --json
+  Two hours of soak, and faults of the whole machine:
+      punctual-hil run --suite soak --hours 2
+      punctual-hil run --suite faults --disruptive
+
+TERMINATION CODES:
+  0   every case that ran held
+  1   a case did not hold: its findings say why; a missed bound names its file and key
+  2   wrong usage of the command line
+  3   no such suite, case or board, or its bounds are wrong
+  4   a file is missing, unreadable or cannot be written
+  5   the target cannot be reached or prepared
+  6   every case was skipped: nothing was tested";
+
+fn main() -> ExitCode {
+    match Command::parse() {
+        Command::Run(options) => run::run(&options).into(),
+        Command::Agent(role) => match agent::play(&role) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("punctual-hil agent: {error}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}

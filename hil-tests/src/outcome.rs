@@ -1,0 +1,233 @@
+//! What came of a case, and of a run.
+
+use serde::Serialize;
+
+use crate::book::Latencies;
+use crate::bounds::Bound;
+use crate::facts::Facts;
+use crate::target::TargetError;
+
+/// How a case ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It held.
+    Passed,
+    /// It did not, as its findings say.
+    Failed,
+    /// It was not run, as its reason says.
+    Skipped,
+}
+
+/// All of a case.
+#[derive(Debug, Serialize)]
+pub struct CaseReport {
+    /// Its suite.
+    pub suite: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it was skipped.
+    pub skipped_because: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+    /// What went wrong, in words.
+    pub findings: Vec<String>,
+    /// What was measured.
+    pub measures: Vec<Measured>,
+    /// What a fault or load did, counted.
+    pub effects: Vec<Effect>,
+    /// Latencies, for the pictures.
+    pub histograms: Vec<Pictured>,
+}
+
+/// A figure and its bound.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Its key below the suite's.
+    pub key: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The figure.
+    pub value: f64,
+    /// What the board's file says, if anything.
+    pub bound: Option<Bound>,
+    /// Whether it was kept.
+    pub held: bool,
+}
+
+/// A count and what it counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Effect {
+    /// How often.
+    pub count: u64,
+    /// What, and why it is as it should be.
+    pub what: String,
+}
+
+/// A named histogram.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pictured {
+    /// Whose latencies.
+    pub name: String,
+    /// In microseconds.
+    pub latencies: Latencies,
+}
+
+/// All of a run.
+#[derive(Debug, Serialize)]
+pub struct RunReport {
+    /// Form of this report; raised when a field changes its meaning.
+    pub format: u32,
+    /// Of this program.
+    pub version: &'static str,
+    /// Which machine.
+    pub target: String,
+    /// Which board's bounds.
+    pub board: String,
+    /// The file of the bounds.
+    pub bounds: String,
+    /// What the daemon under test calls itself.
+    pub daemon: String,
+    /// When it began, in UTC, as the target's clock says.
+    pub began: String,
+    /// Of all that is random.
+    pub seed: u64,
+    /// What the target has.
+    pub facts: Facts,
+    /// In the order of their running.
+    pub cases: Vec<CaseReport>,
+}
+
+impl RunReport {
+    /// How many ended so.
+    #[must_use]
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.cases
+            .iter()
+            .filter(|case| case.outcome == outcome)
+            .count()
+    }
+}
+
+/// A figure that its board's file does not allow.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{suite}.{key} is {value} {unit}; {file} says {bound} ({})", bound.why)]
+pub struct MissedBound {
+    /// Its suite.
+    pub suite: &'static str,
+    /// Its key.
+    pub key: &'static str,
+    /// What was measured.
+    pub value: f64,
+    /// In this unit.
+    pub unit: &'static str,
+    /// The file with the bound.
+    pub file: String,
+    /// The bound.
+    pub bound: Bound,
+}
+
+/// Why a case did not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The target, or the case's time.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A bound was missed.
+    #[error(transparent)]
+    Bound(Box<MissedBound>),
+    /// A daemon that did not get ready.
+    #[error("the daemon was not ready after {seconds} s; its last words: {}", words.trim())]
+    NotReady {
+        /// How long it had.
+        seconds: u64,
+        /// What it said.
+        words: String,
+    },
+    /// A process that ended in another way than expected.
+    #[error("{who} ended with {found}, not with {wanted}; its last words: {}", words.trim())]
+    Ending {
+        /// Which.
+        who: String,
+        /// How it ended.
+        found: String,
+        /// How it should have.
+        wanted: &'static str,
+        /// What it said.
+        words: String,
+    },
+    /// A process that did not end.
+    #[error("{who} had not ended {seconds} s after it should have")]
+    NotEnding {
+        /// Which.
+        who: String,
+        /// How long it had.
+        seconds: u64,
+    },
+    /// Frames without a verdict.
+    #[error("task {task}: {lost} of {submitted} frames have no verdict")]
+    Lost {
+        /// Whose.
+        task: String,
+        /// How many.
+        lost: u64,
+        /// Of how many.
+        submitted: u64,
+    },
+    /// Verdicts for nothing.
+    #[error("task {task}: {unasked} verdicts for frames that had one already or never were")]
+    Unasked {
+        /// Whose.
+        task: String,
+        /// How many.
+        unasked: u64,
+    },
+    /// Two accounts of the same frames.
+    #[error("task {task}: {what}: the cameras count {cameras}, the daemon {daemon}")]
+    Disagree {
+        /// Whose.
+        task: String,
+        /// What was counted.
+        what: &'static str,
+        /// By the cameras.
+        cameras: u64,
+        /// By the daemon.
+        daemon: u64,
+    },
+    /// Something that should have happened did not.
+    #[error("nothing shows that {what}")]
+    Missing {
+        /// What should have happened.
+        what: &'static str,
+    },
+    /// Something else than expected was said.
+    #[error("{who} said `{}`, which does not contain `{wanted}`", said.trim())]
+    Words {
+        /// Who.
+        who: &'static str,
+        /// What it said.
+        said: String,
+        /// What it should have.
+        wanted: String,
+    },
+    /// Output that is not in its form.
+    #[error("{who} did not say what it should in its form: {}", said.trim())]
+    Form {
+        /// Who.
+        who: String,
+        /// What it said.
+        said: String,
+    },
+    /// A process was left over.
+    #[error("process {pid} was left over: {command}")]
+    LeftOver {
+        /// Its number.
+        pid: u32,
+        /// Its command line.
+        command: String,
+    },
+}

@@ -1,0 +1,161 @@
+//! Cameras of a case, and the books that they keep.
+
+use crate::account::whole;
+use crate::book::{self, Book};
+use crate::manifest::Task;
+use crate::outcome::Failure;
+use crate::target::process::Started;
+
+use super::{Daemon, Scene};
+
+/// How long a camera may take beyond its time.
+const LAST_S: u64 = 10;
+
+/// A camera to start.
+#[derive(Clone, Debug)]
+pub struct CameraPlan {
+    /// Its name in this case.
+    pub name: String,
+    /// Whom it feeds.
+    pub task: Task,
+    /// Frames a second; none: closed loop.
+    pub fps: Option<f64>,
+    /// How long; none: until it is stopped.
+    pub seconds: Option<f64>,
+    /// Connects anew so often, in seconds.
+    pub stay: Option<f64>,
+}
+
+impl CameraPlan {
+    /// A camera of this task at its promised rate, until it is stopped.
+    #[must_use]
+    pub fn of(task: Task) -> Self {
+        let name = format!("camera-{}", task.name());
+        Self {
+            name,
+            task,
+            fps: task.fps(),
+            seconds: None,
+            stay: None,
+        }
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..self
+        }
+    }
+
+    /// The same, for so long.
+    #[must_use]
+    pub fn for_seconds(self, seconds: f64) -> Self {
+        Self {
+            seconds: Some(seconds),
+            ..self
+        }
+    }
+
+    /// The same at this rate.
+    #[must_use]
+    pub fn at(self, fps: f64) -> Self {
+        Self {
+            fps: Some(fps),
+            ..self
+        }
+    }
+}
+
+/// A camera that was started.
+#[derive(Clone, Debug)]
+pub struct Camera {
+    /// Its name in this case.
+    pub name: String,
+    /// Its process.
+    pub process: Started,
+    seconds: f64,
+}
+
+impl Scene<'_> {
+    /// Starts a camera.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn camera(&mut self, daemon: &Daemon, plan: &CameraPlan) -> Result<Camera, Failure> {
+        let mut command = vec![self.stage.agent.clone()];
+        let fixed = ["agent", "camera", "--socket", daemon.socket.as_str()];
+        let task = ["--task", plan.task.name(), "--format", plan.task.format()];
+        command.extend(fixed.into_iter().chain(task).map(str::to_owned));
+        let numbers = [
+            ("--fps", plan.fps),
+            ("--seconds", plan.seconds),
+            ("--stay", plan.stay),
+        ];
+        for (key, number) in numbers {
+            command.extend(
+                number
+                    .into_iter()
+                    .flat_map(|n| [key.to_owned(), n.to_string()]),
+            );
+        }
+        let process = self.start(&plan.name, &[], command)?;
+        Ok(Camera {
+            name: plan.name.clone(),
+            process,
+            seconds: plan.seconds.unwrap_or(0.0),
+        })
+    }
+
+    /// What a camera's book says so far.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn book(&self, camera: &Camera) -> Result<Option<Book>, Failure> {
+        Ok(book::last(&self.read(&format!("{}.out", camera.name))?))
+    }
+
+    /// Waits for a camera whose time is over; its book must be whole.
+    ///
+    /// # Errors
+    /// If it did not finish, or a frame has no verdict.
+    pub fn finish(&self, camera: &Camera) -> Result<Book, Failure> {
+        self.ended(&camera.name, camera.process, camera.seconds as u64 + LAST_S)?;
+        match self.book(camera)? {
+            Some(book) if book.finished => whole(&book).map(|()| book),
+            _ => {
+                let words = self.read(&format!("{}.err", camera.name))?;
+                Err(Failure::Ending {
+                    who: camera.name.clone(),
+                    found: "its account unfinished".to_owned(),
+                    wanted: "a whole account",
+                    words: String::from_utf8_lossy(&words).into_owned(),
+                })
+            }
+        }
+    }
+
+    /// Stops a camera that has no time of its own; its book must be whole.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn stop_camera(&self, camera: &Camera) -> Result<Book, Failure> {
+        self.target
+            .signal(camera.process, "TERM", false, self.until_ns())?;
+        self.finish(camera)
+    }
+
+    /// Waits until a camera has so many answers that were on time.
+    ///
+    /// # Errors
+    /// If it has not after ten seconds.
+    pub fn answered(&self, camera: &Camera, on_time: u64) -> Result<(), Failure> {
+        let seen = self.look_for(LAST_S, |scene| {
+            Ok(scene.book(camera)?.filter(|book| book.on_time >= on_time))
+        })?;
+        seen.map(drop).ok_or(Failure::Missing {
+            what: "the camera's frames are answered on time",
+        })
+    }
+}

@@ -1,0 +1,292 @@
+//! Daemons of a case: started, struck, asked, stopped.
+
+use crate::account::Account;
+use crate::book::{self, Moment, ServiceEvent};
+use crate::manifest::Task;
+use crate::outcome::Failure;
+use crate::target::TargetError;
+use crate::target::process::Started;
+
+use super::Scene;
+
+/// How long a daemon may take to get ready.
+const READY_S: u64 = 30;
+
+/// How long a daemon may take to end: its drain is a second.
+const END_S: u64 = 15;
+
+/// A daemon to start.
+#[derive(Clone, Debug)]
+pub struct DaemonPlan<'a> {
+    /// Its name in this case.
+    pub name: &'a str,
+    /// The tasks it serves.
+    pub tasks: &'a [Task],
+    /// Started again when it ends.
+    pub restart: bool,
+    /// Its program; none: the one under test.
+    pub program: Option<&'a str>,
+    /// Where it writes its report; none: in the case's folder.
+    pub report: Option<String>,
+    /// Further environment.
+    pub environment: Vec<String>,
+}
+
+impl<'a> DaemonPlan<'a> {
+    /// The daemon under test, for these tasks.
+    #[must_use]
+    pub fn serving(tasks: &'a [Task]) -> Self {
+        Self {
+            name: "daemon",
+            tasks,
+            restart: false,
+            program: None,
+            report: None,
+            environment: Vec::new(),
+        }
+    }
+
+    /// The same, started again when it ends.
+    #[must_use]
+    pub fn restarted(self) -> Self {
+        Self {
+            restart: true,
+            ..self
+        }
+    }
+}
+
+/// A daemon that said it is ready.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    /// Its name in this case.
+    pub name: String,
+    /// The agent that looks after it.
+    pub service: Started,
+    /// Where clients connect.
+    pub socket: String,
+    /// Where its report will be.
+    pub report: String,
+}
+
+impl Scene<'_> {
+    /// Starts a daemon and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it does not get ready.
+    pub fn daemon(&mut self, plan: &DaemonPlan<'_>) -> Result<Daemon, Failure> {
+        let name = plan.name;
+        self.write(&format!("{name}.toml"), &self.stage.manifest(plan.tasks))?;
+        let socket = self.path("socket");
+        let report = plan
+            .report
+            .clone()
+            .unwrap_or_else(|| self.path(&format!("{name}.json")));
+        let mut command = vec![
+            self.stage.agent.clone(),
+            "agent".to_owned(),
+            "service".to_owned(),
+        ];
+        let path = |suffix: &str| format!("{name}.{suffix}");
+        command.extend([
+            "--notify".to_owned(),
+            path("notify"),
+            "--log".to_owned(),
+            path("log"),
+        ]);
+        command.extend(plan.restart.then(|| "--restart".to_owned()));
+        let program = plan.program.unwrap_or(&self.stage.daemon);
+        command.extend(["--".to_owned(), program.to_owned(), path("toml")]);
+        command.extend([
+            "--socket".to_owned(),
+            socket.clone(),
+            "--report".to_owned(),
+            report.clone(),
+        ]);
+        let service = self.start(name, &plan.environment, command)?;
+        let daemon = Daemon {
+            name: name.to_owned(),
+            service,
+            socket,
+            report,
+        };
+        self.ready(&daemon, 1)?;
+        Ok(daemon)
+    }
+
+    /// Waits until a daemon has been ready for the `times`th time.
+    ///
+    /// # Errors
+    /// If it has ended for good before, or its time is over.
+    pub fn ready(&self, daemon: &Daemon, times: usize) -> Result<u64, Failure> {
+        let ready = self.look_for(READY_S, |scene| {
+            // Looked at before its words are read, so that its last ones are not missed.
+            let lives = scene.target.lives(daemon.service, scene.until_ns())?;
+            let ready = scene
+                .events(daemon)?
+                .into_iter()
+                .filter_map(|event| match event {
+                    ServiceEvent::Ready { at_ns } => Some(at_ns),
+                    _ => None,
+                });
+            let found = { ready }.nth(times - 1);
+            Ok(if found.is_none() && !lives {
+                Some(None)
+            } else {
+                found.map(Some)
+            })
+        })?;
+        match ready.flatten() {
+            Some(at_ns) => Ok(at_ns),
+            None => Err(Failure::NotReady {
+                seconds: READY_S,
+                words: self.last_words(daemon)?,
+            }),
+        }
+    }
+
+    /// What the agent noted about a daemon.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn events(&self, daemon: &Daemon) -> Result<Vec<ServiceEvent>, Failure> {
+        Ok(book::all(&self.read(&format!("{}.out", daemon.name))?))
+    }
+
+    /// The end of what a daemon, and the agent that looks after it, said on standard error.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn last_words(&self, daemon: &Daemon) -> Result<String, Failure> {
+        let mut words = self.read(&format!("{}.log", daemon.name))?;
+        words.extend(self.read(&format!("{}.err", daemon.name))?);
+        let text = String::from_utf8_lossy(&words).into_owned();
+        let lines: Vec<_> = text.lines().collect();
+        Ok(lines[lines.len().saturating_sub(8)..].join("; "))
+    }
+
+    /// The daemon's process, of its latest start.
+    ///
+    /// # Errors
+    /// If it was never started.
+    pub fn pid(&self, daemon: &Daemon) -> Result<u32, Failure> {
+        let started = self
+            .events(daemon)?
+            .into_iter()
+            .rev()
+            .find_map(|event| match event {
+                ServiceEvent::Started { pid, .. } => Some(pid),
+                _ => None,
+            });
+        started.ok_or(Failure::Missing {
+            what: "the daemon was started",
+        })
+    }
+
+    /// Sends a signal to a process and says when, on the target's monotonic clock.
+    ///
+    /// # Errors
+    /// If the process is not there.
+    pub fn strike(&self, pid: u32, signal: &str) -> Result<u64, Failure> {
+        let pid = pid.to_string();
+        let output = self.agent(
+            "send a signal",
+            &["signal", "--pid", &pid, "--signal", signal],
+        )?;
+        self.form::<Moment>("the agent", &output)
+            .map(|moment| moment.at_ns)
+    }
+
+    /// Plays a short role of the agent to its end, and returns what it said.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn agent(&self, purpose: &'static str, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
+        self.agent_for(purpose, 30, arguments)
+    }
+
+    /// As [`agent`](Self::agent), for a role of so many seconds.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn agent_for(
+        &self,
+        purpose: &'static str,
+        seconds: u64,
+        arguments: &[&str],
+    ) -> Result<Vec<u8>, Failure> {
+        let mut command = vec![self.stage.agent.as_str(), "agent"];
+        command.extend(arguments);
+        let output = self.try_command(purpose, seconds, &command)?;
+        match output.code {
+            Some(0) => Ok(output.stdout),
+            code => Err(TargetError::Failed {
+                purpose,
+                code,
+                stderr: output.stderr,
+            }
+            .into()),
+        }
+    }
+
+    /// What a daemon says of itself now.
+    ///
+    /// # Errors
+    /// If it says nothing, or nothing of this form.
+    pub fn live(&self, daemon: &Daemon) -> Result<Account, Failure> {
+        let said = self.agent("read the metrics", &["metrics", "--socket", &daemon.socket])?;
+        self.form("the metrics socket", &said)
+    }
+
+    fn form<T: for<'a> serde::Deserialize<'a>>(
+        &self,
+        who: &str,
+        said: &[u8],
+    ) -> Result<T, Failure> {
+        serde_json::from_slice(said).map_err(|_| Failure::Form {
+            who: who.to_owned(),
+            said: String::from_utf8_lossy(said).chars().take(200).collect(),
+        })
+    }
+
+    /// Asks a daemon to end; it must end well, and its account add up.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn stop_daemon(&self, daemon: &Daemon) -> Result<Account, Failure> {
+        self.end_daemon(daemon)?;
+        let text = self.target.read(&daemon.report, self.until_ns())?;
+        let account: Account = self.form("the daemon's report", &text)?;
+        account.adds_up()?;
+        Ok(account)
+    }
+
+    /// Asks a daemon to end; it must end with code 0.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn end_daemon(&self, daemon: &Daemon) -> Result<(), Failure> {
+        self.target
+            .signal(daemon.service, "TERM", false, self.until_ns())?;
+        self.ended(&daemon.name, daemon.service, END_S)?;
+        let end = self.events(daemon)?.pop();
+        match end {
+            Some(ServiceEvent::Ended { code: Some(0), .. }) => Ok(()),
+            other => Err(Failure::Ending {
+                who: daemon.name.clone(),
+                found: match other {
+                    Some(ServiceEvent::Ended {
+                        code: Some(code), ..
+                    }) => format!("code {code}"),
+                    Some(ServiceEvent::Ended {
+                        signal: Some(signal),
+                        ..
+                    }) => format!("signal {signal}"),
+                    _ => "nothing noted".to_owned(),
+                },
+                wanted: "code 0",
+                words: self.last_words(daemon)?,
+            }),
+        }
+    }
+}

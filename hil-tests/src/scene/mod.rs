@@ -1,0 +1,336 @@
+//! One case on the target: a fresh folder, a time limit, what it starts and what it finds out.
+
+mod cameras;
+mod daemons;
+
+use punctual_client::now_ns;
+
+pub use cameras::{Camera, CameraPlan};
+pub use daemons::{Daemon, DaemonPlan};
+
+use crate::book::Latencies;
+use crate::bounds::Bounds;
+use crate::case::Case;
+use crate::outcome::{CaseReport, Effect, Failure, Measured, MissedBound, Outcome, Pictured};
+use crate::stage::Stage;
+use crate::target::child::pause;
+use crate::target::process::{Launch, Started};
+use crate::target::{Output, Script, Target, TargetError};
+
+/// Between two looks at the target, in ms.
+const LOOK_MS: u16 = 25;
+
+/// What clearing away may take, beyond the case's own limit.
+const CLEAR_NS: u64 = 60_000_000_000;
+
+/// A case while it runs.
+pub struct Scene<'a> {
+    /// The machine.
+    pub target: &'a Target,
+    /// What lies ready there.
+    pub stage: &'a Stage,
+    /// Of all that is random in this case.
+    pub seed: u64,
+    /// How long a soak shall take.
+    pub hours: f64,
+    case: &'a Case,
+    bounds: &'a Bounds,
+    until_ns: u64,
+    started: Vec<Started>,
+    measures: Vec<Measured>,
+    effects: Vec<Effect>,
+    histograms: Vec<Pictured>,
+}
+
+/// What a scene is set with.
+#[derive(Clone, Copy)]
+pub struct Setting<'a> {
+    /// The machine.
+    pub target: &'a Target,
+    /// What lies ready there.
+    pub stage: &'a Stage,
+    /// The board's bounds.
+    pub bounds: &'a Bounds,
+    /// Of all that is random.
+    pub seed: u64,
+    /// How long a soak shall take.
+    pub hours: f64,
+}
+
+/// Runs a case: resets, acts, looks for what was left over, resets.
+#[must_use]
+pub fn play(case: &Case, setting: Setting<'_>) -> CaseReport {
+    let began_ns = now_ns();
+    // Only a soak takes as long as the caller says.
+    let extra_s = if case.suite == "soak" {
+        setting.hours * 3600.0
+    } else {
+        0.0
+    };
+    let limit_ns = case.limit_s * 1_000_000_000 + (extra_s * 1e9) as u64;
+    let mut scene = Scene {
+        target: setting.target,
+        stage: setting.stage,
+        seed: setting.seed,
+        hours: setting.hours,
+        case,
+        bounds: setting.bounds,
+        until_ns: began_ns + limit_ns,
+        started: Vec::new(),
+        measures: Vec::new(),
+        effects: Vec::new(),
+        histograms: Vec::new(),
+    };
+    let mut failures = scene.act();
+    failures.extend(scene.missed());
+    CaseReport {
+        suite: case.suite,
+        name: case.name,
+        about: case.about,
+        outcome: if failures.is_empty() {
+            Outcome::Passed
+        } else {
+            Outcome::Failed
+        },
+        skipped_because: None,
+        seconds: (now_ns() - began_ns) as f64 / 1e9,
+        findings: failures.iter().map(Failure::to_string).collect(),
+        measures: scene.measures,
+        effects: scene.effects,
+        histograms: scene.histograms,
+    }
+}
+
+impl<'a> Scene<'a> {
+    /// The whole of the case, and all that went wrong.
+    fn act(&mut self) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let reset = |scene: &Self| {
+            let stage = scene.stage;
+            scene
+                .target
+                .reset(&stage.mark, &stage.case, now_ns() + CLEAR_NS)
+        };
+        if let Err(error) = reset(self) {
+            return vec![error.into()];
+        }
+        let held = (self.case.body)(self);
+        let failed = held.is_err();
+        failures.extend(held.err());
+        // What a failed case left behind is no finding of its own.
+        if !failed {
+            match self.target.marked(&self.stage.mark, now_ns() + CLEAR_NS) {
+                Ok(left) => failures.extend(left.into_iter().map(|process| Failure::LeftOver {
+                    pid: process.pid,
+                    command: process.command,
+                })),
+                Err(error) => failures.push(error.into()),
+            }
+        }
+        failures.extend(reset(self).err().map(Failure::from));
+        failures
+    }
+
+    /// The bounds that were missed.
+    fn missed(&self) -> Vec<Failure> {
+        let missed = self.measures.iter().filter(|measure| !measure.held);
+        let failures = missed.filter_map(|measure| {
+            Some(Failure::Bound(Box::new(MissedBound {
+                suite: self.case.suite,
+                key: measure.key,
+                value: measure.value,
+                unit: measure.unit,
+                file: self.bounds.file.clone(),
+                bound: measure.bound.clone()?,
+            })))
+        });
+        failures.collect()
+    }
+
+    /// Notes a figure, and holds it against the board's bound, if there is one.
+    ///
+    /// # Panics
+    /// If the case does not declare the key: its bounds could not be checked for misspelling.
+    pub fn measure(&mut self, key: &'static str, value: f64) {
+        let declared = self.case.measures.iter().find(|(name, _)| *name == key);
+        let (key, unit) = *declared.expect("a case declares what it measures");
+        let bound = self.bounds.get(self.case.suite, key).cloned();
+        let held = bound.as_ref().is_none_or(|bound| bound.holds(value));
+        self.measures.push(Measured {
+            key,
+            unit,
+            value,
+            bound,
+            held,
+        });
+    }
+
+    /// Notes what a fault or a load did.
+    pub fn effect(&mut self, count: u64, what: impl Into<String>) {
+        self.effects.push(Effect {
+            count,
+            what: what.into(),
+        });
+    }
+
+    /// Notes latencies for the report's pictures.
+    pub fn picture(&mut self, name: impl Into<String>, latencies: &Latencies) {
+        let latencies = latencies.clone();
+        self.histograms.push(Pictured {
+            name: name.into(),
+            latencies,
+        });
+    }
+
+    /// The end of the next so many seconds, or of the case's time.
+    #[must_use]
+    pub fn within(&self, seconds: u64) -> u64 {
+        self.until_ns.min(now_ns() + seconds * 1_000_000_000)
+    }
+
+    /// Runs a script to its end; not to end well is a failure.
+    ///
+    /// # Errors
+    /// If it did not, or not in the case's time.
+    pub fn run(&self, script: &Script) -> Result<Output, TargetError> {
+        self.target.run(script, self.until_ns)
+    }
+
+    /// Runs a command in the case's folder and says how it ended.
+    ///
+    /// # Errors
+    /// If it did not end in so many seconds.
+    pub fn try_command(
+        &self,
+        purpose: &'static str,
+        seconds: u64,
+        command: &[&str],
+    ) -> Result<Output, TargetError> {
+        // Marked, like all that is started, in case it leaves something behind.
+        let text = "cd \"$1\" && shift && env \"$@\"";
+        let mark = format!("{}={}", crate::target::process::MARK, self.stage.mark);
+        let script = Script::new(purpose, text)
+            .with([self.stage.case.as_str(), mark.as_str()])
+            .with(command.iter().copied());
+        self.target.try_run(&script, self.within(seconds))
+    }
+
+    /// Starts a process in the case's folder.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn start(
+        &mut self,
+        name: &str,
+        environment: &[String],
+        command: Vec<String>,
+    ) -> Result<Started, TargetError> {
+        let launch = Launch {
+            folder: &self.stage.case,
+            name,
+            mark: &self.stage.mark,
+            environment: environment.to_vec(),
+            command,
+        };
+        let started = self.target.start(&launch, self.until_ns)?;
+        self.started.push(started);
+        Ok(started)
+    }
+
+    /// Reads a file of the case's folder; empty if there is none.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, TargetError> {
+        self.target.read(&self.path(name), self.until_ns)
+    }
+
+    /// Writes a file into the case's folder.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn write(&self, name: &str, text: &str) -> Result<(), TargetError> {
+        self.target
+            .write(&self.path(name), "644", text.as_bytes(), self.until_ns)
+    }
+
+    /// A path in the case's folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.stage.case)
+    }
+
+    /// Looks again and again until there is something to see; none after so many seconds.
+    ///
+    /// # Errors
+    /// If looking fails, or the case's time is over.
+    pub fn look_for<T>(
+        &self,
+        seconds: u64,
+        mut look: impl FnMut(&Self) -> Result<Option<T>, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let until_ns = self.within(seconds);
+        loop {
+            if let Some(seen) = look(self)? {
+                return Ok(Some(seen));
+            }
+            if now_ns() >= self.until_ns {
+                return Err(TargetError::OutOfTime {
+                    purpose: "see what the case waits for",
+                }
+                .into());
+            }
+            if now_ns() >= until_ns {
+                return Ok(None);
+            }
+            pause(LOOK_MS);
+        }
+    }
+
+    /// Lets so much time pass, while what was started does its work.
+    ///
+    /// # Errors
+    /// If the case's time is over before.
+    pub fn let_pass(&self, seconds: f64) -> Result<(), Failure> {
+        let until_ns = now_ns() + (seconds * 1e9) as u64;
+        while now_ns() < until_ns {
+            if now_ns() >= self.until_ns {
+                return Err(TargetError::OutOfTime {
+                    purpose: "let time pass",
+                }
+                .into());
+            }
+            let left_ms = (until_ns.saturating_sub(now_ns())).div_ceil(1_000_000);
+            pause(left_ms.min(100) as u16);
+        }
+        Ok(())
+    }
+
+    /// Waits until a process has ended.
+    ///
+    /// # Errors
+    /// If it has not after so many seconds.
+    pub fn ended(&self, who: &str, process: Started, seconds: u64) -> Result<(), Failure> {
+        let gone = self.look_for(seconds, |scene| {
+            Ok((!scene.target.lives(process, scene.until_ns)?).then_some(()))
+        })?;
+        gone.ok_or_else(|| Failure::NotEnding {
+            who: who.to_owned(),
+            seconds,
+        })
+    }
+
+    /// Asks a process to end, and waits until it has.
+    ///
+    /// # Errors
+    /// If it does not within ten seconds.
+    pub fn stop(&self, who: &str, process: Started) -> Result<(), Failure> {
+        self.target.signal(process, "TERM", false, self.until_ns)?;
+        self.ended(who, process, 10)
+    }
+
+    /// The end of the case's time.
+    pub(crate) fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+}

@@ -1,0 +1,206 @@
+//! What all cases of a run share on the target: the agent, the network, its profile, the binaries.
+
+use std::path::{Path, PathBuf};
+
+use punctual_client::now_ns;
+
+use crate::facts::Facts;
+use crate::manifest::{Task, manifest};
+use crate::target::{Output, Script, Target, TargetError};
+
+/// The demonstration network.
+const PACKAGE: &[u8] = include_bytes!("../../models/signs/signs.punctual");
+
+/// How long copying may take.
+const COPY_NS: u64 = 120_000_000_000;
+
+/// How long measuring the network may take.
+const PROFILE_NS: u64 = 300_000_000_000;
+
+/// Where everything is, on the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The run's folder.
+    pub folder: String,
+    /// The folder of the case that is running; below the run's.
+    pub case: String,
+    /// What marks the run's processes.
+    pub mark: String,
+    /// The board's name.
+    pub board: String,
+    /// The agent.
+    pub agent: String,
+    /// `punctuald`.
+    pub daemon: String,
+    /// `punctual`.
+    pub command: String,
+    /// `punctuald` of another version.
+    pub old_daemon: Option<String>,
+}
+
+/// Why a run could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// The target.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The agent's program.
+    #[error("cannot read the agent's program {path}: {source}", path = path.display())]
+    Agent {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// This program does not run there.
+    #[error(
+        "the target is {target}, this program is for {ours}: give one for the target by --agent FILE"
+    )]
+    Architecture {
+        /// The target's.
+        target: String,
+        /// Ours.
+        ours: &'static str,
+    },
+    /// The binaries under test are not there.
+    #[error("`{program} --version` does not run on the target: install the package there, or name their folder by --bin: {}", words.trim())]
+    Program {
+        /// Which.
+        program: String,
+        /// What the shell said.
+        words: String,
+    },
+    /// The network could not be measured.
+    #[error("`punctual profile` ended with {}: {}", code.map_or("a signal".to_owned(), |code| format!("code {code}")), words.trim())]
+    Profile {
+        /// Its code.
+        code: Option<i32>,
+        /// What it said.
+        words: String,
+    },
+}
+
+/// What the caller says of the binaries.
+#[derive(Clone, Debug, Default)]
+pub struct Binaries {
+    /// Folder of those under test, on the target; none: they are installed.
+    pub folder: Option<String>,
+    /// Folder of those of another version, likewise.
+    pub old_folder: Option<String>,
+    /// The agent for the target, on this machine; none: this program.
+    pub agent: Option<PathBuf>,
+    /// Measure the network thoroughly: minutes rather than seconds.
+    pub thorough: bool,
+}
+
+impl Stage {
+    /// Prepares a run on the target.
+    ///
+    /// # Errors
+    /// If the target, the agent or the binaries do not allow it.
+    pub fn prepare(
+        target: &Target,
+        facts: &Facts,
+        board: &str,
+        mark: &str,
+        binaries: &Binaries,
+    ) -> Result<Self, StageError> {
+        let stage = Self::named(board, mark, binaries);
+        target.reset(mark, &stage.folder, now_ns() + COPY_NS)?;
+        let agent = agent(facts, binaries.agent.as_deref())?;
+        target.write(&stage.agent, "755", &agent, now_ns() + COPY_NS)?;
+        let package = format!("{}/signs.punctual", stage.folder);
+        target.write(&package, "644", PACKAGE, now_ns() + COPY_NS)?;
+        for program in [&stage.daemon, &stage.command]
+            .into_iter()
+            .chain(&stage.old_daemon)
+        {
+            runs(target, program)?;
+        }
+        stage.profile(target, binaries.thorough)?;
+        Ok(stage)
+    }
+
+    /// The paths, from the caller's words alone.
+    fn named(board: &str, mark: &str, binaries: &Binaries) -> Self {
+        let folder = format!("/tmp/punctual-hil-{mark}");
+        let program = |folder: &Option<String>, name: &str| match folder {
+            Some(folder) => format!("{folder}/{name}"),
+            None => name.to_owned(),
+        };
+        Self {
+            case: format!("{folder}/case"),
+            agent: format!("{folder}/punctual-hil"),
+            mark: mark.to_owned(),
+            board: board.to_owned(),
+            daemon: program(&binaries.folder, "punctuald"),
+            command: program(&binaries.folder, "punctual"),
+            old_daemon: binaries
+                .old_folder
+                .as_ref()
+                .map(|old| format!("{old}/punctuald")),
+            folder,
+        }
+    }
+
+    /// Measures the network once, for all manifests of the cases.
+    fn profile(&self, target: &Target, thorough: bool) -> Result<(), StageError> {
+        let path = format!("{}/manifest.toml", self.folder);
+        let text = manifest(&self.board, "signs.punctual", &Task::ALL);
+        target.write(&path, "644", text.as_bytes(), now_ns() + COPY_NS)?;
+        let script = Script::new("measure the network", "\"$@\" >&2")
+            .with([self.command.as_str(), "profile", path.as_str()])
+            .with((!thorough).then_some("--quick"));
+        let output = target.try_run(&script, now_ns() + PROFILE_NS)?;
+        match output {
+            Output { code: Some(0), .. } => Ok(()),
+            Output {
+                code,
+                stderr: words,
+                ..
+            } => Err(StageError::Profile { code, words }),
+        }
+    }
+
+    /// The manifest of these tasks, for a case's folder.
+    #[must_use]
+    pub fn manifest(&self, tasks: &[Task]) -> String {
+        manifest(&self.board, "../signs.punctual", tasks)
+    }
+
+    /// Removes everything from the target.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn strike(&self, target: &Target) -> Result<(), TargetError> {
+        target.reset(&self.mark, &self.folder, now_ns() + COPY_NS)?;
+        let script =
+            Script::new("remove the run's folder", "rmdir \"$1\"").with([self.folder.as_str()]);
+        target.run(&script, now_ns() + COPY_NS).map(drop)
+    }
+}
+
+fn agent(facts: &Facts, given: Option<&Path>) -> Result<Vec<u8>, StageError> {
+    let ours = std::env::consts::ARCH;
+    let path = match given {
+        Some(path) => path.to_owned(),
+        None if facts.architecture != ours => {
+            let target = facts.architecture.clone();
+            return Err(StageError::Architecture { target, ours });
+        }
+        None => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
+    };
+    std::fs::read(&path).map_err(|source| StageError::Agent { path, source })
+}
+
+fn runs(target: &Target, program: &str) -> Result<(), StageError> {
+    let script = Script::new("look for the binaries", "\"$1\" --version").with([program]);
+    let output = target.try_run(&script, now_ns() + COPY_NS)?;
+    if output.code == Some(0) {
+        return Ok(());
+    }
+    Err(StageError::Program {
+        program: program.to_owned(),
+        words: output.stderr,
+    })
+}
