@@ -1,9 +1,9 @@
 //! For tests and the fuzz target, not for users: both ends of a channel in one process, and a
 //! client that does what it likes.
 
+use punctual_platform::atomics::Ordering;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use crate::client::{ClientChannel, ConnectError, be_welcomed};
 use crate::descriptor::Crop;

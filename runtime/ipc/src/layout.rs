@@ -7,7 +7,11 @@ use crate::ring::{CELL_BYTES, RingSpec};
 /// What the other side changes often lies on cache lines of its own.
 const LINE: usize = 64;
 /// Payloads begin on pages, 64 KiB ones being the largest in use on aarch64.
+#[cfg(not(loom))]
 const PAGE: usize = 4096;
+/// Models touch no payload, and each word costs them.
+#[cfg(loom)]
+const PAGE: usize = LINE;
 
 /// The most slots a client can have.
 pub(crate) const SLOTS_MAX: u16 = 256;

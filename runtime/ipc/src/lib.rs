@@ -19,7 +19,9 @@
 //! payload is copied in or the result is pushed, whichever is first. A slot's generation goes up
 //! with each release, so a stale handle is noticed.
 //!
-//! Beyond `cargo test`: `fuzz/` runs the hostile client of `tests/garbage.rs` guided by coverage,
+//! Beyond `cargo test`: `models.rs` has loom try every interleaving and every stale value of the rings,
+//! slots and wake-ups (`RUSTFLAGS="--cfg loom" cargo test --release -p punctual-ipc --lib -- models::`),
+//! `runtime/torture` kills and besets client processes (docs/results/channel-torture.md), `fuzz/` runs the hostile client of `tests/garbage.rs` guided by coverage,
 //! `benches/one_way.rs` compares with sockets and eventfd (docs/results/channel.md), and the parts
 //! that share memory between threads pass Miri:
 //! `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p punctual-ipc --lib -- slots:: region:: tests::two tests::cells`
@@ -32,12 +34,20 @@ mod handshake;
 pub mod internals;
 mod layout;
 mod listener;
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(not(loom))]
+mod region;
+#[cfg(loom)]
+#[path = "region_model.rs"]
 mod region;
 mod result;
 mod ring;
 mod server;
 mod slots;
 mod socket;
+#[cfg(loom)]
+mod socket_model;
 
 pub use client::{
     Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot, SubmitError,

@@ -4,7 +4,7 @@
 //! written, modulo 2^32; the reader checks that against its own position, so that a wild value is
 //! an error and never an index.
 
-use std::sync::atomic::Ordering;
+use punctual_platform::atomics::Ordering;
 
 use crate::region::Region;
 

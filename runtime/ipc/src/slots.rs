@@ -4,7 +4,7 @@
 //! Ingress, intake and egress all look at it, each from its own thread. A use of a slot is named
 //! by (slot, sequence), since a sequence is never used twice.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use punctual_platform::atomics::{AtomicU64, Ordering};
 
 use crate::descriptor::Descriptor;
 

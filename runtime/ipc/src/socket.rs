@@ -10,12 +10,17 @@ use std::path::Path;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag,
-    SockType, UnixAddr, accept4, bind, connect, listen, recv, recvmsg, send, sendmsg, setsockopt,
-    shutdown, socket, sockopt,
+    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
+    UnixAddr, accept4, bind, connect, listen, recv, recvmsg, sendmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 use punctual_platform::OsError;
+
+#[cfg(not(loom))]
+pub(crate) use punctual_platform::poll::is_hung_up;
+
+#[cfg(loom)]
+pub(crate) use crate::socket_model::{hang_up, is_hung_up, ring, take_ring};
 
 /// The longest message that is read.
 pub(crate) const MESSAGE_MAX: usize = 1024;
@@ -164,14 +169,16 @@ pub(crate) fn receive_with_files(
 pub(crate) struct HungUp;
 
 /// Rings the other side. A full queue means that it has been rung.
+#[cfg(not(loom))]
 pub(crate) fn ring(socket: BorrowedFd<'_>) -> Result<(), HungUp> {
-    match send(socket.as_raw_fd(), &[1], SEND) {
+    match nix::sys::socket::send(socket.as_raw_fd(), &[1], SEND) {
         Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Ok(()),
         Err(_) => Err(HungUp),
     }
 }
 
 /// Takes one ring, if there is one. Does not allocate.
+#[cfg(not(loom))]
 pub(crate) fn take_ring(socket: BorrowedFd<'_>) -> Result<bool, HungUp> {
     let mut byte = [0; 1];
     match recv(socket.as_raw_fd(), &mut byte, MsgFlags::MSG_DONTWAIT) {
@@ -182,14 +189,21 @@ pub(crate) fn take_ring(socket: BorrowedFd<'_>) -> Result<bool, HungUp> {
 }
 
 /// Hangs up: whoever watches either end notices.
+#[cfg(not(loom))]
 pub(crate) fn hang_up(socket: BorrowedFd<'_>) {
     // It fails only if the other side was first.
-    let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+    let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
 }
 
 /// Two connected ends in this process.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), OsError> {
     let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
-    nix::sys::socket::socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)
-        .map_err(os_error("socketpair"))
+    let ends = nix::sys::socket::socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)
+        .map_err(os_error("socketpair"))?;
+    #[cfg(loom)]
+    {
+        use std::os::fd::AsFd;
+        crate::socket_model::join(ends.0.as_fd(), ends.1.as_fd());
+    }
+    Ok(ends)
 }

@@ -1,7 +1,6 @@
 //! How one thread of the daemon tells another that there is something in its rings.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
+use crate::atomics::{AtomicU32, Ordering, fence};
 use crate::futex::{self, Scope, Wake};
 
 /// A counter of rings that a thread can sleep on; any number of ringers, any number of waiters.
@@ -27,6 +26,7 @@ pub struct Doorbell {
 
 impl Doorbell {
     /// A bell that nobody has rung.
+    #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -35,12 +35,21 @@ impl Doorbell {
         }
     }
 
+    /// A bell that nobody has rung.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Wakes whoever waits. Wait-free; costs a system call only when somebody sleeps.
     pub fn ring(&self) {
-        // SeqCst pairs with `wait`: either the sleeper's entry is seen here, or the sleeper (or
+        // Release pairs with the Acquire in `count` and `wait`: what was written before is there.
+        self.count.fetch_add(1, Ordering::Release);
+        // Pairs with the fence in `wait`: either the sleeper's entry is seen here, or the sleeper (or
         // the kernel, which compares the word under its own lock) sees the new count.
-        self.count.fetch_add(1, Ordering::SeqCst);
-        if self.sleepers.load(Ordering::SeqCst) != 0 {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
             futex::wake(&raw const self.count, u32::MAX, Scope::Process);
         }
     }
@@ -60,10 +69,11 @@ impl Doorbell {
         if count != seen {
             return count;
         }
-        // SeqCst pairs with `ring`.
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the fence in `ring`.
+        fence(Ordering::SeqCst);
         let count = loop {
-            let count = self.count.load(Ordering::SeqCst);
+            let count = self.count();
             if count != seen {
                 break count;
             }
@@ -72,7 +82,8 @@ impl Doorbell {
                 Wake::Maybe | Wake::Changed => {}
             }
         };
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        // Relaxed: a wake-up too many does no harm.
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
         count
     }
 }

@@ -4,8 +4,7 @@
 //! write to, which must not be the target of a Rust reference to anything but an atomic. They are
 //! safe nevertheless: the kernel reads the word itself and answers `EFAULT` when it cannot.
 
-use std::sync::atomic::AtomicU32;
-
+use crate::atomics::AtomicU32;
 use crate::clock;
 
 /// Who may wait on the word.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`clock`] | the one clock: `CLOCK_MONOTONIC` in nanoseconds |
 //! | [`doorbell`], [`futex`] | waking threads of this process; waiting on a word of shared memory |
+//! | [`atomics`] | what those are made of, and what a model checker puts in their place |
 //! | [`thread`], [`affinity`] | pinned, prioritised threads, and what was missing to make them so |
 //! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
@@ -18,11 +19,16 @@
 
 pub mod affinity;
 pub mod allocator;
+pub mod atomics;
 pub mod clock;
 pub mod doorbell;
 mod error;
 pub mod faults;
 pub mod files;
+#[cfg(not(loom))]
+pub mod futex;
+#[cfg(loom)]
+#[path = "futex_model.rs"]
 pub mod futex;
 pub mod heartbeat;
 pub mod mapped_file;

@@ -1,7 +1,7 @@
 //! How the daemon wakes a client: by futex, or over the socket for one that waits on descriptors.
 
+use punctual_platform::atomics::{Ordering, fence};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use super::{ClientChannel, Disconnected};
 use crate::socket::{self, HungUp};
@@ -25,9 +25,10 @@ impl ClientChannel {
         while socket::take_ring(self.socket.as_fd()).map_err(|HungUp| Disconnected::HungUp)? {}
         let sleeping = self.requests.word32(self.request_layout.sleeping);
         let bell = self.results.word32(self.result_layout.bell);
-        // SeqCst pairs with `Results::ring_bell`, as in `wait`.
-        sleeping.store(ASLEEP_ON_SOCKET, Ordering::SeqCst);
-        if bell.load(Ordering::SeqCst) == seen {
+        sleeping.store(ASLEEP_ON_SOCKET, Ordering::Relaxed);
+        // Pairs with the fence in `Results::ring_bell`, as in `wait`.
+        fence(Ordering::SeqCst);
+        if bell.load(Ordering::Acquire) == seen {
             return Ok(true);
         }
         self.disarm();

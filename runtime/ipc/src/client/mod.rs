@@ -7,7 +7,7 @@ mod slot;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 pub(crate) use connect::be_welcomed;
 pub use connect::{Opening, Progress};
@@ -15,9 +15,10 @@ pub(crate) use doorbell::{ASLEEP_ON_BELL, ASLEEP_ON_SOCKET, AWAKE};
 pub use error::{ConnectError, Disconnected, SubmitError};
 pub use slot::{Claim, Slot};
 
+use punctual_platform::atomics::{Ordering, fence};
+use punctual_platform::clock;
 use punctual_platform::futex::{self, Scope};
 use punctual_platform::shared_memory::Access;
-use punctual_platform::{clock, poll};
 
 use crate::descriptor::{Crop, Descriptor};
 use crate::handshake::{Hello, StreamTerms};
@@ -227,13 +228,15 @@ impl ClientChannel {
     pub fn wait(&self, seen: u32, until_ns: Option<u64>) -> Result<bool, Disconnected> {
         let sleeping = self.requests.word32(self.request_layout.sleeping);
         let bell = self.results.word32(self.result_layout.bell);
-        // SeqCst pairs with `Results::ring_bell`.
-        sleeping.store(ASLEEP_ON_BELL, Ordering::SeqCst);
+        sleeping.store(ASLEEP_ON_BELL, Ordering::Relaxed);
+        // Pairs with the fence in `Results::ring_bell`.
+        fence(Ordering::SeqCst);
         let result = loop {
-            if bell.load(Ordering::SeqCst) != seen {
+            // Acquire as in `bell`.
+            if bell.load(Ordering::Acquire) != seen {
                 break Ok(true);
             }
-            if poll::is_hung_up(self.socket.as_fd()) {
+            if socket::is_hung_up(self.socket.as_fd()) {
                 break Err(Disconnected::HungUp);
             }
             let now = clock::now_ns();
@@ -251,7 +254,7 @@ impl ClientChannel {
     /// Whether the daemon is gone.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {
-        poll::is_hung_up(self.socket.as_fd())
+        socket::is_hung_up(self.socket.as_fd())
     }
 
     /// Takes back the slots that the daemon has released.

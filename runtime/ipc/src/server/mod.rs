@@ -5,9 +5,9 @@ mod payload;
 mod results;
 mod submissions;
 
+use punctual_platform::atomics::Ordering;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 pub use fault::ChannelFault;
 pub use payload::{PayloadError, PayloadReader, Rows};

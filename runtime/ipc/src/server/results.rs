@@ -1,8 +1,8 @@
 //! The egress's part: results out.
 
+use punctual_platform::atomics::{Ordering, fence};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use punctual_platform::futex::{self, Scope};
 
@@ -68,12 +68,14 @@ impl Results {
     fn ring_bell(&mut self) {
         self.bell = self.bell.wrapping_add(1);
         let bell = self.shared.results.word32(self.shared.result_layout.bell);
-        // SeqCst pairs with `ClientChannel::{wait, arm}`: either its flag is seen here, or it (or the
-        // kernel) sees the new count.
-        bell.store(self.bell, Ordering::SeqCst);
+        // Release pairs with the Acquire in `ClientChannel::bell`: the result is there.
+        bell.store(self.bell, Ordering::Release);
+        // Pairs with the fences in `ClientChannel::{wait, arm}`: either its flag is seen here, or it
+        // (or the kernel) sees the new count.
+        fence(Ordering::SeqCst);
         let sleeping = self.shared.request_layout.sleeping;
         let sleeping = self.shared.requests.word32(sleeping);
-        match sleeping.load(Ordering::SeqCst) {
+        match sleeping.load(Ordering::Relaxed) {
             AWAKE => {}
             // Does not block, and a client that is gone needs no ring.
             ASLEEP_ON_SOCKET => drop(socket::ring(self.shared.socket.as_fd())),

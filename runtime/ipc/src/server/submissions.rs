@@ -1,8 +1,8 @@
 //! The ingress's part: descriptors in.
 
+use punctual_platform::atomics::Ordering;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{ChannelFault, Shared};
 use crate::descriptor::{Descriptor, Expected};

@@ -1,0 +1,347 @@
+//! The channel under a model checker: every interleaving of few steps (with at most three
+//! preemptions) and every stale value that the memory model allows, of the code that ships.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test --release -p punctual-ipc --lib -- models::
+//! ```
+//!
+//! The last tests are canaries: what the product must not do, which the checker must notice.
+
+use std::os::fd::AsFd;
+
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+use punctual_platform::Doorbell;
+use punctual_platform::atomics::{AtomicU32, Ordering};
+use punctual_platform::futex::{self, Scope};
+
+use crate::client::ClientChannel;
+use crate::descriptor::{Crop, Descriptor};
+use crate::frame::{FrameSpec, PixelFormat};
+use crate::handshake::StreamTerms;
+use crate::internals::pair;
+use crate::region::Region;
+use crate::result::{ResultRecord, Verdict};
+use crate::ring::{RingReader, RingSpec, RingWriter};
+use crate::server::{Results, Submissions};
+use crate::slots::{FIRST_GENERATION, SlotTable};
+use crate::socket_model::wait_for_ring;
+
+const RING: RingSpec = RingSpec {
+    tail: 0,
+    cells: 64,
+    capacity: 2,
+};
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+fn terms(slots: u16, results: u32) -> StreamTerms {
+    StreamTerms {
+        stream: 3,
+        slots,
+        results,
+        frame: FrameSpec::packed(PixelFormat::Rgb8, 2, 1),
+        crop_width: 1,
+        crop_height: 1,
+    }
+}
+
+fn record(descriptor: &Descriptor) -> ResultRecord {
+    ResultRecord {
+        sequence: descriptor.sequence,
+        slot: descriptor.slot,
+        verdict: Verdict::OnTime,
+        answer: None,
+        captured_ns: descriptor.captured_ns,
+        deadline_ns: 0,
+        finished_ns: 0,
+    }
+}
+
+/// As the daemon's ingress: sleeps on the socket while there is nothing.
+fn next(submissions: &mut Submissions) -> Descriptor {
+    loop {
+        if let Some(descriptor) = submissions.poll().expect("a good client") {
+            return descriptor;
+        }
+        wait_for_ring(submissions.as_fd());
+    }
+}
+
+/// As the client library: sleeps on the bell while there is nothing.
+fn verdict(client: &mut ClientChannel) -> ResultRecord {
+    loop {
+        let seen = client.bell();
+        if let Some(record) = client.take().expect("a good daemon") {
+            return record;
+        }
+        if client.wait(seen, None).is_err() {
+            // Hung up on; what was pushed before is there.
+            let last = client.take().expect("a good daemon");
+            return last.expect("pushed before the end");
+        }
+    }
+}
+
+fn submit(client: &mut ClientChannel, captured_ns: u64) {
+    let slot = client.slot().expect("a free slot");
+    slot.submit(captured_ns, None, Crop::default())
+        .expect("a daemon");
+}
+
+#[test]
+fn a_ring_carries_whole_cells_in_order_across_its_end() {
+    check(4, || {
+        let region = Region::private(RING.end() + 8);
+        let head_at = RING.end();
+        let (shared, mut writer) = (region.clone(), RingWriter::new(region.clone(), RING));
+        let writing = thread::spawn(move || {
+            for i in 1..=3 {
+                let head = || shared.word32(head_at).load(Ordering::Acquire);
+                while !writer.push(&[i; 8], head()).expect("a good reader") {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut reader = RingReader::new(region.clone(), RING);
+        for i in 1..=3 {
+            let cell = loop {
+                match reader.pop().expect("a good writer") {
+                    Some(cell) => break cell,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(cell, [i; 8]);
+            region
+                .word32(head_at)
+                .store(reader.head(), Ordering::Release);
+        }
+        writing.join().expect("no panic");
+    });
+}
+
+#[test]
+fn of_two_that_give_a_slot_back_exactly_one_does_and_the_next_use_is_not_theirs() {
+    check(3, || {
+        let table = Arc::new(SlotTable::new(1));
+        let submission = |sequence| Descriptor {
+            sequence,
+            captured_ns: 0,
+            deadline_ns: None,
+            slot: 0,
+            crop: Crop::default(),
+        };
+        table.take(&submission(1), FIRST_GENERATION).expect("free");
+        let released = |table: Arc<SlotTable>| move || u32::from(table.release(0, 1).is_some());
+        let intake = thread::spawn(released(Arc::clone(&table)));
+        let egress = thread::spawn(released(Arc::clone(&table)));
+        // The ingress takes it again as soon as it is free.
+        let again = table.take(&submission(2), FIRST_GENERATION + 1).is_ok();
+        let count = intake.join().expect("no panic") + egress.join().expect("no panic");
+        assert_eq!(count, 1);
+        assert_eq!(table.holds(0, 2), again);
+        assert!(!table.holds(0, 1));
+    });
+}
+
+#[test]
+fn a_slot_is_never_in_two_hands_and_no_submission_sleeps_through() {
+    check(3, || {
+        let (server, mut client) = pair(terms(1, 2));
+        let (mut submissions, payload, results) = server.split();
+        // In the place of the slot's pixels.
+        let pixels = Arc::new(UnsafeCell::new(0));
+        let read = Arc::clone(&pixels);
+        let daemon = thread::spawn(move || {
+            for sequence in 1..=2 {
+                let descriptor = next(&mut submissions);
+                assert_eq!(descriptor.sequence, sequence);
+                // SAFETY: the checker's cell: it reports a writer at the same time.
+                read.with(|pixels| assert_eq!(unsafe { *pixels }, sequence));
+                assert!(payload.release(descriptor.slot, sequence));
+            }
+        });
+        for sequence in 1..=2 {
+            while !client.has_slot() {
+                thread::yield_now();
+            }
+            // SAFETY: as above.
+            pixels.with_mut(|pixels| unsafe { *pixels = sequence });
+            submit(&mut client, sequence);
+        }
+        daemon.join().expect("no panic");
+        drop(results);
+    });
+}
+
+fn push_two(results: &mut Results, submissions: &mut Submissions) {
+    for _ in 0..2 {
+        let descriptor = next(submissions);
+        results.push(&record(&descriptor)).expect("a good client");
+    }
+}
+
+#[test]
+fn no_verdict_sleeps_through_and_each_comes_once_in_order() {
+    check(3, || {
+        let (server, mut client) = pair(terms(2, 2));
+        let (mut submissions, _payload, mut results) = server.split();
+        submit(&mut client, 11);
+        submit(&mut client, 12);
+        let daemon = thread::spawn(move || {
+            push_two(&mut results, &mut submissions);
+            (results, submissions)
+        });
+        for sequence in 1..=2 {
+            let record = verdict(&mut client);
+            assert_eq!(
+                (record.sequence, record.captured_ns),
+                (sequence, 10 + sequence)
+            );
+        }
+        assert_eq!(client.take(), Ok(None));
+        daemon.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_client_that_waits_on_its_descriptor_is_rung_over_the_socket() {
+    check(3, || {
+        let (server, mut client) = pair(terms(1, 2));
+        let (mut submissions, _payload, mut results) = server.split();
+        submit(&mut client, 11);
+        let daemon = thread::spawn(move || {
+            let descriptor = next(&mut submissions);
+            results.push(&record(&descriptor)).expect("a good client");
+            (results, submissions)
+        });
+        let record = loop {
+            let seen = client.bell();
+            if let Some(record) = client.take().expect("a good daemon") {
+                break record;
+            }
+            if client.arm(seen).expect("a daemon") {
+                wait_for_ring(client.as_fd());
+                client.disarm();
+            }
+        };
+        assert_eq!(record.captured_ns, 11);
+        daemon.join().expect("no panic");
+    });
+}
+
+#[test]
+fn the_death_of_a_connection_wakes_its_client_after_the_last_verdict() {
+    check(3, || {
+        let (server, mut client) = pair(terms(1, 2));
+        let (mut submissions, _payload, mut results) = server.split();
+        submit(&mut client, 11);
+        let daemon = thread::spawn(move || {
+            let descriptor = next(&mut submissions);
+            results.push(&record(&descriptor)).expect("a good client");
+            drop(results);
+        });
+        assert_eq!(verdict(&mut client).sequence, 1);
+        // Rung once more by the end, or hung up on: it does not wait for ever.
+        let seen = 1;
+        let woken = client.wait(seen, None);
+        assert!(woken != Ok(false), "{woken:?}");
+        daemon.join().expect("no panic");
+    });
+}
+
+#[test]
+fn no_ring_of_the_daemons_own_doorbell_is_slept_through() {
+    check(3, || {
+        let bell = Arc::new(Doorbell::new());
+        let word = Arc::new(AtomicU32::new(0));
+        let ringers = [1, 2].map(|bit| {
+            let (bell, word) = (Arc::clone(&bell), Arc::clone(&word));
+            thread::spawn(move || {
+                word.fetch_add(bit, Ordering::Relaxed);
+                bell.ring();
+            })
+        });
+        let mut seen = bell.count();
+        // What was written before a ring is visible after it.
+        while word.load(Ordering::Relaxed) != 3 {
+            seen = bell.wait(seen, None);
+        }
+        for ringer in ringers {
+            ringer.join().expect("no panic");
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "left == right")]
+fn canary_a_position_that_is_published_too_weakly_is_noticed() {
+    check(3, || {
+        let region = Region::private(RING.end());
+        let shared = region.clone();
+        let writing = thread::spawn(move || {
+            shared.word64(RING.cells).store(7, Ordering::Relaxed);
+            // Planted: `RingWriter::push` has Release.
+            shared.word32(RING.tail).store(1, Ordering::Relaxed);
+        });
+        if let Some(cell) = RingReader::new(region, RING).pop().expect("in range") {
+            assert_eq!(cell[0], 7);
+        }
+        writing.join().expect("no panic");
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn canary_a_bell_without_its_fence_is_slept_through() {
+    check(3, || {
+        let words = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+        let theirs = Arc::clone(&words);
+        let ringing = thread::spawn(move || {
+            let (bell, sleeping) = &*theirs;
+            bell.store(1, Ordering::Release);
+            // Planted: `Results::ring_bell` has a fence here.
+            if sleeping.load(Ordering::Relaxed) != 0 {
+                futex::wake(bell, 1, Scope::Machine);
+            }
+        });
+        let (bell, sleeping) = &*words;
+        sleeping.store(1, Ordering::Relaxed);
+        while bell.load(Ordering::Acquire) == 0 {
+            futex::wait(bell, 0, None, Scope::Machine);
+        }
+        ringing.join().expect("no panic");
+    });
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn canary_a_slot_that_is_used_after_it_was_given_back_is_noticed() {
+    check(3, || {
+        let (server, mut client) = pair(terms(1, 2));
+        let (mut submissions, payload, results) = server.split();
+        let pixels = Arc::new(UnsafeCell::new(0_u64));
+        let read = Arc::clone(&pixels);
+        submit(&mut client, 1);
+        let daemon = thread::spawn(move || {
+            let descriptor = next(&mut submissions);
+            payload.release(descriptor.slot, 1);
+            // Planted: the intake reads before it releases.
+            // SAFETY: the checker's cell: it reports a writer at the same time.
+            read.with(|pixels| unsafe { *pixels });
+        });
+        while !client.has_slot() {
+            thread::yield_now();
+        }
+        // SAFETY: as above.
+        pixels.with_mut(|pixels| unsafe { *pixels = 2 });
+        daemon.join().expect("no panic");
+        drop(results);
+    });
+}
