@@ -11,7 +11,7 @@ use punctual_platform::poll::{Poller, Waker};
 
 use crate::frame;
 use crate::report::ClientsReport;
-use crate::say::Moderated;
+use crate::say::{Line, Moderated};
 use crate::wiring::HousekeepingEnds;
 
 /// Connections that may be in their handshake at once; further ones wait to be accepted.
@@ -182,8 +182,9 @@ impl Door {
             Ok(None) => {}
             Err(error) => {
                 self.refused += 1;
-                self.log
-                    .say(&format!("pid {}: {error}", connection.peer().pid));
+                let pid = connection.peer().pid;
+                let line = Line::warning(format!("pid {pid}: {error}"));
+                self.log.say(line.client_pid(pid));
             }
         }
     }
@@ -194,7 +195,8 @@ impl Door {
             Ok(found) => found,
             Err(refusal) => {
                 self.refused += 1;
-                self.log.say(&format!("pid {pid} was refused: {refusal}"));
+                let line = Line::warning(format!("pid {pid} was refused: {refusal}"));
+                self.log.say(line.client_pid(pid));
                 return connection.refuse(refusal);
             }
         };

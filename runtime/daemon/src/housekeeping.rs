@@ -4,6 +4,7 @@ use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use punctual_plan::Plan;
 use punctual_platform::clock;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
@@ -18,7 +19,7 @@ use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
 use crate::report::State;
 use crate::rt_notes;
-use crate::say::{Moderated, say};
+use crate::say::{Event, Line, Moderated, record, say};
 use crate::threads::Threads;
 use crate::watchdog::{self, Health};
 
@@ -114,12 +115,15 @@ impl Housekeeping {
             }
         }
         self.door.look_after(&self.poller);
-        tell_notes(&mut self.log);
+        tell_notes(&mut self.log, &self.observer.plan);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|said| self.log.say(said));
         }
         self.watch();
+        let (observer, clients) = (&self.observer, self.door.report());
+        let status = || observer.status(self.state, clients);
+        self.manager.tell(clock::now_ns(), status);
     }
 
     /// Looks after the real-time threads; the service manager hears from a process whose threads are
@@ -127,7 +131,7 @@ impl Housekeeping {
     fn watch(&mut self) {
         let (now_ns, manager) = (clock::now_ns(), &mut self.manager);
         let health = self.observer.watchdog.look(now_ns, |said| {
-            say(said);
+            say(Line::warning(said));
             manager.notifier.status(said);
         });
         match health {
@@ -141,13 +145,17 @@ impl Housekeeping {
     fn end_stuck(&mut self) -> ! {
         for silent in self.observer.watchdog.report().silent {
             let said = watchdog::sentence(&silent);
-            say(&said);
+            say(Line::error(said.as_str())
+                .event(Event::Stuck)
+                .thread(&silent.thread));
             self.manager.notifier.stopping(&said);
         }
-        say("a real-time thread is stuck: terminating, so that the service is started again");
+        say(Line::error(
+            "a real-time thread is stuck: terminating, so that the service is started again",
+        ));
         let report = self.observer.report(State::Terminated, self.door.report());
         if let Some(Err(error)) = self.report.as_ref().map(|path| report.write(path)) {
-            say(&error.to_string());
+            say(Line::error(error.to_string()));
         }
         service::end_now(Termination::Stuck.code())
     }
@@ -167,10 +175,16 @@ impl Housekeeping {
     fn drain(&mut self, reason: Reason) -> bool {
         self.state = State::Draining;
         self.manager.notifier.stopping("draining");
+        let patience_us = (self.drain_bound_ns + GRACE_NS) / 1_000;
+        self.manager.notifier.extend_timeout(patience_us);
         match reason {
-            Reason::Signal => {}
+            Reason::Signal => record(Line::notice("asked to terminate").event(Event::Stopping)),
             Reason::ParentGone => say("the process that started this one is gone: terminating"),
-            Reason::ThreadEnded => say("a thread ended by itself, see above: terminating"),
+            Reason::ThreadEnded => {
+                say(Line::error(
+                    "a thread ended by itself, see above: terminating",
+                ));
+            }
         }
         self.door.close(&self.poller);
         let mut bound = clock::now_ns() + self.drain_bound_ns;
@@ -203,21 +217,23 @@ impl Housekeeping {
         self.observer.page_faults.freeze();
         // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
         let sound = drained && self.threads.dismiss();
-        tell_notes(&mut self.log);
+        tell_notes(&mut self.log, &self.observer.plan);
         let report = self.observer.report(State::Terminated, self.door.report());
         let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
         let written = self.report.as_ref().is_none_or(|path| {
             let outcome = report.write(path);
             if let Err(error) = &outcome {
-                say(&error.to_string());
+                say(Line::error(error.to_string()));
             }
             outcome.is_ok()
         });
         if lost > 0 {
-            say(&format!(
+            say(Line::error(format!(
                 "{lost} requests were open at the end and are lost"
-            ));
+            )));
         }
+        let status = self.observer.status(State::Terminated, self.door.report());
+        record(Line::notice(status).event(Event::Stopped));
         match () {
             () if !sound => Termination::Internal,
             () if interrupted && lost > 0 => Termination::Interrupted,
@@ -229,9 +245,9 @@ impl Housekeeping {
 }
 
 /// Says what real-time threads noted.
-fn tell_notes(log: &mut Moderated) {
+fn tell_notes(log: &mut Moderated, plan: &Plan) {
     while let Some((at_ns, note)) = rt_notes::take() {
         let (seconds, us) = (at_ns / 1_000_000_000, at_ns / 1_000 % 1_000_000);
-        log.say(&format!("{seconds}.{us:06} s: {note}"));
+        log.say(note.line(format!("{seconds}.{us:06} s: {note}"), plan));
     }
 }

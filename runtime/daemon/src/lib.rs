@@ -38,6 +38,7 @@ mod observer;
 mod options;
 mod page_faults;
 mod record;
+mod reload;
 mod report;
 mod reserve;
 mod rt_notes;
@@ -51,7 +52,8 @@ mod wiring;
 mod world;
 
 pub use error::StartupError;
-pub use options::{AFTER_HELP, Options};
+pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
+pub use reload::refuse_reload;
 pub use report::{
     ClientsReport, DecisionReport, FailedReport, GpuReport, LatencyReport, MemoryReport,
     PartitionReport, REPORT_FORMAT, RejectedReport, Report, ReportError, SilentReport, StallReport,

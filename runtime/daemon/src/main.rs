@@ -14,8 +14,17 @@ static ALLOCATOR: SealedAllocator = SealedAllocator;
 struct Arguments {
     #[command(flatten)]
     options: Options,
+
+    /// Serve nothing: say why a daemon cannot be reloaded, and whether the manifest that is there now
+    /// would be served after a restart. For the service manager's `ExecReload=`.
+    #[arg(long)]
+    refuse_reload: bool,
 }
 
 fn main() -> Termination {
-    punctual_daemon::run(&Arguments::parse().options)
+    let arguments = Arguments::parse();
+    match arguments.refuse_reload {
+        true => punctual_daemon::refuse_reload(&arguments.options),
+        false => punctual_daemon::run(&arguments.options),
+    }
 }

@@ -69,6 +69,33 @@ impl Observer {
         }
     }
 
+    /// One line about now, for the service manager.
+    pub fn status(&self, state: State, clients: ClientsReport) -> String {
+        let sum =
+            |count: fn(&TaskMetrics) -> u64| self.metrics.tasks.iter().map(count).sum::<u64>();
+        let state = match state {
+            State::Serving => "serving",
+            State::Draining => "answering what was accepted",
+            State::Terminated => "done",
+        };
+        let mut line = format!(
+            "{state}: plan {:.8}, {} of {} clients; {} frames, {} on time, {} late, {} rejected, {} failed",
+            self.plan.hash.to_string(),
+            clients.in_use,
+            clients.slots,
+            sum(|task| task.submitted.load(Relaxed)),
+            sum(|task| task.on_time.load(Relaxed)),
+            sum(|task| task.late.load(Relaxed)),
+            sum(|task| task.rejected().total()),
+            sum(|task| task.failed().total()),
+        );
+        if !self.missing.is_empty() {
+            line.push_str("; without ");
+            line.push_str(&self.missing.join(", "));
+        }
+        line
+    }
+
     fn tasks(&self, state: State, stalls: &StallsReport) -> Vec<TaskReport> {
         let tasks = self.plan.tasks.iter().zip(&self.metrics.tasks);
         let mut reports: Vec<TaskReport> = tasks

@@ -1,21 +1,28 @@
 //! The command line, shared by `punctuald` and `punctual daemon`.
 
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Where a board keeps its manifest, and what a manifest that is a credential is relative to.
+pub const CONFIGURATION: &str = "/etc/punctual";
+
+/// The manifest's name, there and among the credentials.
+const MANIFEST: &str = "manifest.toml";
 
 /// What to serve and where to say how it went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Options {
-    /// The manifest (TOML): tasks, models, partitions.
-    pub manifest: PathBuf,
+    /// The manifest (TOML): tasks, models, partitions. Absent: the credential `manifest.toml` that
+    /// the service manager passed, else `/etc/punctual/manifest.toml`.
+    pub manifest: Option<PathBuf>,
 
     /// A profile made by `punctual profile`; once for each model. Without it, the profile beside
     /// each model's package is used (`signs.punctual` -> `signs.profile.json`).
     #[arg(long = "profile", value_name = "FILE")]
     pub profiles: Vec<PathBuf>,
 
-    /// Where clients connect; overrides the manifest. The metrics are served beside it, at the
-    /// same path with `.metrics` appended.
+    /// Where clients connect; overrides the manifest, and gives way to a socket that the service
+    /// manager passed. The metrics are served beside it, at the same path with `.metrics` appended.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
@@ -30,6 +37,44 @@ pub struct Options {
     /// Drain and terminate when the process that started this one ends.
     #[arg(long)]
     pub end_with_parent: bool,
+}
+
+/// A manifest, and the folder that its relative paths go from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestSource {
+    /// The file.
+    pub path: PathBuf,
+    /// Where its relative paths go from.
+    pub folder: PathBuf,
+    /// Whether it is a credential: the copy that the service manager made when it started us.
+    pub is_credential: bool,
+}
+
+impl Options {
+    /// Where the manifest is.
+    #[must_use]
+    pub fn manifest(&self) -> ManifestSource {
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        self.manifest_among(credentials.as_deref())
+    }
+
+    fn manifest_among(&self, credentials: Option<&Path>) -> ManifestSource {
+        let configuration = Path::new(CONFIGURATION);
+        if let Some(path) = &self.manifest {
+            return ManifestSource {
+                path: path.clone(),
+                folder: path.parent().unwrap_or(Path::new("")).to_owned(),
+                is_credential: false,
+            };
+        }
+        let credential = credentials.map(|folder| folder.join(MANIFEST));
+        let credential = credential.filter(|path| path.exists());
+        ManifestSource {
+            is_credential: credential.is_some(),
+            path: credential.unwrap_or_else(|| configuration.join(MANIFEST)),
+            folder: configuration.to_owned(),
+        }
+    }
 }
 
 /// Printed below the options by `--help`.
@@ -48,6 +93,7 @@ SIGNALS:
 
 TERMINATION CODES:
   0   clean: everything accepted was answered
+  1   a reload was refused (--refuse-reload); the manifest is valid
   2   wrong usage of the command line
   3   the manifest or the plan made from it is invalid; nothing was started
   4   a file is missing, unreadable or damaged: manifest, package or profile
@@ -56,3 +102,34 @@ TERMINATION CODES:
   7   a second signal ended the drain; what was open then is counted as lost
   8   a real-time thread was stuck for [daemon] watchdog_ms: start the daemon again
   70  an internal error; please report it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_the_one_named_else_the_credential_else_the_boards() {
+        let none = Options::default();
+        let of_board = none.manifest_among(None);
+        assert_eq!(of_board.path, Path::new("/etc/punctual/manifest.toml"));
+        assert!(!of_board.is_credential);
+
+        let name = format!("punctual-credentials-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).expect("a fresh folder");
+        assert_eq!(none.manifest_among(Some(&folder)), of_board);
+        std::fs::write(folder.join(MANIFEST), "").expect("a writable folder");
+        let passed = none.manifest_among(Some(&folder));
+        assert_eq!(passed.path, folder.join(MANIFEST));
+        assert!(passed.is_credential);
+        assert_eq!(passed.folder, Path::new(CONFIGURATION));
+
+        let named = Options {
+            manifest: Some("robot/signs.toml".into()),
+            ..Options::default()
+        };
+        let named = named.manifest_among(Some(&folder));
+        assert_eq!(named.folder, Path::new("robot"));
+        std::fs::remove_dir_all(&folder).expect("it is there");
+    }
+}

@@ -1,5 +1,6 @@
 //! Phase 2: sockets, memory, the device. All of it is sized by the plan and taken once.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use punctual_ipc::Listener;
@@ -33,14 +34,18 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// Takes everything that the plan needs.
+    /// Takes everything that the plan needs. Clients connect to the socket `passed` by the service
+    /// manager, if it passed one.
     ///
     /// # Errors
     /// The first thing that cannot be had.
-    pub fn take(validated: &Validated) -> Result<Self, StartupError> {
+    pub fn take(validated: &Validated, passed: Option<OwnedFd>) -> Result<Self, StartupError> {
         let plan = &validated.plan;
-        let listener = Listener::bind(&plan.socket)?;
-        let path = metrics_socket(&plan.socket);
+        let listener = match passed {
+            Some(socket) => Listener::passed(socket)?,
+            None => Listener::bind(&plan.socket)?,
+        };
+        let path = metrics_socket(listener.path());
         let metrics_socket =
             MetricsSocket::bind(&path).map_err(|source| StartupError::Metrics { path, source })?;
         // Clients in their handshake, the two sockets and the signals.

@@ -4,9 +4,11 @@ use std::fmt;
 
 use punctual_core::{ActionId, ClientId, ModelId, PartitionId};
 use punctual_ipc::ChannelFault;
+use punctual_plan::Plan;
 use punctual_platform::rt_log::{LogRecord, RtLog};
 
 use crate::metrics::{Metrics, count};
+use crate::say::{Event, Line};
 
 /// Room between two looks of housekeeping (100 ms apart): faults cost a client its connection, so
 /// there are few; failed actions come at the rate of stages at worst.
@@ -107,6 +109,24 @@ pub fn take() -> Option<(u64, Note)> {
 /// How many notes were dropped.
 pub fn dropped() -> u64 {
     LOG.dropped()
+}
+
+impl Note {
+    /// The line that says it, with the task that it is about.
+    pub fn line(&self, text: String, plan: &Plan) -> Line {
+        let task = |client: ClientId| {
+            let slot = plan.client_slots.get(client.index());
+            slot.map_or("", |slot| plan.tasks[slot.task.index()].name.as_str())
+        };
+        match *self {
+            Self::ClientFault { client, .. } => Line::warning(text)
+                .event(Event::ClientFault)
+                .task(task(client)),
+            Self::PayloadFault { client, .. } => Line::warning(text).task(task(client)),
+            Self::ActionRefused { .. } | Self::WeightsRefused { .. } => Line::error(text),
+            Self::ActionFailed { .. } | Self::LoadFailed { .. } => Line::warning(text),
+        }
+    }
 }
 
 impl fmt::Display for Note {

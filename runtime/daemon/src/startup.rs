@@ -22,11 +22,14 @@ use crate::observer::Observer;
 use crate::page_faults::PageFaults;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
-use crate::say::{Moderated, say};
+use crate::say::{Event, Line, Moderated, record, say};
 use crate::threads::{Crew, Threads, stall_probes};
 use crate::validate::{Validated, validate};
 use crate::watchdog::Watchdog;
 use crate::{Options, StartupError, Termination};
+
+/// `FileDescriptorName=` of the socket unit.
+const CLIENTS_SOCKET: &str = "clients";
 
 /// The plan that a daemon with these options would serve, on this machine, now.
 ///
@@ -43,33 +46,33 @@ pub fn run(options: &Options) -> Termination {
     match start(options) {
         Ok(daemon) => daemon.run(),
         Err(error) => {
-            say(&error.to_string());
+            say(Line::error(error.to_string()).event(Event::NotStarted));
             error.termination()
         }
     }
 }
 
 fn start(options: &Options) -> Result<Housekeeping, StartupError> {
-    let origin = Origin::take_over(options)?;
+    let mut origin = Origin::take_over(options)?;
     // Before packages are mapped: what is mapped at that moment is read in and stays.
     let unlocked = memory::lock_all().err();
     origin
         .notifier
         .status("starting: reading the manifest and its packages");
-    origin.notifier.extend_start(READING_US_MAX);
+    origin.notifier.extend_timeout(READING_US_MAX);
     let validated = validate(options)?;
     origin
         .notifier
         .status("starting: taking memory, loading weights");
     origin
         .notifier
-        .extend_start(loading_us_max(&validated.plan));
+        .extend_timeout(loading_us_max(&validated.plan));
     let warnings = validated.plan.warnings.iter();
     // That there are no real-time priorities is said with what else is missing, below.
     for warning in warnings.filter(|warning| **warning != Warning::NoRealtime) {
-        say(&format!("warning: {warning}"));
+        say(Line::warning(format!("warning: {warning}")));
     }
-    let reserved = Reserved::take(&validated)?;
+    let reserved = Reserved::take(&validated, origin.socket.take())?;
     let mut missing = prefault(&validated.plan);
     missing.extend(unlocked);
     hire(options, origin, &validated, reserved, missing)
@@ -89,6 +92,8 @@ fn loading_us_max(plan: &Plan) -> u64 {
 /// What this process has from whoever started it.
 struct Origin {
     ready: Option<OwnedFd>,
+    /// Where clients connect, if the service manager listens for us.
+    socket: Option<OwnedFd>,
     parent: Option<u32>,
     signals: TerminationSignals,
     notifier: Notifier,
@@ -100,6 +105,7 @@ impl Origin {
         let inherited = |number| service::inherited(number).ok_or(StartupError::ReadyFd(number));
         Ok(Self {
             ready: options.ready_fd.map(inherited).transpose()?,
+            socket: service::passed_socket(CLIENTS_SOCKET),
             parent: options.end_with_parent.then(parent_id),
             signals: TerminationSignals::take_over()?,
             notifier: Notifier::from_environment()?,
@@ -108,7 +114,9 @@ impl Origin {
 
     /// Says that clients may come. Whoever wanted to know and is gone is no reason not to serve.
     fn announce(&mut self, plan: &Plan) {
-        self.notifier.ready(&serving(plan));
+        let status = serving(plan);
+        record(Line::notice(status.as_str()).event(Event::Started));
+        self.notifier.ready(&status);
         if let Some(ready) = self.ready.take() {
             let _ = File::from(ready).write_all(b"ready\n");
         }
@@ -196,9 +204,9 @@ fn complain(mut missing: Vec<Missing>) -> Vec<String> {
     missing.dedup();
     for facility in &missing {
         let remedy = facility.how_to_grant();
-        say(&format!(
+        say(Line::warning(format!(
             "going on without {facility}. To grant it: {remedy}"
-        ));
+        )));
     }
     missing.iter().map(Missing::to_string).collect()
 }

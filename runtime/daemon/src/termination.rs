@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub enum Termination {
     /// Everything accepted was answered.
     Clean,
+    /// A reload was refused, as it always is; the manifest that would be served is valid.
+    ReloadRefused,
     /// The manifest or the plan made from it is invalid.
     InvalidPlan,
     /// The manifest, a package or a profile is missing, unreadable or damaged.
@@ -25,8 +27,9 @@ pub enum Termination {
 
 impl Termination {
     /// All of them, for tests and documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Clean,
+        Self::ReloadRefused,
         Self::InvalidPlan,
         Self::MissingFile,
         Self::Resources,
@@ -41,6 +44,7 @@ impl Termination {
     pub const fn code(self) -> u8 {
         match self {
             Self::Clean => 0,
+            Self::ReloadRefused => 1,
             Self::InvalidPlan => 3,
             Self::MissingFile => 4,
             Self::Resources => 5,

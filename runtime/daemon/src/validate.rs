@@ -47,7 +47,9 @@ fn lay_out(input: &mut PackageInput) {
 /// If a file cannot be had, or with all problems of the plan.
 pub fn validate(options: &Options) -> Result<Validated, StartupError> {
     let host = host::detect()?;
-    let mut inputs = PlanInputs::read(&options.manifest, &options.profiles, host)?;
+    let manifest = options.manifest();
+    let mut inputs =
+        PlanInputs::read_from(&manifest.path, &manifest.folder, &options.profiles, host)?;
     inputs.packages.iter_mut().for_each(lay_out);
     let gpu = gpu::look_if_needed(&mut inputs)?;
     let mut plan = Plan::build(&inputs)?;

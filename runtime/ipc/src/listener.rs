@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
 use punctual_platform::{OsError, clock};
 
@@ -44,13 +44,21 @@ pub enum ListenError {
         /// What it said.
         source: OsError,
     },
+    /// The service manager passed something else.
+    #[error(
+        "the socket that the service manager passed is not a listening SEQPACKET socket with a path: \
+         its unit needs `ListenSequentialPacket=` with a path, and `Accept=no`"
+    )]
+    Passed,
 }
 
-/// The listening socket. Its path is removed when it is dropped.
+/// The listening socket. Its path is removed when it is dropped, unless the service manager made it.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    path: Option<PathBuf>,
+    path: PathBuf,
+    /// Whether the path is ours to remove.
+    bound: bool,
 }
 
 impl Listener {
@@ -68,7 +76,8 @@ impl Listener {
         let socket = socket::bound(path).map_err(failed)?;
         let listener = Self {
             socket,
-            path: Some(path.to_owned()),
+            path: path.to_owned(),
+            bound: true,
         };
         let mode = std::fs::Permissions::from_mode(MODE);
         std::fs::set_permissions(path, mode).map_err(|source| {
@@ -81,10 +90,30 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Listens on a socket that the service manager made (SEQPACKET, listening).
+    /// Listens on a socket that the service manager made and keeps: its path stays when this is
+    /// dropped, and clients that come then wait for the next daemon.
+    ///
+    /// # Errors
+    /// If it is not a listening SEQPACKET socket with a path.
+    pub fn passed(socket: OwnedFd) -> Result<Self, ListenError> {
+        let listening = getsockopt(&socket, sockopt::AcceptConn).unwrap_or(false);
+        let kind = getsockopt(&socket, sockopt::SockType);
+        let name = getsockname::<UnixAddr>(socket.as_raw_fd());
+        let path = name.ok().and_then(|name| Some(name.path()?.to_owned()));
+        match (listening, kind, path) {
+            (true, Ok(SockType::SeqPacket), Some(path)) => Ok(Self {
+                socket,
+                path,
+                bound: false,
+            }),
+            _ => Err(ListenError::Passed),
+        }
+    }
+
+    /// Where clients connect.
     #[must_use]
-    pub fn passed(socket: OwnedFd) -> Self {
-        Self { socket, path: None }
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The next connection; none if nobody waits (any more).
@@ -122,9 +151,9 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
+        if self.bound {
             // It may have been removed by hand.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }

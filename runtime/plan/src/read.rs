@@ -28,6 +28,20 @@ impl PlanInputs {
         profiles: &[PathBuf],
         host: Host,
     ) -> Result<Self, PlanErrors> {
+        let directory = manifest_path.parent().unwrap_or(Path::new(""));
+        Self::read_from(manifest_path, directory, profiles, host)
+    }
+
+    /// As [`read`](Self::read), with the manifest's relative paths going from `directory`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_from(
+        manifest_path: &Path,
+        directory: &Path,
+        profiles: &[PathBuf],
+        host: Host,
+    ) -> Result<Self, PlanErrors> {
         let manifest_text = read_text(manifest_path).map_err(|kind| {
             let mut problems = Problems::new(manifest_path, "");
             problems.add(&Place::default(), Cause::Unreadable { kind });
@@ -35,7 +49,6 @@ impl PlanInputs {
         })?;
         let mut problems = Problems::new(manifest_path, &manifest_text);
         let manifest = Manifest::read(&manifest_text, &mut problems);
-        let directory = manifest_path.parent().unwrap_or(Path::new(""));
         let Some(name) = &manifest.daemon.board else {
             return Err(problems.into_errors());
         };

@@ -10,7 +10,7 @@
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`timer`], [`signals`], [`service`] | epoll with a waker, a time to wait for with it, SIGTERM and SIGINT, the service manager |
-//! | [`rt_log`] | logging from real-time threads |
+//! | [`rt_log`], [`journal`] | logging from real-time threads; log entries with fields |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`heartbeat`] | how a thread shows that it lives |
@@ -31,6 +31,7 @@ pub mod futex;
 #[path = "futex_model.rs"]
 pub mod futex;
 pub mod heartbeat;
+pub mod journal;
 pub mod mapped_file;
 pub mod memory;
 pub mod paging;

@@ -58,9 +58,9 @@ impl Notifier {
         self.send(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
-    /// The start may take `us` microseconds from now, whatever `TimeoutStartSec=` says. To be repeated
-    /// before that time is over.
-    pub fn extend_start(&self, us: u64) {
+    /// The start or the end, whichever goes on, may take `us` microseconds from now, whatever
+    /// `TimeoutStartSec=` or `TimeoutStopSec=` say. To be repeated before that time is over.
+    pub fn extend_timeout(&self, us: u64) {
         self.send(&format!("EXTEND_TIMEOUT_USEC={us}"));
     }
 
@@ -72,6 +72,12 @@ impl Notifier {
     /// Shown by `systemctl status`.
     pub fn status(&self, text: &str) {
         self.send(&format!("STATUS={text}"));
+    }
+
+    /// Whether anybody listens.
+    #[must_use]
+    pub fn has_manager(&self) -> bool {
+        self.manager.is_some()
     }
 
     /// Messages are advice: one that cannot be delivered is not an error.
@@ -100,22 +106,43 @@ pub fn end_now(code: u8) -> ! {
     unsafe { libc::_exit(i32::from(code)) }
 }
 
-/// The first socket that the service manager passed to this process, if it passed any. Call it
-/// once, before threads start; the caller owns the descriptor.
+/// The socket that the service manager passed under `name` (`FileDescriptorName=`), if it passed it;
+/// the only one if it gave no names. Call it once, before threads start and before anything opens
+/// descriptors; the caller owns the descriptor. Programs that this one starts inherit none of those
+/// passed.
 #[must_use]
-pub fn passed_socket() -> Option<OwnedFd> {
-    /// SD_LISTEN_FDS_START of sd_listen_fds(3).
-    const FIRST: i32 = 3;
-    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-    if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? == 0 {
+pub fn passed_socket(name: &str) -> Option<OwnedFd> {
+    let (wanted, count) = passed(|name| std::env::var(name).ok(), std::process::id(), name)?;
+    for number in FIRST_PASSED..FIRST_PASSED + count {
+        // SAFETY: plain numbers; a descriptor that is not open is an error that changes nothing.
+        unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+    // SAFETY: the manager's protocol says that its descriptors are open and ours, and by the
+    // caller's promise nobody else owns this one.
+    Some(unsafe { OwnedFd::from_raw_fd(wanted) })
+}
+
+/// SD_LISTEN_FDS_START of sd_listen_fds(3).
+const FIRST_PASSED: RawFd = 3;
+
+/// The descriptor that was passed as `name`, and how many were passed.
+fn passed(
+    variable: impl Fn(&str) -> Option<String>,
+    own_pid: u32,
+    name: &str,
+) -> Option<(RawFd, RawFd)> {
+    let number = |name| variable(name)?.parse::<u32>().ok();
+    let count = RawFd::try_from(number("LISTEN_FDS")?).ok()?;
+    if number("LISTEN_PID")? != own_pid || count == 0 {
         return None;
     }
-    // SAFETY: the manager's protocol says that descriptor 3 is open and ours.
-    let socket = unsafe {
-        libc::fcntl(FIRST, libc::F_SETFD, libc::FD_CLOEXEC);
-        OwnedFd::from_raw_fd(FIRST)
+    let position = match variable("LISTEN_FDNAMES") {
+        Some(names) => names.split(':').position(|given| given == name)?,
+        None if count == 1 => 0,
+        None => return None,
     };
-    Some(socket)
+    let position = RawFd::try_from(position).ok()?;
+    (position < count).then_some((FIRST_PASSED + position, count))
 }
 
 /// Takes over the descriptor `number` that the process was started with; none if it was not. For
@@ -147,13 +174,53 @@ mod tests {
         let manager =
             UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let notifier = Notifier::to(Path::new(&format!("@{name}"))).unwrap();
-        notifier.extend_start(2_000_000);
+        notifier.extend_timeout(2_000_000);
         notifier.ready("serving");
         let mut text = [0; 64];
         let length = manager.recv(&mut text).unwrap();
         assert_eq!(&text[..length], b"EXTEND_TIMEOUT_USEC=2000000");
         let length = manager.recv(&mut text).unwrap();
         assert_eq!(&text[..length], b"READY=1\nSTATUS=serving");
+    }
+
+    /// An environment.
+    fn of<'a>(set: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| {
+            let found = set.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        }
+    }
+
+    #[test]
+    fn a_passed_socket_is_found_by_its_name() {
+        let two = [
+            ("LISTEN_PID", "7"),
+            ("LISTEN_FDS", "2"),
+            ("LISTEN_FDNAMES", "metrics:clients"),
+        ];
+        assert_eq!(passed(of(&two), 7, "clients"), Some((4, 2)));
+        assert_eq!(passed(of(&two), 7, "other"), None);
+        assert_eq!(passed(of(&two), 8, "clients"), None, "another process's");
+        assert_eq!(passed(of(&two[..2]), 7, "clients"), None, "which one?");
+        let unnamed = [("LISTEN_PID", "7"), ("LISTEN_FDS", "1")];
+        assert_eq!(passed(of(&unnamed), 7, "clients"), Some((3, 1)));
+    }
+
+    #[test]
+    fn what_no_manager_would_say_about_sockets_is_no_socket() {
+        for (fds, names) in [
+            ("0", ""),
+            ("-1", "clients"),
+            ("1", "a:clients"),
+            ("x", "clients"),
+        ] {
+            let set = [
+                ("LISTEN_PID", "7"),
+                ("LISTEN_FDS", fds),
+                ("LISTEN_FDNAMES", names),
+            ];
+            assert_eq!(passed(of(&set), 7, "clients"), None, "{fds} {names}");
+        }
     }
 
     #[test]

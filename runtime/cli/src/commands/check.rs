@@ -33,7 +33,7 @@ pub struct Options {
 /// Prints the plan or the problems.
 pub fn run(options: &Options) -> Termination {
     let daemon = punctual_daemon::Options {
-        manifest: options.manifest.clone(),
+        manifest: Some(options.manifest.clone()),
         profiles: options.profiles.clone(),
         ..punctual_daemon::Options::default()
     };
