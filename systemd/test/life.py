@@ -1,0 +1,178 @@
+"""Start, end and everything that happens to a daemon in between, with a client attached."""
+
+import json
+import time
+
+from case import case
+from machine import Failure, Skip, until
+
+# From the death of a daemon to the first answer on time, on any machine.
+RECOVERY_MS_MAX = 500
+CRASHES = 5
+REPORT = "/var/lib/punctual/report.json"
+
+
+def expect(found, expected, what):
+    if found != expected:
+        raise Failure(f"{what} is {found!r}, not {expected!r}")
+
+
+def report(machine):
+    return json.loads((machine.root / REPORT.lstrip("/")).read_text())
+
+
+def nothing_lost(written):
+    for task in written["tasks"]:
+        verdicts = task["on_time"] + task["late"]
+        verdicts += sum(task["rejected"].values()) + sum(task["failed"].values())
+        expect((task["lost"], task["open"], verdicts), (0, 0, task["submitted"]), f"task {task['name']}")
+
+
+@case(limit_s=30)
+def the_start_ends_when_clients_may_come_and_the_status_says_what_is_served(machine):
+    machine.systemctl("start", "punctuald.service")
+    expect(machine.show("ActiveState"), "active", "the state")
+    expect(machine.show("User"), "punctual", "the user")
+    expect(machine.show("ControlGroup"), "/punctual.slice/punctuald.service", "the control group")
+    _, mode = machine.run("stat", "-c", "%U:%G %a", "/run/punctual/socket")
+    expect(mode.strip(), "punctual:punctual 660", "the socket's mode")
+    status = until(lambda: "clients" in (text := machine.show("StatusText")) and text, 10, "a status")
+    return f"`{status}`"
+
+
+@case(limit_s=30)
+def real_time_threads_are_granted_without_capabilities(machine):
+    machine.systemctl("start", "punctuald.service")
+    pid = machine.main_pid()
+    _, status = machine.run("grep", "-E", "^Cap(Eff|Prm|Bnd)|^NoNewPrivs", f"/proc/{pid}/status")
+    held = [line for line in status.splitlines() if line.startswith("Cap") and int(line.split()[1], 16)]
+    expect(held, [], "the capabilities")
+    # Field 41 of stat is the policy; 1 is SCHED_FIFO.
+    _, stats = machine.run("sh", "-c", f"cat /proc/{pid}/task/*/stat")
+    policies = [line.rsplit(") ", 1)[1].split()[38] for line in stats.splitlines()]
+    if "1" not in policies:
+        said = machine.show("StatusText")
+        raise Skip(f"this machine grants no SCHED_FIFO: {said}")
+    return f"{policies.count('1')} of {len(policies)} threads are SCHED_FIFO"
+
+
+@case(limit_s=40)
+def a_client_that_comes_first_starts_the_daemon(machine):
+    machine.systemctl("start", "punctuald.socket")
+    expect(machine.show("ActiveState"), "inactive", "the daemon")
+    with machine.steadfast() as client:
+        begun = time.monotonic_ns()
+        answered = client.wait("verdict")
+    return f"answered after {(answered - begun) / 1e6:.0f} ms"
+
+
+def recovery(machine, how, times):
+    """Kills the daemon and waits for answers, so many times; in ms, the slowest last."""
+    machine.systemctl("start", "punctuald.service")
+    taken = []
+    with machine.steadfast() as client:
+        client.wait("verdict on-time")
+        for _ in range(times):
+            before = machine.main_pid()
+            killed = time.monotonic_ns()
+            machine.kill(how)
+            answered = client.wait("verdict on-time", after_ns=client.wait("connected", killed))
+            taken.append((answered - killed) / 1e6)
+            if machine.main_pid() == before:
+                raise Failure("the same process answers")
+    return sorted(taken)
+
+
+@case(limit_s=60)
+def after_sigkill_clients_are_answered_again_within_half_a_second(machine):
+    taken = recovery(machine, "SIGKILL", CRASHES)
+    if taken[-1] > RECOVERY_MS_MAX:
+        raise Failure(f"{taken} ms, allowed are {RECOVERY_MS_MAX}")
+    expect(machine.show("NRestarts"), str(CRASHES), "the number of restarts")
+    return f"{CRASHES} times, in {taken[0]:.0f} to {taken[-1]:.0f} ms"
+
+
+@case(limit_s=60)
+def after_a_crash_there_is_no_core_dump_and_clients_are_answered_again(machine):
+    taken = recovery(machine, "SIGSEGV", 2)
+    _, found = machine.run("find", "/var/lib/punctual", "/var/lib/systemd/coredump", "/", "-maxdepth", "1",
+                           "-name", "core*", succeeds=False)
+    expect([line for line in found.splitlines() if "No such" not in line], [], "core dumps")
+    return f"in {taken[0]:.0f} to {taken[-1]:.0f} ms"
+
+
+@case(limit_s=60)
+def a_daemon_that_stands_still_is_started_again_by_the_watchdog(machine):
+    machine.systemctl("start", "punctuald.service")
+    with machine.steadfast() as client:
+        client.wait("verdict on-time")
+        stopped = time.monotonic_ns()
+        machine.kill("SIGSTOP")
+        connected = client.wait("connected", stopped, limit_s=20)
+        answered = client.wait("verdict on-time", connected)
+    said = machine.journal("-u", "punctuald.service")
+    if "Watchdog timeout" not in said:
+        raise Failure("it was not the watchdog")
+    return f"answered again {(answered - stopped) / 1e9:.1f} s after it stopped (WatchdogSec=2s)"
+
+
+@case(limit_s=40)
+def a_stop_answers_what_was_accepted(machine):
+    machine.systemctl("start", "punctuald.service")
+    with machine.steadfast() as client:
+        client.wait("verdict on-time")
+        machine.systemctl("stop", "punctuald.socket")
+        client.wait("gone 0")
+        client.said("verdict")
+    expect(machine.show("ActiveState"), "inactive", "the daemon")
+    expect(machine.show("Result"), "success", "the result")
+    written = report(machine)
+    nothing_lost(written)
+    expect((machine.root / "run/punctual/socket").exists(), False, "the socket's path")
+    return f"{sum(task['submitted'] for task in written['tasks'])} frames, none lost"
+
+
+@case(limit_s=60)
+def an_upgrade_loses_nothing_and_clients_stay(machine):
+    machine.systemctl("start", "punctuald.service")
+    with machine.steadfast() as client:
+        client.wait("verdict on-time")
+        before = machine.main_pid()
+        machine.put(machine.binaries / "punctuald", "usr/bin/punctuald", 0o755)
+        _, old = machine.run("readlink", f"/proc/{before}/exe")
+        if not old.strip().endswith("(deleted)"):
+            raise Failure(f"the old program is not replaced: {old}")
+        begun = time.monotonic_ns()
+        machine.systemctl("restart", "punctuald.service")
+        answered = client.wait("verdict on-time", client.wait("connected", begun))
+        nothing_lost(report(machine))
+        expect(client.said("gone"), ["gone 0"], "what the client lost")
+    _, new = machine.run("readlink", f"/proc/{machine.main_pid()}/exe")
+    expect(new.strip(), "/usr/bin/punctuald", "the program that runs")
+    return f"answered by the new one {(answered - begun) / 1e6:.0f} ms after the order"
+
+
+@case(limit_s=60)
+def the_journal_has_fields(machine):
+    machine.systemctl("start", "punctuald.service")
+    with machine.steadfast(task="nobody"):
+        refused = until(lambda: entries(machine, "PRIORITY=4", "PUNCTUAL_CLIENT_PID"), 10, "a refusal")
+    if "nobody" not in refused[-1]["MESSAGE"]:
+        raise Failure(f"{refused[-1]['MESSAGE']!r} does not name the task")
+    machine.systemctl("stop", "punctuald.socket")
+    for event in ["started", "stopping", "stopped"]:
+        found = entries(machine, f"PUNCTUAL_EVENT={event}", "MESSAGE_ID")
+        if not found:
+            raise Failure(f"no entry for {event}")
+        expect(found[-1]["SYSLOG_IDENTIFIER"], "punctuald", "the identifier")
+    machine.run("journalctl", "--update-catalog")
+    explained = machine.journal("-x", f"MESSAGE_ID={found[-1]['MESSAGE_ID']}")
+    if "Punctual has ended" not in explained:
+        raise Failure("the catalog does not explain it")
+
+
+def entries(machine, match, field):
+    """The journal's entries of the daemon that match and have this field."""
+    lines = machine.journal("-o", "json", "_SYSTEMD_UNIT=punctuald.service", match).splitlines()
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    return [entry for entry in found if field in entry]

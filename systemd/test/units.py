@@ -1,0 +1,51 @@
+"""The units as systemd reads them."""
+
+import re
+import tomllib
+
+from case import case
+from machine import REPOSITORY, Failure
+
+# What the unit alone must stay below.
+EXPOSURE_MAX = 1.5
+
+
+@case(limit_s=20)
+def systemd_has_no_complaint_about_the_units(machine):
+    units = ["punctuald.service", "punctuald.socket", "punctual.slice", "punctuald-closed.service"]
+    for name in ["gpu", "deadline", "coredump"]:
+        text = (REPOSITORY / "systemd/drop-ins" / f"{name}.conf").read_text()
+        machine.write(f"/etc/systemd/system/punctuald.service.d/{name}.conf", text)
+    # Without manual pages, which a package brings and this root does not have.
+    _, said = machine.run("systemd-analyze", "verify", "--man=no", *units)
+    ours = [line for line in said.splitlines() if "punctual" in line]
+    if ours:
+        raise Failure("\n".join(ours))
+
+
+@case(limit_s=30)
+def the_exposure_is_what_the_budget_says(machine):
+    folder = REPOSITORY / "systemd"
+    budget = tomllib.loads((folder / "exposure.toml").read_text())
+    found = {}
+    for name in budget:
+        drop_in = "" if name == "alone" else (folder / "drop-ins" / f"{name}.conf").read_text()
+        machine.write("/etc/systemd/system/punctuald.service.d/case.conf", drop_in)
+        command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", "punctuald.service"]
+        _, said = machine.run(*command)
+        found[name] = float(re.search(r"exposure level.*: ([0-9.]+)", said).group(1))
+    if found != budget:
+        raise Failure(f"exposure.toml says {budget}, systemd-analyze {found}")
+    if found["alone"] > EXPOSURE_MAX:
+        raise Failure(f"{found['alone']} is above {EXPOSURE_MAX}")
+    return ", ".join(f"{name} {figure}" for name, figure in found.items())
+
+
+@case(limit_s=20)
+def user_and_folders_come_from_sysusers_and_tmpfiles(machine):
+    _, user = machine.run("getent", "passwd", "punctual")
+    if "nologin" not in user:
+        raise Failure(f"a user that can log in: {user}")
+    _, folder = machine.run("stat", "-c", "%U:%G %a", "/run/punctual")
+    if folder.strip() != "punctual:punctual 750":
+        raise Failure(f"/run/punctual: {folder}")
