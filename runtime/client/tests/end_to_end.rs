@@ -3,8 +3,9 @@
 mod echo_daemon;
 
 use echo_daemon::EchoDaemon;
-use punctual_client::{Client, Crop, Disconnected, FrameSpec, PixelFormat, StreamTerms, now_ns};
-use punctual_client::{SubmitError, Verdict};
+use punctual_client::{
+    Client, Crop, Failure, FrameSpec, Lost, PixelFormat, StreamTerms, SubmitError, Verdict, now_ns,
+};
 
 const CORNER: Crop = Crop { x: 0, y: 0 };
 
@@ -40,7 +41,7 @@ fn stream(mut client: Client, count: u64) {
         expect(&mut client, answered);
     }
     assert_eq!(answered, count);
-    assert_eq!(client.try_verdict(), Ok(None));
+    assert_eq!(client.try_verdict().unwrap(), None);
 }
 
 fn expect(client: &mut Client, sequence: u64) {
@@ -117,9 +118,9 @@ fn waiting_for_a_verdict_ends_at_its_limit() {
     let daemon = EchoDaemon::start(terms());
     let mut client = connect(&daemon);
     let limit = now_ns() + 2_000_000;
-    assert_eq!(client.verdict(Some(limit)), Ok(None));
+    assert_eq!(client.verdict(Some(limit)).unwrap(), None);
     assert!(now_ns() >= limit);
-    assert_eq!(client.verdict(Some(0)), Ok(None));
+    assert_eq!(client.verdict(Some(0)).unwrap(), None);
 }
 
 #[test]
@@ -131,20 +132,25 @@ fn verdicts_given_before_the_daemon_left_are_read_before_its_absence_is_noticed(
         slot.submit(0, None, CORNER).unwrap();
     }
     while daemon_has_answered(&mut client) < 3 {}
+    let claim = client.claim(Some(0)).unwrap().unwrap();
     daemon.stop();
-    assert!(client.is_hung_up());
+    assert!(!client.is_connected());
     for sequence in 1..=3 {
         let result = client.verdict(None).unwrap().unwrap();
         assert_eq!(result.sequence, sequence);
+        assert_eq!(result.verdict, Verdict::OnTime);
     }
-    assert_eq!(client.verdict(None), Err(Disconnected::HungUp));
-    let slot = client.slot(None).unwrap().unwrap();
-    let gone = slot.submit(0, None, CORNER);
-    assert_eq!(gone, Err(SubmitError::Disconnected(Disconnected::HungUp)));
+    assert_eq!(client.submit(claim, 7, None, CORNER), Ok(4));
+    let result = client.verdict(None).unwrap().unwrap();
+    assert_eq!(result.verdict, Verdict::Failed(Failure::DaemonGone));
+    assert_eq!((result.sequence, result.captured_ns), (4, 7));
+    let lost = client.verdict(None).unwrap_err();
+    assert!(matches!(lost, Lost::Disconnected(_)), "{lost}");
+    assert!(client.slot(Some(0)).is_err());
 }
 
 /// How many verdicts wait, unread: as many as slots have come back.
 fn daemon_has_answered(client: &mut Client) -> u32 {
     std::thread::yield_now();
-    client.waiting_verdicts().unwrap()
+    client.waiting_verdicts()
 }

@@ -1,5 +1,6 @@
 //! The least that a daemon can do: lets everybody in and says of each frame what its first pixel
 //! was. One thread does the work of ingress, intake and egress.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use punctual_ipc::{
-    Answer, ChannelFault, Connection, Descriptor, Listener, PayloadReader, ResultRecord, Results,
-    Rows, StreamTerms, Submissions, Verdict,
+    Answer, ChannelFault, Connection, Descriptor, Hello, Listener, PayloadReader, Refusal,
+    ResultRecord, Results, Rows, StreamTerms, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Waker};
@@ -44,7 +45,20 @@ impl EchoDaemon {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-echo-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        Self::start_at(std::env::temp_dir().join(name), terms)
+    }
+
+    /// As [`start`](Self::start), at this path.
+    pub fn start_at(path: PathBuf, terms: StreamTerms) -> Self {
+        Self::start_with(path, Some(terms))
+    }
+
+    /// A daemon that has no task of anybody's.
+    pub fn start_refusing(path: PathBuf) -> Self {
+        Self::start_with(path, None)
+    }
+
+    fn start_with(path: PathBuf, terms: Option<StreamTerms>) -> Self {
         let listener = Listener::bind(&path).unwrap();
         let poller = Poller::new(16).unwrap();
         let waker = poller.waker();
@@ -103,7 +117,8 @@ struct Served {
 }
 
 struct Work {
-    terms: StreamTerms,
+    /// None: refuses everybody.
+    terms: Option<StreamTerms>,
     listener: Listener,
     poller: Poller,
     stop: Arc<AtomicBool>,
@@ -136,19 +151,25 @@ impl Work {
         }
     }
 
+    fn let_in(&self, connection: Connection, hello: Hello) -> Option<Guest> {
+        let Some(terms) = &self.terms else {
+            connection.refuse(Refusal::UnknownTask { task: hello.task });
+            return None;
+        };
+        let (submissions, payload, results) = connection.admit(terms).ok()?.split();
+        Some(Guest::Served(Box::new(Served {
+            submissions,
+            payload,
+            results,
+        })))
+    }
+
     /// A guest has said something, or is gone.
     fn attend(&mut self, token: u64) {
         let staying = match self.guests.remove(&token).unwrap() {
             Guest::Opening(connection) => match connection.hello() {
                 Ok(None) => Some(Guest::Opening(connection)),
-                Ok(Some(_)) => connection.admit(&self.terms).ok().map(|channel| {
-                    let (submissions, payload, results) = channel.split();
-                    Guest::Served(Box::new(Served {
-                        submissions,
-                        payload,
-                        results,
-                    }))
-                }),
+                Ok(Some(hello)) => self.let_in(connection, hello),
                 Err(_) => None,
             },
             Guest::Served(mut served) => match self.account.answer_all(&mut served) {

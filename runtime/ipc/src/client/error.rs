@@ -45,6 +45,9 @@ pub enum Disconnected {
     /// A result makes no sense.
     #[error("the daemon's result: {0}")]
     Record(#[from] RecordError),
+    /// A result of a submission that has one, or never was.
+    #[error("the daemon's result for submission {0}, which waits for none")]
+    Unasked(u64),
 }
 
 /// Why a frame was not submitted.

@@ -68,7 +68,9 @@ fn show(
         }
         collect(client, tally, captured_ns)?;
         if pace.fps.is_some() || client.unanswered() == 0 {
-            submit(client, camera, tally, captured_ns)?;
+            // A camera's next frame does not wait for a slot; a closed loop has nothing else to do.
+            let wait_ns = if pace.fps.is_some() { 0 } else { SAY_NS };
+            submit(client, camera, tally, captured_ns, wait_ns)?;
         }
         if pace.fps.is_none() {
             await_one(client, tally)?;
@@ -111,9 +113,9 @@ fn submit(
     camera: &Camera,
     tally: &mut Tally,
     captured_ns: u64,
+    wait_ns: u64,
 ) -> Result<(), Error> {
-    // A camera's next frame does not wait for a slot.
-    let Some(mut slot) = client.slot(Some(0))? else {
+    let Some(mut slot) = client.slot(Some(captured_ns + wait_ns))? else {
         tally.skip();
         return Ok(());
     };

@@ -6,7 +6,7 @@ mod tally;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use punctual_client::{Client, ConnectError, Disconnected, PixelFormat, SubmitError};
+use punctual_client::{ConnectError, Lost, PixelFormat, SubmitError};
 use punctual_kernels::preprocess;
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{OsError, thread};
@@ -30,9 +30,11 @@ const PRIORITY: u8 = 1;
 EXAMPLES:
   punctual camera --socket /tmp/punctual.sock --task signs --fps 30
   punctual camera --socket /tmp/punctual.sock --task watch --seconds 5 --json
+  punctual camera --socket /tmp/punctual.sock --task signs --fps 30 --reconnect
 
 A frame is late when its answer reached this process after its deadline, whatever the daemon's own
-verdict was. A frame is skipped when all slots are in flight at its time.
+verdict was. A frame is skipped when all slots are in flight at its time, or there is no daemon
+(--reconnect).
 
 TERMINATION CODES: 0 every frame got its verdict; 1 the daemon went away or a verdict is missing;
 3 the daemon's frames are not what this camera shows; 5 no connection.")]
@@ -55,6 +57,9 @@ pub struct Options {
     /// Frames a second; absent: the next one when the last is answered.
     #[arg(long, value_parser = positive)]
     fps: Option<f64>,
+    /// Stay when the daemon goes, and go on as soon as there is one again.
+    #[arg(long)]
+    reconnect: bool,
     /// Ask for the lowest real-time priority, as a camera's driver thread has.
     #[arg(long)]
     realtime: bool,
@@ -106,7 +111,7 @@ pub enum Error {
     },
     /// The daemon went away.
     #[error(transparent)]
-    Disconnected(#[from] Disconnected),
+    Lost(#[from] Lost),
     /// A frame could not be submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
@@ -126,9 +131,7 @@ impl Terminates for Error {
         match self {
             Self::Connect { .. } | Self::Os(_) => Termination::Resources,
             Self::Frame { .. } => Termination::BadInput,
-            Self::Disconnected(_) | Self::Submit(_) | Self::Missing { .. } => {
-                Termination::BadResult
-            }
+            Self::Lost(_) | Self::Submit(_) | Self::Missing { .. } => Termination::BadResult,
         }
     }
 }
@@ -145,12 +148,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
         Format::Nv12 => (preprocess::PixelFormat::Nv12, PixelFormat::Nv12),
     };
     let camera = Camera::new(ours, options.seed, SCENES);
-    let mut client = Client::connect(&options.socket, &options.task, theirs).map_err(|source| {
-        Error::Connect {
+    let mut client = punctual_client::Options::new(&options.socket, &options.task, theirs)
+        .reconnect(options.reconnect)
+        .connect()
+        .map_err(|source| Error::Connect {
             path: options.socket.clone(),
             source,
-        }
-    })?;
+        })?;
     let (frame, layout) = (*client.frame(), camera.layout());
     if (frame.width, frame.height, frame.row_stride)
         != (layout.width, layout.height, layout.row_stride)

@@ -1,0 +1,363 @@
+//! One stream of one thread.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use punctual_ipc::{
+    Claim, ClientChannel, ConnectError, Crop, Disconnected, FrameSpec, PixelFormat, ResultRecord,
+    StreamTerms, SubmitError,
+};
+use punctual_platform::clock::{now_ns, sleep_until_ns};
+use punctual_platform::poll;
+
+use crate::ledger::Times;
+use crate::link::{Link, State};
+use crate::watch::Watch;
+use crate::{Lost, Options, Slot};
+
+/// A connection to `punctuald`, for the frames of one task; renewed when the daemon is.
+///
+/// Once connected it neither allocates nor locks while the connection lasts. Connections are
+/// renewed by whichever call waits, or looks for a verdict in vain.
+#[derive(Debug)]
+pub struct Client {
+    link: Link,
+    /// There once somebody asked for the descriptor.
+    watch: Option<Arc<Watch>>,
+}
+
+impl Client {
+    /// The longest time to spin: [`Options::SPIN_NS_MAX`].
+    pub const SPIN_NS_MAX: u64 = Options::SPIN_NS_MAX;
+
+    /// Connects as [`Options::connect`] does, to one daemon only: when that is gone, so is the
+    /// client.
+    ///
+    /// # Errors
+    /// If there is no daemon, or it refuses.
+    pub fn connect(
+        socket: impl AsRef<Path>,
+        task: &str,
+        format: PixelFormat,
+    ) -> Result<Self, ConnectError> {
+        Options::new(socket, task, format)
+            .reconnect(false)
+            .connect()
+    }
+
+    pub(crate) fn over(options: Options) -> Result<Self, ConnectError> {
+        let channel = ClientChannel::connect(&options.socket, &options.hello)?;
+        Ok(Self {
+            link: Link::over(options, channel),
+            watch: None,
+        })
+    }
+
+    pub(crate) fn open(options: Options, until_ns: Option<u64>) -> Result<Self, Lost> {
+        let mut pause_ns = crate::link::PAUSE_NS_MIN;
+        loop {
+            match Self::over(options.clone()) {
+                Ok(client) => return Ok(client),
+                Err(error) if !crate::lost::may_pass(&error) => {
+                    return Err(Lost::Refused(Arc::new(error)));
+                }
+                Err(error) => {
+                    let retry_ns = now_ns() + pause_ns;
+                    if until_ns.is_some_and(|until| retry_ns > until) {
+                        return Err(Lost::NotInTime(Arc::new(error)));
+                    }
+                    sleep_until_ns(retry_ns);
+                    pause_ns = (2 * pause_ns).min(crate::link::PAUSE_NS_MAX);
+                }
+            }
+        }
+    }
+
+    /// As [`Options::spin_ns`].
+    #[must_use]
+    pub fn with_spin_ns(mut self, spin_ns: u64) -> Self {
+        self.link.spin(spin_ns);
+        self
+    }
+
+    /// What was agreed with the daemon; with the last one, if there is none at present.
+    #[must_use]
+    pub fn terms(&self) -> &StreamTerms {
+        self.link.terms()
+    }
+
+    /// Size and layout of the frames that go into slots.
+    #[must_use]
+    pub fn frame(&self) -> &FrameSpec {
+        &self.link.terms().frame
+    }
+
+    /// How many submissions have no verdict that was read.
+    #[must_use]
+    pub fn unanswered(&self) -> u64 {
+        self.link.unanswered()
+    }
+
+    /// How many connections there were so far: one more for each daemon that came after another.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.link.connections()
+    }
+
+    /// A slot to write the next frame into; none if all were still in use, or there was no daemon,
+    /// until `until_ns` (no limit: waits as long as it takes).
+    ///
+    /// # Errors
+    /// If there will be none. [`Lost::TermsChanged`] is mended by
+    /// [`accept_terms`](Self::accept_terms).
+    pub fn slot(&mut self, until_ns: Option<u64>) -> Result<Option<Slot<'_>>, Lost> {
+        let claim = self.claim(until_ns)?;
+        Ok(claim.map(|claim| Slot::new(self, claim)))
+    }
+
+    /// As [`slot`](Self::slot), to be held while the client does other things: several frames can
+    /// be under way. To be [submitted](Self::submit) or [given back](Self::give_back).
+    ///
+    /// # Errors
+    /// As for [`slot`](Self::slot).
+    pub fn claim(&mut self, until_ns: Option<u64>) -> Result<Option<Claim>, Lost> {
+        loop {
+            self.link.reconnect();
+            self.watch_socket()?;
+            let seen = self.link.channel().map_or(0, |channel| channel.bell());
+            if let Some(claim) = self.try_claim()? {
+                return Ok(Some(claim));
+            }
+            if !self.wait(seen, until_ns) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// As [`claim`](Self::claim) without waiting or getting on with connecting.
+    pub(crate) fn try_claim(&mut self) -> Result<Option<Claim>, Lost> {
+        // A frame written for a daemon that is gone is a frame lost.
+        self.link.look_after_daemon();
+        self.watch_for_what_is_due();
+        if let Some(lost) = self.link.lost() {
+            return Err(lost);
+        }
+        Ok(self.link.channel().and_then(ClientChannel::claim))
+    }
+
+    /// The slot of this number, if it is free: for frames that lie in the buffer of that number.
+    pub fn claim_at(&mut self, index: u16) -> Option<Claim> {
+        self.link.channel()?.claim_at(index)
+    }
+
+    /// Submits the frame in `claim`: `captured_ns` and `deadline_ns` are absolute (no deadline: the
+    /// capture time and the task's own), `crop` is where the network is to look. Returns the
+    /// submission's sequence number, which its verdict repeats. They count from 1 and go on when
+    /// the daemon changes; a frame that no daemon answers gets the verdict
+    /// [`DaemonGone`](punctual_ipc::Failure::DaemonGone).
+    ///
+    /// # Errors
+    /// If it is not submitted: the crop leaves the frame, or verdicts are to be read first. The
+    /// slot is free again.
+    pub fn submit(
+        &mut self,
+        claim: Claim,
+        captured_ns: u64,
+        deadline_ns: Option<u64>,
+        crop: Crop,
+    ) -> Result<u64, SubmitError> {
+        let times = Times {
+            captured_ns,
+            deadline_ns,
+        };
+        let submitted = self.link.submit(claim, times, crop);
+        self.watch_for_what_is_due();
+        submitted
+    }
+
+    /// A slot that is not going to be submitted.
+    pub fn give_back(&mut self, claim: Claim) {
+        self.link.give_back(claim);
+    }
+
+    /// The next verdict; none if there was none at `until_ns` (no limit: waits as long as it
+    /// takes).
+    ///
+    /// # Errors
+    /// If every verdict was read and there will be none: the client has [`Lost`] its daemon.
+    pub fn verdict(&mut self, until_ns: Option<u64>) -> Result<Option<ResultRecord>, Lost> {
+        loop {
+            let seen = self.link.channel().map_or(0, |channel| channel.bell());
+            if let Some(result) = self.link.take() {
+                return Ok(Some(result));
+            }
+            self.link.reconnect();
+            self.watch_socket()?;
+            if let Some(lost) = self.link.lost() {
+                return Err(lost);
+            }
+            if !self.wait(seen, until_ns) && self.link.waiting() == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next verdict if it is there. Gets on with connecting if that is under way.
+    ///
+    /// # Errors
+    /// As for [`verdict`](Self::verdict).
+    pub fn try_verdict(&mut self) -> Result<Option<ResultRecord>, Lost> {
+        loop {
+            let seen = self.link.channel().map_or(0, |channel| channel.bell());
+            if let Some(result) = self.link.take() {
+                return Ok(Some(result));
+            }
+            self.link.reconnect();
+            self.watch_socket()?;
+            if let Some(watch) = &self.watch {
+                if let Some(channel) = self.link.channel() {
+                    match channel.arm(seen) {
+                        Ok(true) => {}
+                        Ok(false) => continue,
+                        Err(gone) => {
+                            self.link.go_down(gone);
+                            continue;
+                        }
+                    }
+                }
+                watch.set(self.link.due_ns());
+            } else {
+                self.link.look_after_daemon();
+                if self.link.waiting() > 0 {
+                    continue;
+                }
+            }
+            return self.link.lost().map_or(Ok(None), Err);
+        }
+    }
+
+    /// How many verdicts can be read without waiting.
+    #[must_use]
+    pub fn waiting_verdicts(&self) -> u32 {
+        self.link.waiting()
+    }
+
+    /// Whether there is a daemon at present.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        match self.link.state() {
+            State::Up(channel) | State::Changed(channel) => !channel.is_hung_up(),
+            State::Down { .. } | State::Opening(_) | State::Lost(_) => false,
+        }
+    }
+
+    /// What the last attempt to connect anew met, for whoever wants to say why there are no slots.
+    #[must_use]
+    pub fn last_error(&self) -> Option<Arc<ConnectError>> {
+        self.link.last_error()
+    }
+
+    /// The application is ready for the frames of [`Lost::TermsChanged`].
+    pub fn accept_terms(&mut self) {
+        self.link.accept_terms();
+        if let Some(watch) = &self.watch {
+            watch.set(Some(0));
+        }
+    }
+
+    /// A descriptor for somebody's event loop, the same for the client's whole life. It is readable
+    /// when there may be something for [`try_verdict`](Self::try_verdict) to do; before each wait
+    /// on it, call that until it gives none. From the first call on, the daemon wakes this client
+    /// over its socket, which takes some microseconds longer.
+    ///
+    /// # Errors
+    /// When out of descriptors.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Lost> {
+        if self.watch.is_none() {
+            let watch = Watch::new()?;
+            if let Some(socket) = self.link.socket() {
+                watch.add(socket)?;
+            }
+            watch.set(Some(0));
+            self.link.socket_is_watched();
+            self.watch = Some(Arc::new(watch));
+        }
+        let watch = self.watch.as_ref().expect("just made");
+        Ok(watch.as_fd())
+    }
+
+    pub(crate) fn watch(&mut self) -> Result<Arc<Watch>, Lost> {
+        self.descriptor()?;
+        Ok(Arc::clone(self.watch.as_ref().expect("just made")))
+    }
+
+    /// What was noticed outside of [`try_verdict`](Self::try_verdict) makes the descriptor readable.
+    fn watch_for_what_is_due(&self) {
+        if let Some(watch) = &self.watch
+            && let Some(due_ns) = self.link.due_ns()
+        {
+            watch.set(Some(due_ns));
+        }
+    }
+
+    /// A new connection is watched from its handshake on.
+    fn watch_socket(&mut self) -> Result<(), Lost> {
+        if let Some(watch) = &self.watch
+            && let Some(socket) = self.link.unwatched_socket()
+        {
+            watch.add(socket)?;
+            self.link.socket_is_watched();
+        }
+        Ok(())
+    }
+
+    /// Waits for news; false once `until_ns` has come.
+    fn wait(&mut self, seen: u32, until_ns: Option<u64>) -> bool {
+        let spin_ns = self.link.options().spin_ns;
+        let result = match self.link.state() {
+            State::Up(channel) => {
+                if spin(channel, seen, spin_ns, until_ns) {
+                    return true;
+                }
+                channel.wait(seen, until_ns)
+            }
+            State::Opening(opening) => {
+                let limit_ns = opening.limit_ns();
+                let limit_ns = until_ns.map_or(limit_ns, |until| until.min(limit_ns));
+                Ok(poll::wait_readable(opening.as_fd(), Some(limit_ns)) || before(until_ns))
+            }
+            State::Down { retry_ns } => {
+                sleep_until_ns(until_ns.map_or(*retry_ns, |until| until.min(*retry_ns)));
+                Ok(before(until_ns))
+            }
+            // Whoever calls has looked for these before.
+            State::Changed(_) | State::Lost(_) => Ok(true),
+        };
+        result.unwrap_or_else(|gone: Disconnected| {
+            self.link.go_down(gone);
+            true
+        })
+    }
+}
+
+/// Whether the limit has not come yet.
+fn before(until_ns: Option<u64>) -> bool {
+    until_ns.is_none_or(|until| now_ns() < until)
+}
+
+/// Looks for a ring without sleeping; false if there was none in that time.
+fn spin(channel: &ClientChannel, seen: u32, spin_ns: u64, until_ns: Option<u64>) -> bool {
+    if spin_ns == 0 {
+        return false;
+    }
+    let spin_until = now_ns() + spin_ns;
+    let spin_until = until_ns.map_or(spin_until, |until| until.min(spin_until));
+    while now_ns() < spin_until {
+        if channel.bell() != seen {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    false
+}

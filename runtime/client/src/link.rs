@@ -1,0 +1,332 @@
+//! A client's connection, and the next one when it is gone. Nothing in here waits.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use punctual_ipc::{
+    Claim, ClientChannel, ConnectError, Crop, Disconnected, Opening, Progress, ResultRecord,
+    StreamTerms, SubmitError,
+};
+use punctual_platform::clock::now_ns;
+
+use crate::ledger::{Ledger, Times};
+use crate::lost::may_pass;
+use crate::{Lost, Options};
+
+/// The pauses between attempts to connect double from the first to the last of these, in ns. The
+/// last bounds what a client adds to the time that a daemon takes to restart.
+pub(crate) const PAUSE_NS_MIN: u64 = 1_000_000;
+pub(crate) const PAUSE_NS_MAX: u64 = 50_000_000;
+
+/// How often a client that looks for verdicts without waiting looks after the daemon, in ns.
+const LOOK_NS: u64 = 1_000_000;
+
+/// Where the client stands with the daemon.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Connected.
+    Up(Box<ClientChannel>),
+    /// Not connected; the next attempt is due then.
+    Down { retry_ns: u64 },
+    /// The handshake is under way.
+    Opening(Opening),
+    /// Connected, on terms that the application has not accepted yet.
+    Changed(Box<ClientChannel>),
+    /// For good.
+    Lost(Lost),
+}
+
+/// The connection, whichever it is at present.
+#[derive(Debug)]
+pub(crate) struct Link {
+    options: Options,
+    state: State,
+    ledger: Ledger,
+    /// Of the present connection, or else the last one.
+    terms: StreamTerms,
+    pause_ns: u64,
+    look_ns: u64,
+    /// How many connections there were.
+    connections: u64,
+    /// What the last attempt met.
+    error: Option<Arc<ConnectError>>,
+    /// Whether somebody watches the present socket.
+    watched: bool,
+}
+
+impl Link {
+    pub(crate) fn over(options: Options, channel: ClientChannel) -> Self {
+        let terms = *channel.terms();
+        Self {
+            options,
+            state: State::Up(Box::new(channel)),
+            ledger: Ledger::new(terms.results as usize),
+            terms,
+            pause_ns: PAUSE_NS_MIN,
+            look_ns: 0,
+            connections: 1,
+            error: None,
+            watched: false,
+        }
+    }
+
+    pub(crate) fn spin(&mut self, spin_ns: u64) {
+        self.options.spin_ns = spin_ns.min(Options::SPIN_NS_MAX);
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn terms(&self) -> &StreamTerms {
+        &self.terms
+    }
+
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.ledger.unanswered()
+    }
+
+    /// The channel, if there is one that slots may be had of.
+    pub(crate) fn channel(&mut self) -> Option<&mut ClientChannel> {
+        match &mut self.state {
+            State::Up(channel) => Some(channel),
+            _ => None,
+        }
+    }
+
+    /// The descriptor of the present connection, or of the one that is being made.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Up(channel) | State::Changed(channel) => Some(channel.as_fd()),
+            State::Opening(opening) => Some(opening.as_fd()),
+            State::Down { .. } | State::Lost(_) => None,
+        }
+    }
+
+    /// The same, if nobody watches it yet.
+    pub(crate) fn unwatched_socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket().filter(|_| !self.watched)
+    }
+
+    pub(crate) fn socket_is_watched(&mut self) {
+        self.watched = self.socket().is_some();
+    }
+
+    /// When there is something to do that no descriptor tells of.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        if self.ledger.ready() > 0 {
+            return Some(0);
+        }
+        match &self.state {
+            State::Down { retry_ns } => Some(*retry_ns),
+            State::Opening(opening) => Some(opening.limit_ns()),
+            State::Up(_) | State::Changed(_) | State::Lost(_) => None,
+        }
+    }
+
+    /// Why there are no slots and will be none; none if there are or may be.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        match &self.state {
+            State::Lost(lost) => Some(lost.clone()),
+            State::Changed(channel) => Some(Lost::TermsChanged {
+                was: self.terms,
+                is: *channel.terms(),
+            }),
+            State::Up(_) | State::Down { .. } | State::Opening(_) => None,
+        }
+    }
+
+    /// What the last attempt to connect met.
+    pub(crate) fn last_error(&self) -> Option<Arc<ConnectError>> {
+        self.error.clone()
+    }
+
+    /// The next verdict, if there is one.
+    pub(crate) fn take(&mut self) -> Option<ResultRecord> {
+        if let Some(record) = self.ledger.take() {
+            return Some(record);
+        }
+        let State::Up(channel) = &mut self.state else {
+            return None;
+        };
+        match channel.take() {
+            Ok(None) => None,
+            Ok(Some(record)) => {
+                let settled = self.ledger.settle(record);
+                if settled.is_none() {
+                    self.go_down(Disconnected::Unasked(record.sequence));
+                    return self.ledger.take();
+                }
+                // The daemon works: the next one deserves quick attempts again.
+                self.pause_ns = PAUSE_NS_MIN;
+                settled
+            }
+            Err(gone) => {
+                self.go_down(gone);
+                self.ledger.take()
+            }
+        }
+    }
+
+    /// How many verdicts can be taken.
+    pub(crate) fn waiting(&self) -> u32 {
+        let here = match &self.state {
+            // A count that makes no sense is found out by whoever takes.
+            State::Up(channel) => channel.waiting().unwrap_or(1),
+            _ => 0,
+        };
+        here + self.ledger.ready() as u32
+    }
+
+    /// Notices that the daemon is gone, for a client that does not sleep; but only now and then.
+    pub(crate) fn look_after_daemon(&mut self) {
+        let now = now_ns();
+        if let State::Up(channel) = &self.state
+            && now >= self.look_ns
+        {
+            self.look_ns = now + LOOK_NS;
+            if channel.is_hung_up() {
+                self.go_down(Disconnected::HungUp);
+            }
+        }
+    }
+
+    /// The daemon is gone: what it has answered is kept, what it has not fails.
+    pub(crate) fn go_down(&mut self, why: Disconnected) {
+        let now = now_ns();
+        let next = if self.options.reconnect {
+            State::Down {
+                retry_ns: now + self.pause_ns,
+            }
+        } else {
+            State::Lost(Lost::Disconnected(why))
+        };
+        if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
+            while let Ok(Some(record)) = channel.take() {
+                if let Some(record) = self.ledger.settle(record) {
+                    self.ledger.keep(record);
+                }
+            }
+        }
+        self.ledger.fail_pending(now);
+    }
+
+    /// Takes the next step towards a connection, if there is none and one is due.
+    pub(crate) fn reconnect(&mut self) {
+        let outcome = match &self.state {
+            State::Down { retry_ns } if now_ns() >= *retry_ns => {
+                self.watched = false;
+                Opening::begin(&self.options.socket, &self.options.hello).map(Progress::Waiting)
+            }
+            State::Opening(_) => {
+                let nothing = State::Down { retry_ns: 0 };
+                match std::mem::replace(&mut self.state, nothing) {
+                    State::Opening(opening) => opening.go_on(),
+                    _ => return,
+                }
+            }
+            State::Changed(channel) if channel.is_hung_up() => {
+                self.state = State::Down { retry_ns: 0 };
+                return;
+            }
+            _ => return,
+        };
+        self.state = match outcome {
+            Ok(Progress::Waiting(opening)) => State::Opening(opening),
+            Ok(Progress::Open(channel)) => return self.came_up(channel),
+            Err(error) => self.failed(error),
+        };
+    }
+
+    fn failed(&mut self, error: ConnectError) -> State {
+        let passing = may_pass(&error);
+        let error = Arc::new(error);
+        self.error = Some(Arc::clone(&error));
+        if !passing {
+            return State::Lost(Lost::Refused(error));
+        }
+        let retry_ns = now_ns() + self.pause_ns;
+        self.pause_ns = (2 * self.pause_ns).min(PAUSE_NS_MAX);
+        State::Down { retry_ns }
+    }
+
+    fn came_up(&mut self, channel: Box<ClientChannel>) {
+        let (was, is) = (&self.terms, channel.terms());
+        let same = (was.frame, was.crop_max()) == (is.frame, is.crop_max());
+        if same {
+            self.be_up(channel);
+        } else {
+            self.state = State::Changed(channel);
+        }
+    }
+
+    fn be_up(&mut self, channel: Box<ClientChannel>) {
+        self.terms = *channel.terms();
+        self.connections += 1;
+        self.state = State::Up(channel);
+    }
+
+    /// The application is ready for the terms of the daemon that is there now.
+    pub(crate) fn accept_terms(&mut self) {
+        let nothing = State::Down { retry_ns: 0 };
+        match std::mem::replace(&mut self.state, nothing) {
+            State::Changed(channel) => self.be_up(channel),
+            other => self.state = other,
+        }
+    }
+
+    /// Submits the frame in `claim`. With no daemon to submit it to, or if it was made for an
+    /// earlier one, it gets its verdict from here.
+    pub(crate) fn submit(
+        &mut self,
+        claim: Claim,
+        times: Times,
+        crop: Crop,
+    ) -> Result<u64, SubmitError> {
+        let slot = claim.index();
+        let max = self.terms.crop_max();
+        if crop.x > max.x || crop.y > max.y {
+            self.give_back(claim);
+            return Err(SubmitError::Crop { crop, max });
+        }
+        if self.unanswered() >= u64::from(self.terms.results) {
+            self.give_back(claim);
+            return Err(SubmitError::ResultsUnread(self.terms.results));
+        }
+        let State::Up(channel) = &mut self.state else {
+            return Ok(self.ledger.submitted_in_vain(slot, times, now_ns()));
+        };
+        let Times {
+            captured_ns,
+            deadline_ns,
+        } = times;
+        match channel.submit(claim, captured_ns, deadline_ns, crop) {
+            Ok(number) => Ok(self.ledger.submitted(number, slot, times)),
+            Err(SubmitError::Disconnected(why)) => {
+                self.go_down(why);
+                Ok(self.ledger.submitted_in_vain(slot, times, now_ns()))
+            }
+            // Of an earlier connection: no other slot ever gets here.
+            Err(SubmitError::ForeignSlot) => {
+                Ok(self.ledger.submitted_in_vain(slot, times, now_ns()))
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// The slot is not going to be submitted.
+    pub(crate) fn give_back(&mut self, claim: Claim) {
+        if let Some(channel) = self.channel() {
+            // One of an earlier connection is gone with it.
+            let _ = channel.give_back(claim);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a client wants to be connected to, and how it behaves.
+
+use std::path::{Path, PathBuf};
+
+use punctual_ipc::{ConnectError, Hello, PixelFormat};
+
+use crate::{Client, Lost, Stream};
+
+/// Which stream to feed, and how. Made once; each connection of the client's life follows it.
+///
+/// ```no_run
+/// use punctual_client::{Options, PixelFormat};
+///
+/// let options = Options::new("/run/punctual.sock", "signs", PixelFormat::Rgb8);
+/// let client = options.open(None)?; // waits for the daemon as long as it takes
+/// # Ok::<(), punctual_client::Lost>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) socket: PathBuf,
+    pub(crate) hello: Hello,
+    pub(crate) spin_ns: u64,
+    pub(crate) reconnect: bool,
+}
+
+impl Options {
+    /// The longest time to [spin](Self::spin_ns): beyond it the processor is needed more than the
+    /// microseconds gained.
+    pub const SPIN_NS_MAX: u64 = 50_000;
+
+    /// Feeds `task` of the manifest of the daemon that listens at `socket` with frames of this
+    /// `format`, reconnects and does not spin.
+    #[must_use]
+    pub fn new(socket: impl AsRef<Path>, task: &str, format: PixelFormat) -> Self {
+        Self {
+            socket: socket.as_ref().to_owned(),
+            hello: Hello {
+                task: task.to_owned(),
+                format,
+            },
+            spin_ns: 0,
+            reconnect: true,
+        }
+    }
+
+    /// Looks for verdicts without sleeping for so many ns, up to [`SPIN_NS_MAX`](Self::SPIN_NS_MAX),
+    /// before each sleep. Saves the time of a wake-up and costs a processor's attention. Of no use
+    /// on a core that the daemon needs.
+    #[must_use]
+    pub fn spin_ns(mut self, spin_ns: u64) -> Self {
+        self.spin_ns = spin_ns.min(Self::SPIN_NS_MAX);
+        self
+    }
+
+    /// Whether to connect anew when the daemon is gone (unless said otherwise: yes).
+    #[must_use]
+    pub fn reconnect(mut self, reconnect: bool) -> Self {
+        self.reconnect = reconnect;
+        self
+    }
+
+    /// Connects, if the daemon is there and has room now.
+    ///
+    /// # Errors
+    /// If there is no daemon, or it refuses.
+    pub fn connect(self) -> Result<Client, ConnectError> {
+        Client::over(self)
+    }
+
+    /// Connects as soon as the daemon is there and has room, but waits no longer than until
+    /// `until_ns` (absolute; none: as long as it takes).
+    ///
+    /// # Errors
+    /// If the daemon refuses for good, or none was there in time.
+    pub fn open(self, until_ns: Option<u64>) -> Result<Client, Lost> {
+        Client::open(self, until_ns)
+    }
+
+    /// As [`open`](Self::open), with a thread that receives the verdicts: for futures and
+    /// callbacks.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); or if the thread cannot be had.
+    pub fn stream(self, until_ns: Option<u64>) -> Result<Stream, Lost> {
+        Stream::over(self.open(until_ns)?)
+    }
+}

@@ -1,0 +1,90 @@
+//! Several streams of one thread.
+
+use std::os::fd::AsFd;
+
+use punctual_ipc::ResultRecord;
+use punctual_platform::poll::Poller;
+
+use crate::{Client, Lost};
+
+/// The streams of a process that feeds several tasks: each is a connection of its own, dies alone
+/// and is renewed alone; their verdicts are waited for together, on their descriptors.
+///
+/// A futex each would be some microseconds faster, but to wait on several takes `futex_waitv`, and
+/// boards run kernels that do not have it.
+#[derive(Debug)]
+pub struct Streams {
+    clients: Vec<Client>,
+    poller: Poller,
+    /// Whose turn it is to be asked first, so that a busy stream does not silence the others.
+    first: usize,
+}
+
+impl Streams {
+    /// No streams yet, and never more than `capacity` (from 1).
+    ///
+    /// # Errors
+    /// When out of descriptors.
+    pub fn new(capacity: usize) -> Result<Self, Lost> {
+        Ok(Self {
+            clients: Vec::with_capacity(capacity),
+            poller: Poller::new(capacity.max(1))?,
+            first: 0,
+        })
+    }
+
+    /// Takes a stream in. Returns its number: 0, 1, ...
+    ///
+    /// # Errors
+    /// When out of descriptors or of kernel memory.
+    pub fn add(&mut self, mut client: Client) -> Result<usize, Lost> {
+        let number = self.clients.len();
+        self.poller
+            .add(client.descriptor()?.as_fd(), number as u64)?;
+        self.clients.push(client);
+        Ok(number)
+    }
+
+    /// The stream of this number: for its slots.
+    #[must_use]
+    pub fn get(&mut self, number: usize) -> Option<&mut Client> {
+        self.clients.get_mut(number)
+    }
+
+    /// The next verdict of any stream, with the stream's number; none if there was none at
+    /// `until_ns` (no limit: waits as long as it takes). A stream that has lost its daemon for good
+    /// gives no more.
+    ///
+    /// # Errors
+    /// Each stream's first [`Lost`] with its number is the caller's to see through
+    /// [`get`](Self::get); here only if every stream has lost its daemon: that of the first.
+    pub fn verdict(
+        &mut self,
+        until_ns: Option<u64>,
+    ) -> Result<Option<(usize, ResultRecord)>, Lost> {
+        loop {
+            let count = self.clients.len();
+            let mut lost = None;
+            let mut alive = 0;
+            for at in (0..count).map(|i| (self.first + i) % count) {
+                match self.clients[at].try_verdict() {
+                    Ok(Some(result)) => {
+                        self.first = at + 1;
+                        return Ok(Some((at, result)));
+                    }
+                    Ok(None) => alive += 1,
+                    Err(error) => lost = lost.or(Some(error)),
+                }
+            }
+            if let (0, Some(lost)) = (alive, lost) {
+                return Err(lost);
+            }
+            let ready = self.poller.wait(until_ns).count();
+            if ready == 0
+                && until_ns.is_some_and(|until| punctual_platform::clock::now_ns() >= until)
+            {
+                return Ok(None);
+            }
+        }
+    }
+}
