@@ -10,11 +10,11 @@ mod measure;
 mod report;
 mod termination;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::{
-    bench, board, calibrate as calibrate_command, camera, check, compare, compile, plan, profile,
-    share, simulate,
+    bench, board, calibrate as calibrate_command, camera, check, compare, compile, manuals, plan,
+    profile, share, simulate,
 };
 use termination::Termination;
 
@@ -61,6 +61,9 @@ enum Command {
     /// Measure on a package of yours.
     #[command(subcommand)]
     Bench(bench::Options),
+    /// Write manual pages and shell completions, for packages.
+    #[command(hide = true)]
+    Manuals(manuals::Options),
 }
 
 const AFTER_HELP: &str = "\
@@ -104,5 +107,8 @@ fn main() -> std::process::ExitCode {
         Command::Compare(options) => Termination::of("compare", compare::run(&options)).into(),
         Command::Board(options) => board::run(&options).into(),
         Command::Bench(options) => bench::run(&options).into(),
+        Command::Manuals(options) => {
+            Termination::of("manuals", manuals::run(&options, Arguments::command())).into()
+        }
     }
 }

@@ -8,6 +8,7 @@ pub mod check;
 pub mod compare;
 pub mod compile;
 pub mod daemon;
+pub mod manuals;
 pub mod plan;
 pub mod profile;
 pub mod share;

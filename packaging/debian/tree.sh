@@ -1,0 +1,92 @@
+# What lies where in each package; sourced by packaging/build-debs, which sets arch, triplet, version, binaries and work.
+
+# Runs a program of the architecture that is packed: as it is, or emulated.
+foreign() {
+  if [ "$arch" = "$(dpkg --print-architecture)" ]; then "$@"; else
+    "qemu-$machine-static" -L "/usr/$triplet" "$@"
+  fi
+}
+
+# Manual pages and completions, made by the program that they are about.
+manuals() {
+  foreign "$binaries/punctual" manuals --into "$1"
+  mkdir -p "$1/man5"
+  packaging/manifest-page docs/manifest.md "$version" >"$1/man5/punctual-manifest.5"
+}
+
+# program FROM TO: without symbols and debug information.
+program() {
+  install -D -m 755 "$1" "$2"
+  "$triplet-strip" --strip-all --remove-section=.comment "$2"
+}
+
+tree_punctual() {
+  local root=$1 page program
+  program "$binaries/punctual" "$root/usr/bin/punctual"
+  program "$binaries/punctuald" "$root/usr/bin/punctuald"
+  for page in "$work"/manuals/man*/*; do
+    install -D -m 644 "$page" "$root/usr/share/man/man${page##*.}/${page##*/}"
+  done
+  local from=$work/manuals/completions
+  for program in punctual punctuald; do
+    install -D -m 644 "$from/bash/$program.bash" "$root/usr/share/bash-completion/completions/$program"
+    install -D -m 644 "$from/zsh/_$program" "$root/usr/share/zsh/vendor-completions/_$program"
+    install -D -m 644 "$from/fish/$program.fish" "$root/usr/share/fish/vendor_completions.d/$program.fish"
+  done
+  install -D -m 644 -t "$root/usr/share/punctual/boards" boards/*.toml
+  install -D -m 644 -t "$root/usr/share/punctual/models" models/signs/signs.punctual
+  install -D -m 644 -t "$root/usr/share/doc/punctual/examples" examples/*.toml
+  install -d "$root/etc/punctual"
+  units "$root"
+}
+
+# The service: its units, user, folders and messages, and the drop-ins that an integrator may choose.
+units() {
+  local root=$1 unit file
+  for unit in punctuald.service punctuald.socket punctual.slice; do
+    [ ! -e "systemd/$unit" ] || install -D -m 644 -t "$root/usr/lib/systemd/system" "systemd/$unit"
+  done
+  local from=systemd to
+  for to in lib/sysusers.d lib/tmpfiles.d lib/systemd/catalog share/punctual/drop-ins; do
+    for file in "$from/${to##*/}"/*.*; do
+      [ ! -e "$file" ] || install -D -m 644 -t "$root/usr/$to" "$file"
+    done
+  done
+}
+
+# Changelog and licence, compressed manual pages.
+documents() {
+  local folder=$1/usr/share/doc/$2
+  mkdir -p "$folder"
+  cp packaging/debian/copyright "$folder/copyright"
+  {
+    echo "punctual ($version) stable; urgency=medium"
+    echo
+    echo "  * See CHANGELOG.md of the project for what is new."
+    echo
+    echo " -- The Punctual authors <authors@punctual.invalid>  $(date -R -d "@$SOURCE_DATE_EPOCH")"
+  } | gzip -9n >"$folder/changelog.gz"
+  [ ! -d "$1/usr/share/man" ] || find "$1/usr/share/man" -type f -exec gzip -9n {} +
+}
+
+# The newest symbol version of the C library that the package's programs ask for.
+libc_needed() {
+  find "$1" -type f \( -perm -u+x -o -name '*.so*' \) -print0 | xargs -0 -r readelf -V 2>/dev/null |
+    grep -o 'GLIBC_2\.[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1
+}
+
+# Control files, checksums, the package.
+finish() {
+  local root=$1 package=$2 file
+  for file in postinst prerm postrm; do
+    [ ! -e "packaging/debian/$package.$file" ] || install -m 755 "packaging/debian/$package.$file" "$root/DEBIAN/$file"
+  done
+  sed -e "s/@VERSION@/$version/" -e "s/@ARCH@/$arch/" -e "s/@LIBC@/$(libc_needed "$root")/" \
+    -e "s/@SIZE@/$(du -k -s --apparent-size --exclude=DEBIAN "$root" | cut -f 1)/" \
+    "packaging/debian/$package.control" >"$root/DEBIAN/control"
+  (cd "$root" && find usr -type f | sort | xargs md5sum) >"$root/DEBIAN/md5sums"
+  [ ! -e "packaging/debian/$package.lintian-overrides" ] ||
+    install -D -m 644 "packaging/debian/$package.lintian-overrides" "$root/usr/share/lintian/overrides/$package"
+  find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  dpkg-deb --root-owner-group -Zxz --build "$root" "$out/${package}_${version}_$arch.deb"
+}
