@@ -27,9 +27,11 @@
 //! # Ok::<(), punctual_kernels::preprocess::PreprocessError>(())
 //! ```
 
+mod bt601;
 mod frame;
 mod nv12;
 mod resize;
+mod yuyv;
 
 pub use frame::{CropRows, FrameLayout, PixelFormat, RowSpan};
 
@@ -80,10 +82,16 @@ pub enum PreprocessError {
         /// Rows given.
         height: u32,
     },
+    /// YUYV has one chroma sample for two pixels of a row.
+    #[error("a YUYV frame needs an even width, but has {width} columns")]
+    OddYuyv {
+        /// Columns given.
+        width: u32,
+    },
     /// Rows of a plane would overlap.
     #[error("the stride of {plane} is {stride} bytes, but a row has {row}")]
     Stride {
-        /// `rgb`, `luma` or `chroma`.
+        /// `luma`, `chroma`, or the format.
         plane: &'static str,
         /// Bytes given.
         stride: u32,
@@ -111,6 +119,16 @@ pub enum PreprocessError {
         crop: Size,
         /// Size of the frame.
         frame: Size,
+    },
+    /// A client's own layout is one of other frames.
+    #[error("a layout of other frames: {} of {}x{} instead of {} of {}x{}",
+        found.format.name(), found.width, found.height,
+        expected.format.name(), expected.width, expected.height)]
+    OtherFrames {
+        /// The one given.
+        found: FrameLayout,
+        /// What this preprocessor was made for.
+        expected: FrameLayout,
     },
     /// The crop does not fit at this position.
     #[error("a crop at ({x}, {y}) leaves the frame; x is at most {x_max}, y at most {y_max}")]
@@ -180,9 +198,9 @@ pub struct Preprocessor {
     /// Normalised = byte * scale + bias, a channel.
     scale: [f32; 3],
     bias: [f32; 3],
-    /// The crop as RGB, where the frame is not: `crop.width * crop.height * 3` bytes.
+    /// The crop as RGB, where the frame is in YUV: `crop.width * crop.height * 3` bytes.
     rgb: Box<[u8]>,
-    /// One row of the crop after the vertical pass: `crop.width * 3` values.
+    /// One row of the crop after the vertical pass: a value for each byte.
     row: Box<[f32]>,
 }
 
@@ -212,10 +230,13 @@ impl Preprocessor {
             scale[channel] = 1.0 / (255.0 * std);
             bias[channel] = -mean / std;
         }
-        let row_len = crop.width as usize * 3;
+        let row_len = match frame.format {
+            PixelFormat::Gray8 => crop.width as usize,
+            _ => crop.width as usize * 3,
+        };
         let rgb_len = match frame.format {
-            PixelFormat::Rgb8 => 0,
-            PixelFormat::Nv12 => row_len * crop.height as usize,
+            PixelFormat::Nv12 | PixelFormat::Yuyv => row_len * crop.height as usize,
+            PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Gray8 => 0,
         };
         Ok(Self {
             frame,
@@ -236,6 +257,26 @@ impl Preprocessor {
     /// [`PreprocessError::CropPosition`]: the crop would leave the frame there.
     pub fn crop_rows(&self, x: u32, y: u32) -> Result<CropRows, PreprocessError> {
         CropRows::new(&self.frame, self.crop, x, y)
+    }
+
+    /// As [`crop_rows`](Self::crop_rows), in a frame of the same size and format whose rows and
+    /// planes lie elsewhere.
+    ///
+    /// # Errors
+    /// [`PreprocessError::OtherFrames`], what [`FrameLayout::check`] says, or
+    /// [`PreprocessError::CropPosition`].
+    pub fn crop_rows_in(
+        &self,
+        layout: &FrameLayout,
+        x: u32,
+        y: u32,
+    ) -> Result<CropRows, PreprocessError> {
+        let (found, expected) = (*layout, self.frame);
+        if found.format != expected.format || found.size() != expected.size() {
+            return Err(PreprocessError::OtherFrames { found, expected });
+        }
+        layout.check()?;
+        CropRows::new(layout, self.crop, x, y)
     }
 
     /// Bytes that a private copy has at most, whatever the crop's position.
@@ -259,9 +300,13 @@ impl Preprocessor {
         assert_eq!(rows.format(), self.frame.format, "rows of another format");
         assert!(copy.len() >= rows.copy_len(), "copy shorter than its rows");
         let crop = match self.frame.format {
-            PixelFormat::Rgb8 => copy,
+            PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Gray8 => copy,
             PixelFormat::Nv12 => {
                 nv12::to_rgb(rows, copy, &mut self.rgb);
+                &self.rgb[..]
+            }
+            PixelFormat::Yuyv => {
+                yuyv::to_rgb(rows, copy, &mut self.rgb);
                 &self.rgb[..]
             }
         };
@@ -291,7 +336,14 @@ impl Preprocessor {
             .zip(&mut blue[..width]);
         for (x, ((red, green), blue)) in planes.enumerate() {
             let (first, weights) = self.columns.of(x);
-            let [r, g, b] = resize::weighted_pixel(&self.row[first * 3..], weights);
+            let [r, g, b] = match self.frame.format {
+                PixelFormat::Gray8 => [resize::weighted_value(&self.row[first..], weights); 3],
+                PixelFormat::Bgr8 => {
+                    let [b, g, r] = resize::weighted_pixel(&self.row[first * 3..], weights);
+                    [r, g, b]
+                }
+                _ => resize::weighted_pixel(&self.row[first * 3..], weights),
+            };
             *red = r * self.scale[0] + self.bias[0];
             *green = g * self.scale[1] + self.bias[1];
             *blue = b * self.scale[2] + self.bias[2];

@@ -126,7 +126,7 @@ fn rgb_of(frame: &[u8], layout: &FrameLayout) -> Vec<u8> {
             let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
             pixels
                 .flat_map(|(x, y)| {
-                    let luma = frame[y * layout.row_stride as usize + x];
+                    let luma = frame[layout.offset as usize + y * layout.row_stride as usize + x];
                     let chroma = layout.chroma_offset as usize
                         + y / 2 * layout.chroma_stride as usize
                         + x / 2 * 2;
@@ -135,12 +135,27 @@ fn rgb_of(frame: &[u8], layout: &FrameLayout) -> Vec<u8> {
                 .map(|value| value.round() as u8)
                 .collect()
         }
-        PixelFormat::Rgb8 => frame
-            .chunks(layout.row_stride as usize)
-            .flat_map(|row| &row[..layout.width as usize * 3])
-            .copied()
-            .collect(),
+        PixelFormat::Rgb8 => pixels_of(frame, layout, |row, x| {
+            [row[x * 3], row[x * 3 + 1], row[x * 3 + 2]]
+        }),
+        PixelFormat::Bgr8 => pixels_of(frame, layout, |row, x| {
+            [row[x * 3 + 2], row[x * 3 + 1], row[x * 3]]
+        }),
+        PixelFormat::Gray8 => pixels_of(frame, layout, |row, x| [row[x]; 3]),
+        PixelFormat::Yuyv => pixels_of(frame, layout, |row, x| {
+            let pair = x / 2 * 4;
+            rgb_by_formula(row[x * 2], row[pair + 1], row[pair + 3])
+                .map(|value| value.round() as u8)
+        }),
     }
+}
+
+/// Packed RGB of a frame with one plane, pixel by pixel.
+fn pixels_of(frame: &[u8], layout: &FrameLayout, pixel: fn(&[u8], usize) -> [u8; 3]) -> Vec<u8> {
+    let rows = frame[layout.offset as usize..].chunks(layout.row_stride as usize);
+    rows.take(layout.height as usize)
+        .flat_map(|row| (0..layout.width as usize).flat_map(move |x| pixel(row, x)))
+        .collect()
 }
 
 /// Below black (luma under 16) the library saturates before it adds chroma; we follow the formula.
@@ -148,30 +163,41 @@ fn in_range(luma: u8) -> u8 {
     luma.max(16)
 }
 
+/// The same frame with bytes before it, behind its rows, and between its planes.
+fn moved(packed: FrameLayout, offset: u32, gap: u32, chroma_gap: u32) -> FrameLayout {
+    let row_stride = packed.row_stride + gap;
+    let (chroma_offset, chroma_stride) = match packed.format {
+        PixelFormat::Nv12 => (
+            offset + row_stride * packed.height + chroma_gap,
+            packed.width + chroma_gap,
+        ),
+        _ => (0, 0),
+    };
+    FrameLayout {
+        offset,
+        row_stride,
+        chroma_offset,
+        chroma_stride,
+        ..packed
+    }
+}
+
 /// A frame with gaps behind its rows and between its planes, a crop inside, an output size.
 fn geometry() -> impl Strategy<Value = (FrameLayout, Size, u32, u32, Size)> {
-    let sides = (2_u32..=48, 2_u32..=48, any::<bool>(), 0_u32..9, 0_u32..9);
-    let layout = sides.prop_map(|(width, height, nv12, gap, chroma_gap)| {
-        if nv12 {
-            let (width, height) = (width & !1, height & !1);
-            FrameLayout {
-                format: PixelFormat::Nv12,
-                width,
-                height,
-                row_stride: width + gap,
-                chroma_offset: (width + gap) * height + chroma_gap,
-                chroma_stride: width + chroma_gap,
-            }
-        } else {
-            FrameLayout {
-                format: PixelFormat::Rgb8,
-                width,
-                height,
-                row_stride: width * 3 + gap,
-                chroma_offset: 0,
-                chroma_stride: 0,
-            }
-        }
+    let format = prop::sample::select(&PixelFormat::ALL[..]);
+    let sides = (2_u32..=48, 2_u32..=48, format, 0_u32..9, 0_u32..9);
+    let layout = sides.prop_map(|(width, height, format, gap, chroma_gap)| {
+        let (width, height) = match format {
+            PixelFormat::Nv12 => (width & !1, height & !1),
+            PixelFormat::Yuyv => (width & !1, height),
+            _ => (width, height),
+        };
+        moved(
+            FrameLayout::packed(format, width, height),
+            gap,
+            gap,
+            chroma_gap,
+        )
     });
     layout
         .prop_flat_map(|layout| (Just(layout), 0..layout.width, 0..layout.height))
@@ -199,12 +225,40 @@ proptest! {
         let theirs = resized_by_library(&rgb, layout.size(), x, y, crop, output);
         // Fixed point may round a colour the other way; the resize does not round.
         let tolerance = match layout.format {
-            PixelFormat::Rgb8 => 1e-5,
-            PixelFormat::Nv12 => 1.01 / 255.0,
+            PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Gray8 => 1e-5,
+            PixelFormat::Nv12 | PixelFormat::Yuyv => 1.01 / 255.0,
         };
         for (ours, theirs) in ours.iter().zip(&theirs) {
             prop_assert!((ours - theirs).abs() <= tolerance, "{ours} is not {theirs}");
         }
+    }
+
+    #[test]
+    fn a_frame_that_lies_otherwise_gives_the_same_input(
+        (layout, crop, x, y, output) in geometry(),
+        seed in any::<u64>(),
+        (offset, gap, chroma_gap) in (0_u32..99, 0_u32..70, 0_u32..70),
+    ) {
+        let packed = FrameLayout::packed(layout.format, layout.width, layout.height);
+        let elsewhere = moved(packed, offset, gap, chroma_gap);
+        let (frame, mut other) = (bytes(packed.len(), seed), bytes(elsewhere.len(), !seed));
+        let mut preprocessor = Preprocessor::new(&spec(packed, crop, output)).expect("valid");
+        let whole = Preprocessor::new(&spec(packed, packed.size(), output)).expect("valid");
+        let (from, to) = (whole.crop_rows(0, 0), whole.crop_rows_in(&elsewhere, 0, 0));
+        let (from, to) = (from.expect("inside"), to.expect("inside"));
+        for (from, to) in from.planes().iter().zip(to.planes()) {
+            for ((from_row, _), (to_row, _)) in from.rows().zip(to.rows()) {
+                other[to_row..to_row + to.len]
+                    .copy_from_slice(&frame[from_row..from_row + from.len]);
+            }
+        }
+        let rows = preprocessor.crop_rows_in(&elsewhere, x, y).expect("inside");
+        let mut copy = vec![0; rows.copy_len()];
+        rows.copy_from(&other, &mut copy);
+        let (width, height) = (output.width as usize, output.height as usize);
+        let mut planes = vec![f32::NAN; 3 * width * height];
+        preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, width, height));
+        prop_assert_eq!(planes, run(&mut preprocessor, &frame, x, y));
     }
 
     #[test]
@@ -229,14 +283,16 @@ proptest! {
 
     #[test]
     fn refused_geometry_gives_an_error_and_never_a_panic(
-        nv12 in any::<bool>(),
+        format in prop::sample::select(&PixelFormat::ALL[..]),
+        offset in prop_oneof![0_u32..70, any::<u32>()],
         sides in prop::array::uniform6(prop_oneof![0_u32..70, Just(SIDE_MAX + 1), Just(u32::MAX)]),
         strides in prop::array::uniform3(prop_oneof![0_u32..6000, any::<u32>()]),
         std in prop_oneof![Just(0.0), Just(f32::NAN), Just(-1.0), Just(0.2)],
         position in (any::<u32>(), any::<u32>()),
     ) {
         let frame = FrameLayout {
-            format: if nv12 { PixelFormat::Nv12 } else { PixelFormat::Rgb8 },
+            format,
+            offset,
             width: sides[0],
             height: sides[1],
             row_stride: strides[0],
@@ -339,6 +395,50 @@ fn colours_are_the_formulas_rounded_and_the_librarys_within_two_levels() {
 }
 
 #[test]
+fn each_format_says_the_same_of_the_same_picture() {
+    // Two red pixels and two of middle gray, in the words of each format.
+    let red_yuv = [81_u8, 90, 240];
+    let gray_yuv = [126_u8, 128, 128];
+    let yuyv = |[y, u, v]: [u8; 3]| [y, u, y, v];
+    for (format, red, gray) in [
+        (
+            PixelFormat::Rgb8,
+            [255, 0, 0, 255, 0, 0].to_vec(),
+            vec![128; 6],
+        ),
+        (
+            PixelFormat::Bgr8,
+            [0, 0, 255, 0, 0, 255].to_vec(),
+            vec![128; 6],
+        ),
+        (
+            PixelFormat::Yuyv,
+            yuyv(red_yuv).to_vec(),
+            yuyv(gray_yuv).to_vec(),
+        ),
+        (PixelFormat::Gray8, vec![255; 2], vec![128; 2]),
+    ] {
+        let layout = FrameLayout::packed(format, 2, 2);
+        let mut preprocessor =
+            Preprocessor::new(&spec(layout, size(1, 1), size(1, 1))).expect("valid");
+        let frame = [red, gray].concat();
+        let red = match format {
+            PixelFormat::Gray8 => [255.0; 3],
+            _ => [255.0, 0.0, 0.0],
+        };
+        for (x, y, expected) in [(0, 0, red), (1, 0, red), (1, 1, [128.0; 3])] {
+            let planes = run(&mut preprocessor, &frame, x, y);
+            for (plane, expected) in planes.iter().zip(expected) {
+                assert!(
+                    (plane * 255.0 - expected).abs() <= 2.0,
+                    "{format:?} {planes:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn normalisation_subtracts_the_mean_and_divides_by_the_std() {
     let frame = FrameLayout::packed(PixelFormat::Rgb8, 1, 1);
     let spec = PreprocessSpec {
@@ -387,7 +487,21 @@ fn errors_name_the_value_and_the_limit() {
     let error = Preprocessor::new(&spec(frame, size(1, 1), size(1, 1))).expect_err("overlapping");
     assert_eq!(
         error.to_string(),
-        "the stride of rgb is 1919 bytes, but a row has 1920"
+        "the stride of rgb8 is 1919 bytes, but a row has 1920"
+    );
+    let frame = FrameLayout::packed(PixelFormat::Yuyv, 641, 480);
+    let error = Preprocessor::new(&spec(frame, size(1, 1), size(1, 1))).expect_err("odd");
+    assert_eq!(
+        error.to_string(),
+        "a YUYV frame needs an even width, but has 641 columns"
+    );
+    let packed = FrameLayout::packed(PixelFormat::Gray8, 8, 4);
+    let other = FrameLayout::packed(PixelFormat::Gray8, 8, 5);
+    let preprocessor = Preprocessor::new(&spec(packed, size(1, 1), size(1, 1))).expect("valid");
+    let error = preprocessor.crop_rows_in(&other, 0, 0).expect_err("taller");
+    assert_eq!(
+        error.to_string(),
+        "a layout of other frames: gray8 of 8x5 instead of gray8 of 8x4"
     );
     let frame = FrameLayout::packed(PixelFormat::Nv12, 640, 480);
     let preprocessor =

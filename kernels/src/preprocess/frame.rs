@@ -11,6 +11,47 @@ pub enum PixelFormat {
     /// BT.601 coefficients, limited range (luma 16 to 235, chroma 16 to 240): what V4L2 means by
     /// `V4L2_PIX_FMT_NV12` with the default quantisation and `V4L2_YCBCR_ENC_601`.
     Nv12,
+    /// Three bytes a pixel: blue, green, red.
+    Bgr8,
+    /// One byte a pixel: red, green and blue alike.
+    Gray8,
+    /// Four bytes for two pixels of a row: luma, U, luma, V. Colours as for [`Self::Nv12`].
+    Yuyv,
+}
+
+impl PixelFormat {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Rgb8, Self::Nv12, Self::Bgr8, Self::Gray8, Self::Yuyv];
+
+    /// As in manifests and profiles.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rgb8 => "rgb8",
+            Self::Nv12 => "nv12",
+            Self::Bgr8 => "bgr8",
+            Self::Gray8 => "gray8",
+            Self::Yuyv => "yuyv",
+        }
+    }
+
+    /// Bytes of a row of `width` pixels in the first plane.
+    #[must_use]
+    pub const fn row_bytes(self, width: u32) -> u32 {
+        match self {
+            Self::Rgb8 | Self::Bgr8 => width.saturating_mul(3),
+            Self::Nv12 | Self::Gray8 => width,
+            Self::Yuyv => width.saturating_mul(2),
+        }
+    }
+
+    /// What the first plane is called in errors.
+    const fn plane(self) -> &'static str {
+        match self {
+            Self::Nv12 => "luma",
+            _ => self.name(),
+        }
+    }
 }
 
 /// Where a frame's pixels lie, from the first byte of its slot on.
@@ -22,26 +63,29 @@ pub struct FrameLayout {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Bytes from one row of RGB or luma to the next.
+    /// First byte of the first row.
+    pub offset: u32,
+    /// Bytes from one row of the first plane to the next.
     pub row_stride: u32,
-    /// First byte of the chroma plane; zero for RGB.
+    /// First byte of the chroma plane; zero for formats without one.
     pub chroma_offset: u32,
-    /// Bytes from one row of chroma to the next; zero for RGB.
+    /// Bytes from one row of chroma to the next; zero for formats without a chroma plane.
     pub chroma_stride: u32,
 }
 
 impl FrameLayout {
     /// Rows and planes without gaps. Sides beyond [`SIDE_MAX`] are refused by [`Self::check`].
     pub fn packed(format: PixelFormat, width: u32, height: u32) -> Self {
-        let (row_stride, chroma_offset, chroma_stride) = match format {
-            PixelFormat::Rgb8 => (width.saturating_mul(3), 0, 0),
-            PixelFormat::Nv12 => (width, width.saturating_mul(height), width),
+        let (chroma_offset, chroma_stride) = match format {
+            PixelFormat::Nv12 => (width.saturating_mul(height), width),
+            _ => (0, 0),
         };
         Self {
             format,
             width,
             height,
-            row_stride,
+            offset: 0,
+            row_stride: format.row_bytes(width),
             chroma_offset,
             chroma_stride,
         }
@@ -69,19 +113,22 @@ impl FrameLayout {
         let plane = |rows: u32, stride: u32, row: u32| {
             u64::from(rows.saturating_sub(1)) * u64::from(stride) + u64::from(row)
         };
+        let row = self.format.row_bytes(self.width);
+        let first_end = u64::from(self.offset) + plane(self.height, self.row_stride, row);
         match self.format {
-            PixelFormat::Rgb8 => plane(self.height, self.row_stride, self.width.saturating_mul(3)),
             PixelFormat::Nv12 => {
-                u64::from(self.chroma_offset)
-                    + plane(self.height / 2, self.chroma_stride, self.width)
+                let chroma = plane(self.height / 2, self.chroma_stride, self.width);
+                first_end.max(u64::from(self.chroma_offset) + chroma)
             }
+            _ => first_end,
         }
     }
 
     /// Whether the rows and planes are possible.
     ///
     /// # Errors
-    /// [`PreprocessError::Side`], [`PreprocessError::OddNv12`], [`PreprocessError::Stride`],
+    /// [`PreprocessError::Side`], [`PreprocessError::OddNv12`], [`PreprocessError::OddYuyv`],
+    /// [`PreprocessError::Stride`],
     /// [`PreprocessError::ChromaOffset`], [`PreprocessError::FrameLen`].
     pub fn check(&self) -> Result<(), PreprocessError> {
         check_side("frame", self.size())?;
@@ -91,25 +138,19 @@ impl FrameLayout {
             }
             Ok(())
         };
-        match self.format {
-            PixelFormat::Rgb8 => stride("rgb", self.row_stride, self.width * 3)?,
-            PixelFormat::Nv12 => {
-                if !self.width.is_multiple_of(2) || !self.height.is_multiple_of(2) {
-                    return Err(PreprocessError::OddNv12 {
-                        width: self.width,
-                        height: self.height,
-                    });
-                }
-                stride("luma", self.row_stride, self.width)?;
-                stride("chroma", self.chroma_stride, self.width)?;
-                let luma_end =
-                    u64::from(self.row_stride) * u64::from(self.height - 1) + u64::from(self.width);
-                if u64::from(self.chroma_offset) < luma_end {
-                    return Err(PreprocessError::ChromaOffset {
-                        offset: self.chroma_offset,
-                        luma_end,
-                    });
-                }
+        self.check_chroma_sites()?;
+        let row = self.format.row_bytes(self.width);
+        stride(self.format.plane(), self.row_stride, row)?;
+        if self.format == PixelFormat::Nv12 {
+            stride("chroma", self.chroma_stride, self.width)?;
+            let luma_end = u64::from(self.offset)
+                + u64::from(self.row_stride) * u64::from(self.height - 1)
+                + u64::from(self.width);
+            if u64::from(self.chroma_offset) < luma_end {
+                return Err(PreprocessError::ChromaOffset {
+                    offset: self.chroma_offset,
+                    luma_end,
+                });
             }
         }
         let len = self.len_u64();
@@ -117,6 +158,19 @@ impl FrameLayout {
             return Err(PreprocessError::FrameLen { len });
         }
         Ok(())
+    }
+
+    /// Pixels that share a chroma sample must all be there.
+    fn check_chroma_sites(&self) -> Result<(), PreprocessError> {
+        let Self { width, height, .. } = *self;
+        let (odd_width, odd_height) = (width % 2 == 1, height % 2 == 1);
+        match self.format {
+            PixelFormat::Nv12 if odd_width || odd_height => {
+                Err(PreprocessError::OddNv12 { width, height })
+            }
+            PixelFormat::Yuyv if odd_width => Err(PreprocessError::OddYuyv { width }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -191,40 +245,28 @@ impl CropRows {
         if x > x_max || y > y_max {
             return Err(PreprocessError::CropPosition { x, y, x_max, y_max });
         }
-        let stride = frame.row_stride as usize;
-        let planes = match frame.format {
-            PixelFormat::Rgb8 => {
-                let span = RowSpan {
-                    offset: y as usize * stride + x as usize * 3,
-                    len: crop.width as usize * 3,
-                    count: crop.height as usize,
-                    stride,
-                    copy_offset: 0,
-                };
-                [span, RowSpan::default()]
+        let (first_column, row_bytes) = match frame.format {
+            PixelFormat::Yuyv => {
+                let (first, pairs) = chroma_range(x, crop.width);
+                (first * 4, pairs * 4)
             }
-            PixelFormat::Nv12 => {
-                let luma = RowSpan {
-                    offset: y as usize * stride + x as usize,
-                    len: crop.width as usize,
-                    count: crop.height as usize,
-                    stride,
-                    copy_offset: 0,
-                };
-                let (first_column, columns) = chroma_range(x, crop.width);
-                let (first_row, rows) = chroma_range(y, crop.height);
-                let chroma = RowSpan {
-                    offset: frame.chroma_offset as usize
-                        + first_row * frame.chroma_stride as usize
-                        + first_column * 2,
-                    len: columns * 2,
-                    count: rows,
-                    stride: frame.chroma_stride as usize,
-                    copy_offset: luma.copy_len(),
-                };
-                [luma, chroma]
-            }
+            format => (
+                format.row_bytes(x) as usize,
+                format.row_bytes(crop.width) as usize,
+            ),
         };
+        let first = RowSpan {
+            offset: frame.offset as usize + y as usize * frame.row_stride as usize + first_column,
+            len: row_bytes,
+            count: crop.height as usize,
+            stride: frame.row_stride as usize,
+            copy_offset: 0,
+        };
+        let second = match frame.format {
+            PixelFormat::Nv12 => chroma_span(frame, crop, x, y, first.copy_len()),
+            _ => RowSpan::default(),
+        };
+        let planes = [first, second];
         Ok(Self {
             format: frame.format,
             crop,
@@ -234,11 +276,11 @@ impl CropRows {
         })
     }
 
-    /// The planes to copy: one for RGB; luma, then chroma for NV12.
+    /// The planes to copy: luma, then chroma for NV12; one for the other formats.
     pub fn planes(&self) -> &[RowSpan] {
         match self.format {
-            PixelFormat::Rgb8 => &self.planes[..1],
             PixelFormat::Nv12 => &self.planes,
+            _ => &self.planes[..1],
         }
     }
 
@@ -250,9 +292,10 @@ impl CropRows {
     pub(super) fn copy_len_max(frame: &FrameLayout, crop: Size) -> usize {
         let (width, height) = (crop.width as usize, crop.height as usize);
         match frame.format {
-            PixelFormat::Rgb8 => width * height * 3,
             // From an odd position on, an even crop touches one more chroma column and row.
             PixelFormat::Nv12 => width * height + (width / 2 + 1) * 2 * (height / 2 + 1),
+            PixelFormat::Yuyv => (width / 2 + 1) * 4 * height,
+            format => format.row_bytes(crop.width) as usize * height,
         }
     }
 
@@ -280,6 +323,20 @@ impl CropRows {
     /// Whether the crop begins on the second column (row) of a chroma sample.
     pub(super) fn odd(&self) -> (bool, bool) {
         (self.x % 2 == 1, self.y % 2 == 1)
+    }
+}
+
+/// The crop's rows of NV12's chroma plane, behind `copy_offset` bytes of luma.
+fn chroma_span(frame: &FrameLayout, crop: Size, x: u32, y: u32, copy_offset: usize) -> RowSpan {
+    let (first_column, columns) = chroma_range(x, crop.width);
+    let (first_row, rows) = chroma_range(y, crop.height);
+    let stride = frame.chroma_stride as usize;
+    RowSpan {
+        offset: frame.chroma_offset as usize + first_row * stride + first_column * 2,
+        len: columns * 2,
+        count: rows,
+        stride,
+        copy_offset,
     }
 }
 

@@ -79,6 +79,15 @@ pub(super) fn weighted_pixel(row: &[f32], weights: &[f32]) -> [f32; 3] {
     sums
 }
 
+/// The weighted sum of single values, from the first of `row` on.
+pub(super) fn weighted_value(row: &[f32], weights: &[f32]) -> f32 {
+    let products = row
+        .iter()
+        .zip(weights)
+        .map(|(value, weight)| value * weight);
+    products.sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::Taps;

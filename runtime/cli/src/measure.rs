@@ -113,6 +113,9 @@ fn frame(plan: &FramePlan) -> Frame {
     let format = match plan.format {
         punctual_plan::PixelFormat::Rgb8 => PixelFormat::Rgb8,
         punctual_plan::PixelFormat::Nv12 => PixelFormat::Nv12,
+        punctual_plan::PixelFormat::Bgr8 => PixelFormat::Bgr8,
+        punctual_plan::PixelFormat::Gray8 => PixelFormat::Gray8,
+        punctual_plan::PixelFormat::Yuyv => PixelFormat::Yuyv,
     };
     let size = |size: punctual_plan::Size| Size {
         width: size.width,

@@ -59,7 +59,10 @@ pub(crate) fn may_pass(error: &ConnectError) -> bool {
         ConnectError::Connect(_) | ConnectError::NoAnswer | ConnectError::Os(_) => true,
         ConnectError::Refused(refusal) => matches!(
             refusal,
-            Refusal::Full { .. } | Refusal::Draining | Refusal::Resources
+            Refusal::Full { .. }
+                | Refusal::StreamsOfProcess { .. }
+                | Refusal::Draining
+                | Refusal::Resources
         ),
         _ => false,
     }

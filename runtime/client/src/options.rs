@@ -34,10 +34,7 @@ impl Options {
     pub fn new(socket: impl AsRef<Path>, task: &str, format: PixelFormat) -> Self {
         Self {
             socket: socket.as_ref().to_owned(),
-            hello: Hello {
-                task: task.to_owned(),
-                format,
-            },
+            hello: Hello::new(task, format),
             spin_ns: 0,
             reconnect: true,
         }

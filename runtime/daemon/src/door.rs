@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use punctual_core::ClientId;
-use punctual_ipc::{Connection, Hello, Listener, Refusal, StreamTerms};
+use punctual_ipc::{Connection, FrameSpec, Hello, Listener, Refusal, StreamTerms};
 use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
 use punctual_platform::poll::{Poller, Waker};
@@ -235,13 +235,10 @@ impl Door {
                 task: hello.task.clone(),
             });
         };
-        let expected = frame::spec(&task.frame).format;
-        if hello.format != expected {
-            return Err(Refusal::Format { expected });
-        }
+        let frame = layout_for(hello, task)?;
         let free = |place: &&u16| self.places[usize::from(**place)] == 0;
         match task.client_slots.iter().find(free) {
-            Some(&place) => Ok((usize::from(place), terms(task, place))),
+            Some(&place) => Ok((usize::from(place), terms(task, place, frame))),
             None => Err(Refusal::Full {
                 clients: task.client_slots.len() as u16,
             }),
@@ -249,13 +246,32 @@ impl Door {
     }
 }
 
+/// The task's frames as the client has them: in its own layout, if that fits into a slot of the plan.
+fn layout_for(hello: &Hello, task: &TaskPlan) -> Result<FrameSpec, Refusal> {
+    let planned = frame::spec(&task.frame);
+    let expected = planned.format;
+    if hello.format != expected {
+        return Err(Refusal::Format { expected });
+    }
+    let Some(layout) = hello.layout else {
+        return Ok(planned);
+    };
+    let frame = planned.with_layout(layout);
+    frame.check().map_err(Refusal::Layout)?;
+    let (bytes, limit) = (frame.bytes(), task.channel.slot_bytes);
+    if bytes > limit {
+        return Err(Refusal::LayoutTooLarge { bytes, limit });
+    }
+    Ok(frame)
+}
+
 /// What the plan says of a task's streams.
-fn terms(task: &TaskPlan, place: u16) -> StreamTerms {
+fn terms(task: &TaskPlan, place: u16, frame: FrameSpec) -> StreamTerms {
     StreamTerms {
         stream: u32::from(place),
         slots: task.channel.slots,
         results: u32::from(task.channel.results),
-        frame: frame::spec(&task.frame),
+        frame,
         crop_width: task.frame.crop.width,
         crop_height: task.frame.crop.height,
     }

@@ -12,6 +12,7 @@ use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 
 use crate::drain::Flag;
+use crate::frame;
 use crate::messages::{IntakeOrder, Payload, Prepared};
 use crate::rt_notes::{Note, note};
 use crate::wiring::IntakeEnds;
@@ -93,9 +94,11 @@ impl Intake {
         let spill = self.spill.as_mut();
         let target = spill.filter(|target| target.task == task);
         let target = target.unwrap_or(&mut self.own);
+        // Where the client has its rows; the copy is packed, and the same wherever they lay.
+        let layout = frame::layout_of(reader.frame());
         let crop = target
             .preprocessor
-            .crop_rows(payload.crop_x, payload.crop_y)
+            .crop_rows_in(&layout, payload.crop_x, payload.crop_y)
             .ok()?;
         for plane in crop.planes() {
             let rows = Rows {

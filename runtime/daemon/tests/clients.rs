@@ -48,10 +48,7 @@ fn client_process() {
 
 fn connect_when_free(socket: &Path, task: &str, format: PixelFormat) -> ClientChannel {
     loop {
-        let hello = Hello {
-            task: task.to_owned(),
-            format,
-        };
+        let hello = Hello::new(task, format);
         match ClientChannel::connect(socket, &hello) {
             Ok(client) => return client,
             Err(ConnectError::Refused(Refusal::Full { .. })) => {}

@@ -177,7 +177,7 @@ fn whom_the_plan_has_no_place_for_is_told_why() {
     let daemon = Daemon::start(MANIFEST);
     let refusal = |task: &str, format| {
         let task = task.to_owned();
-        match ClientChannel::connect(&daemon.socket(), &Hello { task, format }) {
+        match ClientChannel::connect(&daemon.socket(), &Hello::new(task, format)) {
             Err(ConnectError::Refused(refusal)) => refusal,
             other => panic!("not refused: {other:?}"),
         }

@@ -10,6 +10,12 @@ pub enum PixelFormat {
     Rgb8,
     /// A plane of luma bytes, then a plane at half the resolution of interleaved U and V bytes.
     Nv12,
+    /// Three bytes a pixel: blue, green, red.
+    Bgr8,
+    /// One byte a pixel.
+    Gray8,
+    /// Four bytes for two pixels of a row: luma, U, luma, V.
+    Yuyv,
 }
 
 impl PixelFormat {
@@ -18,8 +24,43 @@ impl PixelFormat {
         match self {
             Self::Rgb8 => 1,
             Self::Nv12 => 2,
+            Self::Bgr8 => 3,
+            Self::Gray8 => 4,
+            Self::Yuyv => 5,
         }
     }
+
+    /// Bytes of a row of `width` pixels in the first plane.
+    #[must_use]
+    pub const fn row_bytes(self, width: u32) -> u32 {
+        match self {
+            Self::Rgb8 | Self::Bgr8 => width.saturating_mul(3),
+            Self::Nv12 | Self::Gray8 => width,
+            Self::Yuyv => width.saturating_mul(2),
+        }
+    }
+
+    /// Whether frames of this width and height have whole chroma samples.
+    const fn divides(self, width: u32, height: u32) -> bool {
+        match self {
+            Self::Nv12 => width.is_multiple_of(2) && height.is_multiple_of(2),
+            Self::Yuyv => width.is_multiple_of(2),
+            Self::Rgb8 | Self::Bgr8 | Self::Gray8 => true,
+        }
+    }
+}
+
+/// Where rows and planes lie in a slot, in bytes; a client may have its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// The first row's first byte.
+    pub offset: u32,
+    /// From one row of the first plane to the next.
+    pub row_stride: u32,
+    /// The chroma plane's first byte, counted from the slot's; zero for formats without one.
+    pub chroma_offset: u32,
+    /// From one row of chroma to the next; zero for formats without a chroma plane.
+    pub chroma_stride: u32,
 }
 
 /// Where a frame's pixels lie, from the first byte of its slot on.
@@ -31,11 +72,13 @@ pub struct FrameSpec {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Bytes from one row of RGB or luma to the next.
+    /// The first row's first byte.
+    pub offset: u32,
+    /// Bytes from one row of the first plane to the next.
     pub row_stride: u32,
-    /// First byte of the chroma plane; zero for RGB.
+    /// First byte of the chroma plane; zero for formats without one.
     pub chroma_offset: u32,
-    /// Bytes from one row of chroma to the next; zero for RGB.
+    /// Bytes from one row of chroma to the next; zero for formats without a chroma plane.
     pub chroma_stride: u32,
 }
 
@@ -50,8 +93,8 @@ pub enum FrameError {
         /// Rows.
         height: u32,
     },
-    /// NV12 shares one chroma sample between four pixels.
-    #[error("an NV12 frame of {width} x {height} pixels: both sides must be even")]
+    /// Pixels that share a chroma sample would be torn apart.
+    #[error("a frame of {width} x {height} pixels: NV12 needs both sides even, YUYV an even width")]
     Odd {
         /// Columns.
         width: u32,
@@ -67,11 +110,13 @@ pub enum FrameError {
         row: u32,
     },
     /// Planes would overlap, or there is a chroma plane where there can be none.
-    #[error("the chroma plane begins at byte {offset}: it must be {expected} or more (RGB: 0)")]
+    #[error(
+        "the chroma plane begins at byte {offset}: it must be {expected} or more (0, with a stride of 0, for formats without one)"
+    )]
     Chroma {
         /// Where it begins.
         offset: u32,
-        /// The least for NV12; the only value for RGB.
+        /// The least for NV12; the only value for other formats.
         expected: u64,
     },
     /// Larger than a slot can be.
@@ -91,43 +136,67 @@ impl FrameSpec {
     /// Rows and planes without gaps.
     #[must_use]
     pub const fn packed(format: PixelFormat, width: u32, height: u32) -> Self {
-        let row = match format {
-            PixelFormat::Rgb8 => width.saturating_mul(3),
-            PixelFormat::Nv12 => width,
-        };
-        Self::strided(format, width, height, row)
+        Self::strided(format, width, height, format.row_bytes(width))
     }
 
-    /// Rows `stride` bytes apart, in both planes, which follow each other without a gap.
+    /// Rows `stride` bytes apart, in all planes, which follow each other without a gap.
     #[must_use]
     pub const fn strided(format: PixelFormat, width: u32, height: u32, stride: u32) -> Self {
-        let (row_stride, chroma_offset, chroma_stride) = match format {
-            PixelFormat::Rgb8 => (stride, 0, 0),
-            PixelFormat::Nv12 => (stride, stride.saturating_mul(height), stride),
+        let (chroma_offset, chroma_stride) = match format {
+            PixelFormat::Nv12 => (stride.saturating_mul(height), stride),
+            _ => (0, 0),
         };
         Self {
             format,
             width,
             height,
-            row_stride,
+            offset: 0,
+            row_stride: stride,
             chroma_offset,
             chroma_stride,
         }
     }
 
-    /// Bytes from the frame's first to the last that belongs to a pixel.
+    /// The same pixels, lying elsewhere.
+    #[must_use]
+    pub const fn with_layout(self, layout: Layout) -> Self {
+        Self {
+            offset: layout.offset,
+            row_stride: layout.row_stride,
+            chroma_offset: layout.chroma_offset,
+            chroma_stride: layout.chroma_stride,
+            ..self
+        }
+    }
+
+    /// Where its rows and planes lie.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        Layout {
+            offset: self.offset,
+            row_stride: self.row_stride,
+            chroma_offset: self.chroma_offset,
+            chroma_stride: self.chroma_stride,
+        }
+    }
+
+    /// Behind the last byte of the first plane that belongs to a pixel.
+    fn first_plane_end(&self) -> u64 {
+        let row = u64::from(self.format.row_bytes(self.width));
+        let rows = u64::from(self.height.saturating_sub(1)) * u64::from(self.row_stride);
+        u64::from(self.offset) + rows + row
+    }
+
+    /// Bytes from the slot's first to the last that belongs to a pixel.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let plane = |rows: u32, stride: u32, row: u64| {
-            u64::from(rows.saturating_sub(1)) * u64::from(stride) + row
-        };
-        let width = u64::from(self.width);
-        match self.format {
-            PixelFormat::Rgb8 => plane(self.height, self.row_stride, width * 3),
-            PixelFormat::Nv12 => {
-                u64::from(self.chroma_offset) + plane(self.height / 2, self.chroma_stride, width)
-            }
+        let luma_end = self.first_plane_end();
+        if self.format != PixelFormat::Nv12 {
+            return luma_end;
         }
+        let rows = u64::from((self.height / 2).saturating_sub(1));
+        let chroma = rows * u64::from(self.chroma_stride) + u64::from(self.width);
+        luma_end.max(u64::from(self.chroma_offset) + chroma)
     }
 
     /// Whether such a frame can be.
@@ -139,6 +208,9 @@ impl FrameSpec {
         let side = 1..=Self::SIDE_MAX;
         if !side.contains(&width) || !side.contains(&height) {
             return Err(FrameError::Side { width, height });
+        }
+        if !self.format.divides(width, height) {
+            return Err(FrameError::Odd { width, height });
         }
         let stride = |stride, row| {
             if stride < row {
@@ -155,21 +227,13 @@ impl FrameSpec {
                 expected,
             })
         };
-        match self.format {
-            PixelFormat::Rgb8 => {
-                stride(self.row_stride, width * 3)?;
-                chroma(0, self.chroma_offset == 0 && self.chroma_stride == 0)?;
-            }
-            PixelFormat::Nv12 => {
-                if !width.is_multiple_of(2) || !height.is_multiple_of(2) {
-                    return Err(FrameError::Odd { width, height });
-                }
-                stride(self.row_stride, width)?;
-                stride(self.chroma_stride, width)?;
-                let luma_end =
-                    u64::from(height - 1) * u64::from(self.row_stride) + u64::from(width);
-                chroma(luma_end, u64::from(self.chroma_offset) >= luma_end)?;
-            }
+        stride(self.row_stride, self.format.row_bytes(width))?;
+        if self.format == PixelFormat::Nv12 {
+            stride(self.chroma_stride, width)?;
+            let luma_end = self.first_plane_end();
+            chroma(luma_end, u64::from(self.chroma_offset) >= luma_end)?;
+        } else {
+            chroma(0, self.chroma_offset == 0 && self.chroma_stride == 0)?;
         }
         match self.bytes() {
             bytes if bytes > Self::BYTES_MAX => Err(FrameError::Bytes { bytes }),
@@ -184,16 +248,40 @@ mod tests {
 
     #[test]
     fn packed_frames_have_the_obvious_size() {
-        let rgb = FrameSpec::packed(PixelFormat::Rgb8, 640, 480);
-        assert_eq!((rgb.check(), rgb.bytes()), (Ok(()), 921_600));
-        let nv12 = FrameSpec::packed(PixelFormat::Nv12, 640, 480);
-        assert_eq!((nv12.check(), nv12.bytes()), (Ok(()), 460_800));
+        for (format, bytes) in [
+            (PixelFormat::Rgb8, 921_600),
+            (PixelFormat::Bgr8, 921_600),
+            (PixelFormat::Nv12, 460_800),
+            (PixelFormat::Gray8, 307_200),
+            (PixelFormat::Yuyv, 614_400),
+        ] {
+            let frame = FrameSpec::packed(format, 640, 480);
+            assert_eq!((frame.check(), frame.bytes()), (Ok(()), bytes));
+        }
+    }
+
+    #[test]
+    fn another_layout_moves_the_pixels_and_keeps_what_they_are() {
+        let packed = FrameSpec::packed(PixelFormat::Nv12, 640, 480);
+        let layout = Layout {
+            offset: 128,
+            row_stride: 704,
+            chroma_offset: 128 + 704 * 512,
+            chroma_stride: 768,
+        };
+        let moved = packed.with_layout(layout);
+        assert_eq!((moved.layout(), moved.check()), (layout, Ok(())));
+        assert_eq!((moved.format, moved.width), (PixelFormat::Nv12, 640));
+        assert_eq!(moved.bytes(), 128 + 704 * 512 + 239 * 768 + 640);
+        assert_eq!(moved.with_layout(packed.layout()), packed);
     }
 
     #[test]
     fn impossible_frames_are_refused_with_their_values() {
         let rgb = FrameSpec::packed(PixelFormat::Rgb8, 640, 480);
         let nv12 = FrameSpec::packed(PixelFormat::Nv12, 640, 480);
+        let yuyv = FrameSpec::packed(PixelFormat::Yuyv, 640, 480);
+        let gray = FrameSpec::packed(PixelFormat::Gray8, 640, 480);
         for bad in [
             FrameSpec { width: 0, ..rgb },
             FrameSpec {
@@ -212,7 +300,15 @@ mod tests {
                 row_stride: u32::MAX,
                 ..rgb
             },
+            FrameSpec {
+                offset: u32::MAX,
+                ..rgb
+            },
             FrameSpec { width: 639, ..nv12 },
+            FrameSpec {
+                height: 479,
+                ..nv12
+            },
             FrameSpec {
                 chroma_stride: 10,
                 ..nv12
@@ -221,9 +317,23 @@ mod tests {
                 chroma_offset: 307_199,
                 ..nv12
             },
+            FrameSpec { offset: 1, ..nv12 },
             FrameSpec {
                 chroma_offset: u32::MAX,
                 ..nv12
+            },
+            FrameSpec { width: 639, ..yuyv },
+            FrameSpec {
+                row_stride: 1_279,
+                ..yuyv
+            },
+            FrameSpec {
+                chroma_stride: 640,
+                ..gray
+            },
+            FrameSpec {
+                row_stride: 639,
+                ..gray
             },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");

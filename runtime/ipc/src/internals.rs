@@ -5,10 +5,10 @@ use punctual_platform::atomics::Ordering;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use crate::client::{ClientChannel, ConnectError, be_welcomed};
+use crate::client::{ClientChannel, ConnectError, Welcome, be_welcomed};
 use crate::descriptor::Crop;
 use crate::frame::{FrameSpec, PixelFormat};
-use crate::handshake::{Hello, Reply, StreamTerms, decode};
+use crate::handshake::{Agreement, Hello, StreamTerms, decode_answer, decode_opening};
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
 use crate::result::{ResultRecord, Verdict};
@@ -26,7 +26,8 @@ pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
     let requests = Region::private(RequestLayout::new(terms.slots, &terms.frame).bytes);
     let results = Region::private(ResultLayout::new(terms.slots, terms.results).bytes);
     let server = ServerChannel::new(terms, ours, requests.clone(), results.clone());
-    (server, ClientChannel::new(terms, theirs, requests, results))
+    let client = ClientChannel::new(Agreement::newest(), terms, theirs, requests, results);
+    (server, client)
 }
 
 /// Shakes hands as a client does, for one that wants to mistreat what it is given: the socket and
@@ -35,7 +36,7 @@ pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
 /// # Errors
 /// If it is not let in.
 pub fn files(path: &Path, hello: &Hello) -> Result<(OwnedFd, Vec<OwnedFd>), ConnectError> {
-    be_welcomed(path, hello).map(|(_, socket, files)| (socket, files))
+    be_welcomed(path, hello).map(|Welcome { socket, files, .. }| (socket, files))
 }
 
 /// A small stream: 4 slots of 8x4 RGB pixels, crops of 4x2, room for 4 results.
@@ -98,8 +99,8 @@ pub fn ring(client: &ClientChannel) {
 #[must_use]
 pub fn exercise(script: &[u8]) -> Option<ChannelFault> {
     // What could come over the socket instead of the handshake.
-    let _ = decode::<Hello>(script);
-    let _ = decode::<Reply>(script);
+    let _ = decode_opening(script);
+    let _ = decode_answer(script);
     let (server, client) = pair(small_terms());
     let (submissions, payload, results) = server.split();
     let mut game = Game {

@@ -53,8 +53,11 @@ pub use client::{
     Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot, SubmitError,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
-pub use frame::{FrameError, FrameSpec, PixelFormat};
-pub use handshake::{Hello, MessageError, PROTOCOL_VERSION, Refusal, StreamTerms, TermsError};
+pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};
+pub use handshake::{
+    Agreement, Features, Hello, MessageError, PROTOCOL_VERSIONS, Refusal, StreamTerms, TermsError,
+    VersionRange,
+};
 pub use listener::{AdmitError, Connection, HelloError, ListenError, Listener, PeerCredentials};
 pub use result::{Answer, Failure, RecordError, Rejection, ResultRecord, Verdict};
 pub use ring::PositionError;

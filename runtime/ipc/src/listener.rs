@@ -1,6 +1,7 @@
 //! The daemon's door: accepts connections, shakes hands, makes the shared memory. For an ordinary
 //! thread; nothing in here waits.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
 use punctual_platform::{OsError, clock};
 
 use crate::handshake::{
-    Hello, MessageError, Refusal, Reply, StreamTerms, TermsError, decode, encode,
+    Agreement, Hello, MessageError, Refusal, Reply, StreamTerms, TermsError, decode_opening,
+    encode_answer,
 };
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
@@ -138,6 +140,7 @@ impl Listener {
                 gid: credentials.gid(),
             },
             since_ns: clock::now_ns(),
+            agreement: Cell::new(None),
         }))
     }
 }
@@ -201,6 +204,8 @@ pub struct Connection {
     socket: OwnedFd,
     peer: PeerCredentials,
     since_ns: u64,
+    /// Once its opening was read, if there is a version in common.
+    agreement: Cell<Option<Agreement>>,
 }
 
 /// Why a client's opening is of no use. It has been told; drop the connection.
@@ -251,13 +256,27 @@ impl Connection {
             Received::Nothing => return Ok(None),
             Received::HungUp => return Err(HelloError::HungUp),
             Received::TooLong => Err(MessageError::Malformed),
-            Received::Message(bytes) => decode(&buffer[..bytes]),
+            Received::Message(bytes) => decode_opening(&buffer[..bytes]),
         };
-        hello.map(Some).map_err(|error| {
-            // To another version the header alone says what is wrong.
-            self.reply(&Reply::Refused(Refusal::Malformed));
-            error.into()
-        })
+        match hello {
+            Ok((agreement, hello)) => {
+                self.agreement.set(Some(agreement));
+                Ok(Some(hello))
+            }
+            Err(error) => {
+                self.refuse_unread(error);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Answers an opening that makes no sense. Where there is no version in common, the answer is
+    /// a header without a body, which says so.
+    fn refuse_unread(&self, error: MessageError) {
+        if error == MessageError::Malformed {
+            self.agreement.set(Some(Agreement::newest()));
+        }
+        self.reply(&Reply::Refused(Refusal::Malformed));
     }
 
     /// Tells it why it is not let in.
@@ -282,7 +301,7 @@ impl Connection {
         };
         let files = [&memory.request_file, &memory.result_file];
         let files = files.map(|file| file.as_fd().as_raw_fd());
-        let welcome = encode(&Reply::Welcome(*terms));
+        let welcome = encode_answer(self.agreement.get(), &Reply::Welcome(*terms));
         let (requests, results) = (memory.requests, memory.results);
         // Before the client can submit: the generations must be there.
         let channel = ServerChannel::new(*terms, self.socket, requests, results);
@@ -292,7 +311,11 @@ impl Connection {
 
     fn reply(&self, reply: &Reply) {
         // It may be gone already, which is as good.
-        let _ = socket::send_message(self.socket.as_fd(), &encode(reply), &[]);
+        let _ = socket::send_message(
+            self.socket.as_fd(),
+            &encode_answer(self.agreement.get(), reply),
+            &[],
+        );
     }
 }
 

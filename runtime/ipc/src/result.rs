@@ -61,6 +61,12 @@ pub enum Rejection {
     Draining,
     /// It claims to have been captured in the future.
     CapturedInFuture,
+    /// Its client submits faster than the manifest lets it.
+    Quota,
+    /// A newer frame of the same client took its place before anything was done with it.
+    Superseded,
+    /// The daemon does without best-effort work for now, to keep its promises.
+    Shedding,
 }
 
 /// Why an accepted request got no answer.
@@ -109,6 +115,9 @@ impl Verdict {
             Self::Rejected(Rejection::QueueFull) => (3, 3),
             Self::Rejected(Rejection::Draining) => (3, 4),
             Self::Rejected(Rejection::CapturedInFuture) => (3, 5),
+            Self::Rejected(Rejection::Quota) => (3, 6),
+            Self::Rejected(Rejection::Superseded) => (3, 7),
+            Self::Rejected(Rejection::Shedding) => (3, 8),
             Self::Failed(Failure::Device) => (4, 1),
             Self::Failed(Failure::Payload) => (4, 2),
             Self::Failed(Failure::ClientGone) => (4, 3),
@@ -126,6 +135,9 @@ impl Verdict {
             (3, 3) => Self::Rejected(Rejection::QueueFull),
             (3, 4) => Self::Rejected(Rejection::Draining),
             (3, 5) => Self::Rejected(Rejection::CapturedInFuture),
+            (3, 6) => Self::Rejected(Rejection::Quota),
+            (3, 7) => Self::Rejected(Rejection::Superseded),
+            (3, 8) => Self::Rejected(Rejection::Shedding),
             (4, 1) => Self::Failed(Failure::Device),
             (4, 2) => Self::Failed(Failure::Payload),
             (4, 3) => Self::Failed(Failure::ClientGone),
@@ -266,10 +278,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_eleven_verdicts() {
+    fn there_are_fourteen_verdicts() {
         let count = (0..=255_u8)
             .flat_map(|v| (0..=255_u8).filter_map(move |r| Verdict::from_codes(v, r)))
             .count();
-        assert_eq!(count, 11);
+        assert_eq!(count, 14);
     }
 }

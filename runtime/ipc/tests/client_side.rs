@@ -144,10 +144,7 @@ fn a_handshake_can_wait_while_its_client_does_something_else() {
         std::env::temp_dir().display(),
         std::process::id()
     ));
-    let hello = Hello {
-        task: "signs".to_owned(),
-        format: PixelFormat::Rgb8,
-    };
+    let hello = Hello::new("signs", PixelFormat::Rgb8);
     let refused = Opening::begin(&path, &hello).unwrap_err();
     assert!(matches!(refused, ConnectError::Connect(_)), "{refused}");
     let listener = Listener::bind(&path).unwrap();

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
+    AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept, bind, connect, listen,
+    recv, send, socket,
 };
 use punctual_ipc::internals::small_terms;
 use punctual_ipc::{
-    AdmitError, ClientChannel, ConnectError, Connection, FrameSpec, Hello, HelloError, ListenError,
-    Listener, MessageError, PROTOCOL_VERSION, PixelFormat, Refusal, ServerChannel, StreamTerms,
-    TermsError,
+    AdmitError, ClientChannel, ConnectError, Connection, Features, FrameError, FrameSpec, Hello,
+    HelloError, ListenError, Listener, MessageError, PROTOCOL_VERSIONS, PixelFormat, Refusal,
+    ServerChannel, StreamTerms, TermsError, VersionRange,
 };
 use punctual_platform::poll::wait_readable;
 
@@ -25,10 +26,7 @@ fn path() -> PathBuf {
 }
 
 fn hello() -> Hello {
-    Hello {
-        task: "signs".to_owned(),
-        format: PixelFormat::Rgb8,
-    }
+    Hello::new("signs", PixelFormat::Rgb8)
 }
 
 /// A connection that says what it is told to, and nothing else.
@@ -100,6 +98,36 @@ fn the_largest_of_streams_fits() {
 }
 
 #[test]
+fn a_client_keeps_the_layout_that_it_asked_for_or_does_not_stay() {
+    let path = path();
+    let listener = Listener::bind(&path).unwrap();
+    let strided = FrameSpec::strided(PixelFormat::Rgb8, 8, 4, 64);
+    let wish = hello().with_layout(strided.layout());
+    for granted in [true, false] {
+        let client = std::thread::scope(|scope| {
+            let client = scope.spawn(|| ClientChannel::connect(&path, &wish));
+            let (connection, said) = opening(&listener);
+            assert_eq!(said.unwrap(), wish);
+            let mut terms = small_terms();
+            if granted {
+                terms.frame = strided;
+            }
+            let server = connection.admit(&terms).unwrap();
+            assert_eq!(server.terms(), &terms);
+            client.join().unwrap()
+        });
+        match client {
+            Ok(mut client) if granted => {
+                assert_eq!(client.terms().frame, strided);
+                assert_eq!(client.slot().unwrap().pixels().len(), 3 * 64 + 24);
+            }
+            Err(ConnectError::Memory(_)) if !granted => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn refusals_reach_the_client_with_their_reason() {
     let path = path();
     let listener = Listener::bind(&path).unwrap();
@@ -110,6 +138,13 @@ fn refusals_reach_the_client_with_their_reason() {
         Refusal::Format {
             expected: PixelFormat::Nv12,
         },
+        Refusal::Layout(FrameError::Stride { stride: 1, row: 24 }),
+        Refusal::LayoutTooLarge {
+            bytes: 4097,
+            limit: 4096,
+        },
+        Refusal::NotAllowed { uid: 1000, gid: 7 },
+        Refusal::StreamsOfProcess { limit: 2 },
         Refusal::Full { clients: 3 },
         Refusal::Draining,
         Refusal::Resources,
@@ -150,28 +185,125 @@ fn a_daemon_that_hangs_up_instead_of_answering_is_no_answer() {
     assert!(matches!(client, Err(ConnectError::NoAnswer)), "{client:?}");
 }
 
+/// A header by hand: what a peer of another release would send.
+fn header(lowest: u16, highest: u16, features: u64, agreed: u16) -> Vec<u8> {
+    let mut bytes = b"PNCT".to_vec();
+    bytes.extend(lowest.to_le_bytes());
+    bytes.extend(highest.to_le_bytes());
+    bytes.extend(features.to_le_bytes());
+    bytes.extend(agreed.to_le_bytes());
+    bytes.extend([0; 6]);
+    bytes
+}
+
+/// What the daemon says to somebody who says this.
+fn answer_to(listener: &Listener, path: &Path, says: &[u8]) -> (Vec<u8>, HelloError) {
+    let socket = stranger(path, says);
+    let error = opening(listener).1.unwrap_err();
+    let mut answer = [0; 64];
+    let bytes = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap();
+    (answer[..bytes].to_vec(), error)
+}
+
+fn apart(lowest: u16, highest: u16) -> MessageError {
+    MessageError::Version {
+        theirs: VersionRange { lowest, highest },
+        ours: PROTOCOL_VERSIONS,
+    }
+}
+
+const OURS: u16 = PROTOCOL_VERSIONS.highest;
+
 #[test]
-fn strangers_are_told_the_version_and_refused() {
+fn strangers_are_told_the_versions_and_refused() {
     let path = path();
     let listener = Listener::bind(&path).unwrap();
-    let newer = [b"PNCT\x4d\x00".as_slice(), &[0xFF; 90]].concat();
-    let damaged = [b"PNCT\x01\x00".as_slice(), &[0xFF; 90]].concat();
-    for (says, expected) in [
-        (b"GET / HTTP/1.1".as_slice(), MessageError::Foreign),
-        (&newer, MessageError::Version { theirs: 0x4d }),
-        (&damaged, MessageError::Malformed),
-        (&[b'P'; 5000], MessageError::Malformed),
+    let newer = [header(77, 78, 0, 0).as_slice(), &[0xFF; 90]].concat();
+    let older = header(1, 1, 0, 0);
+    let damaged = [header(1, OURS, 0, 0).as_slice(), &[0xFF; 90]].concat();
+    for (says, expected, agreed) in [
+        (&b"GET / HTTP/1.1"[..], MessageError::Foreign, 0),
+        (&newer, apart(77, 78), 0),
+        (&older, apart(1, 1), 0),
+        (&damaged, MessageError::Malformed, OURS),
+        (&[b'P'; 5000], MessageError::Malformed, OURS),
     ] {
-        let socket = stranger(&path, says);
-        match opening(&listener).1 {
-            Err(HelloError::Message(error)) => assert_eq!(error, expected),
-            other => panic!("{other:?} instead of {expected}"),
+        let (answer, error) = answer_to(&listener, &path, says);
+        let is_expected = matches!(error, HelloError::Message(error) if error == expected);
+        assert!(is_expected, "{error} instead of {expected}");
+        assert_eq!(
+            answer[..8],
+            header(PROTOCOL_VERSIONS.lowest, OURS, 0, 0)[..8]
+        );
+        assert_eq!(answer[16..18], agreed.to_le_bytes());
+        assert_eq!(answer.len() == 24, agreed == 0, "a body only in a version");
+    }
+}
+
+#[test]
+fn a_newer_client_that_also_speaks_this_version_is_let_in() {
+    let path = path();
+    let listener = Listener::bind(&path).unwrap();
+    // "signs", RGB, no layout; then what a version to come has added.
+    let body = [&[5][..], b"signs", &[0, 0], b"more"].concat();
+    let says = [header(OURS, OURS + 7, u64::MAX, 0), body].concat();
+    let socket = stranger(&path, &says);
+    let (connection, said) = opening(&listener);
+    assert_eq!(said.unwrap(), hello());
+    let _server = connection.admit(&small_terms()).unwrap();
+    let mut answer = [0; 128];
+    recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap();
+    assert_eq!(
+        answer[..24],
+        header(PROTOCOL_VERSIONS.lowest, OURS, Features::ALL.bits(), OURS)
+    );
+    assert_eq!(answer[24], 0, "welcome");
+}
+
+/// What a client makes of a daemon that answers this.
+fn met_with(answer: &[u8]) -> ConnectError {
+    let path = path();
+    let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
+    let door = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(door.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    listen(&door, Backlog::new(1).unwrap()).unwrap();
+    let error = std::thread::scope(|scope| {
+        let client = scope.spawn(|| ClientChannel::connect(&path, &hello()));
+        let socket = accept(door.as_raw_fd()).unwrap();
+        send(socket, answer, MsgFlags::MSG_NOSIGNAL).unwrap();
+        let error = client.join().unwrap().unwrap_err();
+        nix::unistd::close(socket).unwrap();
+        error
+    });
+    std::fs::remove_file(&path).unwrap();
+    error
+}
+
+#[test]
+fn a_client_names_both_ranges_when_the_daemon_has_no_version_in_common() {
+    for (lowest, highest) in [(1, 1), (OURS + 1, OURS + 1), (OURS + 1, 900)] {
+        match met_with(&header(lowest, highest, 0, 0)) {
+            ConnectError::Message(error) => {
+                assert_eq!(error, apart(lowest, highest));
+                let words = error.to_string();
+                assert!(words.contains(&highest.to_string()), "{words}");
+            }
+            other => panic!("{other}"),
         }
-        let mut answer = [0; 64];
-        let bytes = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap();
-        assert!(bytes > 6);
-        let version = PROTOCOL_VERSION.to_le_bytes();
-        assert_eq!(answer[..6], *[b"PNCT".as_slice(), &version].concat());
+    }
+}
+
+#[test]
+fn a_client_believes_no_daemon_that_agrees_on_what_was_not_offered() {
+    for answer in [
+        header(OURS, OURS, 0, OURS + 1),
+        header(OURS, OURS, 1 << 40, OURS),
+        header(OURS, OURS, 0, OURS),
+        b"PNCT\x02\x00".to_vec(),
+    ] {
+        let error = met_with(&answer);
+        let malformed = matches!(error, ConnectError::Message(MessageError::Malformed));
+        assert!(malformed, "{error}");
     }
 }
 

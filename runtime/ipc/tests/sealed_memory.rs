@@ -23,10 +23,7 @@ fn admitted(test: &str) -> Admitted {
     let name = format!("punctual-sealed-{}-{test}", std::process::id());
     let path: PathBuf = std::env::temp_dir().join(name);
     let listener = Listener::bind(&path).unwrap();
-    let hello = Hello {
-        task: "signs".to_owned(),
-        format: PixelFormat::Rgb8,
-    };
+    let hello = Hello::new("signs", PixelFormat::Rgb8);
     std::thread::scope(|scope| {
         let client = scope.spawn(|| files(&path, &hello).unwrap());
         assert!(wait_readable(listener.as_fd(), None));

@@ -26,7 +26,7 @@ pub enum FrameCause {
         /// Bytes of a row.
         least: u64,
     },
-    /// NV12 with half a chroma sample.
+    /// NV12 or YUYV with half a chroma sample.
     #[error("{0} is odd")]
     OddDimension(u64),
     /// Not a pair of numbers.

@@ -353,8 +353,13 @@ const CRITICALITIES: [(&str, Criticality); 2] = [
     ("best-effort", Criticality::BestEffort),
 ];
 
-const FORMATS: [(&str, PixelFormat); 2] =
-    [("rgb8", PixelFormat::Rgb8), ("nv12", PixelFormat::Nv12)];
+const FORMATS: [(&str, PixelFormat); 5] = [
+    ("rgb8", PixelFormat::Rgb8),
+    ("nv12", PixelFormat::Nv12),
+    ("bgr8", PixelFormat::Bgr8),
+    ("gray8", PixelFormat::Gray8),
+    ("yuyv", PixelFormat::Yuyv),
+];
 
 pub(crate) fn unique<'n>(
     what: &'static str,

@@ -304,6 +304,12 @@ pub enum PixelFormat {
     /// A plane of luma, then a plane of half the rows with interleaved Cb and Cr, each for a
     /// square of two by two pixels.
     Nv12,
+    /// Interleaved blue, green, red, a byte each.
+    Bgr8,
+    /// Luma alone, a byte a pixel.
+    Gray8,
+    /// Interleaved luma, Cb, luma, Cr for two pixels of a row.
+    Yuyv,
 }
 
 impl PixelFormat {
@@ -313,6 +319,29 @@ impl PixelFormat {
         match self {
             Self::Rgb8 => "rgb8",
             Self::Nv12 => "nv12",
+            Self::Bgr8 => "bgr8",
+            Self::Gray8 => "gray8",
+            Self::Yuyv => "yuyv",
+        }
+    }
+
+    /// Bytes of a row of `width` pixels in the first plane.
+    #[must_use]
+    pub const fn row_bytes(self, width: u32) -> u64 {
+        match self {
+            Self::Rgb8 | Self::Bgr8 => width as u64 * 3,
+            Self::Nv12 | Self::Gray8 => width as u64,
+            Self::Yuyv => width as u64 * 2,
+        }
+    }
+
+    /// Pixels in a row, and in a column, that share colour.
+    #[must_use]
+    pub const fn shared_colour(self) -> (u64, u64) {
+        match self {
+            Self::Rgb8 | Self::Bgr8 | Self::Gray8 => (1, 1),
+            Self::Nv12 => (2, 2),
+            Self::Yuyv => (2, 1),
         }
     }
 }
@@ -335,8 +364,8 @@ impl FramePlan {
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         let rows = match self.format {
-            PixelFormat::Rgb8 => self.size.height as u64,
             PixelFormat::Nv12 => self.size.height as u64 * 3 / 2,
+            _ => self.size.height as u64,
         };
         self.stride as u64 * rows
     }
@@ -344,10 +373,10 @@ impl FramePlan {
     /// Bytes of the crop alone, rows packed without gaps: the intake's private copy.
     #[must_use]
     pub const fn crop_bytes(&self) -> u64 {
-        let pixels = self.crop.width as u64 * self.crop.height as u64;
+        let first_plane = self.format.row_bytes(self.crop.width) * self.crop.height as u64;
         match self.format {
-            PixelFormat::Rgb8 => pixels * 3,
-            PixelFormat::Nv12 => pixels * 3 / 2,
+            PixelFormat::Nv12 => first_plane * 3 / 2,
+            _ => first_plane,
         }
     }
 }

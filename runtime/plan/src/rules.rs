@@ -55,7 +55,7 @@ impl Cause {
             Self::Frame(FrameCause::CropTooLarge { .. }) => "a crop lies inside its frame",
             Self::Frame(FrameCause::StrideTooShort { .. }) => "a row's bytes fit into the stride",
             Self::Frame(FrameCause::OddDimension(_)) => {
-                "NV12's sizes are even: two by two pixels share a colour"
+                "sizes are even where two pixels share a colour: NV12's, and YUYV's in a row"
             }
             Self::Frame(FrameCause::NotASize { .. }) => "a size is [width, height] in pixels",
             Self::PackageMissing { .. } => "every model has a package",

@@ -8,7 +8,7 @@ use crate::frame::FrameCause;
 use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask};
 use crate::models::Model;
 use crate::placement::Placed;
-use crate::plan::{ChannelPlan, FramePlan, PixelFormat, Size};
+use crate::plan::{ChannelPlan, FramePlan, Size};
 use crate::problem::{At, Place, Problems};
 
 /// Bytes of a page of shared memory. Larger pages only round up further.
@@ -204,23 +204,8 @@ fn exit(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) -> Option
 pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<FramePlan> {
     let before = problems.count();
     let (width, height) = (raw.width.value as u32, raw.height.value as u32);
-    let least = match raw.format {
-        PixelFormat::Rgb8 => u64::from(width) * 3,
-        PixelFormat::Nv12 => u64::from(width),
-    };
-    let mut even = |value: u64, place: &Place| {
-        if raw.format == PixelFormat::Nv12 && !value.is_multiple_of(2) {
-            problems.add(place, Cause::Frame(FrameCause::OddDimension(value)));
-        }
-    };
-    even(raw.width.value, &raw.width.place);
-    even(raw.height.value, &raw.height.place);
-    if let Some(stride) = &raw.stride {
-        even(stride.value, &stride.place);
-    }
-    for side in raw.crop.iter().flat_map(|crop| &crop.value) {
-        even(*side, &raw.crop.as_ref()?.place);
-    }
+    let least = raw.format.row_bytes(width);
+    colour_sites(raw, problems);
     if let Some(stride) = raw.stride.as_ref().filter(|stride| stride.value < least) {
         let stride_bytes = stride.value;
         let cause = FrameCause::StrideTooShort {
@@ -244,6 +229,26 @@ pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Frame
     };
     within_whole(&bytes, 1..=FRAME_BYTES_MAX, " bytes", problems);
     (problems.count() == before).then_some(frame)
+}
+
+/// Notes sides that would tear pixels apart which share their colour.
+fn colour_sites(raw: &RawFrame, problems: &mut Problems<'_>) {
+    let (columns, rows) = raw.format.shared_colour();
+    let mut whole = |value: u64, shared: u64, place: &Place| {
+        if !value.is_multiple_of(shared) {
+            problems.add(place, Cause::Frame(FrameCause::OddDimension(value)));
+        }
+    };
+    whole(raw.width.value, columns, &raw.width.place);
+    whole(raw.height.value, rows, &raw.height.place);
+    if let Some(stride) = raw.stride.as_ref() {
+        whole(stride.value, columns, &stride.place);
+    }
+    if let Some(crop) = &raw.crop {
+        for (side, shared) in crop.value.iter().zip([columns, rows]) {
+            whole(*side, shared, &crop.place);
+        }
+    }
 }
 
 fn crop(raw: &RawFrame, frame: Size, problems: &mut Problems<'_>) -> Option<Size> {

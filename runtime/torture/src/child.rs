@@ -92,10 +92,7 @@ pub fn live(orders: &Orders) -> io::Result<()> {
 /// The opening for a task.
 #[must_use]
 pub fn hello(task: &str) -> Hello {
-    Hello {
-        task: task.to_owned(),
-        format: PixelFormat::Rgb8,
-    }
+    Hello::new(task, PixelFormat::Rgb8)
 }
 
 /// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if

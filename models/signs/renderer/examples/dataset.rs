@@ -62,9 +62,11 @@ impl Eye {
     fn look(&mut self, scene: &Scene) -> Result<impl Iterator<Item = u8>, PreprocessError> {
         scene.render(scene.crop(), &mut self.rgb);
         let side = CROP_SIDE as usize;
-        match self.format {
-            PixelFormat::Rgb8 => self.frame.copy_from_slice(&self.rgb),
-            PixelFormat::Nv12 => to_nv12(&self.rgb, side, side, &mut self.frame),
+        // The network learns from these two; the other formats carry no other pictures.
+        if self.format == PixelFormat::Nv12 {
+            to_nv12(&self.rgb, side, side, &mut self.frame);
+        } else {
+            self.frame.copy_from_slice(&self.rgb);
         }
         let rows = self.preprocessor.crop_rows(0, 0)?;
         rows.copy_from(&self.frame, &mut self.copy);

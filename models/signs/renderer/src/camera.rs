@@ -2,8 +2,9 @@
 
 use punctual_kernels::preprocess::{FrameLayout, PixelFormat};
 
+use crate::colour::{to_gray8, to_nv12, to_yuyv};
 use crate::scene::{Region, Scene};
-use crate::{CROP_SIDE, FRAME_HEIGHT, FRAME_WIDTH, to_nv12};
+use crate::{CROP_SIDE, FRAME_HEIGHT, FRAME_WIDTH};
 
 /// Frames that were drawn at start, so that showing one costs a copy.
 ///
@@ -98,9 +99,11 @@ impl Shot<'_> {
             }
         };
         match layout.format {
-            PixelFormat::Rgb8 => {
-                let first = y * layout.row_stride as usize + 3 * x;
-                rows(first, layout.row_stride, &self.drawn.pixels, 3 * side);
+            PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Gray8 | PixelFormat::Yuyv => {
+                let bytes = |pixels| layout.format.row_bytes(pixels) as usize;
+                let first = y * layout.row_stride as usize + bytes(x as u32);
+                let row = bytes(CROP_SIDE);
+                rows(first, layout.row_stride, &self.drawn.pixels, row);
             }
             PixelFormat::Nv12 => {
                 let (luma, chroma) = self.drawn.pixels.split_at(side * side);
@@ -119,16 +122,20 @@ fn draw(scene: &Scene, region: Region, format: PixelFormat) -> Box<[u8]> {
     let mut rgb = vec![0; region.rgb8_len()];
     scene.render(region, &mut rgb);
     match format {
-        PixelFormat::Rgb8 => rgb.into_boxed_slice(),
+        PixelFormat::Rgb8 => {}
+        PixelFormat::Bgr8 => rgb
+            .as_chunks_mut::<3>()
+            .0
+            .iter_mut()
+            .for_each(|p| p.reverse()),
+        PixelFormat::Gray8 => rgb = to_gray8(&rgb),
+        PixelFormat::Yuyv => rgb = to_yuyv(&rgb),
         PixelFormat::Nv12 => {
             let mut nv12 = vec![0; rgb.len() / 2];
-            to_nv12(
-                &rgb,
-                region.width as usize,
-                region.height as usize,
-                &mut nv12,
-            );
-            nv12.into_boxed_slice()
+            let (width, height) = (region.width as usize, region.height as usize);
+            to_nv12(&rgb, width, height, &mut nv12);
+            rgb = nv12;
         }
     }
+    rgb.into_boxed_slice()
 }

@@ -1,4 +1,4 @@
-//! Colour arithmetic, and RGB to NV12.
+//! Colour arithmetic, and RGB to what else cameras send.
 
 /// Red, green, blue, each 0 to 1.
 pub(crate) type Rgb = [f32; 3];
@@ -33,8 +33,7 @@ pub fn to_nv12(rgb: &[u8], width: usize, height: usize, nv12: &mut [u8]) {
     };
     for y in 0..height {
         for x in 0..width {
-            let [r, g, b] = pixel(x, y);
-            luma[y * width + x] = byte(16.0 + 219.0 / 255.0 * luma_of([r, g, b]));
+            luma[y * width + x] = limited_luma(pixel(x, y));
         }
     }
     for (row, line) in chroma.chunks_exact_mut(width).enumerate() {
@@ -48,12 +47,40 @@ pub fn to_nv12(rgb: &[u8], width: usize, height: usize, nv12: &mut [u8]) {
             ];
             let mean: Rgb =
                 std::array::from_fn(|c| four.iter().map(|pixel| pixel[c]).sum::<f32>() / 4.0);
-            let luma = luma_of(mean);
-            // 1.772 and 1.402 are 2 (1 - Kb) and 2 (1 - Kr).
-            uv[0] = byte(128.0 + 224.0 / 255.0 * (mean[2] - luma) / 1.772);
-            uv[1] = byte(128.0 + 224.0 / 255.0 * (mean[0] - luma) / 1.402);
+            uv.copy_from_slice(&limited_chroma(mean));
         }
     }
+}
+
+/// Packed RGB8 rows of an even length to YUYV, as [`to_nv12`], chroma the mean of two pixels.
+pub(crate) fn to_yuyv(rgb: &[u8]) -> Vec<u8> {
+    let pair = |pixels: &[u8; 6]| {
+        let [first, second] = [[0, 1, 2], [3, 4, 5]].map(|at| at.map(|at| f32::from(pixels[at])));
+        let [u, v] = limited_chroma(mix(first, second, 0.5));
+        [limited_luma(first), u, limited_luma(second), v]
+    };
+    rgb.as_chunks::<6>().0.iter().flat_map(pair).collect()
+}
+
+/// Packed RGB8 pixels to their luma, 0 to 255.
+pub(crate) fn to_gray8(rgb: &[u8]) -> Vec<u8> {
+    let pixels = rgb.as_chunks::<3>().0.iter();
+    pixels
+        .map(|pixel| byte(luma_of(pixel.map(f32::from))))
+        .collect()
+}
+
+/// Luma in limited range of RGB in 0 to 255.
+fn limited_luma(pixel: Rgb) -> u8 {
+    byte(16.0 + 219.0 / 255.0 * luma_of(pixel))
+}
+
+/// U and V in limited range of RGB in 0 to 255.
+fn limited_chroma(pixel: Rgb) -> [u8; 2] {
+    let luma = luma_of(pixel);
+    // 1.772 and 1.402 are 2 (1 - Kb) and 2 (1 - Kr).
+    [(pixel[2] - luma) / 1.772, (pixel[0] - luma) / 1.402]
+        .map(|difference| byte(128.0 + 224.0 / 255.0 * difference))
 }
 
 /// BT.601 luma of RGB.

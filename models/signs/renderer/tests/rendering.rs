@@ -148,17 +148,35 @@ fn prepared(camera: &Camera, number: u64) -> Vec<f32> {
 }
 
 #[test]
-fn nv12_and_rgb8_cameras_show_the_same_picture() {
-    let [rgb, nv12] = [PixelFormat::Rgb8, PixelFormat::Nv12].map(|f| Camera::new(f, 4, 5));
-    for number in 0..5 {
-        assert_eq!(rgb.shot(number).label(), nv12.shot(number).label());
-        assert_eq!(rgb.shot(number).crop(), nv12.shot(number).crop());
-        let (a, b) = (prepared(&rgb, number), prepared(&nv12, number));
-        let off: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).collect();
-        let mean = off.iter().sum::<f32>() / off.len() as f32;
-        // Chroma at half the resolution shows at the edges of colours, and nowhere else.
-        assert!(mean < 0.012, "shot {number}: mean difference {mean}");
-        assert!(off.iter().all(|off| *off < 0.35), "shot {number}");
+fn cameras_of_all_formats_with_colours_show_the_same_picture() {
+    let rgb = Camera::new(PixelFormat::Rgb8, 4, 5);
+    for format in [PixelFormat::Nv12, PixelFormat::Yuyv, PixelFormat::Bgr8] {
+        let other = Camera::new(format, 4, 5);
+        for number in 0..5 {
+            assert_eq!(rgb.shot(number).label(), other.shot(number).label());
+            assert_eq!(rgb.shot(number).crop(), other.shot(number).crop());
+            let (a, b) = (prepared(&rgb, number), prepared(&other, number));
+            let off: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).collect();
+            let mean = off.iter().sum::<f32>() / off.len() as f32;
+            // Chroma at half the resolution shows at the edges of colours, and nowhere else.
+            assert!(mean < 0.012, "{format:?} {number}: mean difference {mean}");
+            assert!(off.iter().all(|off| *off < 0.35), "{format:?} {number}");
+        }
+    }
+}
+
+#[test]
+fn a_gray_camera_shows_the_luma_of_the_same_picture() {
+    let [rgb, gray] = [PixelFormat::Rgb8, PixelFormat::Gray8].map(|f| Camera::new(f, 4, 2));
+    let (colours, grays) = (prepared(&rgb, 1), prepared(&gray, 1));
+    let pixels = colours.len() / 3;
+    for pixel in 0..pixels {
+        let [r, g, b] = [0, 1, 2].map(|plane| colours[plane * pixels + pixel]);
+        let luma = 0.299 * r + 0.587 * g + 0.114 * b;
+        for plane in 0..3 {
+            let gray = grays[plane * pixels + pixel];
+            assert!((gray - luma).abs() < 0.004, "pixel {pixel}: {gray}, {luma}");
+        }
     }
 }
 

@@ -310,7 +310,7 @@ pub fn assert_accounts(report: &Report) {
 /// Connects as a client of `task`.
 pub fn connect(socket: &Path, task: &str, format: PixelFormat) -> ClientChannel {
     let task = task.to_owned();
-    ClientChannel::connect(socket, &Hello { task, format }).expect("a place")
+    ClientChannel::connect(socket, &Hello::new(task, format)).expect("a place")
 }
 
 /// Submits a grey frame, captured now.

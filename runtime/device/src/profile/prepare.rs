@@ -1,7 +1,7 @@
 //! The preparation of frames: copy in, crop, resize, normalise.
 
 use punctual_core::Nanos;
-use punctual_kernels::preprocess::{PixelFormat, PlanarOutput, PreprocessSpec, Preprocessor, Size};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor, Size};
 use punctual_model::{InputSpec, PrepareProfile};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
@@ -125,12 +125,8 @@ impl Bench {
 
     fn entry(&self) -> PrepareProfile {
         let quantiles = self.took.quantiles();
-        let format = match self.frame.layout.format {
-            PixelFormat::Rgb8 => "rgb8",
-            PixelFormat::Nv12 => "nv12",
-        };
         PrepareProfile {
-            format: format.to_owned(),
+            format: self.frame.layout.format.name().to_owned(),
             width: self.frame.layout.width,
             height: self.frame.layout.height,
             crop_width: self.frame.crop.width,

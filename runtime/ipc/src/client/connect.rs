@@ -7,44 +7,63 @@ use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
 use punctual_platform::{clock, poll};
 
 use super::{ClientChannel, ConnectError};
-use crate::handshake::{Hello, MessageError, Reply, StreamTerms, decode, encode};
+use crate::handshake::{
+    Agreement, Hello, MessageError, Reply, StreamTerms, decode_answer, encode_opening,
+};
 use crate::region::Region;
 use crate::socket::{self, MESSAGE_MAX, Received};
 
 /// How long the daemon may take to answer the handshake, in ns.
 const HANDSHAKE_NS: u64 = 5_000_000_000;
 
-/// Shakes hands: what was agreed, the socket, the memory files.
-pub(crate) fn be_welcomed(
-    path: &Path,
-    hello: &Hello,
-) -> Result<(StreamTerms, OwnedFd, Vec<OwnedFd>), ConnectError> {
+/// What a client has that was let in.
+pub(crate) struct Welcome {
+    pub(crate) agreement: Agreement,
+    pub(crate) terms: StreamTerms,
+    pub(crate) socket: OwnedFd,
+    /// Requests, results, as far as the daemon keeps its word.
+    pub(crate) files: Vec<OwnedFd>,
+}
+
+/// Shakes hands.
+pub(crate) fn be_welcomed(path: &Path, hello: &Hello) -> Result<Welcome, ConnectError> {
     let socket = socket::connected(path).map_err(ConnectError::Connect)?;
-    socket::send_message(socket.as_fd(), &encode(hello), &[])?;
+    socket::send_message(socket.as_fd(), &encode_opening(hello), &[])?;
     let limit = Some(clock::now_ns() + HANDSHAKE_NS);
     if !poll::wait_readable(socket.as_fd(), limit) {
         return Err(ConnectError::NoAnswer);
     }
-    match answer(socket.as_fd())? {
-        Some((terms, files)) => Ok((terms, socket, files)),
-        None => Err(ConnectError::NoAnswer),
-    }
+    answer(socket, hello)?.map_err(|_| ConnectError::NoAnswer)
 }
 
-/// What the daemon says to the opening; none if it has not said anything yet.
-fn answer(socket: BorrowedFd<'_>) -> Result<Option<(StreamTerms, Vec<OwnedFd>)>, ConnectError> {
+/// What the daemon says to the opening; the socket again if it has not said anything yet.
+fn answer(socket: OwnedFd, hello: &Hello) -> Result<Result<Welcome, OwnedFd>, ConnectError> {
     let mut buffer = [0; MESSAGE_MAX];
-    let (received, files) = socket::receive_with_files(socket, &mut buffer)?;
-    let reply = match received {
-        Received::Message(bytes) => decode(&buffer[..bytes])?,
+    let (received, files) = socket::receive_with_files(socket.as_fd(), &mut buffer)?;
+    let (agreement, reply) = match received {
+        Received::Message(bytes) => decode_answer(&buffer[..bytes])?,
         Received::TooLong => return Err(MessageError::Malformed.into()),
         Received::HungUp => return Err(ConnectError::NoAnswer),
-        Received::Nothing => return Ok(None),
+        Received::Nothing => return Ok(Err(socket)),
     };
-    match reply {
-        Reply::Welcome(terms) => Ok(Some((terms, files))),
-        Reply::Refused(refusal) => Err(refusal.into()),
+    let terms = match reply {
+        Reply::Welcome(terms) => terms,
+        Reply::Refused(refusal) => return Err(refusal.into()),
+    };
+    if !agreement.features.contain(hello.needs()) {
+        return Err(ConnectError::NotOffered);
     }
+    terms.check()?;
+    let granted = terms.frame.layout();
+    if hello.layout.is_some_and(|wanted| wanted != granted) {
+        return Err(ConnectError::Memory("its layout is not the one asked for"));
+    }
+    Ok(Ok(Welcome {
+        agreement,
+        terms,
+        socket,
+        files,
+    }))
 }
 
 /// How far an [`Opening`] has come.
@@ -61,6 +80,8 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Opening {
     socket: OwnedFd,
+    /// What was asked for.
+    hello: Hello,
     /// When the daemon's answer is no longer waited for.
     limit_ns: u64,
 }
@@ -72,9 +93,10 @@ impl Opening {
     /// If it takes nobody in at this moment.
     pub fn begin(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
         let socket = socket::connected_at_once(path).map_err(ConnectError::Connect)?;
-        socket::send_message(socket.as_fd(), &encode(hello), &[])?;
+        socket::send_message(socket.as_fd(), &encode_opening(hello), &[])?;
         Ok(Self {
             socket,
+            hello: hello.clone(),
             limit_ns: clock::now_ns() + HANDSHAKE_NS,
         })
     }
@@ -84,13 +106,13 @@ impl Opening {
     /// # Errors
     /// If the answer is no, or none came within five seconds.
     pub fn go_on(self) -> Result<Progress, ConnectError> {
-        match answer(self.socket.as_fd())? {
-            Some((terms, files)) => {
-                let channel = ClientChannel::over(terms, self.socket, files)?;
+        match answer(self.socket, &self.hello)? {
+            Ok(welcome) => {
+                let channel = ClientChannel::over(welcome)?;
                 Ok(Progress::Open(Box::new(channel)))
             }
-            None if clock::now_ns() >= self.limit_ns => Err(ConnectError::NoAnswer),
-            None => Ok(Progress::Waiting(self)),
+            Err(_) if clock::now_ns() >= self.limit_ns => Err(ConnectError::NoAnswer),
+            Err(socket) => Ok(Progress::Waiting(Self { socket, ..self })),
         }
     }
 

@@ -25,6 +25,9 @@ pub enum ConnectError {
     /// The shared memory is not what the terms say.
     #[error("the daemon's shared memory: {0}")]
     Memory(&'static str),
+    /// The daemon is older than what was asked of it.
+    #[error("this daemon does not know client layouts: use a newer one, or the manifest's layout")]
+    NotOffered,
     /// The daemon hung up, or said nothing for five seconds.
     #[error("the daemon did not answer")]
     NoAnswer,

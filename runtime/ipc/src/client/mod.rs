@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-pub(crate) use connect::be_welcomed;
 pub use connect::{Opening, Progress};
+pub(crate) use connect::{Welcome, be_welcomed};
 pub(crate) use doorbell::{ASLEEP_ON_BELL, ASLEEP_ON_SOCKET, AWAKE};
 pub use error::{ConnectError, Disconnected, SubmitError};
 pub use slot::{Claim, Slot};
@@ -21,7 +21,7 @@ use punctual_platform::futex::{self, Scope};
 use punctual_platform::shared_memory::Access;
 
 use crate::descriptor::{Crop, Descriptor};
-use crate::handshake::{Hello, StreamTerms};
+use crate::handshake::{Agreement, Hello, StreamTerms};
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
 use crate::result::ResultRecord;
@@ -41,6 +41,7 @@ static CHANNELS: AtomicU64 = AtomicU64::new(0);
 pub struct ClientChannel {
     /// Which one it is: a slot of another channel is none of this one's.
     number: u64,
+    agreement: Agreement,
     terms: StreamTerms,
     socket: OwnedFd,
     requests: Region,
@@ -67,27 +68,28 @@ impl ClientChannel {
     /// # Errors
     /// If there is none, or it is no.
     pub fn connect(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
-        let (terms, socket, files) = be_welcomed(path, hello)?;
-        Self::over(terms, socket, files)
+        Self::over(be_welcomed(path, hello)?)
     }
 
-    pub(crate) fn over(
-        terms: StreamTerms,
-        socket: OwnedFd,
-        files: Vec<OwnedFd>,
-    ) -> Result<Self, ConnectError> {
-        terms.check()?;
+    pub(crate) fn over(welcome: Welcome) -> Result<Self, ConnectError> {
+        let Welcome {
+            agreement,
+            terms,
+            socket,
+            files,
+        } = welcome;
         let request_layout = RequestLayout::new(terms.slots, &terms.frame);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         let [requests, results] = <[OwnedFd; 2]>::try_from(files)
             .map_err(|_| ConnectError::Memory("there must be two files"))?;
         let requests = map(requests, request_layout.bytes, Access::ReadWrite)?;
         let results = map(results, result_layout.bytes, Access::Read)?;
-        Ok(Self::new(terms, socket, requests, results))
+        Ok(Self::new(agreement, terms, socket, requests, results))
     }
 
     /// Over memory that has the layout of these (checked) terms.
     pub(crate) fn new(
+        agreement: Agreement,
         terms: StreamTerms,
         socket: OwnedFd,
         requests: Region,
@@ -105,6 +107,7 @@ impl ClientChannel {
             submitted: Vec::with_capacity(usize::from(terms.slots)),
             sequence: 0,
             taken: 0,
+            agreement,
             terms,
             socket,
             requests,
@@ -118,7 +121,13 @@ impl ClientChannel {
         (&self.requests, &self.request_layout)
     }
 
-    /// What was agreed.
+    /// The protocol's version and features that both sides use.
+    #[must_use]
+    pub fn agreement(&self) -> Agreement {
+        self.agreement
+    }
+
+    /// What was agreed about the stream.
     #[must_use]
     pub fn terms(&self) -> &StreamTerms {
         &self.terms

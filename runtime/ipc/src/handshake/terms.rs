@@ -1,0 +1,156 @@
+//! What a stream looks like.
+
+use serde::{Deserialize, Serialize};
+
+use crate::descriptor::Crop;
+use crate::frame::{FrameError, FrameSpec};
+use crate::layout::{RESULTS_MAX, SLOTS_MAX};
+
+/// What a stream looks like; fixed as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamTerms {
+    /// Its number, which every descriptor repeats.
+    pub stream: u32,
+    /// How many frames can be on their way to the daemon at once: 1 to 256.
+    pub slots: u16,
+    /// How many results can wait to be read: a power of two up to 4096. So many submissions may
+    /// be without a result that was read.
+    pub results: u32,
+    /// Where the pixels lie in a slot.
+    pub frame: FrameSpec,
+    /// Columns of the part of the frame that the network sees.
+    pub crop_width: u32,
+    /// Rows of that part.
+    pub crop_height: u32,
+}
+
+/// Terms that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TermsError {
+    /// Too few or too many slots.
+    #[error("{0} slots: there must be 1 to {SLOTS_MAX}")]
+    Slots(u16),
+    /// Not a ring's size.
+    #[error("room for {0} results: it must be a power of two up to {RESULTS_MAX}")]
+    Results(u32),
+    /// An impossible frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The crop is empty or larger than the frame.
+    #[error("a crop of {width} x {height} in a frame of {frame_width} x {frame_height} pixels")]
+    Crop {
+        /// Its columns.
+        width: u32,
+        /// Its rows.
+        height: u32,
+        /// The frame's columns.
+        frame_width: u32,
+        /// The frame's rows.
+        frame_height: u32,
+    },
+}
+
+impl StreamTerms {
+    /// Whether there can be such a stream.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check(&self) -> Result<(), TermsError> {
+        if !(1..=SLOTS_MAX).contains(&self.slots) {
+            return Err(TermsError::Slots(self.slots));
+        }
+        if !self.results.is_power_of_two() || self.results > RESULTS_MAX {
+            return Err(TermsError::Results(self.results));
+        }
+        self.frame.check()?;
+        let fits = (1..=self.frame.width).contains(&self.crop_width)
+            && (1..=self.frame.height).contains(&self.crop_height);
+        if !fits {
+            return Err(TermsError::Crop {
+                width: self.crop_width,
+                height: self.crop_height,
+                frame_width: self.frame.width,
+                frame_height: self.frame.height,
+            });
+        }
+        Ok(())
+    }
+
+    /// The furthest that a crop can lie.
+    #[must_use]
+    pub fn crop_max(&self) -> Crop {
+        Crop {
+            x: self.frame.width.saturating_sub(self.crop_width),
+            y: self.frame.height.saturating_sub(self.crop_height),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::PixelFormat;
+
+    fn terms() -> StreamTerms {
+        StreamTerms {
+            stream: 1,
+            slots: 4,
+            results: 8,
+            frame: FrameSpec::packed(PixelFormat::Nv12, 640, 480),
+            crop_width: 192,
+            crop_height: 192,
+        }
+    }
+
+    #[test]
+    fn impossible_terms_are_refused_with_their_values() {
+        assert_eq!(terms().check(), Ok(()));
+        for (bad, error) in [
+            (
+                StreamTerms {
+                    slots: 0,
+                    ..terms()
+                },
+                TermsError::Slots(0),
+            ),
+            (
+                StreamTerms {
+                    slots: 257,
+                    ..terms()
+                },
+                TermsError::Slots(257),
+            ),
+            (
+                StreamTerms {
+                    results: 0,
+                    ..terms()
+                },
+                TermsError::Results(0),
+            ),
+            (
+                StreamTerms {
+                    results: 6,
+                    ..terms()
+                },
+                TermsError::Results(6),
+            ),
+            (
+                StreamTerms {
+                    results: 8192,
+                    ..terms()
+                },
+                TermsError::Results(8192),
+            ),
+        ] {
+            assert_eq!(bad.check(), Err(error));
+        }
+        let bad = StreamTerms {
+            crop_width: 641,
+            ..terms()
+        };
+        assert!(matches!(
+            bad.check(),
+            Err(TermsError::Crop { width: 641, .. })
+        ));
+    }
+}
