@@ -172,6 +172,15 @@ impl Account {
         };
         book.late - book.late_spans_ns.iter().filter(excused).count() as u64
     }
+
+    /// The frames of a book that were not answered on time, and no stall of the machine explains
+    /// why, as a share of what the camera captured.
+    #[must_use]
+    pub fn missed_share(&self, book: &Book) -> f64 {
+        let unanswered = book.rejected_total() + book.failed_total() + book.skipped;
+        let missed = self.unexcused(book) + unanswered;
+        missed as f64 / (book.submitted + book.skipped).max(1) as f64
+    }
 }
 
 /// Whether a camera's book is whole: it finished, and each frame has exactly one verdict.
@@ -251,6 +260,15 @@ mod tests {
             ..Book::default()
         };
         assert_eq!(account.unexcused(&book), 1);
+        let book = Book {
+            submitted: 3,
+            skipped: 1,
+            ..book
+        };
+        assert!(
+            (account.missed_share(&book) - 0.5).abs() < 1e-9,
+            "one late, one skipped, of four"
+        );
     }
 
     #[test]

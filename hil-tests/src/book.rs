@@ -39,8 +39,6 @@ pub struct Book {
     pub offline: u64,
     /// Connections made.
     pub connected: u64,
-    /// Connections refused or failed, by reason.
-    pub refused: BTreeMap<String, u64>,
     /// From capture to the reading of an answer.
     pub latency_us: Latencies,
     /// `[captured, read]` of late answers, monotonic ns; the first [`LATE_SPANS_MAX`].

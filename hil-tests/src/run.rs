@@ -164,19 +164,20 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         daemon: said(&target, "\"$1\" --version", &stage.daemon)?,
         began: said(&target, "date -u +%Y-%m-%dT%H:%M:%SZ", "")?,
         seed: options.seed,
-        facts,
+        facts: facts.clone(),
         cases: Vec::new(),
     };
     let setting = Setting {
         target: &target,
         stage: &stage,
+        facts: &facts,
         bounds: &bounds,
         seed: options.seed,
         hours: options.hours,
     };
     for case in cases {
         progress.begin(case);
-        let played = play(case, setting, &report.facts, options);
+        let played = play(case, setting, options);
         progress.end(&played);
         report.cases.push(played);
     }
@@ -208,7 +209,7 @@ fn said(target: &Target, text: &'static str, argument: &str) -> Result<String, T
 }
 
 /// Plays a case, or says why not.
-fn play(case: &Case, setting: Setting<'_>, facts: &Facts, options: &Options) -> CaseReport {
+fn play(case: &Case, setting: Setting<'_>, options: &Options) -> CaseReport {
     let asked =
         options.suite.iter().any(|name| name == case.suite) || options.case.contains(&case.path());
     let leave = Leave {
@@ -216,7 +217,7 @@ fn play(case: &Case, setting: Setting<'_>, facts: &Facts, options: &Options) -> 
         old_binaries: setting.stage.old_daemon.is_some(),
         asked,
     };
-    match facts.missing(case.needs, leave) {
+    match setting.facts.missing(case.needs, leave) {
         None => scene::play(case, setting),
         Some(missing) => CaseReport {
             suite: case.suite,

@@ -6,23 +6,16 @@ use std::path::PathBuf;
 
 use hdrhistogram::Histogram;
 use nix::sys::signalfd::SignalFd;
-use punctual_client::{
-    Client, ConnectError, Crop, Disconnected, PixelFormat, ResultRecord, SubmitError, Verdict,
-    now_ns,
-};
+use punctual_client::{Client, Crop, Failure, Lost, PixelFormat, ResultRecord, Verdict, now_ns};
 
 use super::{AgentError, say, signals, told_to_end};
 use crate::book::{Book, LATE_SPANS_MAX, Latencies, Outage};
-use crate::target::child::pause;
 
 /// How often the account is said, in ns.
 const SAY_NS: u64 = 200_000_000;
 
 /// How long to wait for verdicts after the last frame, in ns.
 const LAST_VERDICTS_NS: u64 = 2_000_000_000;
-
-/// Between two attempts to connect, in ms: a small part of the recovery that is measured.
-const RETRY_MS: u16 = 1;
 
 /// What to send, where, how fast and how long.
 #[derive(Debug, clap::Args)]
@@ -58,8 +51,15 @@ fn format_named(name: &str) -> Result<PixelFormat, &'static str> {
 /// Captures until the time is over.
 pub fn run(options: &Options) -> Result<(), AgentError> {
     let signals = signals(&[])?;
+    let began_ns = now_ns();
+    let camera = Camera {
+        options,
+        signals,
+        began_ns,
+        end_ns: options.seconds.map(|s| began_ns + (s * 1e9) as u64),
+    };
     let mut account = Account::new(&options.task);
-    let result = Camera { options, signals }.capture(&mut account);
+    let result = camera.capture(&mut account);
     say(&account.book(result.is_ok()));
     result
 }
@@ -67,112 +67,83 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
 struct Camera<'a> {
     options: &'a Options,
     signals: SignalFd,
+    began_ns: u64,
+    end_ns: Option<u64>,
+}
+
+/// Why a camera stopped showing frames.
+enum Ended {
+    Stay,
+    Time,
 }
 
 impl Camera<'_> {
     fn capture(&self, account: &mut Account) -> Result<(), AgentError> {
-        let began_ns = now_ns();
-        let end_ns = self.options.seconds.map(|s| began_ns + (s * 1e9) as u64);
-        let mut say_ns = began_ns;
-        // Frames are numbered by their time: what falls into an outage is dropped, not sent late.
-        let mut number = 0;
-        while let Some(mut client) = self.connection(account, end_ns)? {
+        let mut frames = Frames::default();
+        while let Some(mut client) = self.connection()? {
+            account.book.connected += 1;
             let stay_ns = self.options.stay.map(|s| now_ns() + (s * 1e9) as u64);
-            let until_ns = [end_ns, stay_ns].into_iter().flatten().min();
-            let end = self.show(
-                &mut client,
-                account,
-                (began_ns, &mut number),
-                until_ns,
-                &mut say_ns,
-            );
-            account.hung_up(end.is_err());
-            match end {
-                Err(AgentError::Disconnected(_)) => {}
-                Err(AgentError::Submit(SubmitError::Disconnected(_))) => {}
-                Err(error) => return Err(error),
-                Ok(Ended::Told) => break,
-                Ok(Ended::Time) => {}
+            let end = self.show(&mut client, account, &mut frames, stay_ns);
+            account.hung_up(&client);
+            if matches!(end?, Ended::Time) {
+                break;
             }
         }
         Ok(())
     }
 
-    /// A connection; none when the time is over.
-    fn connection(
-        &self,
-        account: &mut Account,
-        end_ns: Option<u64>,
-    ) -> Result<Option<Client>, AgentError> {
-        loop {
-            if end_ns.is_some_and(|end| now_ns() >= end) || told_to_end(&self.signals) {
-                return Ok(None);
-            }
-            match Client::connect(
-                &self.options.socket,
-                &self.options.task,
-                self.options.format,
-            ) {
-                Ok(client) => {
-                    account.connected();
-                    return Ok(Some(client));
-                }
-                Err(source) if account.book.connected == 0 && !is_passing(&source) => {
-                    let path = self.options.socket.clone();
-                    return Err(AgentError::Connect { path, source });
-                }
-                Err(source) => account.refused(&source),
-            }
-            pause(RETRY_MS);
-        }
+    fn is_over(&self, at_ns: u64) -> bool {
+        self.end_ns.is_some_and(|end| at_ns >= end) || told_to_end(&self.signals)
     }
 
+    /// A connection; none when the time is over.
+    fn connection(&self) -> Result<Option<Client>, AgentError> {
+        let options = &self.options;
+        while !self.is_over(now_ns()) {
+            let wanted =
+                punctual_client::Options::new(&options.socket, &options.task, options.format);
+            match wanted.open(Some(now_ns() + SAY_NS)) {
+                Ok(client) => return Ok(Some(client)),
+                Err(Lost::NotInTime(_)) => {}
+                Err(lost) => return Err(lost.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows frames, whether or not there is a daemon, until the camera is to hang up.
     fn show(
         &self,
         client: &mut Client,
         account: &mut Account,
-        (began_ns, number): (u64, &mut u64),
-        until_ns: Option<u64>,
-        say_ns: &mut u64,
+        frames: &mut Frames,
+        stay_ns: Option<u64>,
     ) -> Result<Ended, AgentError> {
-        loop {
+        account.seen = client.connections();
+        let end = loop {
             let captured_ns = match self.options.fps {
-                Some(fps) => {
-                    let now = (now_ns() - began_ns) as f64 * fps / 1e9;
-                    // More than one behind: the others fell into an outage.
-                    let behind = (now as u64).saturating_sub(*number + 1);
-                    account.book.offline += behind;
-                    *number += behind + 1;
-                    began_ns + ((*number - 1) as f64 * 1e9 / fps) as u64
-                }
+                Some(fps) => frames.next_ns(self.began_ns, fps, &mut account.book),
                 None => now_ns(),
             };
-            if until_ns.is_some_and(|until| captured_ns >= until) {
-                return self.collect_rest(client, account, Ended::Time);
+            if self.is_over(captured_ns) {
+                break Ended::Time;
             }
-            if told_to_end(&self.signals) {
-                return self.collect_rest(client, account, Ended::Told);
+            if stay_ns.is_some_and(|stay| captured_ns >= stay) {
+                break Ended::Stay;
             }
             account.collect(client, captured_ns)?;
+            account.look_at(client);
             if self.options.fps.is_some() || client.unanswered() == 0 {
                 submit(client, account, captured_ns)?;
             }
             if self.options.fps.is_none() {
                 account.collect_one(client, now_ns() + SAY_NS)?;
             }
-            if now_ns() >= *say_ns {
+            if now_ns() >= frames.say_ns {
                 say(&account.book(false));
-                *say_ns = now_ns() + SAY_NS;
+                frames.say_ns = now_ns() + SAY_NS;
             }
-        }
-    }
-
-    fn collect_rest(
-        &self,
-        client: &mut Client,
-        account: &mut Account,
-        end: Ended,
-    ) -> Result<Ended, AgentError> {
+        };
         let until_ns = now_ns() + LAST_VERDICTS_NS;
         while client.unanswered() > 0 && now_ns() < until_ns {
             account.collect_one(client, until_ns)?;
@@ -181,23 +152,33 @@ impl Camera<'_> {
     }
 }
 
-/// Why a camera stopped showing frames.
-enum Ended {
-    Time,
-    Told,
+/// When the next frame is due, and the next line.
+#[derive(Default)]
+struct Frames {
+    number: u64,
+    say_ns: u64,
 }
 
-/// Whether a daemon may let us in later.
-fn is_passing(error: &ConnectError) -> bool {
-    // There is none yet, or it is about to go or to come.
-    !matches!(error, ConnectError::Refused(refusal)
-        if !matches!(refusal, punctual_client::Refusal::Draining))
+impl Frames {
+    /// The time of the next frame. Frames are numbered by their time: one that the camera had no
+    /// time for is skipped, not sent late.
+    fn next_ns(&mut self, began_ns: u64, fps: f64, book: &mut Book) -> u64 {
+        let due = ((now_ns() - began_ns) as f64 * fps / 1e9) as u64;
+        let behind = due.saturating_sub(self.number + 1);
+        book.skipped += behind;
+        self.number += behind + 1;
+        began_ns + ((self.number - 1) as f64 * 1e9 / fps) as u64
+    }
 }
 
 fn submit(client: &mut Client, account: &mut Account, captured_ns: u64) -> Result<(), AgentError> {
     // A camera's next frame does not wait for a slot.
     let Some(mut slot) = client.slot(Some(0))? else {
-        account.book.skipped += 1;
+        let dropped = match client.is_connected() {
+            true => &mut account.book.skipped,
+            false => &mut account.book.offline,
+        };
+        *dropped += 1;
         return Ok(());
     };
     let shade = account.book.submitted as u8;
@@ -212,6 +193,8 @@ struct Account {
     book: Book,
     latency_us: Histogram<u64>,
     open: BTreeSet<u64>,
+    /// Connections of the present client that were counted.
+    seen: u64,
 }
 
 impl Account {
@@ -223,26 +206,39 @@ impl Account {
             },
             latency_us: Latencies::histogram(),
             open: BTreeSet::new(),
+            seen: 1,
         }
     }
 
-    fn connected(&mut self) {
-        self.book.connected += 1;
-        if let Some(outage) = self
+    /// Notes whether there is a daemon, and whether it is another one.
+    fn look_at(&mut self, client: &Client) {
+        self.note(client.is_connected(), client.connections());
+    }
+
+    fn note(&mut self, connected: bool, connections: u64) {
+        let now_ns = now_ns();
+        let open = self
             .book
             .outages
             .last_mut()
-            .filter(|outage| outage.connected_ns == 0)
-        {
-            outage.connected_ns = now_ns();
+            .filter(|outage| outage.connected_ns == 0);
+        if let Some(outage) = open {
+            if connected && connections > self.seen {
+                outage.connected_ns = now_ns;
+            }
+        } else if !connected || connections > self.seen {
+            let connected_ns = if connected { now_ns } else { 0 };
+            let outage = Outage {
+                noticed_ns: now_ns,
+                connected_ns,
+                on_time_ns: 0,
+            };
+            self.book.outages.push(outage);
         }
-    }
-
-    fn refused(&mut self, error: &ConnectError) {
-        // The variant's name, without what it carries.
-        let words = format!("{error:?}");
-        let name = words.split([' ', '{']).next().unwrap_or_default();
-        *self.book.refused.entry(name.to_owned()).or_default() += 1;
+        if connected {
+            self.book.connected += connections - self.seen;
+            self.seen = connections;
+        }
     }
 
     fn submitted(&mut self, sequence: u64) {
@@ -250,33 +246,27 @@ impl Account {
         self.open.insert(sequence);
     }
 
-    /// The connection is over: `lost` if we did not mean it to be.
-    fn hung_up(&mut self, lost: bool) {
-        let without = std::mem::take(&mut self.open).len() as u64;
-        if lost {
-            self.book.gone += without;
-            self.book.outages.push(Outage {
-                noticed_ns: now_ns(),
-                ..Outage::default()
-            });
-        } else {
-            self.book.open += without;
-        }
+    /// The camera hung up; what has no verdict now gets none.
+    fn hung_up(&mut self, client: &Client) {
+        self.look_at(client);
+        self.book.open += std::mem::take(&mut self.open).len() as u64;
     }
 
     /// Takes verdicts until `until_ns`; also those that a daemon gave before it went.
-    fn collect(&mut self, client: &mut Client, until_ns: u64) -> Result<(), Disconnected> {
+    fn collect(&mut self, client: &mut Client, until_ns: u64) -> Result<(), Lost> {
         while let Some(record) = client.verdict(Some(until_ns))? {
             self.count(&record, now_ns());
+            self.look_at(client);
         }
         Ok(())
     }
 
-    fn collect_one(&mut self, client: &mut Client, until_ns: u64) -> Result<(), Disconnected> {
+    fn collect_one(&mut self, client: &mut Client, until_ns: u64) -> Result<(), Lost> {
         if client.unanswered() > 0
             && let Some(record) = client.verdict(Some(until_ns))?
         {
             self.count(&record, now_ns());
+            self.look_at(client);
         }
         Ok(())
     }
@@ -293,6 +283,10 @@ impl Account {
                 *book.rejected.entry(format!("{reason:?}")).or_default() += 1;
                 return;
             }
+            Verdict::Failed(Failure::DaemonGone) => {
+                book.gone += 1;
+                return;
+            }
             Verdict::Failed(reason) => {
                 *book.failed.entry(format!("{reason:?}")).or_default() += 1;
                 return;
@@ -306,7 +300,7 @@ impl Account {
             if let Some(outage) = book
                 .outages
                 .last_mut()
-                .filter(|outage| outage.on_time_ns == 0)
+                .filter(|outage| outage.connected_ns > 0 && outage.on_time_ns == 0)
             {
                 outage.on_time_ns = read_ns;
             }
@@ -371,30 +365,50 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_a_verdict_are_gone_with_the_daemon_and_open_otherwise() {
+    fn frames_that_died_with_the_daemon_are_gone_and_not_failed() {
         let mut account = Account::new("front");
         (1..=3).for_each(|sequence| account.submitted(sequence));
         account.count(&record(2, Verdict::Rejected(Rejection::NoSlack)), 0);
-        account.hung_up(true);
-        account.submitted(1);
-        account.hung_up(false);
+        account.count(&record(1, Verdict::Failed(Failure::DaemonGone)), 0);
         let book = account.book(true);
-        assert_eq!((book.gone, book.open, book.rejected["NoSlack"]), (2, 1, 1));
-        assert_eq!(book.lost(), 1, "what stayed open is lost");
+        assert_eq!((book.gone, book.rejected["NoSlack"]), (1, 1));
+        assert_eq!(
+            (book.failed_total(), book.lost()),
+            (0, 1),
+            "the third has none"
+        );
     }
 
     #[test]
     fn an_outage_ends_with_the_first_answer_on_time() {
         let mut account = Account::new("front");
-        account.connected();
-        account.hung_up(true);
-        account.connected();
+        account.note(true, 1);
+        assert_eq!(
+            account.book.outages,
+            [],
+            "the first connection is no outage"
+        );
+        account.note(false, 1);
+        account.note(false, 1);
+        account.note(true, 2);
         account.submitted(1);
         account.submitted(2);
         account.count(&record(1, Verdict::Late), 6_000_000);
         assert_eq!(account.book.outages[0].on_time_ns, 0);
         account.count(&record(2, Verdict::OnTime), 4_500_000);
+        assert_eq!(account.book.outages.len(), 1);
         assert_eq!(account.book.outages[0].on_time_ns, 4_500_000);
         assert!(account.book.outages[0].connected_ns > 0);
+    }
+
+    #[test]
+    fn a_daemon_that_was_replaced_between_two_looks_is_an_outage_too() {
+        let mut account = Account::new("front");
+        account.note(true, 2);
+        assert_eq!(account.book.outages.len(), 1);
+        assert_eq!(
+            account.book.connected, 1,
+            "beside the first, which the caller counts"
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! over the memory that it shares with the daemon. `runtime/torture` is the thorough one; this one is
 //! for the rig, to hurt others with.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket,
 };
-use punctual_client::{Client, PixelFormat, now_ns};
+use punctual_client::{Client, Crop, PixelFormat, now_ns};
 
 use super::{AgentError, say, signals, told_to_end};
 use crate::book::Mischief;
@@ -21,6 +21,9 @@ const MUTES: usize = 8;
 
 /// Writes a connection.
 const WRITES: u64 = 2000;
+
+/// How long a scribbler waits for what the daemon makes of it, in ns.
+const ANSWER_NS: u64 = 20_000_000;
 
 /// How often the account is said, in ns.
 const SAY_NS: u64 = 200_000_000;
@@ -97,41 +100,47 @@ fn opening(path: &Path, random: &mut Random) -> bool {
 
 /// Connects well, and writes at random into the memory that came with it; whether that was possible.
 fn scribble(options: &Options, random: &mut Random) -> bool {
-    let Ok(_client) = Client::connect(&options.socket, &options.task, PixelFormat::Nv12) else {
+    // Not to come back: the next connection is another victim.
+    let Ok(mut client) = Client::connect(&options.socket, &options.task, PixelFormat::Nv12) else {
         return false;
     };
-    for memory in shared_memory() {
-        let Ok(length) = memory.metadata().map(|data| data.len()) else {
-            continue;
-        };
+    let Ok(memory) = OpenOptions::new().write(true).open("/proc/self/mem") else {
+        return false;
+    };
+    let mappings = shared_with_daemon();
+    for &(start, length) in &mappings {
         for _ in 0..WRITES {
             let bytes = random.next().to_le_bytes();
             // What matters is at the beginning: rings and slot states come before pixels.
-            let near = if random.next().is_multiple_of(2) {
-                length.min(8192)
-            } else {
-                length
+            let near = match random.next().is_multiple_of(2) {
+                true => length.min(8192),
+                false => length,
             };
-            let place = random.next() % near.max(1);
             // Refused where the daemon sealed it, which is as it should be.
-            let _ = memory.write_at(&bytes, place);
+            let _ = memory.write_at(&bytes, start + random.next() % near.max(1));
         }
     }
-    true
+    // Rings, so that the daemon looks; then waits for what it makes of it.
+    if let Ok(Some(slot)) = client.slot(Some(0)) {
+        let _ = slot.submit(now_ns(), None, Crop { x: 0, y: 0 });
+    }
+    let _ = client.verdict(Some(now_ns() + ANSWER_NS));
+    !mappings.is_empty()
 }
 
-/// The memory files that this process holds, opened again for writing.
-fn shared_memory() -> Vec<File> {
-    let Ok(descriptors) = std::fs::read_dir("/proc/self/fd") else {
-        return Vec::new();
-    };
-    let paths = descriptors.flatten().map(|entry| entry.path());
-    paths
-        .filter(|path| {
-            std::fs::read_link(path).is_ok_and(|name| name.to_string_lossy().starts_with("/memfd:"))
-        })
-        .filter_map(|path| OpenOptions::new().read(true).write(true).open(path).ok())
-        .collect()
+/// Where the memory that came with a connection is mapped: address and length.
+fn shared_with_daemon() -> Vec<(u64, u64)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let shared = maps.lines().filter(|line| line.contains("/memfd:"));
+    let ranges = shared.filter_map(|line| {
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let start = u64::from_str_radix(start, 16).ok()?;
+        Some((
+            start,
+            u64::from_str_radix(end, 16).ok()?.checked_sub(start)?,
+        ))
+    });
+    ranges.collect()
 }
 
 /// A small generator with a good spread (SplitMix64, Steele et al. 2014).

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use punctual_client::{ConnectError, Disconnected, SubmitError, now_ns};
+use punctual_client::{Lost, SubmitError, now_ns};
 use serde::Serialize;
 
 use crate::book::Moment;
@@ -61,20 +61,12 @@ fn signal_named(name: &str) -> Result<Signal, Errno> {
 /// Why the agent stopped before its time.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// No connection, and none to hope for.
-    #[error("no connection to {path}: {source}", path = path.display())]
-    Connect {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: ConnectError,
-    },
+    /// No daemon, and none to hope for.
+    #[error(transparent)]
+    Lost(#[from] Lost),
     /// A frame could not be submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// The daemon's memory makes no sense.
-    #[error(transparent)]
-    Disconnected(#[from] Disconnected),
     /// A file, socket or process.
     #[error("{what}: {source}")]
     Io {

@@ -58,6 +58,15 @@ impl CameraPlan {
         }
     }
 
+    /// The same, connecting anew every so many seconds.
+    #[must_use]
+    pub fn staying(self, seconds: f64) -> Self {
+        Self {
+            stay: Some(seconds),
+            ..self
+        }
+    }
+
     /// The same at this rate.
     #[must_use]
     pub fn at(self, fps: f64) -> Self {
@@ -84,7 +93,12 @@ impl Scene<'_> {
     /// # Errors
     /// If the target refuses.
     pub fn camera(&mut self, daemon: &Daemon, plan: &CameraPlan) -> Result<Camera, Failure> {
-        let mut command = vec![self.stage.agent.clone()];
+        // As a camera's driver thread has; below every thread of the daemon.
+        let mut command = match plan.task.fps() {
+            Some(_) => self.priority(1),
+            None => Vec::new(),
+        };
+        command.push(self.stage.agent.clone());
         let fixed = ["agent", "camera", "--socket", daemon.socket.as_str()];
         let task = ["--task", plan.task.name(), "--format", plan.task.format()];
         command.extend(fixed.into_iter().chain(task).map(str::to_owned));

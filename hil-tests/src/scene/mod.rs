@@ -11,6 +11,7 @@ pub use daemons::{Daemon, DaemonPlan};
 use crate::book::Latencies;
 use crate::bounds::Bounds;
 use crate::case::Case;
+use crate::facts::{Facts, Thing};
 use crate::outcome::{CaseReport, Effect, Failure, Measured, MissedBound, Outcome, Pictured};
 use crate::stage::Stage;
 use crate::target::child::pause;
@@ -29,6 +30,8 @@ pub struct Scene<'a> {
     pub target: &'a Target,
     /// What lies ready there.
     pub stage: &'a Stage,
+    /// What it has.
+    pub facts: &'a Facts,
     /// Of all that is random in this case.
     pub seed: u64,
     /// How long a soak shall take.
@@ -49,6 +52,8 @@ pub struct Setting<'a> {
     pub target: &'a Target,
     /// What lies ready there.
     pub stage: &'a Stage,
+    /// What it has.
+    pub facts: &'a Facts,
     /// The board's bounds.
     pub bounds: &'a Bounds,
     /// Of all that is random.
@@ -71,6 +76,7 @@ pub fn play(case: &Case, setting: Setting<'_>) -> CaseReport {
     let mut scene = Scene {
         target: setting.target,
         stage: setting.stage,
+        facts: setting.facts,
         seed: setting.seed,
         hours: setting.hours,
         case,
@@ -213,6 +219,15 @@ impl<'a> Scene<'a> {
             .with([self.stage.case.as_str(), mark.as_str()])
             .with(command.iter().copied());
         self.target.try_run(&script, self.within(seconds))
+    }
+
+    /// Arguments that give a program this real-time priority, if it may be had.
+    #[must_use]
+    pub fn priority(&self, priority: u8) -> Vec<String> {
+        if !self.facts.has.contains(&Thing::RealTime) {
+            return Vec::new();
+        }
+        ["chrt".to_owned(), "-f".to_owned(), priority.to_string()].into()
     }
 
     /// Starts a process in the case's folder.

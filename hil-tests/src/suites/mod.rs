@@ -1,13 +1,29 @@
 //! All suites, in the order in which they run: what says least about a target comes last.
 
+mod faults;
+mod isolation;
+mod latency;
+mod machine;
+mod overload;
 mod smoke;
+mod soak;
+mod upgrade;
 
 use crate::case::Case;
 
 /// All cases.
 #[must_use]
 pub fn all() -> Vec<&'static Case> {
-    let suites: [&'static [Case]; 1] = [smoke::CASES];
+    let suites = [
+        smoke::CASES,
+        latency::CASES,
+        isolation::CASES,
+        overload::CASES,
+        faults::CASES,
+        machine::CASES,
+        upgrade::CASES,
+        soak::CASES,
+    ];
     suites.into_iter().flatten().collect()
 }
 

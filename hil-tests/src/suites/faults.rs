@@ -1,0 +1,222 @@
+//! Faults that a vehicle has: each is survived, and leaves a count that says what it cost. The
+//! machine's own are in [`super::machine`].
+
+use crate::book::{Book, Outage};
+use crate::case::Case;
+use crate::facts::{Need, Thing};
+use crate::manifest::Task;
+use crate::outcome::Failure;
+use crate::scene::{CameraPlan, DaemonPlan, Scene};
+use crate::target::Script;
+
+/// Clients that are killed.
+const CLIENT_KILLS: u64 = 10;
+
+/// Times that the daemon is killed.
+const DAEMON_KILLS: usize = 5;
+
+/// The cases.
+pub const CASES: &[Case] = &[
+    Case {
+        suite: "faults",
+        name: "client-killed",
+        about: "Clients are killed at random moments: their places are free again, and another task notices nothing.",
+        needs: &[Need::Cores(2)],
+        limit_s: 120,
+        measures: &[("client_killed_missed_share", "")],
+        body: client_killed,
+    },
+    Case {
+        suite: "faults",
+        name: "client-stopped",
+        about: "A client is stopped for two seconds and goes on: its frames have their verdicts, and another task notices nothing.",
+        needs: &[Need::Cores(2)],
+        limit_s: 90,
+        measures: &[("client_stopped_missed_share", "")],
+        body: client_stopped,
+    },
+    Case {
+        suite: "faults",
+        name: "daemon-killed",
+        about: "The daemon is killed at random moments and started again: clients that are not restarted soon have answers on time.",
+        needs: &[Need::Cores(2)],
+        limit_s: 180,
+        measures: &[("recovery_ms_max", "ms"), ("recovery_ms_median", "ms")],
+        body: daemon_killed,
+    },
+    Case {
+        suite: "faults",
+        name: "report-disk-full",
+        about: "The disk that the report goes to is full: frames are answered as ever, and the daemon says what it could not write.",
+        needs: &[Need::Has(Thing::Root), Need::Has(Thing::Mount)],
+        limit_s: 90,
+        measures: &[("disk_full_missed_share", "")],
+        body: report_disk_full,
+    },
+];
+
+/// A number below `below`, drawn from the case's seed (SplitMix64's finaliser, Steele et al. 2014).
+fn drawn(seed: u64, turn: u64, below: u64) -> u64 {
+    let mut z = seed.wrapping_add((turn + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (z ^ (z >> 31)) % below
+}
+
+fn client_killed(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
+    let fast = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+    for turn in 0..CLIENT_KILLS {
+        let plan = CameraPlan::of(Task::Watch).named(format!("victim-{turn}"));
+        let victim = scene.camera(&daemon, &plan)?;
+        scene.answered(&victim, 1)?;
+        scene.let_pass(drawn(scene.seed, turn, 200) as f64 / 1e3)?;
+        scene.strike(victim.process.pid, "KILL")?;
+        scene.ended("a killed client", victim.process, 5)?;
+    }
+    let free = scene.look_for(5, |scene| {
+        Ok(Some(scene.live(&daemon)?.clients).filter(|clients| clients.in_use == 1))
+    })?;
+    let clients = free.ok_or(Failure::Missing {
+        what: "the places of killed clients are free again",
+    })?;
+    let book = scene.stop_camera(&fast)?;
+    let account = scene.stop_daemon(&daemon)?;
+    account.agrees_with("fast", &[&book])?;
+    scene.measure("client_killed_missed_share", account.missed_share(&book));
+    scene.effect(
+        clients.gone,
+        format!("clients gone, {CLIENT_KILLS} of them killed in the midst of their work"),
+    );
+    let watch = account.tasks.iter().find(|task| task.name == "watch");
+    let settled = watch.map_or(0, |task| task.submitted);
+    scene.effect(
+        settled,
+        "frames of clients that were killed; the daemon gave each its verdict",
+    );
+    Ok(())
+}
+
+fn client_stopped(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
+    let fast = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+    let sleeper = scene.camera(&daemon, &CameraPlan::of(Task::Watch).named("sleeper"))?;
+    scene.answered(&sleeper, 10)?;
+    scene.strike(sleeper.process.pid, "STOP")?;
+    scene.let_pass(2.0)?;
+    let asleep = scene.book(&sleeper)?.map_or(0, |book| book.submitted);
+    scene.strike(sleeper.process.pid, "CONT")?;
+    scene.answered(&sleeper, asleep + 10)?;
+    let (sleeper, book) = (scene.stop_camera(&sleeper)?, scene.stop_camera(&fast)?);
+    let account = scene.stop_daemon(&daemon)?;
+    account.agrees_with("fast", &[&book])?;
+    account.agrees_with("watch", &[&sleeper])?;
+    scene.measure("client_stopped_missed_share", account.missed_share(&book));
+    scene.effect(1, "client stopped for two seconds; its open frames were answered, and it went on with the same connection");
+    Ok(())
+}
+
+fn daemon_killed(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Front, Task::Fast]).restarted())?;
+    let cameras = [
+        scene.camera(&daemon, &CameraPlan::of(Task::Front))?,
+        scene.camera(&daemon, &CameraPlan::of(Task::Fast))?,
+    ];
+    let mut recoveries_ms = Vec::new();
+    for turn in 0..DAEMON_KILLS {
+        for camera in &cameras {
+            let on_time = scene.book(camera)?.map_or(0, |book| book.on_time);
+            scene.answered(camera, on_time + 10)?;
+        }
+        scene.let_pass(drawn(scene.seed, turn as u64, 100) as f64 / 1e3)?;
+        let killed_ns = scene.strike(scene.pid(&daemon)?, "KILL")?;
+        scene.ready(&daemon, turn + 2)?;
+        for camera in &cameras {
+            let outage = recovered(scene, camera, turn)?;
+            recoveries_ms.push(outage.on_time_ns.saturating_sub(killed_ns) as f64 / 1e6);
+        }
+    }
+    recoveries_ms.sort_by(f64::total_cmp);
+    scene.measure(
+        "recovery_ms_max",
+        recoveries_ms.last().copied().unwrap_or(f64::NAN),
+    );
+    scene.measure("recovery_ms_median", recoveries_ms[recoveries_ms.len() / 2]);
+    for camera in &cameras {
+        let book = scene.stop_camera(camera)?;
+        let task = &book.task;
+        scene.effect(
+            book.outages.len() as u64,
+            format!(
+                "outages of {task}, each ended by answers on time, without restarting the camera"
+            ),
+        );
+        scene.effect(
+            book.gone,
+            format!("frames of {task} in flight when the daemon was killed: told gone, not lost"),
+        );
+        scene.effect(
+            book.offline,
+            format!("frames of {task} not captured while there was no daemon"),
+        );
+    }
+    scene.stop_daemon(&daemon)?;
+    Ok(())
+}
+
+/// The camera's outage of this number, once it is over.
+fn recovered(
+    scene: &Scene<'_>,
+    camera: &crate::scene::Camera,
+    number: usize,
+) -> Result<Outage, Failure> {
+    let over = scene.look_for(10, |scene| {
+        let outage = scene
+            .book(camera)?
+            .and_then(|book| book.outages.get(number).copied());
+        Ok(outage.filter(|outage| outage.on_time_ns > 0))
+    })?;
+    over.ok_or(Failure::Missing {
+        what: "a killed daemon's clients are answered on time again",
+    })
+}
+
+fn report_disk_full(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let disk = scene.path("disk");
+    let text = "mkdir \"$1\" && mount -t tmpfs -o size=64k punctual-hil \"$1\" \\
+        && { dd if=/dev/zero of=\"$1/fill\" bs=4k 2>/dev/null || true; }";
+    scene.run(&Script::new("make a full disk", text).with([disk.as_str()]))?;
+    let plan = DaemonPlan {
+        report: Some(format!("{disk}/report.json")),
+        ..DaemonPlan::serving(&[Task::Fast])
+    };
+    let daemon = scene.daemon(&plan)?;
+    let camera = scene.camera(&daemon, &CameraPlan::of(Task::Fast).for_seconds(2.0))?;
+    let book: Book = scene.finish(&camera)?;
+    let account = scene.live(&daemon)?;
+    scene.measure("disk_full_missed_share", account.missed_share(&book));
+    // How it ends is for the service manager to see; that it ends, and says why, is tested.
+    scene
+        .target
+        .signal(daemon.service, "TERM", false, scene.within(5))?;
+    scene.ended("the daemon", daemon.service, 15)?;
+    let said = scene.last_words(&daemon)?;
+    if !said.contains("report.json") {
+        return Err(Failure::Words {
+            who: "punctuald",
+            said,
+            wanted: "report.json".to_owned(),
+        });
+    }
+    let text = "umount \"$1\"";
+    scene.run(&Script::new("unmount the full disk", text).with([disk.as_str()]))?;
+    scene.effect(
+        book.on_time,
+        "frames answered on time before a disk that holds nothing more",
+    );
+    scene.effect(
+        1,
+        "report that could not be written, said in the daemon's log",
+    );
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Hours at the promised rates, with clients that come and go: nothing may grow, nothing be lost.
+
+use crate::book::{self, Sample};
+use crate::case::Case;
+use crate::facts::Need;
+use crate::manifest::Task;
+use crate::outcome::Failure;
+use crate::scene::{CameraPlan, DaemonPlan, Scene};
+
+/// How many samples a soak of any length has, about.
+const SAMPLES: f64 = 600.0;
+
+/// The cases.
+pub const CASES: &[Case] = &[Case {
+    suite: "soak",
+    name: "steady",
+    about: "For --hours, at the promised rates, with clients that come and go: nothing is lost, and memory, descriptors and threads do not grow.",
+    needs: &[Need::Asked],
+    limit_s: 180,
+    measures: &[
+        ("rss_growth_kib", "KiB"),
+        ("descriptors_growth", ""),
+        ("threads_growth", ""),
+        ("missed_share", ""),
+    ],
+    body: steady,
+}];
+
+fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let seconds = scene.hours * 3600.0;
+    let daemon = scene.daemon(&DaemonPlan::serving(&Task::ALL))?;
+    let plans = [
+        CameraPlan::of(Task::Front),
+        CameraPlan::of(Task::Fast),
+        CameraPlan::of(Task::Watch).at(5.0),
+        CameraPlan::of(Task::Watch)
+            .named("visitor")
+            .at(20.0)
+            .staying(2.0),
+    ];
+    let mut cameras = Vec::new();
+    for plan in plans {
+        cameras.push(scene.camera(&daemon, &plan.for_seconds(seconds))?);
+    }
+    let pid = scene.pid(&daemon)?.to_string();
+    let every_ms = (seconds * 1000.0 / SAMPLES).max(100.0) as u64;
+    let sampler = [
+        scene.stage.agent.as_str(),
+        "agent",
+        "sample",
+        "--pid",
+        &pid,
+        "--every-ms",
+        &every_ms.to_string(),
+    ];
+    let sampler = scene.start("sampler", &[], sampler.map(str::to_owned).to_vec())?;
+    scene.let_pass(seconds)?;
+    let mut books = Vec::new();
+    for camera in &cameras {
+        books.push(scene.finish(camera)?);
+    }
+    scene.stop("the sampler", sampler)?;
+    let account = scene.stop_daemon(&daemon)?;
+    let [front, fast, watch, visitor] = &books[..] else {
+        return Err(Failure::Missing {
+            what: "all cameras kept their books",
+        });
+    };
+    account.agrees_with("front", &[front])?;
+    account.agrees_with("fast", &[fast])?;
+    account.agrees_with("watch", &[watch, visitor])?;
+    let samples: Vec<Sample> = book::all(&scene.read("sampler.out")?);
+    scene.measure("rss_growth_kib", growth(&samples, |sample| sample.rss_kib));
+    scene.measure(
+        "descriptors_growth",
+        growth(&samples, |sample| sample.descriptors),
+    );
+    scene.measure("threads_growth", growth(&samples, |sample| sample.threads));
+    scene.measure(
+        "missed_share",
+        account.missed_share(front).max(account.missed_share(fast)),
+    );
+    scene.picture("front", &front.latency_us);
+    scene.picture("fast", &fast.latency_us);
+    let submitted = books.iter().map(|book| book.submitted).sum();
+    scene.effect(
+        submitted,
+        format!("frames in {:.2} hours, each with one verdict", scene.hours),
+    );
+    scene.effect(
+        visitor.connected,
+        "connections of a client that comes and goes",
+    );
+    scene.effect(
+        samples.len() as u64,
+        "samples of the daemon's memory, descriptors and threads",
+    );
+    let memory =
+        |pick: fn(u64, u64) -> u64| samples.iter().map(|sample| sample.rss_kib).reduce(pick);
+    if let (Some(least), Some(most)) = (memory(u64::min), memory(u64::max)) {
+        scene.effect(
+            most,
+            format!("KiB resident at the most, {least} at the least"),
+        );
+    }
+    scene.effect(account.host_stalls.count, "stalls of the machine over 1 ms");
+    Ok(())
+}
+
+/// By how much a figure grew over the second half of the samples, by the line that fits them best:
+/// the first half is for caches and the allocator to settle. No number with fewer than four.
+fn growth(samples: &[Sample], figure: fn(&Sample) -> u64) -> f64 {
+    let half = &samples[samples.len() / 2..];
+    if half.len() < 2 {
+        return f64::NAN;
+    }
+    let origin_ns = half[0].at_ns;
+    let points: Vec<(f64, f64)> = half
+        .iter()
+        .map(|sample| {
+            (
+                ((sample.at_ns - origin_ns) as f64) / 1e9,
+                figure(sample) as f64,
+            )
+        })
+        .collect();
+    let n = points.len() as f64;
+    let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / n;
+    let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / n;
+    let covariance: f64 = points
+        .iter()
+        .map(|(x, y)| (x - mean_x) * (y - mean_y))
+        .sum();
+    let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    let span = points[points.len() - 1].0;
+    covariance / variance * span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(figure: impl Fn(u64) -> u64) -> Vec<Sample> {
+        let sample = |n: u64| Sample {
+            at_ns: n * 1_000_000_000,
+            rss_kib: figure(n),
+            ..Sample::default()
+        };
+        (0..100).map(sample).collect()
+    }
+
+    #[test]
+    fn a_leak_shows_and_a_start_that_settles_does_not() {
+        let leak = growth(&samples(|n| 1000 + 10 * n), |sample| sample.rss_kib);
+        assert!((leak - 490.0).abs() < 1.0, "{leak}");
+        let settled = growth(&samples(|n| 1000 + 10 * n.min(40)), |sample| sample.rss_kib);
+        assert!(settled.abs() < 1e-6, "{settled}");
+    }
+
+    #[test]
+    fn noise_is_no_growth() {
+        let noise = growth(&samples(|n| 1000 + n % 7), |sample| sample.rss_kib);
+        assert!(noise.abs() < 1.0, "{noise}");
+    }
+
+    #[test]
+    fn too_few_samples_prove_nothing() {
+        assert!(growth(&samples(|n| n)[..2], |sample| sample.rss_kib).is_nan());
+    }
+}

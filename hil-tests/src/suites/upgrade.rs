@@ -1,0 +1,83 @@
+//! A new version in the place of the old one, with clients attached that are not restarted.
+
+use crate::case::Case;
+use crate::facts::Need;
+use crate::manifest::Task;
+use crate::outcome::Failure;
+use crate::scene::{CameraPlan, DaemonPlan, Scene};
+use crate::target::Script;
+
+/// The cases.
+pub const CASES: &[Case] = &[Case {
+    suite: "upgrade",
+    name: "under-clients",
+    about: "The old daemon drains and ends, the new one takes its place, and the same clients are answered on time again.",
+    needs: &[Need::OldBinaries],
+    limit_s: 120,
+    measures: &[("gap_ms", "ms")],
+    body: under_clients,
+}];
+
+fn under_clients(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let current = scene.path("current");
+    let link = "ln -sfn \"$(command -v \"$2\")\" \"$1.next\" && mv -fT \"$1.next\" \"$1\"";
+    let old = scene.stage.old_daemon.clone().unwrap_or_default();
+    scene.run(&Script::new("install the old version", link).with([current.as_str(), &old]))?;
+    let plan = DaemonPlan {
+        program: Some(&current),
+        ..DaemonPlan::serving(&[Task::Front, Task::Fast])
+    };
+    let daemon = scene.daemon(&plan.restarted())?;
+    let mut cameras = Vec::new();
+    for task in [Task::Front, Task::Fast] {
+        cameras.push(scene.camera(&daemon, &CameraPlan::of(task))?);
+    }
+    for camera in &cameras {
+        scene.answered(camera, 30)?;
+    }
+    let before = scene.live(&daemon)?;
+
+    let new = scene.stage.daemon.clone();
+    scene.run(&Script::new("install the new version", link).with([current.as_str(), &new]))?;
+    let told_ns = scene.strike(scene.pid(&daemon)?, "TERM")?;
+    scene.ready(&daemon, 2)?;
+    let mut gap_ns = 0;
+    for camera in &cameras {
+        let again = scene.look_for(10, |scene| {
+            let outage = scene
+                .book(camera)?
+                .and_then(|book| book.outages.first().copied());
+            Ok(outage.filter(|outage| outage.on_time_ns > 0))
+        })?;
+        let again = again.ok_or(Failure::Missing {
+            what: "the new daemon answers the old one's clients on time",
+        })?;
+        gap_ns = gap_ns.max(again.on_time_ns.saturating_sub(told_ns));
+    }
+    let after = scene.live(&daemon)?;
+    scene.measure("gap_ms", gap_ns as f64 / 1e6);
+    for camera in &cameras {
+        let book = scene.stop_camera(camera)?;
+        let refused: u64 = book.rejected_total();
+        scene.effect(
+            refused,
+            format!(
+                "frames of {} refused with a reason, draining among them",
+                book.task
+            ),
+        );
+        scene.effect(
+            book.gone,
+            format!(
+                "frames of {} without a verdict when the old daemon went",
+                book.task
+            ),
+        );
+    }
+    scene.stop_daemon(&daemon)?;
+    scene.effect(
+        1,
+        format!("upgrade from {} to {}", before.version, after.version),
+    );
+    Ok(())
+}
