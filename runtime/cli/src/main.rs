@@ -5,6 +5,7 @@ mod cache;
 mod calibrate;
 mod commands;
 mod demo;
+mod host;
 mod images;
 mod measure;
 mod report;
@@ -39,7 +40,7 @@ enum Command {
     Daemon(commands::daemon::Options),
     /// Send frames with known labels to a daemon, as the demo's cameras do.
     Camera(camera::Options),
-    /// Check a manifest and show the plan made from it.
+    /// Check a manifest and show the plan made from it; or this machine, and how to mend it.
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
     Compile(compile::Options),

@@ -115,7 +115,7 @@ fn a_daemon_that_was_stopped_as_a_whole_finds_no_thread_stuck() {
 fn the_service_manager_hears_from_a_daemon_whose_threads_are_well() {
     let mut folder = Folder::with(&manifest());
     let wanted = [("WATCHDOG_USEC", "400000")];
-    folder.environment = wanted.map(|(k, v)| (k.into(), v.into())).to_vec();
+    folder.environment = wanted.map(|(name, value)| (name, value.into())).to_vec();
     let daemon = Daemon::start_in(folder);
     for _ in 0..5 {
         wait_for(&daemon.manager, "WATCHDOG=1");

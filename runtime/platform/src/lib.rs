@@ -14,6 +14,7 @@
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`heartbeat`] | how a thread shows that it lives |
+//! | [`idle`] | keeping cores from deep idle states |
 //!
 //! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
 
@@ -31,6 +32,7 @@ pub mod futex;
 #[path = "futex_model.rs"]
 pub mod futex;
 pub mod heartbeat;
+pub mod idle;
 pub mod journal;
 pub mod mapped_file;
 pub mod memory;

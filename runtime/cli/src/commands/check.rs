@@ -1,9 +1,13 @@
-//! `punctual check`: the plan made from a manifest, or everything that is wrong with it.
+//! `punctual check`: the plan made from a manifest, or everything that is wrong with it; and with
+//! `--host` everything on the machine that will cost latency.
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 
-use crate::termination::Termination;
+use punctual_platform::files::write_whole;
+
+use crate::host::{self, Cores, Finding, Machine};
+use crate::termination::{Terminates, Termination};
 
 /// What to check, and how to say it.
 #[derive(Clone, Debug, clap::Args)]
@@ -12,15 +16,35 @@ EXAMPLES:
   punctual check manifest.toml
   punctual check manifest.toml --profile signs.profile.json
   punctual check manifest.toml --json | jq .schedulability
+  punctual check --host                        # what on this machine will cost latency
+  punctual check --host manifest.toml          # the same, for the cores of that plan
+  punctual check --host --json | jq '.findings[] | select(.gravity == \"grave\")'
+  punctual check --host --record machine.txt   # what was read, to be looked at elsewhere:
+  punctual check --host --root machine.txt
 
 Checks exactly what `punctual daemon` checks before it starts anything: manifest, board, packages
 and profiles, on this machine. Nothing is reserved and nothing is started.
 
-TERMINATION CODES: 0 the daemon would start; 3 the manifest or its plan is invalid; 4 a file is
-missing or unreadable.")]
+With --host it reads the kernel's files instead and changes nothing: what was found, why it matters,
+who says so, and the command that mends it. Without a manifest the first core counts as the daemon's
+and the others as the partitions'.
+
+TERMINATION CODES: 0 the daemon would start, nothing about the machine is grave; 1 something is grave;
+3 the manifest or its plan is invalid; 4 a file is missing or unreadable.")]
 pub struct Options {
     /// The manifest (TOML).
-    manifest: PathBuf,
+    #[arg(required_unless_present = "host")]
+    manifest: Option<PathBuf>,
+    /// Check the machine: everything that will cost latency, and what to do about it.
+    #[arg(long)]
+    host: bool,
+    /// With --host: look at the machine whose files are under this folder, or in a file that --record
+    /// wrote.
+    #[arg(long, value_name = "PATH", default_value = "/", requires = "host")]
+    root: PathBuf,
+    /// With --host: write what was read of the machine's files here.
+    #[arg(long, value_name = "FILE", requires = "host")]
+    record: Option<PathBuf>,
     /// A profile made by `punctual profile`; once for each model. Without it, the profile beside
     /// each model's package is used.
     #[arg(long = "profile", value_name = "FILE")]
@@ -32,12 +56,13 @@ pub struct Options {
 
 /// Prints the plan or the problems.
 pub fn run(options: &Options) -> Termination {
-    let daemon = punctual_daemon::Options {
-        manifest: Some(options.manifest.clone()),
-        profiles: options.profiles.clone(),
-        ..punctual_daemon::Options::default()
-    };
-    match punctual_daemon::plan(&daemon) {
+    if options.host {
+        return match check_host(options) {
+            Ok(termination) => termination,
+            Err(error) => Termination::of("check", Err(error)),
+        };
+    }
+    match plan(options) {
         Ok(plan) => {
             let text = if options.json {
                 plan.to_json()
@@ -60,4 +85,112 @@ pub fn run(options: &Options) -> Termination {
             Termination::Daemon(error.termination())
         }
     }
+}
+
+/// The plan of the manifest that was named, if one was.
+fn plan(options: &Options) -> Result<punctual_plan::Plan, punctual_daemon::StartupError> {
+    let daemon = punctual_daemon::Options {
+        manifest: options.manifest.clone(),
+        profiles: options.profiles.clone(),
+        ..punctual_daemon::Options::default()
+    };
+    punctual_daemon::plan(&daemon)
+}
+
+/// Why a machine could not be looked at.
+#[derive(Debug, thiserror::Error)]
+enum HostError {
+    #[error("the machine's files at {path} cannot be read: {source}")]
+    Root {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("the record cannot be written to {path}: {source}")]
+    Record {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Plan(#[from] punctual_daemon::StartupError),
+}
+
+impl Terminates for HostError {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Root { .. } | Self::Record { .. } => Termination::File,
+            Self::Plan(error) => Termination::Daemon(error.termination()),
+        }
+    }
+}
+
+/// What `--host --json` prints.
+#[derive(serde::Serialize)]
+struct HostReport<'a> {
+    partition_cores: &'a [u16],
+    daemon_cores: &'a [u16],
+    grave: bool,
+    findings: Vec<FindingReport<'a>>,
+}
+
+/// A finding, with what is known of its subject.
+#[derive(serde::Serialize)]
+struct FindingReport<'a> {
+    #[serde(flatten)]
+    finding: &'a Finding,
+    why: &'static str,
+    source: &'static str,
+}
+
+fn check_host(options: &Options) -> Result<Termination, HostError> {
+    let machine = Machine::at(&options.root).map_err(|source| HostError::Root {
+        path: options.root.clone(),
+        source,
+    })?;
+    let cores = match &options.manifest {
+        Some(_) => Cores::of(&plan(options)?),
+        None => Cores::of_machine(&machine),
+    };
+    let findings = host::examine(&machine, &cores);
+    if let Some(path) = &options.record {
+        record(&machine, path)?;
+    }
+    let grave = host::any_grave(&findings);
+    let text = match options.json {
+        true => json(&cores, grave, &findings),
+        false => {
+            let (partitions, daemon) = (host::shown(&cores.partitions), host::shown(&cores.daemon));
+            let table = host::table(&findings, std::io::stdout().is_terminal());
+            format!(
+                "partitions on cores {partitions}, the daemon's other threads on {daemon}\n{table}"
+            )
+        }
+    };
+    // A reader that went away is no reason to fail.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(match grave {
+        true => Termination::BadResult,
+        false => Termination::Done,
+    })
+}
+
+fn record(machine: &Machine, path: &Path) -> Result<(), HostError> {
+    write_whole(path, machine.record().as_bytes()).map_err(|source| HostError::Record {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn json(cores: &Cores, grave: bool, findings: &[Finding]) -> String {
+    let findings = findings.iter().map(|finding| FindingReport {
+        finding,
+        why: finding.subject.why(),
+        source: finding.subject.source(),
+    });
+    let report = HostReport {
+        partition_cores: &cores.partitions,
+        daemon_cores: &cores.daemon,
+        grave,
+        findings: findings.collect(),
+    };
+    serde_json::to_string_pretty(&report).expect("plain data serialises") + "\n"
 }

@@ -191,7 +191,7 @@ impl Crew {
     /// may take is up to whoever watches.
     pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
         let links = self.partitions.iter().map(|partition| &partition.link);
-        links.map(|link| -> Arc<dyn Pulse> { link.clone() })
+        links.map(|link| Arc::clone(link) as Arc<dyn Pulse>)
     }
 
     /// Whether a partition holds all the actions that it can; none if it does not exist.

@@ -8,6 +8,7 @@ pub mod gpu;
 mod measured;
 mod open_loop;
 pub mod paging;
+pub mod wakeup;
 
 use crate::termination::Termination;
 
@@ -22,6 +23,8 @@ pub enum Options {
     Gpu(gpu::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
+    /// How soon a woken real-time thread runs, beside cyclictest.
+    Wakeup(wakeup::Options),
 }
 
 /// Measures it.
@@ -33,5 +36,6 @@ pub fn run(options: &Options) -> Termination {
         Options::Engine(options) => Termination::of("bench engine", engine::run(options)),
         Options::Gpu(options) => Termination::of("bench gpu", gpu::run(options)),
         Options::Paging(options) => Termination::of("bench paging", paging::run(options)),
+        Options::Wakeup(options) => Termination::of("bench wakeup", wakeup::run(options)),
     }
 }

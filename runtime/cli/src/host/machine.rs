@@ -1,0 +1,193 @@
+//! What the kernel says of a machine, in its files: of this one, of one under another root, or of one
+//! that was recorded. Nothing here writes to it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Before the path of each file in a record.
+const HEADING: &str = "==> ";
+
+/// A longer file is not one that is looked at here.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// A machine's `/proc` and `/sys`.
+#[derive(Debug)]
+pub struct Machine {
+    source: Source,
+    /// Every file that was read, to be recorded.
+    seen: RefCell<BTreeMap<String, String>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Root(PathBuf),
+    Record(BTreeMap<String, String>),
+}
+
+impl Machine {
+    /// The one whose files lie under `root` (`/`: this one); or, if `root` is a file, the one that
+    /// [`record`](Self::record) wrote there.
+    ///
+    /// # Errors
+    /// If there is nothing, or a file that is not text.
+    pub fn at(root: &Path) -> io::Result<Self> {
+        if std::fs::metadata(root)?.is_dir() {
+            return Ok(Self::of(Source::Root(root.to_owned())));
+        }
+        Ok(Self::recorded(&std::fs::read_to_string(root)?))
+    }
+
+    /// The one that a record describes.
+    pub fn recorded(text: &str) -> Self {
+        let mut files = BTreeMap::new();
+        for part in text.split(HEADING).skip(1) {
+            let (path, content) = part.split_once('\n').unwrap_or((part, ""));
+            files.insert(path.trim().to_owned(), content.to_owned());
+        }
+        Self::of(Source::Record(files))
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            seen: RefCell::default(),
+        }
+    }
+
+    /// What was read of it so far, for [`recorded`](Self::recorded).
+    pub fn record(&self) -> String {
+        let mut text = String::new();
+        for (path, content) in &*self.seen.borrow() {
+            let _ = writeln!(text, "{HEADING}{path}\n{}", content.trim_end());
+        }
+        text
+    }
+
+    /// A file's text, without the white space (and the zero of device trees) at its end; none if it
+    /// cannot be read. `path` is absolute.
+    pub fn text(&self, path: &str) -> Option<String> {
+        let text = match &self.source {
+            Source::Root(root) => {
+                let bytes = std::fs::read(root.join(path.trim_start_matches('/'))).ok()?;
+                let bytes = &bytes[..bytes.len().min(FILE_BYTES_MAX)];
+                String::from_utf8_lossy(bytes).into_owned()
+            }
+            Source::Record(files) => files.get(path)?.clone(),
+        };
+        let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0');
+        self.saw(path, text);
+        Some(text.to_owned())
+    }
+
+    /// A file that holds one whole number.
+    pub fn number(&self, path: &str) -> Option<i64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// A file that holds a list of cores, as `0-3,6`; none if there is no such file.
+    pub fn cores(&self, path: &str) -> Option<Vec<u16>> {
+        cores_in(&self.text(path)?)
+    }
+
+    /// The names in a folder, sorted; none of them if it is not there.
+    pub fn names(&self, folder: &str) -> Vec<String> {
+        let mut names: Vec<String> = match &self.source {
+            Source::Root(root) => std::fs::read_dir(root.join(folder.trim_start_matches('/')))
+                .into_iter()
+                .flatten()
+                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+                .collect(),
+            Source::Record(files) => {
+                let inside = |path: &String| {
+                    let rest = path.strip_prefix(folder)?.strip_prefix('/')?;
+                    rest.split('/').next().map(str::to_owned)
+                };
+                files.keys().filter_map(inside).collect()
+            }
+        };
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether a process of that name runs.
+    pub fn runs(&self, name: &str) -> bool {
+        let is_number = |folder: &String| folder.bytes().all(|byte| byte.is_ascii_digit());
+        let processes = self.names("/proc").into_iter().filter(is_number);
+        let mut paths = processes.map(|process| format!("/proc/{process}/comm"));
+        // Only the one that is found is recorded: the others are nobody's business.
+        let found = paths.find(|path| match &self.source {
+            Source::Root(root) => {
+                let text = std::fs::read_to_string(root.join(path.trim_start_matches('/')));
+                text.is_ok_and(|text| text.trim_end() == name)
+            }
+            Source::Record(files) => files.get(path).is_some_and(|text| text.trim_end() == name),
+        });
+        if let Some(path) = &found {
+            self.saw(path, name);
+        }
+        found.is_some()
+    }
+
+    fn saw(&self, path: &str, text: &str) {
+        let mut seen = self.seen.borrow_mut();
+        seen.insert(path.to_owned(), text.to_owned());
+    }
+}
+
+/// `0-3,6` as numbers; none if it is something else.
+pub fn cores_in(list: &str) -> Option<Vec<u16>> {
+    let mut cores = Vec::new();
+    for part in list.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+        cores.extend(first..=last.min(first.saturating_add(4095)));
+    }
+    Some(cores)
+}
+
+/// Numbers as `0-3,6`.
+pub fn shown(cores: &[u16]) -> String {
+    let mut text = String::new();
+    let mut rest = cores;
+    while let Some(&first) = rest.first() {
+        let run = (first..).zip(rest).take_while(|(a, b)| a == *b).count();
+        let comma = if text.is_empty() { "" } else { "," };
+        let last = rest[run - 1];
+        let _ = match run {
+            1 => write!(text, "{comma}{first}"),
+            _ => write!(text, "{comma}{first}-{last}"),
+        };
+        rest = &rest[run..];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores_are_read_and_shown_as_the_kernel_writes_them() {
+        assert_eq!(cores_in("0-3,6"), Some(vec![0, 1, 2, 3, 6]));
+        assert_eq!(cores_in(""), Some(Vec::new()));
+        assert_eq!(cores_in("(null)"), None);
+        assert_eq!(shown(&[0, 1, 2, 3, 6]), "0-3,6");
+        assert_eq!(shown(&[]), "");
+    }
+
+    #[test]
+    fn a_record_gives_back_what_was_read_and_nothing_else() {
+        let machine = Machine::recorded("==> /a/b\n1\n==> /a/c\ntwo\nlines\n==> /proc/7/comm\nx\n");
+        assert_eq!(machine.number("/a/b"), Some(1));
+        assert_eq!(machine.names("/a"), ["b", "c"]);
+        assert!(machine.runs("x") && !machine.runs("y"));
+        let again = Machine::recorded(&machine.record());
+        assert_eq!(again.number("/a/b"), Some(1));
+        assert_eq!(again.text("/a/c"), None, "nobody asked");
+        assert!(again.runs("x"));
+    }
+}

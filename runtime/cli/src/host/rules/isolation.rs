@@ -1,0 +1,134 @@
+//! Whether the cores of the partitions have other work.
+
+use crate::host::{Cores, Finding, Gravity, Machine, Subject, shown};
+
+pub fn isolated(machine: &Machine, cores: &Cores) -> Option<Finding> {
+    let isolated = machine.cores("/sys/devices/system/cpu/isolated")?;
+    let online = machine.cores("/sys/devices/system/cpu/online")?;
+    let tickless = machine
+        .cores("/sys/devices/system/cpu/nohz_full")
+        .unwrap_or_default();
+    let command_line = machine.text("/proc/cmdline").unwrap_or_default();
+    let callbacks = command_line
+        .split_whitespace()
+        .any(|word| word.starts_with("rcu_nocbs"));
+    let lacking = |list: &[u16]| -> Vec<u16> {
+        let of = cores.partitions.iter().filter(|core| !list.contains(core));
+        of.copied().collect()
+    };
+    let (shared, ticking) = (lacking(&isolated), lacking(&tickless));
+    if shared.is_empty() && ticking.is_empty() && callbacks {
+        return Some(Finding::good(
+            Subject::Isolation,
+            format!(
+                "cores {} are isolated, tickless, without callbacks",
+                shown(&cores.partitions)
+            ),
+        ));
+    }
+    // With two cores the other one must do all the rest; with one there is nothing to isolate.
+    let others = online.len().saturating_sub(cores.partitions.len());
+    let gravity = match others {
+        0 => {
+            return Some(Finding::new(
+                Subject::Isolation,
+                Gravity::Notice,
+                "every core of the machine runs stages: none can be isolated",
+            ));
+        }
+        _ => Gravity::Notice,
+    };
+    let said = |what: &str, list: &[u16]| match list {
+        [] => String::new(),
+        list => format!("cores {} are not {what}; ", shown(list)),
+    };
+    let callbacks = if callbacks { "" } else { "no rcu_nocbs; " };
+    let found = [
+        said("isolated", &shared),
+        said("tickless", &ticking),
+        callbacks.to_owned(),
+    ];
+    let found = found.concat();
+    let list = shown(&cores.partitions);
+    let finding = Finding::new(Subject::Isolation, gravity, found.trim_end_matches("; "));
+    Some(finding.mended_by(format!(
+        "add to the kernel's command line: isolcpus=managed_irq,domain,{list} nohz_full={list} rcu_nocbs={list}"
+    )))
+}
+
+pub fn timer_migration(machine: &Machine) -> Option<Finding> {
+    let on = machine.number("/proc/sys/kernel/timer_migration")? != 0;
+    Some(match on {
+        false => Finding::good(Subject::TimerMigration, "off"),
+        true => Finding::new(Subject::TimerMigration, Gravity::Notice, "on").mended_by(
+            "sudo sysctl -w kernel.timer_migration=0   (no need to where cores are tickless)",
+        ),
+    })
+}
+
+pub fn siblings(machine: &Machine, cores: &Cores) -> Option<Finding> {
+    let of = |core: u16| {
+        let folder = format!("/sys/devices/system/cpu/cpu{core}/topology");
+        machine.cores(&format!("{folder}/thread_siblings_list"))
+    };
+    let groups = cores.partitions.iter().filter_map(|core| of(*core));
+    let mut groups: Vec<Vec<u16>> = groups.collect();
+    if groups.is_empty() {
+        return None;
+    }
+    groups.retain(|group| group.len() > 1);
+    groups.sort_unstable();
+    groups.dedup();
+    if groups.is_empty() {
+        return Some(Finding::good(Subject::Siblings, "each core has one thread"));
+    }
+    let both = |group: &&Vec<u16>| {
+        let used = |core: &&u16| cores.all().contains(core);
+        group.iter().filter(used).count() > 1
+    };
+    let shared: Vec<String> = groups
+        .iter()
+        .filter(both)
+        .map(|group| shown(group))
+        .collect();
+    let (gravity, found) = match shared.is_empty() {
+        false => (
+            Gravity::Costly,
+            format!("the plan uses both of {}", shared.join(" and of ")),
+        ),
+        true => (
+            Gravity::Notice,
+            "other programs may use the siblings of the plan's cores".to_owned(),
+        ),
+    };
+    let finding = Finding::new(Subject::Siblings, gravity, found);
+    Some(finding.mended_by("name one of each pair in the manifest, or: echo off | sudo tee /sys/devices/system/cpu/smt/control"))
+}
+
+pub fn hypervisor(machine: &Machine) -> Option<Finding> {
+    let processor = machine.text("/proc/cpuinfo")?;
+    let flags = processor.lines().find(|line| line.starts_with("flags"))?;
+    let inside = flags.split_whitespace().any(|flag| flag == "hypervisor");
+    inside.then(|| {
+        let steal = stolen_ms(machine);
+        let steal = steal.map_or_else(String::new, |ms| {
+            format!(", {} s were stolen since its start", ms / 1_000)
+        });
+        let found = format!("a virtual machine{steal}");
+        Finding::new(Subject::Virtual, Gravity::Notice, found)
+    })
+}
+
+/// Time that the host took, all cores together, in ms: the eighth figure of `/proc/stat`'s first line,
+/// in hundredths of a second.
+fn stolen_ms(machine: &Machine) -> Option<u64> {
+    let stat = machine.text("/proc/stat")?;
+    let ticks: u64 = stat
+        .lines()
+        .next()?
+        .split_whitespace()
+        .nth(8)?
+        .parse()
+        .ok()?;
+    Some(ticks * 10)
+}

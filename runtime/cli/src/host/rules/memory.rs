@@ -1,0 +1,61 @@
+//! What the kernel does to pages behind a program's back.
+
+use crate::host::{Finding, Gravity, Machine, Subject};
+
+pub fn huge_pages(machine: &Machine) -> Option<Finding> {
+    const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
+    let enabled = chosen(&machine.text(&format!("{FOLDER}/enabled"))?)?;
+    let defrag = machine.text(&format!("{FOLDER}/defrag"));
+    let defrag = defrag.and_then(|text| chosen(&text));
+    let defrag = defrag.unwrap_or_else(|| "unknown".to_owned());
+    let found = format!("enabled: {enabled}, defrag: {defrag}");
+    if enabled != "always" {
+        return Some(Finding::good(Subject::HugePages, found));
+    }
+    let finding = Finding::new(Subject::HugePages, Gravity::Costly, found);
+    Some(finding.mended_by(format!("echo madvise | sudo tee {FOLDER}/enabled")))
+}
+
+/// The word in brackets.
+fn chosen(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+pub fn compaction(machine: &Machine) -> Option<Finding> {
+    let level = machine.number("/proc/sys/vm/compaction_proactiveness")?;
+    if level == 0 {
+        return Some(Finding::good(Subject::Compaction, "off"));
+    }
+    let found = format!("vm.compaction_proactiveness = {level}");
+    let finding = Finding::new(Subject::Compaction, Gravity::Notice, found);
+    Some(finding.mended_by("sudo sysctl -w vm.compaction_proactiveness=0"))
+}
+
+pub fn swap(machine: &Machine) -> Option<Finding> {
+    let swaps = machine.text("/proc/swaps")?;
+    let areas: Vec<&str> = swaps
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    if areas.is_empty() {
+        return Some(Finding::good(Subject::Swap, "none"));
+    }
+    let found = areas.join(", ");
+    // In memory, compressed: quick, and it takes no memory that is locked.
+    let gravity = match areas.iter().all(|area| area.contains("zram")) {
+        true => Gravity::Notice,
+        false => Gravity::Costly,
+    };
+    Some(Finding::new(Subject::Swap, gravity, found).mended_by("sudo swapoff -a   (and out of /etc/fstab; on a Jetson: sudo systemctl disable nvzramconfig)"))
+}
+
+pub fn numa_balancing(machine: &Machine) -> Option<Finding> {
+    let on = machine.number("/proc/sys/kernel/numa_balancing")? != 0;
+    Some(match on {
+        false => Finding::good(Subject::NumaBalancing, "off"),
+        true => Finding::new(Subject::NumaBalancing, Gravity::Costly, "on")
+            .mended_by("sudo sysctl -w kernel.numa_balancing=0"),
+    })
+}
