@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-ipc", &["platform"]),
     ("punctual-torture", &["ipc", "platform"]),
     ("punctual-client", &["ipc", "platform"]),
+    ("punctual-client-c", &["client"]),
     (
         "punctual-daemon",
         &[

@@ -16,6 +16,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "runtime/ipc",
         "shared memory with processes that are not trusted",
     ),
+    ("runtime/client-c", "the client library's C interface"),
     (
         "libsmctrl-sys",
         "a C library, and memory of the CUDA driver",

@@ -8,7 +8,7 @@
 
 use std::io::Write as _;
 
-use punctual_client::{Client, Crop, Disconnected, PixelFormat, Verdict, now_ns};
+use punctual_client::{Client, Crop, Failure, PixelFormat, Verdict, now_ns};
 use punctual_platform::clock::sleep_until_ns;
 
 /// How long to wait after a refused connection, in ns.
@@ -26,27 +26,34 @@ fn main() -> std::io::Result<()> {
         match Client::connect(&socket, &task, PixelFormat::Rgb8) {
             Ok(mut client) => {
                 say("connected")?;
-                let _gone = show(&mut client);
-                say(&format!("gone {}", client.unanswered()))?;
+                let lost = show(&mut client);
+                say(&format!("gone {lost}"))?;
             }
             Err(_) => sleep_until_ns(now_ns() + PATIENCE_NS),
         }
     }
 }
 
-/// One frame at a time, until the daemon is gone.
-fn show(client: &mut Client) -> Result<(), Disconnected> {
+/// One frame at a time, until the daemon is gone. Returns how many frames it left without a verdict.
+fn show(client: &mut Client) -> u64 {
+    let mut lost = 0;
     loop {
-        if let Some(mut slot) = client.slot(Some(now_ns() + ANSWER_NS))? {
+        let Ok(slot) = client.slot(Some(now_ns() + ANSWER_NS)) else {
+            return lost;
+        };
+        if let Some(mut slot) = slot {
             slot.pixels().fill(128);
-            let submitted = slot.submit(now_ns(), None, Crop { x: 0, y: 0 });
-            if submitted.is_err() {
-                return Ok(());
+            if slot.submit(now_ns(), None, Crop { x: 0, y: 0 }).is_err() {
+                return lost;
             }
         }
-        let Some(record) = client.verdict(Some(now_ns() + ANSWER_NS))? else {
-            return Ok(());
+        let Ok(Some(record)) = client.verdict(Some(now_ns() + ANSWER_NS)) else {
+            return lost + client.unanswered();
         };
+        if record.verdict == Verdict::Failed(Failure::DaemonGone) {
+            lost += 1;
+            continue;
+        }
         let verdict = match record.verdict {
             Verdict::OnTime => "on-time",
             Verdict::Late => "late",

@@ -49,7 +49,7 @@ pub use stream::{Stream, StreamSlot};
 pub use streams::Streams;
 
 pub use punctual_ipc::{
-    Answer, Claim, ConnectError, Crop, Disconnected, Failure, FrameSpec, PixelFormat, Refusal,
-    Rejection, ResultRecord, StreamTerms, SubmitError, Verdict,
+    Answer, Claim, ConnectError, Crop, Disconnected, Failure, FrameSpec, Layout, PixelFormat,
+    Refusal, Rejection, ResultRecord, StreamTerms, SubmitError, Verdict,
 };
 pub use punctual_platform::clock::now_ns;

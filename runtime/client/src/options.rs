@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_ipc::{ConnectError, Hello, PixelFormat};
+use punctual_ipc::{ConnectError, Hello, Layout, PixelFormat};
 
 use crate::{Client, Lost, Stream};
 
@@ -38,6 +38,14 @@ impl Options {
             spin_ns: 0,
             reconnect: true,
         }
+    }
+
+    /// Frames lie in their slots as this says, and not as the manifest does: as the sensor delivers
+    /// them, so that they need not be rearranged.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.hello = self.hello.with_layout(layout);
+        self
     }
 
     /// Looks for verdicts without sleeping for so many ns, up to [`SPIN_NS_MAX`](Self::SPIN_NS_MAX),

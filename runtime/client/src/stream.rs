@@ -224,6 +224,12 @@ impl fmt::Debug for StreamSlot {
 }
 
 impl StreamSlot {
+    /// As [`Claim::index`].
+    #[must_use]
+    pub fn index(&self) -> u16 {
+        self.claim.as_ref().map_or(0, Claim::index)
+    }
+
     /// As [`Claim::pixels`].
     #[must_use]
     pub fn pixels(&mut self) -> &mut [u8] {

@@ -1,0 +1,76 @@
+/* A camera in a few lines: thirty frames a second for five seconds, and what became of them.
+ *
+ *     cc camera.c $(pkg-config --cflags --libs punctual) -o camera
+ *     ./camera /run/punctual.sock signs
+ *
+ * It may be started before the daemon, and outlives it. */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <punctual.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define FRAMES 150
+#define PERIOD_NS (1000000000u / 30)
+#define DEADLINE_NS 33000000u
+
+static int say(const char *what) {
+    fprintf(stderr, "%s: %s\n", what, punctual_last_error());
+    return 1;
+}
+
+static void print(const punctual_result *result) {
+    double ms = (double)(result->finished_ns - result->captured_ns) / 1e6;
+    printf("frame %" PRIu64 ": ", result->sequence);
+    if (result->answered)
+        printf("class %u by exit %u after %.2f ms, ", result->class_index, result->exit, ms);
+    printf("%s\n", punctual_verdict_text(result->verdict, result->reason));
+}
+
+int main(int count, char **arguments) {
+    punctual_options options = PUNCTUAL_OPTIONS_INIT;
+    punctual_client *client;
+    punctual_terms terms;
+    punctual_result result;
+
+    if (count != 3) {
+        fprintf(stderr, "usage: camera SOCKET TASK\n");
+        return 2;
+    }
+    options.socket = arguments[1];
+    options.task = arguments[2];
+    if (punctual_open(&options, PUNCTUAL_FOREVER, &client) != PUNCTUAL_OK)
+        return say("no connection");
+    if (punctual_get_terms(client, &terms) != PUNCTUAL_OK)
+        return say("no terms");
+
+    uint64_t start = punctual_now_ns();
+    for (int frame = 0; frame < FRAMES; frame++) {
+        uint64_t captured = start + (uint64_t)frame * PERIOD_NS;
+        /* Verdicts come in while the next frame is not due. */
+        while (punctual_verdict(client, captured, &result) == PUNCTUAL_OK)
+            print(&result);
+        punctual_slot_t slot;
+        punctual_status status = punctual_slot(client, 0, &slot);
+        if (status == PUNCTUAL_NOTHING) {
+            printf("no slot, or no daemon, for frame %d\n", frame);
+            continue;
+        }
+        if (status != PUNCTUAL_OK)
+            return say("no slots");
+        /* A real camera copies its pixels here. */
+        for (uint32_t row = 0; row < terms.height; row++)
+            memset(slot.pixels + (size_t)row * terms.row_stride, (int)row + frame, terms.width);
+        punctual_request request = {captured, captured + DEADLINE_NS, 0, 0};
+        if (punctual_submit(client, &slot, &request, NULL) != PUNCTUAL_OK)
+            return say("not submitted");
+    }
+    while (punctual_unanswered(client) > 0) {
+        if (punctual_verdict(client, punctual_now_ns() + 1000000000u, &result) != PUNCTUAL_OK)
+            return say("a verdict is missing");
+        print(&result);
+    }
+    punctual_close(client);
+    return 0;
+}

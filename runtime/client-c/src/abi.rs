@@ -1,0 +1,186 @@
+//! The structures and numbers of `punctual.h`, field by field as there. `tests/header.rs` compares.
+
+use std::ffi::{c_char, c_void};
+
+use punctual_client::{Failure, PixelFormat, Rejection, ResultRecord, StreamTerms, Verdict};
+
+/// `PUNCTUAL_FOREVER`
+pub const FOREVER: u64 = u64::MAX;
+/// `PUNCTUAL_NO_RECONNECT`
+pub const NO_RECONNECT: u32 = 1;
+
+/// `punctual_options`
+#[repr(C)]
+#[derive(Debug)]
+pub struct Options {
+    /// The size that the program was compiled with.
+    pub size: u32,
+    /// `PUNCTUAL_RGB8`, ...
+    pub format: u32,
+    /// Where the daemon listens.
+    pub socket: *const c_char,
+    /// The task to feed.
+    pub task: *const c_char,
+    /// How long to spin.
+    pub spin_ns: u64,
+    /// [`NO_RECONNECT`] or 0.
+    pub flags: u32,
+    /// Of the program's own layout; 0: the manifest's layout.
+    pub row_stride: u32,
+    /// As in [`Terms`].
+    pub offset: u32,
+    /// As in [`Terms`].
+    pub chroma_offset: u32,
+    /// As in [`Terms`].
+    pub chroma_stride: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// `punctual_terms`
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "punctual.h documents them")]
+pub struct Terms {
+    pub format: u32,
+    pub width: u32,
+    pub height: u32,
+    pub row_stride: u32,
+    pub chroma_offset: u32,
+    pub chroma_stride: u32,
+    pub crop_width: u32,
+    pub crop_height: u32,
+    pub slots: u32,
+    pub results: u32,
+    pub offset: u32,
+    pub reserved: u32,
+}
+
+/// `punctual_slot_t`
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "punctual.h documents them")]
+pub struct SlotView {
+    pub pixels: *mut u8,
+    pub bytes: usize,
+    pub token: u64,
+    pub index: u32,
+    pub reserved: u32,
+}
+
+/// `punctual_request`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "punctual.h documents them")]
+pub struct Request {
+    pub captured_ns: u64,
+    pub deadline_ns: u64,
+    pub crop_x: u32,
+    pub crop_y: u32,
+}
+
+/// `punctual_result`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "punctual.h documents them")]
+pub struct Outcome {
+    pub sequence: u64,
+    pub captured_ns: u64,
+    pub deadline_ns: u64,
+    pub finished_ns: u64,
+    pub verdict: u8,
+    pub reason: u8,
+    pub answered: u8,
+    pub exit: u8,
+    pub class_index: u16,
+    pub confidence: u16,
+    pub slot: u32,
+    pub reserved: u32,
+}
+
+/// `punctual_callback`
+pub type Callback = Option<unsafe extern "C" fn(*const Outcome, *mut c_void)>;
+
+/// The formats with their numbers.
+const FORMATS: &[(u32, PixelFormat)] = &[
+    (1, PixelFormat::Rgb8),
+    (2, PixelFormat::Nv12),
+    (3, PixelFormat::Bgr8),
+    (4, PixelFormat::Gray8),
+    (5, PixelFormat::Yuyv),
+];
+
+/// The format of this number.
+#[must_use]
+pub fn format(number: u32) -> Option<PixelFormat> {
+    let found = FORMATS.iter().find(|(code, _)| *code == number);
+    found.map(|(_, format)| *format)
+}
+
+fn format_number(format: PixelFormat) -> u32 {
+    let found = FORMATS.iter().find(|(_, known)| *known == format);
+    found.map_or(0, |(code, _)| *code)
+}
+
+impl From<&StreamTerms> for Terms {
+    fn from(terms: &StreamTerms) -> Self {
+        let frame = &terms.frame;
+        Self {
+            format: format_number(frame.format),
+            width: frame.width,
+            height: frame.height,
+            row_stride: frame.row_stride,
+            chroma_offset: frame.chroma_offset,
+            chroma_stride: frame.chroma_stride,
+            crop_width: terms.crop_width,
+            crop_height: terms.crop_height,
+            slots: u32::from(terms.slots),
+            results: terms.results,
+            offset: frame.offset,
+            reserved: 0,
+        }
+    }
+}
+
+impl From<&ResultRecord> for Outcome {
+    fn from(record: &ResultRecord) -> Self {
+        let (verdict, reason) = numbers(record.verdict);
+        let answer = record.answer;
+        Self {
+            sequence: record.sequence,
+            captured_ns: record.captured_ns,
+            deadline_ns: record.deadline_ns,
+            finished_ns: record.finished_ns,
+            verdict,
+            reason,
+            answered: u8::from(answer.is_some()),
+            exit: answer.map_or(0, |answer| answer.exit),
+            class_index: answer.map_or(0, |answer| answer.class),
+            confidence: answer.map_or(0, |answer| answer.confidence),
+            slot: u32::from(record.slot),
+            reserved: 0,
+        }
+    }
+}
+
+/// The verdict's and the reason's number.
+#[must_use]
+pub fn numbers(verdict: Verdict) -> (u8, u8) {
+    match verdict {
+        Verdict::OnTime => (1, 0),
+        Verdict::Late => (2, 0),
+        Verdict::Rejected(Rejection::LateOnArrival) => (3, 1),
+        Verdict::Rejected(Rejection::NoSlack) => (3, 2),
+        Verdict::Rejected(Rejection::QueueFull) => (3, 3),
+        Verdict::Rejected(Rejection::Draining) => (3, 4),
+        Verdict::Rejected(Rejection::CapturedInFuture) => (3, 5),
+        Verdict::Rejected(Rejection::Quota) => (3, 6),
+        Verdict::Rejected(Rejection::Superseded) => (3, 7),
+        Verdict::Rejected(Rejection::Shedding) => (3, 8),
+        Verdict::Failed(Failure::Device) => (4, 1),
+        Verdict::Failed(Failure::Payload) => (4, 2),
+        Verdict::Failed(Failure::ClientGone) => (4, 3),
+        Verdict::Failed(Failure::Shed) => (4, 4),
+        Verdict::Failed(Failure::DaemonGone) => (4, 255),
+    }
+}

@@ -1,0 +1,346 @@
+//! The functions of `punctual.h`, which documents them.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `abi` | the structures and numbers of the header |
+//! | `status` | return values, and the words for them |
+//! | `handle` | a client behind a pointer; slots behind tokens |
+//!
+//! Nothing that panics gets across: each body runs guarded. Pointers are checked for NULL; that
+//! they point to what the header says is the program's duty, here as in all of C.
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the header says what must be pointed to; each block below refers to it"
+)]
+
+pub mod abi;
+pub mod handle;
+pub mod status;
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+use punctual_client::{Layout, now_ns};
+
+use abi::{Callback, FOREVER, NO_RECONNECT, Options, Outcome, Request, SlotView, Terms};
+use handle::{Handle, Tell};
+use status::{Error, NOTHING, OK, Status, guarded};
+
+/// What `pointer` points to.
+///
+/// # Safety
+/// Null, or as the header says of this argument.
+unsafe fn given<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T, Error> {
+    // SAFETY: the caller's duty.
+    unsafe { pointer.as_ref() }.ok_or(Error::Argument(name))
+}
+
+/// Where to put a result.
+///
+/// # Safety
+/// Null, or valid for writing a `T`, which need not be initialised.
+unsafe fn put<T>(pointer: *mut T, name: &'static str, value: T) -> Result<(), Error> {
+    if pointer.is_null() {
+        return Err(Error::Argument(name));
+    }
+    // SAFETY: the caller's duty.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// # Safety
+/// Null, or a string that ends with a zero.
+unsafe fn text<'a>(pointer: *const c_char, name: &'static str) -> Result<&'a CStr, Error> {
+    if pointer.is_null() {
+        return Err(Error::Argument(name));
+    }
+    // SAFETY: the caller's duty.
+    Ok(unsafe { CStr::from_ptr(pointer) })
+}
+
+fn limit(until_ns: u64) -> Option<u64> {
+    (until_ns != FOREVER).then_some(until_ns)
+}
+
+/// # Safety
+/// As for `punctual_open`.
+unsafe fn options(pointer: *const Options) -> Result<punctual_client::Options, Error> {
+    if pointer.is_null() {
+        return Err(Error::Argument("options"));
+    }
+    let known = size_of::<Options>() as u32;
+    // SAFETY: the size is the first field in every release; the rest is there if it is right.
+    let found = unsafe { pointer.cast::<u32>().read() };
+    if found != known {
+        return Err(Error::Size { found, known });
+    }
+    // SAFETY: the header asks for initialised options; they have the size of ours.
+    let given = unsafe { given(pointer, "options") }?;
+    // SAFETY: the header asks for strings.
+    let socket = unsafe { text(given.socket, "options.socket") }?;
+    // SAFETY: as above.
+    let task = unsafe { text(given.task, "options.task") }?;
+    let task = task.to_str().map_err(|_| Error::Argument("options.task"))?;
+    let format = abi::format(given.format).ok_or(Error::Argument("options.format"))?;
+    if given.flags & !NO_RECONNECT != 0 || given.reserved != 0 {
+        return Err(Error::Argument("options.flags"));
+    }
+    let socket = OsStr::from_bytes(socket.to_bytes());
+    let options = punctual_client::Options::new(socket, task, format)
+        .spin_ns(given.spin_ns)
+        .reconnect(given.flags & NO_RECONNECT == 0);
+    if given.row_stride == 0 {
+        return Ok(options);
+    }
+    Ok(options.layout(Layout {
+        offset: given.offset,
+        row_stride: given.row_stride,
+        chroma_offset: given.chroma_offset,
+        chroma_stride: given.chroma_stride,
+    }))
+}
+
+/// `punctual_open`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_open(
+    options: *const Options,
+    until_ns: u64,
+    client: *mut *mut Handle,
+) -> Status {
+    guarded(|| {
+        if client.is_null() {
+            return Err(Error::Argument("client"));
+        }
+        // SAFETY: as the header says.
+        let options = unsafe { self::options(options) }?;
+        let handle = Handle::asked(options.open(limit(until_ns))?);
+        // SAFETY: as the header says.
+        unsafe { put(client, "client", Box::into_raw(Box::new(handle))) }?;
+        Ok(OK)
+    })
+}
+
+/// `punctual_open_with_callback`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_open_with_callback(
+    options: *const Options,
+    until_ns: u64,
+    callback: Callback,
+    context: *mut c_void,
+    client: *mut *mut Handle,
+) -> Status {
+    guarded(|| {
+        if client.is_null() {
+            return Err(Error::Argument("client"));
+        }
+        let callback = callback.ok_or(Error::Argument("callback"))?;
+        // SAFETY: as the header says.
+        let options = unsafe { self::options(options) }?;
+        let stream = options.stream(limit(until_ns))?;
+        let handle = Handle::told(stream, Tell { callback, context });
+        // SAFETY: as the header says.
+        unsafe { put(client, "client", Box::into_raw(Box::new(handle))) }?;
+        Ok(OK)
+    })
+}
+
+/// `punctual_close`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_close(client: *mut Handle) {
+    guarded(|| {
+        if !client.is_null() {
+            // SAFETY: made by `punctual_open`, and not closed before, as the header says.
+            drop(unsafe { Box::from_raw(client) });
+        }
+        Ok(OK)
+    });
+}
+
+/// Runs `body` on the client.
+///
+/// # Safety
+/// `client` is null or an open client.
+unsafe fn with(
+    client: *const Handle,
+    body: impl FnOnce(&Handle) -> Result<Status, Error>,
+) -> Status {
+    // SAFETY: the caller's duty.
+    guarded(|| body(unsafe { given(client, "client") }?))
+}
+
+/// `punctual_get_terms`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_get_terms(client: *const Handle, terms: *mut Terms) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        unsafe { put(terms, "terms", Terms::from(&handle.terms())) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_accept_terms`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_accept_terms(client: *mut Handle) -> Status {
+    let body = |handle: &Handle| {
+        handle.accept_terms();
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_slot`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_slot(
+    client: *mut Handle,
+    until_ns: u64,
+    slot: *mut SlotView,
+) -> Status {
+    let body = |handle: &Handle| {
+        if slot.is_null() {
+            return Err(Error::Argument("slot"));
+        }
+        let Some(view) = handle.slot(limit(until_ns))? else {
+            return Ok(NOTHING);
+        };
+        // SAFETY: as the header says.
+        unsafe { put(slot, "slot", view) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_submit`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_submit(
+    client: *mut Handle,
+    slot: *const SlotView,
+    request: *const Request,
+    sequence: *mut u64,
+) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        let (slot, request) = unsafe { (given(slot, "slot")?, given(request, "request")?) };
+        let number = handle.submit(slot.token, *request)?;
+        if !sequence.is_null() {
+            // SAFETY: as the header says.
+            unsafe { put(sequence, "sequence", number) }?;
+        }
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_give_back`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_give_back(client: *mut Handle, slot: *const SlotView) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        handle.give_back(unsafe { given(slot, "slot") }?.token)?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_verdict`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_verdict(
+    client: *mut Handle,
+    until_ns: u64,
+    result: *mut Outcome,
+) -> Status {
+    // SAFETY: as the header says.
+    unsafe { read(client, result, |handle| handle.verdict(limit(until_ns))) }
+}
+
+/// `punctual_try_verdict`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_try_verdict(client: *mut Handle, result: *mut Outcome) -> Status {
+    // SAFETY: as the header says.
+    unsafe { read(client, result, Handle::try_verdict) }
+}
+
+/// # Safety
+/// As for [`punctual_verdict`].
+unsafe fn read(
+    client: *mut Handle,
+    result: *mut Outcome,
+    next: impl FnOnce(&Handle) -> Result<Option<punctual_client::ResultRecord>, Error>,
+) -> Status {
+    let body = |handle: &Handle| {
+        if result.is_null() {
+            return Err(Error::Argument("result"));
+        }
+        let Some(record) = next(handle)? else {
+            return Ok(NOTHING);
+        };
+        // SAFETY: as the header says.
+        unsafe { put(result, "result", Outcome::from(&record)) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_fd`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_fd(client: *mut Handle, fd: *mut c_int) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        unsafe { put(fd, "fd", handle.descriptor()?) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_unanswered`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_unanswered(client: *const Handle) -> u64 {
+    // SAFETY: as the header says.
+    unsafe { client.as_ref() }.map_or(0, Handle::unanswered)
+}
+
+/// `punctual_connections`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_connections(client: *const Handle) -> u64 {
+    // SAFETY: as the header says.
+    unsafe { client.as_ref() }.map_or(0, Handle::connections)
+}
+
+/// `punctual_is_connected`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_is_connected(client: *const Handle) -> c_int {
+    // SAFETY: as the header says.
+    let handle = unsafe { client.as_ref() };
+    c_int::from(handle.is_some_and(Handle::is_connected))
+}
+
+/// `punctual_now_ns`
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_now_ns() -> u64 {
+    now_ns()
+}
+
+/// `punctual_strerror`
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_strerror(status: Status) -> *const c_char {
+    status::meaning(status).as_ptr()
+}
+
+/// `punctual_last_error`
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_last_error() -> *const c_char {
+    status::last_error()
+}
+
+/// `punctual_verdict_text`
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_verdict_text(verdict: u8, reason: u8) -> *const c_char {
+    status::verdict_text(verdict, reason).as_ptr()
+}

@@ -1,0 +1,76 @@
+/* Prints what the compiler makes of punctual.h, for comparison with the library's own. */
+#include <punctual.h>
+#include <stdio.h>
+
+#define STRUCT(type) printf(#type " %zu\n", sizeof(type))
+#define FIELD(type, field) printf(#type "." #field " %zu\n", offsetof(type, field))
+#define VALUE(name) printf(#name " %lld\n", (long long)(name))
+
+int main(void) {
+    STRUCT(punctual_options);
+    FIELD(punctual_options, size);
+    FIELD(punctual_options, format);
+    FIELD(punctual_options, socket);
+    FIELD(punctual_options, task);
+    FIELD(punctual_options, spin_ns);
+    FIELD(punctual_options, flags);
+    FIELD(punctual_options, row_stride);
+    FIELD(punctual_options, offset);
+    FIELD(punctual_options, chroma_offset);
+    FIELD(punctual_options, chroma_stride);
+    FIELD(punctual_options, reserved);
+    STRUCT(punctual_terms);
+    FIELD(punctual_terms, format);
+    FIELD(punctual_terms, width);
+    FIELD(punctual_terms, height);
+    FIELD(punctual_terms, row_stride);
+    FIELD(punctual_terms, chroma_offset);
+    FIELD(punctual_terms, chroma_stride);
+    FIELD(punctual_terms, crop_width);
+    FIELD(punctual_terms, crop_height);
+    FIELD(punctual_terms, slots);
+    FIELD(punctual_terms, results);
+    FIELD(punctual_terms, offset);
+    FIELD(punctual_terms, reserved);
+    STRUCT(punctual_slot_t);
+    FIELD(punctual_slot_t, pixels);
+    FIELD(punctual_slot_t, bytes);
+    FIELD(punctual_slot_t, token);
+    FIELD(punctual_slot_t, index);
+    FIELD(punctual_slot_t, reserved);
+    STRUCT(punctual_request);
+    FIELD(punctual_request, captured_ns);
+    FIELD(punctual_request, deadline_ns);
+    FIELD(punctual_request, crop_x);
+    FIELD(punctual_request, crop_y);
+    STRUCT(punctual_result);
+    FIELD(punctual_result, sequence);
+    FIELD(punctual_result, captured_ns);
+    FIELD(punctual_result, deadline_ns);
+    FIELD(punctual_result, finished_ns);
+    FIELD(punctual_result, verdict);
+    FIELD(punctual_result, reason);
+    FIELD(punctual_result, answered);
+    FIELD(punctual_result, exit);
+    FIELD(punctual_result, class_index);
+    FIELD(punctual_result, confidence);
+    FIELD(punctual_result, slot);
+    FIELD(punctual_result, reserved);
+    VALUE(PUNCTUAL_ON_TIME);
+    VALUE(PUNCTUAL_LATE);
+    VALUE(PUNCTUAL_LATE_ON_ARRIVAL);
+    VALUE(PUNCTUAL_NO_SLACK);
+    VALUE(PUNCTUAL_QUEUE_FULL);
+    VALUE(PUNCTUAL_DRAINING);
+    VALUE(PUNCTUAL_CAPTURED_IN_FUTURE);
+    VALUE(PUNCTUAL_QUOTA);
+    VALUE(PUNCTUAL_SUPERSEDED);
+    VALUE(PUNCTUAL_SHEDDING);
+    VALUE(PUNCTUAL_DEVICE);
+    VALUE(PUNCTUAL_PAYLOAD);
+    VALUE(PUNCTUAL_CLIENT_GONE);
+    VALUE(PUNCTUAL_SHED);
+    VALUE(PUNCTUAL_DAEMON_GONE);
+    VALUE(PUNCTUAL_NO_RECONNECT);
+    return 0;
+}

@@ -1,0 +1,116 @@
+//! Programs in C and C++, with the shared and the static library, against a daemon that is replaced
+//! while they run.
+
+mod compiler;
+#[path = "../../client/tests/echo_daemon/mod.rs"]
+mod echo_daemon;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use compiler::{Compiler, Linking, here, libraries};
+use echo_daemon::EchoDaemon;
+use punctual_client::{FrameSpec, PixelFormat, StreamTerms};
+
+const FRAMES: u64 = 50;
+
+fn terms() -> StreamTerms {
+    StreamTerms {
+        stream: 0,
+        slots: 4,
+        results: 8,
+        frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
+        crop_width: 32,
+        crop_height: 32,
+    }
+}
+
+/// Runs the program, replacing the daemon under it.
+fn feed(program: &Path, way: &str) {
+    let daemon = EchoDaemon::start(terms());
+    let path = daemon.path().to_owned();
+    let mut child = Command::new(program)
+        .arg(&path)
+        .args([way, &FRAMES.to_string()])
+        .env("LD_LIBRARY_PATH", libraries())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let answered = said.next().map(Result::unwrap);
+    assert_eq!(answered.as_deref(), Some("answered"), "{way}");
+    assert_eq!(daemon.stop().answered, FRAMES);
+    let _daemon = EchoDaemon::start_at(path, terms());
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let recovered = said.next().map(Result::unwrap);
+    assert_eq!(recovered.as_deref(), Some("recovered"), "{way}");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn programs_get_their_verdicts_in_three_ways_and_outlive_the_daemon() {
+    for compiler in [Compiler::C, Compiler::Cpp] {
+        for linking in [Linking::Shared, Linking::Static] {
+            let Some(program) = compiler.build("replies.c", linking) else {
+                continue;
+            };
+            for way in ["ring", "poll", "callback"] {
+                feed(&program, way);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_example_is_answered_frame_by_frame() {
+    let source = here().join("examples/camera.c");
+    let Some(program) = Compiler::C.build_file(&source, Linking::Shared) else {
+        return;
+    };
+    let daemon = EchoDaemon::start(terms());
+    let output = Command::new(program)
+        .arg(daemon.path())
+        .arg("any")
+        .env("LD_LIBRARY_PATH", libraries())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.matches("on time").count(), 150, "{text}");
+}
+
+#[test]
+fn the_library_is_installed_under_its_versioned_name() {
+    let to = std::env::temp_dir().join(format!("punctual-install-{}", std::process::id()));
+    let built = to.join("built");
+    std::fs::create_dir_all(&built).unwrap();
+    for library in ["libpunctual.so", "libpunctual.a"] {
+        std::fs::write(built.join(library), library).unwrap();
+    }
+    let status = Command::new(here().join("install"))
+        .env("DESTDIR", &to)
+        .env("PREFIX", "/usr")
+        .env("LIBDIR", "/usr/lib/here")
+        .env("BUILT", &built)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let version = env!("CARGO_PKG_VERSION");
+    let libdir = to.join("usr/lib/here");
+    assert!(to.join("usr/include/punctual.h").is_file());
+    let content = std::fs::read_to_string(libdir.join("libpunctual.so.0")).unwrap();
+    assert_eq!(content, "libpunctual.so");
+    assert!(libdir.join(format!("libpunctual.so.{version}")).is_file());
+    let pc = std::fs::read_to_string(libdir.join("pkgconfig/punctual.pc")).unwrap();
+    assert!(pc.contains("libdir=/usr/lib/here\n") && pc.contains(&format!("Version: {version}\n")));
+    std::fs::remove_dir_all(&to).unwrap();
+}
+
+#[test]
+fn the_shared_library_has_its_soname() {
+    let library = std::fs::read(libraries().join("libpunctual.so")).unwrap();
+    let name = b"libpunctual.so.0\0";
+    assert!(library.windows(name.len()).any(|bytes| bytes == name));
+}
