@@ -55,6 +55,9 @@ pub struct Options {
     /// How long a soak takes.
     #[arg(long, default_value_t = 0.1, value_parser = hours)]
     hours: f64,
+    /// How long a daemon may take to get ready, in seconds.
+    #[arg(long, default_value_t = 30, value_name = "S")]
+    patience: u64,
     /// Allow cases that disturb the whole machine: its clock, its processors, its power mode.
     #[arg(long)]
     disruptive: bool,
@@ -154,7 +157,12 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         facts.machine,
         facts.system
     ));
-    let stage = Stage::prepare(&target, &facts, &options.board, &mark, &binaries)?;
+    let stage = Stage::named(&options.board, &mark, &binaries);
+    if let Err(error) = stage.prepare(&target, &facts, &binaries) {
+        // What hindered the preparation may hinder this too; the first error is the one to mend.
+        let _ = stage.strike(&target);
+        return Err(error.into());
+    }
     let mut report = RunReport {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION"),
@@ -174,6 +182,7 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         bounds: &bounds,
         seed: options.seed,
         hours: options.hours,
+        patience_s: options.patience,
     };
     for case in cases {
         progress.begin(case);

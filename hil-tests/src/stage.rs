@@ -99,30 +99,28 @@ impl Stage {
     /// # Errors
     /// If the target, the agent or the binaries do not allow it.
     pub fn prepare(
+        &self,
         target: &Target,
         facts: &Facts,
-        board: &str,
-        mark: &str,
         binaries: &Binaries,
-    ) -> Result<Self, StageError> {
-        let stage = Self::named(board, mark, binaries);
-        target.reset(mark, &stage.folder, now_ns() + COPY_NS)?;
+    ) -> Result<(), StageError> {
+        target.reset(&self.mark, &self.folder, now_ns() + COPY_NS)?;
         let agent = agent(facts, binaries.agent.as_deref())?;
-        target.write(&stage.agent, "755", &agent, now_ns() + COPY_NS)?;
-        let package = format!("{}/signs.punctual", stage.folder);
+        target.write(&self.agent, "755", &agent, now_ns() + COPY_NS)?;
+        let package = format!("{}/signs.punctual", self.folder);
         target.write(&package, "644", PACKAGE, now_ns() + COPY_NS)?;
-        for program in [&stage.daemon, &stage.command]
+        for program in [&self.daemon, &self.command]
             .into_iter()
-            .chain(&stage.old_daemon)
+            .chain(&self.old_daemon)
         {
             runs(target, program)?;
         }
-        stage.profile(target, binaries.thorough)?;
-        Ok(stage)
+        self.profile(target, binaries.thorough)
     }
 
-    /// The paths, from the caller's words alone.
-    fn named(board: &str, mark: &str, binaries: &Binaries) -> Self {
+    /// The paths, from the caller's words alone; nothing is done yet.
+    #[must_use]
+    pub fn named(board: &str, mark: &str, binaries: &Binaries) -> Self {
         let folder = format!("/tmp/punctual-hil-{mark}");
         let program = |folder: &Option<String>, name: &str| match folder {
             Some(folder) => format!("{folder}/{name}"),

@@ -9,9 +9,6 @@ use crate::target::process::Started;
 
 use super::Scene;
 
-/// How long a daemon may take to get ready.
-const READY_S: u64 = 30;
-
 /// How long a daemon may take to end: its drain is a second.
 const END_S: u64 = 15;
 
@@ -119,7 +116,7 @@ impl Scene<'_> {
     /// # Errors
     /// If it has ended for good before, or its time is over.
     pub fn ready(&self, daemon: &Daemon, times: usize) -> Result<u64, Failure> {
-        let ready = self.look_for(READY_S, |scene| {
+        let ready = self.look_for(self.patience_s, |scene| {
             // Looked at before its words are read, so that its last ones are not missed.
             let lives = scene.target.lives(daemon.service, scene.until_ns())?;
             let ready = scene
@@ -139,7 +136,7 @@ impl Scene<'_> {
         match ready.flatten() {
             Some(at_ns) => Ok(at_ns),
             None => Err(Failure::NotReady {
-                seconds: READY_S,
+                seconds: self.patience_s,
                 words: self.last_words(daemon)?,
             }),
         }

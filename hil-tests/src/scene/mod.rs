@@ -36,6 +36,8 @@ pub struct Scene<'a> {
     pub seed: u64,
     /// How long a soak shall take.
     pub hours: f64,
+    /// How long a daemon may take to get ready.
+    pub patience_s: u64,
     case: &'a Case,
     bounds: &'a Bounds,
     until_ns: u64,
@@ -60,6 +62,8 @@ pub struct Setting<'a> {
     pub seed: u64,
     /// How long a soak shall take.
     pub hours: f64,
+    /// How long a daemon may take to get ready.
+    pub patience_s: u64,
 }
 
 /// Runs a case: resets, acts, looks for what was left over, resets.
@@ -79,6 +83,7 @@ pub fn play(case: &Case, setting: Setting<'_>) -> CaseReport {
         facts: setting.facts,
         seed: setting.seed,
         hours: setting.hours,
+        patience_s: setting.patience_s,
         case,
         bounds: setting.bounds,
         until_ns: began_ns + limit_ns,
