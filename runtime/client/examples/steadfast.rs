@@ -38,14 +38,15 @@ fn main() -> std::io::Result<()> {
 fn show(client: &mut Client) -> u64 {
     let mut lost = 0;
     loop {
-        let Ok(slot) = client.slot(Some(now_ns() + ANSWER_NS)) else {
-            return lost;
-        };
-        if let Some(mut slot) = slot {
-            slot.pixels().fill(128);
-            if slot.submit(now_ns(), None, Crop { x: 0, y: 0 }).is_err() {
-                return lost;
+        match client.slot(Some(now_ns() + ANSWER_NS)) {
+            Ok(Some(mut slot)) => {
+                slot.pixels().fill(128);
+                if slot.submit(now_ns(), None, Crop { x: 0, y: 0 }).is_err() {
+                    return lost;
+                }
             }
+            Ok(None) => {}
+            Err(_) => return lost,
         }
         let Ok(Some(record)) = client.verdict(Some(now_ns() + ANSWER_NS)) else {
             return lost + client.unanswered();
