@@ -16,6 +16,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SUITE = "bookworm"
 PROGRAMS = ["systemd-nspawn", "nsenter", "cp"]
 
+# What the unit gives the daemon, which its systemd must have first.
+CAPABILITIES = ["CAP_SYS_NICE", "CAP_IPC_LOCK"]
+
 # How long the container may take to boot, and a command in it, in seconds.
 BOOT_LIMIT_S = 60
 COMMAND_LIMIT_S = 30
@@ -119,7 +122,9 @@ class Machine:
         listener.bind(str(address))
         listener.settimeout(BOOT_LIMIT_S)
         command = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--notify-ready=yes",
-                   "--console=pipe", "-D", self.root, "-b"]
+                   "--console=pipe", f"--capability={','.join(CAPABILITIES)}",
+                   # A container without CAP_IPC_LOCK has none of these calls at all.
+                   "--system-call-filter=@memlock", "-D", self.root, "-b"]
         self.nspawn = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.console,
                                        stderr=subprocess.STDOUT, start_new_session=True,
                                        env={**os.environ, "NOTIFY_SOCKET": str(address)})
@@ -201,7 +206,9 @@ class Steadfast:
     """A client in the container that connects anew whenever the daemon is gone."""
 
     def __init__(self, command):
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        # A session of its own: nsenter is not the client, but its parent.
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                                        start_new_session=True)
         self.lines = queue.Queue()
         self.seen = []
         threading.Thread(target=self.read, daemon=True).start()
@@ -231,5 +238,5 @@ class Steadfast:
         return [said for _, said in self.seen if said.startswith(what)]
 
     def end(self):
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -55,7 +55,8 @@ def without_a_manifest_nothing_is_started_and_nothing_fails(machine):
 
 @case(limit_s=30)
 def without_privileges_it_serves_and_says_so(machine):
-    machine.drop_in("[Service]\nLimitRTPRIO=0\nLimitMEMLOCK=64K\n")
+    machine.drop_in("[Service]\nCapabilityBoundingSet=\nAmbientCapabilities=\n"
+                    "LimitRTPRIO=0\nLimitMEMLOCK=64K\n")
     machine.systemctl("start", "punctuald.service")
     with machine.steadfast() as client:
         client.wait("verdict")
