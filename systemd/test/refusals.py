@@ -77,7 +77,7 @@ def a_full_disk_costs_the_report_and_nothing_else(machine):
         with machine.steadfast() as client:
             client.wait("verdict on-time")
             machine.systemctl("stop", "punctuald.socket")
-            client.wait("gone 0")
+            client.wait("alone")
         expect(machine.show("ExecMainStatus"), "5", "the code")
         said = machine.journal("-u", "punctuald.service", "-p", "err")
         if "report" not in said:
