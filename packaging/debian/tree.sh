@@ -43,8 +43,8 @@ tree_punctual() {
 # The service: its units, user, folders and messages, and the drop-ins that an integrator may choose.
 units() {
   local root=$1 unit file
-  for unit in punctuald.service punctuald.socket punctual.slice; do
-    [ ! -e "systemd/$unit" ] || install -D -m 644 -t "$root/usr/lib/systemd/system" "systemd/$unit"
+  for unit in systemd/*.service systemd/*.socket systemd/*.slice; do
+    [ ! -e "$unit" ] || install -D -m 644 -t "$root/usr/lib/systemd/system" "$unit"
   done
   local from=systemd to
   for to in lib/sysusers.d lib/tmpfiles.d lib/systemd/catalog share/punctual/drop-ins; do

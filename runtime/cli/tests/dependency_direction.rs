@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-torture", &["ipc", "platform"]),
     ("punctual-client", &["ipc", "platform"]),
     ("punctual-client-c", &["client"]),
+    ("punctual-camera", &["client", "platform"]),
     (
         "punctual-daemon",
         &[

@@ -12,6 +12,7 @@
 //! | [`poll`], [`timer`], [`signals`], [`service`] | epoll with a waker, a time to wait for with it, SIGTERM and SIGINT, the service manager |
 //! | [`rt_log`], [`journal`] | logging from real-time threads; log entries with fields |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
+//! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`heartbeat`] | how a thread shows that it lives |
 //! | [`idle`] | keeping cores from deep idle states |
@@ -44,6 +45,7 @@ pub mod shared_memory;
 pub mod signals;
 pub mod stall;
 pub mod thread;
+pub mod v4l2;
 pub mod timer;
 
 pub use allocator::SealedAllocator;

@@ -1,0 +1,176 @@
+//! From the driver's layout of a frame to the slot's: the same pixels, other strides.
+
+use punctual_client::{FrameSpec, PixelFormat};
+use punctual_platform::v4l2::CaptureFormat;
+
+/// The format's four characters in `<linux/videodev2.h>`.
+pub const fn four_cc(format: PixelFormat) -> u32 {
+    u32::from_le_bytes(match format {
+        PixelFormat::Rgb8 => *b"RGB3",
+        PixelFormat::Bgr8 => *b"BGR3",
+        PixelFormat::Gray8 => *b"GREY",
+        PixelFormat::Nv12 => *b"NV12",
+        PixelFormat::Yuyv => *b"YUYV",
+    })
+}
+
+/// The four characters, for people.
+pub fn four_cc_text(code: u32) -> String {
+    code.to_le_bytes().escape_ascii().to_string()
+}
+
+/// The driver cannot give what the task wants.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    /// Another size or format.
+    #[error(
+        "the camera gives {} x {} pixels of {}, and the task wants {} x {} of {}: choose a mode of the camera \
+         (`v4l2-ctl --list-formats-ext`) in the manifest",
+        given.width, given.height, four_cc_text(given.four_cc),
+        wanted.width, wanted.height, four_cc_text(four_cc(wanted.format))
+    )]
+    Other {
+        /// What the driver gives.
+        given: CaptureFormat,
+        /// What the daemon wants.
+        wanted: FrameSpec,
+    },
+    /// Rows that overlap.
+    #[error("the driver says that a row of {row} bytes starts every {stride} bytes")]
+    Stride {
+        /// Bytes of a row's pixels.
+        row: u32,
+        /// Bytes from row to row.
+        stride: u32,
+    },
+}
+
+/// Rows to be copied: one for RGB and the like, two for NV12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plane {
+    from: usize,
+    from_stride: usize,
+    to: usize,
+    to_stride: usize,
+    row: usize,
+    rows: usize,
+}
+
+/// How to copy a frame, worked out once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copying {
+    planes: Vec<Plane>,
+    /// The least bytes of a whole frame from the driver.
+    bytes: usize,
+}
+
+impl Copying {
+    /// From frames as the driver gives them to slots as the daemon wants them.
+    ///
+    /// # Errors
+    /// If they are not the same pixels.
+    pub fn new(given: &CaptureFormat, wanted: &FrameSpec) -> Result<Self, LayoutError> {
+        let same = (given.width, given.height, given.four_cc)
+            == (wanted.width, wanted.height, four_cc(wanted.format));
+        if !same {
+            return Err(LayoutError::Other {
+                given: *given,
+                wanted: *wanted,
+            });
+        }
+        let row = wanted.format.row_bytes(wanted.width);
+        if given.row_stride < row {
+            return Err(LayoutError::Stride {
+                row,
+                stride: given.row_stride,
+            });
+        }
+        let first = Plane {
+            from: 0,
+            from_stride: given.row_stride as usize,
+            to: wanted.offset as usize,
+            to_stride: wanted.row_stride as usize,
+            row: row as usize,
+            rows: wanted.height as usize,
+        };
+        let mut planes = vec![first];
+        if wanted.format == PixelFormat::Nv12 {
+            // Of a single-planar NV12 buffer, V4L2 says: chroma follows luma, in rows of the same stride.
+            planes.push(Plane {
+                from: first.from_stride * first.rows,
+                to: wanted.chroma_offset as usize,
+                to_stride: wanted.chroma_stride as usize,
+                rows: first.rows / 2,
+                ..first
+            });
+        }
+        let last = planes[planes.len() - 1];
+        Ok(Self {
+            bytes: last.from + last.from_stride * (last.rows - 1) + last.row,
+            planes,
+        })
+    }
+
+    /// Copies; false, with nothing written, if the driver's frame is not whole.
+    pub fn copy(&self, frame: &[u8], slot: &mut [u8]) -> bool {
+        if frame.len() < self.bytes {
+            return false;
+        }
+        for plane in &self.planes {
+            let from = frame[plane.from..].chunks(plane.from_stride);
+            let to = slot[plane.to..].chunks_mut(plane.to_stride);
+            for (from, to) in from.zip(to).take(plane.rows) {
+                to[..plane.row].copy_from_slice(&from[..plane.row]);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(format: PixelFormat, stride: u32) -> CaptureFormat {
+        CaptureFormat {
+            width: 4,
+            height: 2,
+            four_cc: four_cc(format),
+            row_stride: stride,
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn rows_are_copied_from_the_drivers_stride_to_the_slots() {
+        let wanted = FrameSpec::packed(PixelFormat::Gray8, 4, 2);
+        let copying = Copying::new(&given(PixelFormat::Gray8, 6), &wanted).expect("the same pixels");
+        let mut slot = [0; 8];
+        assert!(copying.copy(&[1, 2, 3, 4, 90, 91, 5, 6, 7, 8], &mut slot));
+        assert_eq!(slot, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert!(!copying.copy(&[0; 9], &mut slot), "a byte is missing");
+        assert_eq!(slot, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn chroma_of_nv12_follows_luma_in_the_drivers_stride() {
+        let wanted = FrameSpec::packed(PixelFormat::Nv12, 4, 2);
+        let copying = Copying::new(&given(PixelFormat::Nv12, 5), &wanted).expect("the same pixels");
+        let mut slot = [0; 12];
+        let frame = [1, 2, 3, 4, 90, 5, 6, 7, 8, 91, 21, 22, 23, 24];
+        assert!(copying.copy(&frame, &mut slot));
+        assert_eq!(slot, [1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 23, 24]);
+    }
+
+    #[test]
+    fn another_size_another_format_and_rows_that_overlap_are_refused_with_both_sides_named() {
+        let wanted = FrameSpec::packed(PixelFormat::Yuyv, 4, 2);
+        let other = Copying::new(&given(PixelFormat::Rgb8, 12), &wanted).expect_err("RGB");
+        assert!(other.to_string().contains("RGB3") && other.to_string().contains("YUYV"));
+        let mut narrow = given(PixelFormat::Yuyv, 8);
+        narrow.width = 2;
+        assert!(Copying::new(&narrow, &wanted).is_err());
+        let stride = Copying::new(&given(PixelFormat::Yuyv, 7), &wanted).expect_err("short rows");
+        assert!(matches!(stride, LayoutError::Stride { row: 8, stride: 7 }));
+    }
+}

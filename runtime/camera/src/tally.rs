@@ -1,0 +1,58 @@
+//! What became of a camera's frames.
+
+use punctual_client::{ResultRecord, Verdict};
+use serde::Serialize;
+
+/// Counts of frames. What was submitted is the sum of the verdicts and `missing`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Frames that the driver handed over.
+    pub captured: u64,
+    /// Frames that the driver's own count says it dropped in between.
+    pub dropped_by_driver: u64,
+    /// Frames that the driver called damaged; not submitted.
+    pub damaged: u64,
+    /// Frames for which there was no free slot, or no daemon; not submitted.
+    pub skipped: u64,
+    /// Frames submitted.
+    pub submitted: u64,
+    /// Verdicts: answered in time.
+    pub on_time: u64,
+    /// Verdicts: answered after the deadline.
+    pub late: u64,
+    /// Verdicts: refused.
+    pub rejected: u64,
+    /// Verdicts: failed, those of a daemon that went away included.
+    pub failed: u64,
+    /// Submissions without a verdict at the end.
+    pub missing: u64,
+}
+
+impl Tally {
+    /// Counts a verdict.
+    pub fn count(&mut self, result: &ResultRecord) {
+        match result.verdict {
+            Verdict::OnTime => self.on_time += 1,
+            Verdict::Late => self.late += 1,
+            Verdict::Rejected(_) => self.rejected += 1,
+            Verdict::Failed(_) => self.failed += 1,
+        }
+    }
+
+    /// Says it, for people or for machines.
+    pub fn print(&self, json: bool) {
+        if json {
+            // A struct of numbers always becomes JSON.
+            println!("{}", serde_json::json!(self));
+            return;
+        }
+        println!(
+            "{} frames captured ({} dropped by the driver, {} damaged), {} skipped, {} submitted:",
+            self.captured, self.dropped_by_driver, self.damaged, self.skipped, self.submitted
+        );
+        println!(
+            "{} on time, {} late, {} rejected, {} failed, {} missing",
+            self.on_time, self.late, self.rejected, self.failed, self.missing
+        );
+    }
+}

@@ -1,0 +1,201 @@
+/* A camera in the place of a device, preloaded into the program under test: open, ioctl and mmap of the path in FAKE_V4L2
+ * are answered here as a V4L2 driver would, everything else goes to the kernel. Frames come by a timer, each byte of
+ * frame n is n. For tests only; what it does not need to know it refuses.
+ *
+ *   FAKE_V4L2            the path that is the camera
+ *   FAKE_V4L2_PERIOD_US  time from frame to frame
+ *   FAKE_V4L2_PADDING    bytes after each row
+ *   FAKE_V4L2_GIVES      four characters: gives this format whatever is asked for
+ *   FAKE_V4L2_SILENT     no more frames after so many
+ *   FAKE_V4L2_DAMAGED    this frame is damaged
+ *   FAKE_V4L2_NOT        captures nothing: an output device
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/videodev2.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUFFERS_MAX = 32 };
+
+static int device = -1;
+static struct v4l2_pix_format format;
+static struct { int memory; unsigned char *bytes; int queued; } buffers[BUFFERS_MAX];
+static unsigned count, sequence;
+
+static long number(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
+
+static int fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static int open_any(const char *path, int flags, int mode)
+{
+    const char *camera = getenv("FAKE_V4L2");
+    if (!camera || strcmp(path, camera) != 0)
+        return syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    device = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    return device;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
+    va_end(rest);
+    return open_any(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
+    va_end(rest);
+    return open_any(path, flags, mode);
+}
+
+void *mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset)
+{
+    if (fd >= 0 && fd == device) {
+        fd = buffers[offset >> 24].memory;
+        offset = 0;
+    }
+    return (void *)syscall(SYS_mmap, at, length, protection, flags, fd, offset);
+}
+
+void *mmap64(void *at, size_t length, int protection, int flags, int fd, off_t offset)
+{
+    return mmap(at, length, protection, flags, fd, offset);
+}
+
+static int bits(unsigned four_cc)
+{
+    switch (four_cc) {
+    case V4L2_PIX_FMT_RGB24: case V4L2_PIX_FMT_BGR24: return 24;
+    case V4L2_PIX_FMT_YUYV: return 16;
+    default: return 8;
+    }
+}
+
+static int set_format(struct v4l2_format *asked)
+{
+    const char *gives = getenv("FAKE_V4L2_GIVES");
+    if (asked->type != V4L2_BUF_TYPE_VIDEO_CAPTURE)
+        return fails(EINVAL);
+    format = asked->fmt.pix;
+    if (gives)
+        memcpy(&format.pixelformat, gives, 4);
+    format.bytesperline = format.width * bits(format.pixelformat) / 8 + number("FAKE_V4L2_PADDING", 0);
+    format.sizeimage = format.bytesperline * format.height;
+    if (format.pixelformat == V4L2_PIX_FMT_NV12)
+        format.sizeimage += format.sizeimage / 2;
+    asked->fmt.pix = format;
+    return 0;
+}
+
+static int request(struct v4l2_requestbuffers *asked)
+{
+    if (asked->count > BUFFERS_MAX)
+        asked->count = BUFFERS_MAX;
+    for (count = 0; count < asked->count; count++) {
+        buffers[count].memory = memfd_create("camera", MFD_CLOEXEC);
+        if (ftruncate(buffers[count].memory, format.sizeimage) != 0)
+            return -1;
+        buffers[count].bytes = (void *)syscall(SYS_mmap, NULL, (size_t)format.sizeimage, PROT_READ | PROT_WRITE,
+                                               MAP_SHARED, buffers[count].memory, (off_t)0);
+    }
+    return 0;
+}
+
+static int query(struct v4l2_buffer *asked)
+{
+    if (asked->index >= count)
+        return fails(EINVAL);
+    asked->length = format.sizeimage;
+    asked->m.offset = asked->index << 24;
+    return 0;
+}
+
+static int queue(struct v4l2_buffer *asked)
+{
+    if (asked->index >= count || buffers[asked->index].queued)
+        return fails(EINVAL);
+    buffers[asked->index].queued = 1;
+    return 0;
+}
+
+static int timer(long period_us)
+{
+    struct itimerspec spec = {{period_us / 1000000, period_us % 1000000 * 1000}, {period_us / 1000000, period_us % 1000000 * 1000}};
+    return timerfd_settime(device, 0, &spec, NULL);
+}
+
+static int dequeue(struct v4l2_buffer *asked)
+{
+    unsigned long long expirations;
+    struct timespec now;
+    if (read(device, &expirations, sizeof expirations) != sizeof expirations)
+        return -1; /* EAGAIN: the timer has not come again. */
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    sequence += expirations - 1; /* those were lost, as a driver's are without a buffer */
+    for (unsigned index = 0; index < count; index++) {
+        if (!buffers[index].queued)
+            continue;
+        buffers[index].queued = 0;
+        memset(buffers[index].bytes, (int)(sequence & 0xff), format.sizeimage);
+        asked->index = index;
+        asked->bytesused = format.sizeimage;
+        asked->flags = V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+        if (number("FAKE_V4L2_DAMAGED", -1) == (long)sequence)
+            asked->flags |= V4L2_BUF_FLAG_ERROR;
+        asked->timestamp.tv_sec = now.tv_sec;
+        asked->timestamp.tv_usec = now.tv_nsec / 1000;
+        asked->sequence = sequence++;
+        if ((long)sequence == number("FAKE_V4L2_SILENT", -1))
+            timer(0);
+        return 0;
+    }
+    sequence++;
+    return fails(EAGAIN);
+}
+
+int ioctl(int fd, unsigned long call, ...)
+{
+    va_list rest;
+    va_start(rest, call);
+    void *data = va_arg(rest, void *);
+    va_end(rest);
+    if (fd < 0 || fd != device)
+        return syscall(SYS_ioctl, fd, call, data);
+    switch (call) {
+    case VIDIOC_QUERYCAP: {
+        struct v4l2_capability *capability = data;
+        capability->capabilities = V4L2_CAP_DEVICE_CAPS | V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING | V4L2_CAP_VIDEO_OUTPUT;
+        capability->device_caps = getenv("FAKE_V4L2_NOT") ? V4L2_CAP_VIDEO_OUTPUT : V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
+        return 0;
+    }
+    case VIDIOC_S_FMT: return set_format(data);
+    case VIDIOC_REQBUFS: return request(data);
+    case VIDIOC_QUERYBUF: return query(data);
+    case VIDIOC_QBUF: return queue(data);
+    case VIDIOC_STREAMON: return timer(number("FAKE_V4L2_PERIOD_US", 2000));
+    case VIDIOC_STREAMOFF: return timer(0);
+    case VIDIOC_DQBUF: return dequeue(data);
+    default: return fails(ENOTTY);
+    }
+}

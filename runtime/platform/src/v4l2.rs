@@ -1,0 +1,277 @@
+//! Video4Linux2 capture into memory-mapped buffers: as much of `<linux/videodev2.h>` as a camera needs.
+//!
+//! A buffer is either the driver's (queued) or ours (dequeued): that is what makes its bytes readable as a
+//! slice. Single-planar devices only; what else there is is refused by name. Names and rules of the calls:
+//! <https://docs.kernel.org/userspace-api/media/v4l/user-func.html>. Not yet run on a camera: tested against a
+//! stand-in for the device.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{OsError, check};
+
+mod raw;
+
+/// Why a device cannot be captured from.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// It could not be opened.
+    #[error("cannot open {path}: {source}; is the camera there, and are you in the group `video`?")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        source: OsError,
+    },
+    /// It is no V4L2 device, or none that captures.
+    #[error(
+        "{path} does not capture single-planar video into mapped buffers (capabilities {capabilities:#x}); \
+         name the capturing node of the camera: `v4l2-ctl --list-devices` shows them"
+    )]
+    NoCapture {
+        /// Which.
+        path: PathBuf,
+        /// What it says that it can.
+        capabilities: u32,
+    },
+    /// The driver gave fewer buffers than a capture needs.
+    #[error("the driver gave {given} buffers, and a capture needs {needed}")]
+    Buffers {
+        /// How many it gave.
+        given: u32,
+        /// How many are needed.
+        needed: u32,
+    },
+    /// The driver spoke of a buffer that was never made, or of more bytes than it has.
+    #[error("the driver's answer makes no sense: buffer {index} of {buffers}, {bytes} bytes")]
+    Senseless {
+        /// The buffer that it named.
+        index: u32,
+        /// How many there are.
+        buffers: u32,
+        /// How many bytes it claimed.
+        bytes: u32,
+    },
+    /// A call failed.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+/// What frames look like in the driver's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureFormat {
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// The format's four characters, the first in the lowest byte.
+    pub four_cc: u32,
+    /// Bytes from a row to the next; 0 leaves it to the driver.
+    pub row_stride: u32,
+    /// Bytes of a frame, all planes; the driver's to say.
+    pub bytes: u32,
+}
+
+/// A mapping of one of the driver's buffers.
+#[derive(Debug)]
+struct Mapping {
+    start: *const u8,
+    length: usize,
+}
+
+/// A camera: opened, given a format, started, read.
+#[derive(Debug)]
+pub struct Capture {
+    device: OwnedFd,
+    buffers: Vec<Mapping>,
+}
+
+/// A frame that the driver has handed over; given back when dropped.
+#[derive(Debug)]
+pub struct CapturedFrame<'c> {
+    capture: &'c mut Capture,
+    index: u32,
+    bytes: usize,
+    /// When the driver says that it was captured, in ns of the monotonic clock; none if its clock is another.
+    pub captured_ns: Option<u64>,
+    /// The driver's count of frames; a gap is frames that it dropped.
+    pub sequence: u32,
+    /// The driver says that its contents may be damaged.
+    pub damaged: bool,
+}
+
+impl Capture {
+    /// Opens the device, and checks that it captures.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is no single-planar capture device with mapped buffers.
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let named = |source| CaptureError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let c_path = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| named(OsError::from_code("open", libc::EINVAL)))?;
+        // SAFETY: a string that ends in a zero; the descriptor is new and ours.
+        let device = unsafe {
+            let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
+            let raw = check("open", libc::open(c_path.as_ptr(), flags)).map_err(named)?;
+            OwnedFd::from_raw_fd(raw)
+        };
+        let mut capability = raw::Capability::default();
+        raw::control(&device, raw::QUERYCAP, &mut capability).map_err(named)?;
+        let capabilities = match capability.capabilities & raw::CAP_DEVICE_CAPS {
+            0 => capability.capabilities,
+            _ => capability.device_caps,
+        };
+        let needed = raw::CAP_VIDEO_CAPTURE | raw::CAP_STREAMING;
+        if capabilities & needed != needed {
+            return Err(CaptureError::NoCapture {
+                path: path.to_owned(),
+                capabilities,
+            });
+        }
+        Ok(Self {
+            device,
+            buffers: Vec::new(),
+        })
+    }
+
+    /// Asks for a format, and says which the driver gave: it may be another one in every respect.
+    ///
+    /// # Errors
+    /// If the driver refuses outright.
+    pub fn set_format(&mut self, wanted: CaptureFormat) -> Result<CaptureFormat, CaptureError> {
+        let mut format = raw::Format::default();
+        format.pixels.width = wanted.width;
+        format.pixels.height = wanted.height;
+        format.pixels.pixelformat = wanted.four_cc;
+        format.pixels.field = raw::FIELD_NONE;
+        format.pixels.bytesperline = wanted.row_stride;
+        raw::control(&self.device, raw::S_FMT, &mut format)?;
+        Ok(CaptureFormat {
+            width: format.pixels.width,
+            height: format.pixels.height,
+            four_cc: format.pixels.pixelformat,
+            row_stride: format.pixels.bytesperline,
+            bytes: format.pixels.sizeimage,
+        })
+    }
+
+    /// Has `count` buffers made (the driver may make more or fewer), maps them and starts.
+    ///
+    /// # Errors
+    /// If the driver gives fewer than two, or a call fails.
+    pub fn start(&mut self, count: u32) -> Result<(), CaptureError> {
+        let mut request = raw::RequestBuffers {
+            count,
+            ..raw::RequestBuffers::default()
+        };
+        raw::control(&self.device, raw::REQBUFS, &mut request)?;
+        if request.count < 2 {
+            return Err(CaptureError::Buffers {
+                given: request.count,
+                needed: 2,
+            });
+        }
+        for index in 0..request.count {
+            let mut buffer = raw::Buffer::at(index);
+            raw::control(&self.device, raw::QUERYBUF, &mut buffer)?;
+            self.buffers.push(self.map(&buffer)?);
+            raw::control(&self.device, raw::QBUF, &mut buffer)?;
+        }
+        let mut kind = raw::VIDEO_CAPTURE;
+        raw::control(&self.device, raw::STREAMON, &mut kind)?;
+        Ok(())
+    }
+
+    fn map(&self, buffer: &raw::Buffer) -> Result<Mapping, OsError> {
+        let length = buffer.length as usize;
+        // SAFETY: a new mapping, read only, of a range that the driver named; it overlaps nothing of ours.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                self.device.as_raw_fd(),
+                i64::from(buffer.offset),
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(OsError::last("mmap"));
+        }
+        Ok(Mapping {
+            start: start.cast(),
+            length,
+        })
+    }
+
+    /// The next frame, if the driver has one; wait on the descriptor for it.
+    ///
+    /// # Errors
+    /// If the camera is gone, or the driver's answer makes no sense.
+    pub fn frame(&mut self) -> Result<Option<CapturedFrame<'_>>, CaptureError> {
+        let mut buffer = raw::Buffer::at(0);
+        match raw::control(&self.device, raw::DQBUF, &mut buffer) {
+            Err(error) if error.code() == Some(libc::EAGAIN) => return Ok(None),
+            result => result?,
+        }
+        let length = self.buffers.get(buffer.index as usize).map(|b| b.length);
+        let bytes = buffer.bytesused as usize;
+        if length.is_none_or(|length| bytes > length) {
+            return Err(CaptureError::Senseless {
+                index: buffer.index,
+                buffers: self.buffers.len() as u32,
+                bytes: buffer.bytesused,
+            });
+        }
+        Ok(Some(CapturedFrame {
+            capture: self,
+            index: buffer.index,
+            bytes,
+            captured_ns: buffer.captured_ns(),
+            sequence: buffer.sequence,
+            damaged: buffer.flags & raw::FLAG_ERROR != 0,
+        }))
+    }
+}
+
+impl AsFd for Capture {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+impl CapturedFrame<'_> {
+    /// Its bytes, in the format that the driver gave.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let mapping = &self.capture.buffers[self.index as usize];
+        // SAFETY: the mapping is as long at least, which was checked, and lives as long as the capture that
+        // is borrowed; the driver writes to no buffer that it has handed over.
+        unsafe { std::slice::from_raw_parts(mapping.start, self.bytes) }
+    }
+}
+
+impl Drop for CapturedFrame<'_> {
+    fn drop(&mut self) {
+        let mut buffer = raw::Buffer::at(self.index);
+        // A camera that is gone says so at the next frame.
+        let _ = raw::control(&self.capture.device, raw::QBUF, &mut buffer);
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let mut kind = raw::VIDEO_CAPTURE;
+        // A capture that was never started, or a camera that is gone: nothing to stop.
+        let _ = raw::control(&self.device, raw::STREAMOFF, &mut kind);
+        for mapping in &self.buffers {
+            // SAFETY: mapped by `map`, once; no frame borrows it, as a frame borrows the capture.
+            unsafe { libc::munmap(mapping.start.cast_mut().cast(), mapping.length) };
+        }
+    }
+}
