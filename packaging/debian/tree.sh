@@ -24,11 +24,12 @@ tree_punctual() {
   local root=$1 page program
   program "$binaries/punctual" "$root/usr/bin/punctual"
   program "$binaries/punctuald" "$root/usr/bin/punctuald"
+  program "$binaries/punctual-v4l2" "$root/usr/bin/punctual-v4l2"
   for page in "$work"/manuals/man*/*; do
     install -D -m 644 "$page" "$root/usr/share/man/man${page##*.}/${page##*/}"
   done
   local from=$work/manuals/completions
-  for program in punctual punctuald; do
+  for program in punctual punctuald punctual-v4l2; do
     install -D -m 644 "$from/bash/$program.bash" "$root/usr/share/bash-completion/completions/$program"
     install -D -m 644 "$from/zsh/_$program" "$root/usr/share/zsh/vendor-completions/_$program"
     install -D -m 644 "$from/fish/$program.fish" "$root/usr/share/fish/vendor_completions.d/$program.fish"

@@ -102,7 +102,14 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
             x: options.crop.0,
             y: options.crop.1,
         };
-        take(&mut capture, &mut client, &copying, crop, &mut next_sequence, &mut tally)?;
+        take(
+            &mut capture,
+            &mut client,
+            &copying,
+            crop,
+            &mut next_sequence,
+            &mut tally,
+        )?;
         while let Some(result) = client.try_verdict()? {
             tally.count(&result);
         }

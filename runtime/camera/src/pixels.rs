@@ -144,7 +144,8 @@ mod tests {
     #[test]
     fn rows_are_copied_from_the_drivers_stride_to_the_slots() {
         let wanted = FrameSpec::packed(PixelFormat::Gray8, 4, 2);
-        let copying = Copying::new(&given(PixelFormat::Gray8, 6), &wanted).expect("the same pixels");
+        let copying =
+            Copying::new(&given(PixelFormat::Gray8, 6), &wanted).expect("the same pixels");
         let mut slot = [0; 8];
         assert!(copying.copy(&[1, 2, 3, 4, 90, 91, 5, 6, 7, 8], &mut slot));
         assert_eq!(slot, [1, 2, 3, 4, 5, 6, 7, 8]);

@@ -21,7 +21,9 @@ fn camera() -> Option<PathBuf> {
     let number: String = thread.chars().filter(char::is_ascii_digit).collect();
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libcamera-{number}.so"));
     let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library);
+    compiler
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library);
     match compiler.arg(&source).status() {
         Ok(status) => {
             assert!(status.success(), "{} does not compile", source.display());
@@ -36,9 +38,12 @@ fn camera() -> Option<PathBuf> {
 
 fn daemon(format: PixelFormat) -> EchoDaemon {
     EchoDaemon::start(StreamTerms {
+        stream: 0,
         slots: 4,
         results: 8,
-        ..StreamTerms::new(0, FrameSpec::packed(format, 64, 48), (32, 32))
+        frame: FrameSpec::packed(format, 64, 48),
+        crop_width: 32,
+        crop_height: 32,
     })
 }
 
@@ -141,7 +146,10 @@ fn what_is_no_camera_is_refused_by_what_it_is() {
         .expect("the program starts");
     let (code, words) = code_and_words(&absent);
     assert_eq!(code, Some(4), "{words}");
-    assert!(words.contains(DEVICE) && words.contains("is the camera there"), "{words}");
+    assert!(
+        words.contains(DEVICE) && words.contains("is the camera there"),
+        "{words}"
+    );
 }
 
 #[test]

@@ -65,6 +65,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "executor",
             "ipc",
             "client",
+            "camera",
             "daemon",
             "simulator",
             "signs",

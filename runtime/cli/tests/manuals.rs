@@ -33,6 +33,7 @@ fn every_command_that_help_lists_has_a_manual_page_and_both_programs_have_comple
     }
     let daemon = fs::read_to_string(folder.join("man8/punctuald.8")).expect("a page");
     assert!(daemon.contains(".SH \"TERMINATION CODES\""), "{daemon}");
+    assert!(folder.join("man1/punctual-v4l2.1").exists());
     for file in ["bash/punctual.bash", "zsh/_punctuald", "fish/punctual.fish"] {
         let completions = fs::read_to_string(folder.join("completions").join(file));
         assert!(completions.expect("a file").contains("punctual"), "{file}");

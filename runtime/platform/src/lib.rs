@@ -45,8 +45,8 @@ pub mod shared_memory;
 pub mod signals;
 pub mod stall;
 pub mod thread;
-pub mod v4l2;
 pub mod timer;
+pub mod v4l2;
 
 pub use allocator::SealedAllocator;
 pub use doorbell::Doorbell;

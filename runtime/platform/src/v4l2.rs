@@ -165,10 +165,7 @@ impl Capture {
     /// # Errors
     /// If the driver gives fewer than two, or a call fails.
     pub fn start(&mut self, count: u32) -> Result<(), CaptureError> {
-        let mut request = raw::RequestBuffers {
-            count,
-            ..raw::RequestBuffers::default()
-        };
+        let mut request = raw::RequestBuffers::of(count);
         raw::control(&self.device, raw::REQBUFS, &mut request)?;
         if request.count < 2 {
             return Err(CaptureError::Buffers {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args as _, Command};
+use clap::{Args as _, Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -17,8 +17,8 @@ use crate::termination::{Terminates, Termination};
 EXAMPLES:
   punctual manuals --into /tmp/manuals
 
-Writes DIR/man1/punctual.1 and one page for each command of it, DIR/man8/punctuald.8, and
-completions of both programs for bash, zsh and fish below DIR/completions. Existing files are replaced.
+Writes DIR/man1/punctual.1 and one page for each command of it, DIR/man1/punctual-v4l2.1, DIR/man8/punctuald.8, and
+completions of all three programs for bash, zsh and fish below DIR/completions. Existing files are replaced.
 
 TERMINATION CODES: 0 done; 4 a file cannot be written.")]
 pub struct Options {
@@ -41,20 +41,21 @@ impl Terminates for ManualError {
     }
 }
 
-/// Writes the pages and completions of `punctual`, whose definition is given, and of `punctuald`.
+/// Writes the pages and completions of `punctual`, whose definition is given, of `punctuald` and `punctual-v4l2`.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn run(options: &Options, punctual: Command) -> Result<(), ManualError> {
     let folder = &options.into;
     let shown = punctual.disable_help_subcommand(true);
-    for page in pages(shown.clone()) {
+    let camera = punctual_camera::Options::command();
+    for page in [pages(shown.clone()), pages(camera.clone())].concat() {
         write(&folder.join("man1"), &page, "1")?;
     }
     for page in pages(punctuald()) {
         write(&folder.join("man8"), &page, "8")?;
     }
-    for program in [shown, punctuald()] {
+    for program in [shown, punctuald(), camera] {
         complete(&folder.join("completions"), program)?;
     }
     Ok(())

@@ -127,10 +127,10 @@ pub(super) struct RequestBuffers {
     reserved: [u32; 2],
 }
 
-impl Default for RequestBuffers {
-    fn default() -> Self {
+impl RequestBuffers {
+    pub(super) fn of(count: u32) -> Self {
         Self {
-            count: 0,
+            count,
             kind: VIDEO_CAPTURE,
             memory: MEMORY_MMAP,
             reserved: [0; 2],

@@ -1,0 +1,114 @@
+//! `punctual-v4l2`: a Video4Linux2 camera that feeds a task of `punctuald`. Not yet run on a camera: tested on a preloaded
+//! library in the place of the device.
+#![forbid(unsafe_code)]
+
+mod feed;
+mod pixels;
+mod tally;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use punctual_client::PixelFormat;
+use punctual_platform::signals::TerminationSignals;
+
+/// Feeds a task of punctuald with the frames of a V4L2 camera.
+#[derive(Debug, Parser)]
+#[command(
+    name = "punctual-v4l2",
+    version,
+    after_help = "\
+EXAMPLES:
+  punctual-v4l2 --device /dev/video0 --socket /run/punctual/socket --task front --format nv12
+  punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
+
+The frame's size is the manifest's; the driver has to give just that, in any stride. A frame's time is the
+driver's time stamp, if that is of the monotonic clock, else the moment at which it was received. A frame that
+comes while every slot is in use, or while there is no daemon, is skipped; the program connects anew by itself.
+SIGTERM and SIGINT end it, once what was submitted has its verdicts.
+
+TERMINATION CODES: 0 done; 1 a verdict is missing; 2 wrong usage; 3 the camera cannot give what the task wants, or
+the daemon refused; 4 the device cannot be opened; 5 the camera fell silent, or the system refused."
+)]
+pub struct Options {
+    /// The capturing node of the camera.
+    #[arg(long, value_name = "PATH", default_value = "/dev/video0")]
+    device: PathBuf,
+    /// Where the daemon listens.
+    #[arg(long, value_name = "PATH", default_value = "/run/punctual/socket")]
+    socket: PathBuf,
+    /// The task of its manifest to feed.
+    #[arg(long)]
+    task: String,
+    /// How pixels are coded, as the manifest says for the task.
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Where the network is to look, if its crop is smaller than the frame: the upper left corner.
+    #[arg(long, value_name = "X,Y", value_parser = corner, default_value = "0,0")]
+    crop: (u32, u32),
+    /// Stop after so many frames; at a signal otherwise.
+    #[arg(long)]
+    frames: Option<u64>,
+    /// The driver's buffers to ask for.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
+    buffers: u32,
+    /// The longest time without a frame before the camera counts as silent.
+    #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    silence_ms: u64,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The formats of punctuald.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Red, green, blue.
+    Rgb8,
+    /// Blue, green, red.
+    Bgr8,
+    /// A byte of luma.
+    Gray8,
+    /// Luma, then chroma at half resolution.
+    Nv12,
+    /// Luma and chroma in turn.
+    Yuyv,
+}
+
+impl From<Format> for PixelFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Rgb8 => Self::Rgb8,
+            Format::Bgr8 => Self::Bgr8,
+            Format::Gray8 => Self::Gray8,
+            Format::Nv12 => Self::Nv12,
+            Format::Yuyv => Self::Yuyv,
+        }
+    }
+}
+
+fn corner(text: &str) -> Result<(u32, u32), String> {
+    let parsed = text
+        .split_once(',')
+        .and_then(|(x, y)| Some((x.parse().ok()?, y.parse().ok()?)));
+    parsed.ok_or_else(|| format!("{text} is not X,Y: two whole numbers of pixels"))
+}
+
+/// Feeds as the options say; the code is documented there.
+#[must_use]
+pub fn run(options: &Options) -> ExitCode {
+    let fed = TerminationSignals::take_over()
+        .map_err(feed::FeedError::from)
+        .and_then(|signals| feed::feed(options, &signals));
+    match fed {
+        Ok(tally) => {
+            tally.print(options.json);
+            ExitCode::from(u8::from(tally.missing > 0))
+        }
+        Err(error) => {
+            eprintln!("punctual-v4l2: {error}");
+            ExitCode::from(error.code())
+        }
+    }
+}
