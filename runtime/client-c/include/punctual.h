@@ -240,6 +240,14 @@ punctual_status punctual_submit(punctual_client *client, const punctual_slot_t *
 /* A slot that is not going to be submitted. */
 punctual_status punctual_give_back(punctual_client *client, const punctual_slot_t *slot);
 
+/* Keeps the memory of a slot that is yours mapped until punctual_let_go, even when the slot is
+ * submitted and the client closed: for languages with a garbage collector, in which somebody may look
+ * at a frame of the past. What is seen there then is some frame or other. */
+typedef struct punctual_memory punctual_memory;
+punctual_status punctual_keep(const punctual_client *client, const punctual_slot_t *slot,
+                              punctual_memory **memory);
+void punctual_let_go(punctual_memory *memory);
+
 /* The next verdict; PUNCTUAL_NOTHING if there was none until `until_ns`. */
 punctual_status punctual_verdict(punctual_client *client, uint64_t until_ns,
                                  punctual_result *result);

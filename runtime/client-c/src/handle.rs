@@ -3,7 +3,9 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use punctual_client::{Claim, Client, Crop, ResultRecord, Stream, StreamSlot, StreamTerms};
+use punctual_client::{
+    Claim, Client, Crop, ResultRecord, SlotMemory, Stream, StreamSlot, StreamTerms,
+};
 
 use crate::abi::{Outcome, Request, SlotView};
 use crate::status::Error;
@@ -90,6 +92,15 @@ impl HeldSlots {
         };
         self.slots.push((self.last, slot));
         view
+    }
+
+    fn memory(&self, token: u64) -> Result<SlotMemory, Error> {
+        let held = self.slots.iter().find(|(held, _)| *held == token);
+        let memory = held.and_then(|(_, slot)| match slot {
+            HeldSlot::Claim(claim) => Some(claim.memory()),
+            HeldSlot::Slot(slot) => slot.memory(),
+        });
+        memory.ok_or(Error::Slot(token))
     }
 
     fn release(&mut self, token: u64) -> Result<HeldSlot, Error> {
@@ -196,6 +207,11 @@ impl Handle {
             }
             _ => return Err(Error::Slot(token)),
         })
+    }
+
+    /// Keeps the memory of a slot that the program holds.
+    pub fn memory(&self, token: u64) -> Result<SlotMemory, Error> {
+        lock(&self.held).memory(token)
     }
 
     /// Takes a slot back.

@@ -20,7 +20,7 @@ pub mod status;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-use punctual_client::{Layout, now_ns};
+use punctual_client::{Layout, SlotMemory, now_ns};
 
 use abi::{Callback, FOREVER, NO_RECONNECT, Options, Outcome, Request, SlotView, Terms};
 use handle::{Handle, Tell};
@@ -245,6 +245,39 @@ pub unsafe extern "C" fn punctual_give_back(client: *mut Handle, slot: *const Sl
     };
     // SAFETY: as the header says.
     unsafe { with(client, body) }
+}
+
+/// `punctual_keep`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_keep(
+    client: *const Handle,
+    slot: *const SlotView,
+    memory: *mut *mut SlotMemory,
+) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        let kept = handle.memory(unsafe { given(slot, "slot") }?.token)?;
+        if memory.is_null() {
+            return Err(Error::Argument("memory"));
+        }
+        // SAFETY: as the header says.
+        unsafe { put(memory, "memory", Box::into_raw(Box::new(kept))) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_let_go`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_let_go(memory: *mut SlotMemory) {
+    guarded(|| {
+        if !memory.is_null() {
+            // SAFETY: made by `punctual_keep`, and not let go before, as the header says.
+            drop(unsafe { Box::from_raw(memory) });
+        }
+        Ok(OK)
+    });
 }
 
 /// `punctual_verdict`

@@ -123,13 +123,13 @@ impl Client {
     /// As for [`slot`](Self::slot).
     pub fn claim(&mut self, until_ns: Option<u64>) -> Result<Option<Claim>, Lost> {
         loop {
-            self.link.reconnect();
-            self.watch_socket()?;
+            self.reconnect()?;
             let seen = self.link.channel().map_or(0, |channel| channel.bell());
             if let Some(claim) = self.try_claim()? {
                 return Ok(Some(claim));
             }
-            if !self.wait(seen, until_ns) {
+            // Not even looking asleep: the daemon goes on ringing an armed client's socket.
+            if until_ns == Some(0) || !self.wait(seen, until_ns) {
                 return Ok(None);
             }
         }
@@ -192,8 +192,7 @@ impl Client {
             if let Some(result) = self.link.take() {
                 return Ok(Some(result));
             }
-            self.link.reconnect();
-            self.watch_socket()?;
+            self.reconnect()?;
             if let Some(lost) = self.link.lost() {
                 return Err(lost);
             }
@@ -213,8 +212,7 @@ impl Client {
             if let Some(result) = self.link.take() {
                 return Ok(Some(result));
             }
-            self.link.reconnect();
-            self.watch_socket()?;
+            self.reconnect()?;
             if let Some(watch) = &self.watch {
                 if let Some(channel) = self.link.channel() {
                     match channel.arm(seen) {
@@ -301,13 +299,19 @@ impl Client {
         }
     }
 
-    /// A new connection is watched from its handshake on.
-    fn watch_socket(&mut self) -> Result<(), Lost> {
-        if let Some(watch) = &self.watch
-            && let Some(socket) = self.link.unwatched_socket()
-        {
-            watch.add(socket)?;
-            self.link.socket_is_watched();
+    /// Gets on with connecting. A new connection is watched from its handshake on; once it is there,
+    /// the descriptor is readable, for [`try_verdict`](Self::try_verdict) to arm it.
+    fn reconnect(&mut self) -> Result<(), Lost> {
+        let before = self.link.connections();
+        self.link.reconnect();
+        if let Some(watch) = &self.watch {
+            if let Some(socket) = self.link.unwatched_socket() {
+                watch.add(socket)?;
+                self.link.socket_is_watched();
+            }
+            if self.link.connections() != before {
+                watch.set(Some(0));
+            }
         }
         Ok(())
     }

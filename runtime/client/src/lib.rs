@@ -50,6 +50,6 @@ pub use streams::Streams;
 
 pub use punctual_ipc::{
     Answer, Claim, ConnectError, Crop, Disconnected, Failure, FrameSpec, Layout, PixelFormat,
-    Refusal, Rejection, ResultRecord, StreamTerms, SubmitError, Verdict,
+    Refusal, Rejection, ResultRecord, SlotMemory, StreamTerms, SubmitError, Verdict,
 };
 pub use punctual_platform::clock::now_ns;

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use punctual_ipc::{Claim, Crop, Failure, ResultRecord, StreamTerms, SubmitError, Verdict};
+use punctual_ipc::{
+    Claim, Crop, Failure, ResultRecord, SlotMemory, StreamTerms, SubmitError, Verdict,
+};
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Waker, wait_readable};
 use punctual_platform::{Doorbell, thread};
@@ -228,6 +230,12 @@ impl StreamSlot {
     #[must_use]
     pub fn index(&self) -> u16 {
         self.claim.as_ref().map_or(0, Claim::index)
+    }
+
+    /// As [`Claim::memory`]; none once it was submitted.
+    #[must_use]
+    pub fn memory(&self) -> Option<SlotMemory> {
+        self.claim.as_ref().map(Claim::memory)
     }
 
     /// As [`Claim::pixels`].

@@ -111,6 +111,27 @@ fn an_event_loop_needs_nothing_but_the_clients_descriptor() {
 }
 
 #[test]
+fn a_descriptor_stays_good_when_the_connection_was_renewed_by_another_call() {
+    let daemon = EchoDaemon::start(terms());
+    let path = daemon.path().to_owned();
+    let mut client = connect(&daemon);
+    client.descriptor().unwrap();
+    assert_eq!(client.try_verdict().unwrap(), None);
+    daemon.stop();
+    assert_eq!(client.verdict(Some(0)).unwrap(), None, "it notices");
+    let _daemon = EchoDaemon::start_at(path, terms());
+    let slot = client.slot(soon()).unwrap().unwrap();
+    slot.submit(0, None, CORNER).unwrap();
+    let result = loop {
+        assert!(wait_readable(client.descriptor().unwrap(), soon()));
+        if let Some(result) = client.try_verdict().unwrap() {
+            break result;
+        }
+    };
+    assert_eq!(result.verdict, Verdict::OnTime);
+}
+
+#[test]
 fn verdicts_of_several_streams_are_waited_for_together() {
     let daemons = [(); 3].map(|()| EchoDaemon::start(terms()));
     let mut streams = Streams::new(3).unwrap();

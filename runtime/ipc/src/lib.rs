@@ -50,7 +50,8 @@ mod socket;
 mod socket_model;
 
 pub use client::{
-    Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot, SubmitError,
+    Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot, SlotMemory,
+    SubmitError,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};

@@ -108,6 +108,7 @@ int main(int count, char **arguments) {
     punctual_client *client;
     punctual_terms terms;
     punctual_slot_t slot;
+    punctual_memory *kept;
     punctual_request outside = {0, 0, 1, 100000};
     punctual_result result;
     uint64_t number, frames;
@@ -146,6 +147,8 @@ int main(int count, char **arguments) {
     CHECK(getchar() == '\n');
     /* A frame written for the daemon that is gone, and then others until there is a new one. */
     outside.crop_x = outside.crop_y = 0;
+    CHECK(punctual_keep(client, &slot, &kept) == PUNCTUAL_OK);
+    slot.pixels[0] = 77;
     CHECK(punctual_submit(client, &slot, &outside, NULL) == PUNCTUAL_OK);
     result = next(client, way);
     CHECK(result.verdict == PUNCTUAL_FAILED && result.reason == PUNCTUAL_DAEMON_GONE);
@@ -155,6 +158,9 @@ int main(int count, char **arguments) {
     right(&result, number);
     CHECK(punctual_connections(client) == 2);
     punctual_close(client);
+    CHECK(slot.pixels[0] == 77); /* of the first daemon's time */
+    punctual_let_go(kept);
+    punctual_let_go(NULL);
     puts("recovered");
     return 0;
 }

@@ -13,7 +13,7 @@ pub use connect::{Opening, Progress};
 pub(crate) use connect::{Welcome, be_welcomed};
 pub(crate) use doorbell::{ASLEEP_ON_BELL, ASLEEP_ON_SOCKET, AWAKE};
 pub use error::{ConnectError, Disconnected, SubmitError};
-pub use slot::{Claim, Slot};
+pub use slot::{Claim, Slot, SlotMemory};
 
 use punctual_platform::atomics::{Ordering, fence};
 use punctual_platform::clock;

@@ -25,6 +25,14 @@ impl Claim {
         self.index
     }
 
+    /// Keeps the slot's memory mapped.
+    #[must_use]
+    pub fn memory(&self) -> SlotMemory {
+        SlotMemory {
+            _memory: self.memory.clone(),
+        }
+    }
+
     /// The frame's bytes, laid out as the terms' [`FrameSpec`](crate::FrameSpec) says. What was
     /// there before is an earlier frame.
     #[must_use]
@@ -36,6 +44,13 @@ impl Claim {
         // handle, is borrowed.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) }
     }
+}
+
+/// Keeps the memory of a slot mapped, whatever becomes of the slot and its channel: for languages in
+/// which somebody may still look at a frame that was submitted.
+#[derive(Clone, Debug)]
+pub struct SlotMemory {
+    _memory: Region,
 }
 
 /// A slot to write a frame into, while the channel waits.

@@ -1,0 +1,45 @@
+//! The least that a daemon can do, as a process: for tests of client libraries that want to kill it.
+//! Answers each frame with its first pixel as the class; ends when its standard input does.
+//!
+//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12]]
+
+#[path = "../../client/tests/echo_daemon/mod.rs"]
+mod echo_daemon;
+
+use std::io::Read as _;
+
+use echo_daemon::EchoDaemon;
+use punctual_client::{FrameSpec, PixelFormat, StreamTerms};
+
+fn main() -> std::io::Result<()> {
+    let usage = || std::io::Error::other("usage: echo_daemon SOCKET [WIDTH HEIGHT [nv12]]");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (socket, sides) = arguments.split_first().ok_or_else(usage)?;
+    let side = |at: usize, usual: u32| {
+        let given = sides.get(at);
+        given.map_or(Ok(usual), |text| text.parse().map_err(|_| usage()))
+    };
+    let (width, height) = (side(0, 64)?, side(1, 48)?);
+    let format = match sides.get(2).map(String::as_str) {
+        None => PixelFormat::Rgb8,
+        Some("nv12") => PixelFormat::Nv12,
+        Some(_) => return Err(usage()),
+    };
+    // What a daemon that was killed has left.
+    let _ = std::fs::remove_file(socket);
+    let daemon = EchoDaemon::start_at(
+        socket.into(),
+        StreamTerms {
+            stream: 0,
+            slots: 4,
+            results: 8,
+            frame: FrameSpec::packed(format, width, height),
+            crop_width: 32,
+            crop_height: 32,
+        },
+    );
+    println!("ready");
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    daemon.stop();
+    Ok(())
+}

@@ -1,0 +1,44 @@
+"""Client library of Punctual: frames with deadlines in, verdicts out, on time.
+
+`Client` for one thread, `AsyncClient` for asyncio. Each submission gets exactly one `Result`.
+"""
+
+from time import monotonic_ns as now_ns
+
+from ._asyncio import AsyncClient, AsyncSlot
+from ._client import Client, Slot
+from ._errors import (
+    ConnectError,
+    CropError,
+    DisconnectedError,
+    PunctualError,
+    RefusedError,
+    SlotError,
+    TermsChangedError,
+    UnreadError,
+)
+from ._records import Answer, Failure, Format, Layout, Rejection, Result, Terms, Verdict
+
+__all__ = [
+    "Answer",
+    "AsyncClient",
+    "AsyncSlot",
+    "Client",
+    "ConnectError",
+    "CropError",
+    "DisconnectedError",
+    "Failure",
+    "Format",
+    "Layout",
+    "PunctualError",
+    "RefusedError",
+    "Rejection",
+    "Result",
+    "Slot",
+    "SlotError",
+    "Terms",
+    "TermsChangedError",
+    "UnreadError",
+    "Verdict",
+    "now_ns",
+]

@@ -1,0 +1,282 @@
+"""A stream of one thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from ctypes import c_int, c_uint64, c_void_p, sizeof
+from time import monotonic_ns
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _library as lib
+from ._errors import DisconnectedError, SlotError
+from ._frame import planes
+from ._library import byref, check, library
+from ._records import Answer, Failure, Format, Layout, Rejection, Result, Terms, Verdict
+
+#: How long the library waits at a time, in ns, so that Python sees Ctrl-C in between.
+_SLICE_NS = 100_000_000
+
+
+class Client:
+    """A connection to `punctuald` for the frames of one task; renewed by itself when the daemon is.
+
+    One thread's at a time. `timeout` waits for the daemon so many seconds (`None`: as long as it takes).
+    """
+
+    def __init__(
+        self,
+        socket: str | os.PathLike[str],
+        task: str,
+        format: Format = Format.RGB8,
+        *,
+        timeout: float | None = 0,
+        reconnect: bool = True,
+        spin_ns: int = 0,
+        layout: Layout | None = None,
+    ) -> None:
+        self._client = c_void_p()
+        options = lib.Options(
+            size=sizeof(lib.Options),
+            format=int(format),
+            socket=os.fsencode(socket),
+            task=task.encode(),
+            spin_ns=spin_ns,
+            flags=0 if reconnect else lib.NO_RECONNECT,
+        )
+        if layout is not None:
+            options.row_stride = layout.row_stride
+            options.offset = layout.offset
+            options.chroma_offset = layout.chroma_offset
+            options.chroma_stride = layout.chroma_stride
+        check(library.punctual_open(byref(options), _limit_ns(timeout), byref(self._client)))
+
+    def close(self) -> None:
+        """Ends the connection. Arrays of slots stay readable."""
+        client, self._client = self._client, c_void_p()
+        library.punctual_close(client)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_client", None):
+            self.close()
+
+    def _open(self) -> c_void_p:
+        if not self._client:
+            raise DisconnectedError("the client was closed")
+        return self._client
+
+    @property
+    def terms(self) -> Terms:
+        """What was agreed with the daemon; with the last one, if there is none at present."""
+        terms = lib.Terms()
+        check(library.punctual_get_terms(self._open(), byref(terms)))
+        return Terms(
+            format=Format(terms.format),
+            width=terms.width,
+            height=terms.height,
+            row_stride=terms.row_stride,
+            chroma_offset=terms.chroma_offset,
+            chroma_stride=terms.chroma_stride,
+            crop_width=terms.crop_width,
+            crop_height=terms.crop_height,
+            slots=terms.slots,
+            results=terms.results,
+            offset=terms.offset,
+        )
+
+    def accept_terms(self) -> None:
+        """The application is ready for what `TermsChangedError` told it."""
+        check(library.punctual_accept_terms(self._open()))
+
+    def slot(self, timeout: float | None = None) -> Slot:
+        """A slot for the next frame.
+
+        Raises `TimeoutError` if all were in use, or there was no daemon, for that long.
+        """
+        view = lib.SlotView()
+        until_ns = _limit_ns(timeout)
+        while not check(library.punctual_slot(self._open(), _slice(until_ns), byref(view))):
+            if _is_over(until_ns):
+                raise TimeoutError("no slot in time: all in use, or no daemon")
+        return Slot(self, view)
+
+    def verdict(self, timeout: float | None = None) -> Result | None:
+        """The next result; none if there was none for that long."""
+        outcome = lib.Outcome()
+        until_ns = _limit_ns(timeout)
+        while not check(library.punctual_verdict(self._open(), _slice(until_ns), byref(outcome))):
+            if _is_over(until_ns):
+                return None
+        return _result(outcome)
+
+    def try_verdict(self) -> Result | None:
+        """The next result if it is there. Gets on with connecting if that is under way."""
+        outcome = lib.Outcome()
+        found = check(library.punctual_try_verdict(self._open(), byref(outcome)))
+        return _result(outcome) if found else None
+
+    def verdicts(self, timeout: float | None = None) -> Iterator[Result]:
+        """Results until every submission has one, or there was none for `timeout` seconds."""
+        while self.unanswered > 0:
+            result = self.verdict(timeout)
+            if result is None:
+                return
+            yield result
+
+    def __iter__(self) -> Iterator[Result]:
+        return self.verdicts()
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll or an event loop: readable when `try_verdict` may have
+        something to do. Call that until it gives none before each wait."""
+        fd = c_int()
+        check(library.punctual_fd(self._open(), byref(fd)))
+        return fd.value
+
+    @property
+    def unanswered(self) -> int:
+        """How many submissions have no result that was read."""
+        return int(library.punctual_unanswered(self._open()))
+
+    @property
+    def connections(self) -> int:
+        """How many connections there were so far: one more for each daemon after another."""
+        return int(library.punctual_connections(self._open()))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a daemon at present."""
+        return bool(library.punctual_is_connected(self._open()))
+
+
+class Slot:
+    """A slot to write a frame into. Given back at the end of `with`, unless it was submitted."""
+
+    def __init__(self, client: Client, view: lib.SlotView) -> None:
+        self._client = client
+        self._view: lib.SlotView | None = view
+        self._planes: tuple[NDArray[np.uint8], ...] | None = None
+
+    def _held(self) -> lib.SlotView:
+        if self._view is None:
+            raise SlotError("the slot was submitted or given back: its pixels are the daemon's")
+        return self._view
+
+    @property
+    def index(self) -> int:
+        """Its number, from 0."""
+        return int(self._held().index)
+
+    @property
+    def planes(self) -> tuple[NDArray[np.uint8], ...]:
+        """The frame's planes in shared memory: one, but for NV12 (luma, chroma)."""
+        view = self._held()
+        if self._planes is None:
+            self._planes = planes(self._client._open(), view, self._client.terms)
+        return self._planes
+
+    @property
+    def pixels(self) -> NDArray[np.uint8]:
+        """The first plane: (height, width, bytes of a pixel), or (height, width) of one byte each."""
+        return self.planes[0]
+
+    def submit(
+        self,
+        captured_ns: int | None = None,
+        deadline_ns: int | None = None,
+        crop: tuple[int, int] = (0, 0),
+    ) -> int:
+        """Submits the frame: captured now unless said otherwise, due at `deadline_ns` (absolute; none:
+        as the task says), with the corner `crop` (x, y) of where the network is to look. Returns the
+        number that the result repeats. The slot's arrays are read-only from here on."""
+        view = self._let_go()
+        request = lib.Request(
+            captured_ns=monotonic_ns() if captured_ns is None else captured_ns,
+            deadline_ns=deadline_ns or 0,
+            crop_x=crop[0],
+            crop_y=crop[1],
+        )
+        sequence = c_uint64()
+        client = self._client._open()
+        check(library.punctual_submit(client, byref(view), byref(request), byref(sequence)))
+        return sequence.value
+
+    def give_back(self) -> None:
+        """The slot is not going to be submitted."""
+        view = self._let_go()
+        check(library.punctual_give_back(self._client._open(), byref(view)))
+
+    def _let_go(self) -> lib.SlotView:
+        view = self._held()
+        self._view = None
+        for plane in self._planes or ():
+            plane.flags.writeable = False
+        return view
+
+    def __enter__(self) -> Slot:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._view is not None and self._client._client:
+            self.give_back()
+
+    def __del__(self) -> None:
+        if getattr(self, "_view", None) is not None and self._client._client:
+            self.give_back()
+
+
+def _limit_ns(timeout: float | None) -> int:
+    """The moment that a time-out in seconds means to the library."""
+    if timeout is None:
+        return lib.FOREVER
+    return 0 if timeout <= 0 else monotonic_ns() + int(timeout * 1e9)
+
+
+def _slice(until_ns: int) -> int:
+    return min(until_ns, monotonic_ns() + _SLICE_NS)
+
+
+def _is_over(until_ns: int) -> bool:
+    return monotonic_ns() >= until_ns
+
+
+def _result(outcome: lib.Outcome) -> Result:
+    verdict = Verdict(outcome.verdict)
+    reason: Rejection | Failure | None = None
+    if verdict is Verdict.REJECTED:
+        reason = Rejection(outcome.reason)
+    elif verdict is Verdict.FAILED:
+        reason = Failure(outcome.reason)
+    answer = None
+    if outcome.answered:
+        answer = Answer(outcome.exit, outcome.class_index, outcome.confidence / 65535)
+    deadline_ns: int = outcome.deadline_ns
+    return Result(
+        sequence=outcome.sequence,
+        verdict=verdict,
+        reason=reason,
+        answer=answer,
+        captured_ns=outcome.captured_ns,
+        deadline_ns=None if deadline_ns == lib.FOREVER else deadline_ns,
+        finished_ns=outcome.finished_ns,
+        slot=outcome.slot,
+    )

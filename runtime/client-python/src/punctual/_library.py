@@ -1,0 +1,160 @@
+"""libpunctual as ctypes sees it: the structures and functions of punctual.h."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p
+from ctypes import c_uint8, c_uint16, c_uint32, c_uint64
+from pathlib import Path
+from typing import Final, NoReturn
+
+from ._errors import BY_STATUS, PunctualError
+
+OK: Final = 0
+NOTHING: Final = 1
+FOREVER: Final = 2**64 - 1
+NO_RECONNECT: Final = 1
+
+
+class Options(ctypes.Structure):
+    """punctual_options"""
+
+    _fields_ = [
+        ("size", c_uint32),
+        ("format", c_uint32),
+        ("socket", c_char_p),
+        ("task", c_char_p),
+        ("spin_ns", c_uint64),
+        ("flags", c_uint32),
+        ("row_stride", c_uint32),
+        ("offset", c_uint32),
+        ("chroma_offset", c_uint32),
+        ("chroma_stride", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Terms(ctypes.Structure):
+    """punctual_terms"""
+
+    _fields_ = [
+        ("format", c_uint32),
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("row_stride", c_uint32),
+        ("chroma_offset", c_uint32),
+        ("chroma_stride", c_uint32),
+        ("crop_width", c_uint32),
+        ("crop_height", c_uint32),
+        ("slots", c_uint32),
+        ("results", c_uint32),
+        ("offset", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class SlotView(ctypes.Structure):
+    """punctual_slot_t"""
+
+    _fields_ = [
+        ("pixels", c_void_p),
+        ("bytes", c_size_t),
+        ("token", c_uint64),
+        ("index", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Request(ctypes.Structure):
+    """punctual_request"""
+
+    _fields_ = [
+        ("captured_ns", c_uint64),
+        ("deadline_ns", c_uint64),
+        ("crop_x", c_uint32),
+        ("crop_y", c_uint32),
+    ]
+
+
+class Outcome(ctypes.Structure):
+    """punctual_result"""
+
+    _fields_ = [
+        ("sequence", c_uint64),
+        ("captured_ns", c_uint64),
+        ("deadline_ns", c_uint64),
+        ("finished_ns", c_uint64),
+        ("verdict", c_uint8),
+        ("reason", c_uint8),
+        ("answered", c_uint8),
+        ("exit", c_uint8),
+        ("class_index", c_uint16),
+        ("confidence", c_uint16),
+        ("slot", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+def _load() -> ctypes.CDLL:
+    """The one that PUNCTUAL_LIBRARY names, the one in the wheel, or the system's."""
+    beside = Path(__file__).with_name("libpunctual.so.0")
+    named = os.environ.get("PUNCTUAL_LIBRARY")
+    return ctypes.CDLL(named or (str(beside) if beside.exists() else "libpunctual.so.0"))
+
+
+library = _load()
+
+_client = c_void_p
+_SIGNATURES: dict[str, tuple[object, list[object]]] = {
+    "punctual_open": (c_int32, [POINTER(Options), c_uint64, POINTER(_client)]),
+    "punctual_close": (None, [_client]),
+    "punctual_get_terms": (c_int32, [_client, POINTER(Terms)]),
+    "punctual_accept_terms": (c_int32, [_client]),
+    "punctual_slot": (c_int32, [_client, c_uint64, POINTER(SlotView)]),
+    "punctual_submit": (
+        c_int32,
+        [_client, POINTER(SlotView), POINTER(Request), POINTER(c_uint64)],
+    ),
+    "punctual_give_back": (c_int32, [_client, POINTER(SlotView)]),
+    "punctual_keep": (c_int32, [_client, POINTER(SlotView), POINTER(c_void_p)]),
+    "punctual_let_go": (None, [c_void_p]),
+    "punctual_verdict": (c_int32, [_client, c_uint64, POINTER(Outcome)]),
+    "punctual_try_verdict": (c_int32, [_client, POINTER(Outcome)]),
+    "punctual_fd": (c_int32, [_client, POINTER(c_int)]),
+    "punctual_unanswered": (c_uint64, [_client]),
+    "punctual_connections": (c_uint64, [_client]),
+    "punctual_is_connected": (c_int, [_client]),
+    "punctual_last_error": (c_char_p, []),
+}
+for _name, (_result, _arguments) in _SIGNATURES.items():
+    _function = getattr(library, _name)
+    _function.restype = _result
+    _function.argtypes = _arguments
+
+
+def fail(status: int) -> NoReturn:
+    """Raises what `status` means, with the library's words."""
+    words: bytes = library.punctual_last_error()
+    raise BY_STATUS.get(status, PunctualError)(words.decode(errors="replace"))
+
+
+def check(status: int) -> bool:
+    """Whether there was something; raises errors."""
+    if status < 0:
+        fail(status)
+    return status == OK
+
+
+__all__ = [
+    "FOREVER",
+    "NO_RECONNECT",
+    "Options",
+    "Outcome",
+    "Request",
+    "SlotView",
+    "Terms",
+    "byref",
+    "check",
+    "library",
+]

@@ -1,0 +1,113 @@
+"""What goes to and comes from the daemon, as Python sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Format(IntEnum):
+    """How pixels are coded."""
+
+    RGB8 = 1
+    #: A plane of luma, then one at half the resolution of interleaved U and V.
+    NV12 = 2
+    BGR8 = 3
+    GRAY8 = 4
+    #: Four bytes for two pixels of a row: luma, U, luma, V.
+    YUYV = 5
+
+
+class Verdict(IntEnum):
+    """What became of a submission."""
+
+    ON_TIME = 1
+    LATE = 2
+    REJECTED = 3
+    FAILED = 4
+
+
+class Rejection(IntEnum):
+    """Why a submission was not taken on."""
+
+    LATE_ON_ARRIVAL = 1
+    NO_SLACK = 2
+    QUEUE_FULL = 3
+    DRAINING = 4
+    CAPTURED_IN_FUTURE = 5
+    QUOTA = 6
+    SUPERSEDED = 7
+    SHEDDING = 8
+
+
+class Failure(IntEnum):
+    """Why an accepted request got no answer."""
+
+    DEVICE = 1
+    PAYLOAD = 2
+    CLIENT_GONE = 3
+    SHED = 4
+    #: The daemon ended without a verdict: said by the client library.
+    DAEMON_GONE = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where rows and planes lie in a slot, in bytes."""
+
+    row_stride: int
+    offset: int = 0
+    chroma_offset: int = 0
+    chroma_stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What was agreed with the daemon. Lengths in pixels, strides and offsets in bytes."""
+
+    format: Format
+    width: int
+    height: int
+    row_stride: int
+    chroma_offset: int
+    chroma_stride: int
+    #: The part of the frame that the network sees.
+    crop_width: int
+    crop_height: int
+    #: How many frames can be on their way at once.
+    slots: int
+    #: How many submissions can be without a result that was read.
+    results: int
+    #: First byte of the first row.
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the network says of a frame."""
+
+    #: The exit that it left the network through, counted from the input.
+    exit: int
+    #: The class with the largest output.
+    class_index: int
+    #: That output, 0 to 1.
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one submission."""
+
+    #: The submission's number: they count from 1 for as long as the client lives.
+    sequence: int
+    verdict: Verdict
+    #: Why, if it was rejected or failed.
+    reason: Rejection | Failure | None
+    answer: Answer | None
+    captured_ns: int
+    #: The absolute deadline that applied; none if only the daemon knew it.
+    deadline_ns: int | None
+    #: When the verdict was reached.
+    finished_ns: int
+    #: The slot that held the frame.
+    slot: int
