@@ -56,6 +56,8 @@ pub enum Need {
     Disruption,
     /// The binaries of another version (`--old-bin`).
     OldBinaries,
+    /// The program that tortures the channel (`--torture`).
+    Torture,
     /// That the case is named or its suite chosen: it takes long.
     Asked,
 }
@@ -67,6 +69,8 @@ pub struct Leave {
     pub disruption: bool,
     /// `--old-bin`.
     pub old_binaries: bool,
+    /// `--torture`.
+    pub torture: bool,
     /// The suite or the case was chosen by name.
     pub asked: bool,
 }
@@ -105,6 +109,7 @@ impl fmt::Display for Missing {
             Need::Has(Thing::SetClock) => "needs the right to set the clock",
             Need::Disruption => "disturbs the whole machine: allow it with --disruptive",
             Need::OldBinaries => "needs the binaries of another version: --old-bin DIR",
+            Need::Torture => "needs the program `channel-torture` on the target: --torture FILE",
             Need::Asked => "takes long: choose it with --suite or --case",
         };
         formatter.write_str(words)
@@ -170,6 +175,7 @@ impl Facts {
             Need::Has(thing) => self.has.contains(&thing),
             Need::Disruption => leave.disruption,
             Need::OldBinaries => leave.old_binaries,
+            Need::Torture => leave.torture,
             Need::Asked => leave.asked,
         };
         let need = *needs.iter().find(|need| !met(need))?;

@@ -40,7 +40,8 @@ TERMINATION CODES:
   3   no such suite, case or board, or its bounds are wrong
   4   a file is missing, unreadable or cannot be written
   5   the target cannot be reached or prepared
-  6   every case was skipped: nothing was tested";
+  6   every case was skipped: nothing was tested
+  7   interrupted by SIGINT or SIGTERM: the target was cleared, cases not begun are not reported";
 
 fn main() -> ExitCode {
     match Command::parse() {

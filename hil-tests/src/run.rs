@@ -46,6 +46,9 @@ pub struct Options {
     /// Folder of another version's, on the target, for the upgrade.
     #[arg(long, value_name = "DIR")]
     old_bin: Option<String>,
+    /// `channel-torture`, on the target, for the case that uses it.
+    #[arg(long, value_name = "FILE")]
+    torture: Option<String>,
     /// This program, built for the target, if it is of another kind than this machine.
     #[arg(long, value_name = "FILE")]
     agent: Option<PathBuf>,
@@ -104,6 +107,9 @@ pub enum RunError {
     /// Its preparation.
     #[error(transparent)]
     Stage(#[from] StageError),
+    /// Signals.
+    #[error("cannot wait for signals: {0}")]
+    Signals(std::io::Error),
     /// The report.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -115,7 +121,11 @@ impl RunError {
             Self::NoSuch { .. } => Termination::BadInput,
             Self::Bounds(BoundsError::Read { .. }) | Self::Write(_) => Termination::File,
             Self::Bounds(_) => Termination::BadInput,
-            Self::Target(_) | Self::Stage(_) => Termination::Target,
+            Self::Target(TargetError::Interrupted { .. })
+            | Self::Stage(StageError::Target(TargetError::Interrupted { .. })) => {
+                Termination::Interrupted
+            }
+            Self::Signals(_) | Self::Target(_) | Self::Stage(_) => Termination::Target,
         }
     }
 }
@@ -140,12 +150,15 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         Some(path) => Bounds::of_file(path, &measures)?,
         None => Bounds::of_board(&options.board, &measures)?,
     };
-    let target = Target::new(options.target.clone());
+    let target = Target::new(options.target.clone())
+        .interruptible()
+        .map_err(RunError::Signals)?;
     let facts = Facts::probe(&target, now_ns() + PROBE_NS)?;
     let binaries = Binaries {
         folder: options.bin.clone(),
         old_folder: options.old_bin.clone(),
         agent: options.agent.clone(),
+        torture: options.torture.clone(),
         thorough: options.thorough_profile,
     };
     // Unique among runs from this machine, and short: sockets have at most 107 bytes for a path.
@@ -189,6 +202,9 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         let played = play(case, setting, options);
         progress.end(&played);
         report.cases.push(played);
+        if target.was_interrupted() {
+            break;
+        }
     }
     stage.strike(&target)?;
     if let Some(folder) = &options.out {
@@ -198,6 +214,9 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         println!("{}", report::json(&report));
     }
     progress.close(&report);
+    if target.was_interrupted() {
+        return Ok(Termination::Interrupted);
+    }
     Ok(ending(&report))
 }
 
@@ -224,6 +243,7 @@ fn play(case: &Case, setting: Setting<'_>, options: &Options) -> CaseReport {
     let leave = Leave {
         disruption: options.disruptive,
         old_binaries: setting.stage.old_daemon.is_some(),
+        torture: setting.stage.torture.is_some(),
         asked,
     };
     match setting.facts.missing(case.needs, leave) {

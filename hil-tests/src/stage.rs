@@ -36,6 +36,8 @@ pub struct Stage {
     pub command: String,
     /// `punctuald` of another version.
     pub old_daemon: Option<String>,
+    /// `channel-torture`.
+    pub torture: Option<String>,
 }
 
 /// Why a run could not be prepared.
@@ -87,6 +89,8 @@ pub struct Binaries {
     pub folder: Option<String>,
     /// Folder of those of another version, likewise.
     pub old_folder: Option<String>,
+    /// `channel-torture`, on the target.
+    pub torture: Option<String>,
     /// The agent for the target, on this machine; none: this program.
     pub agent: Option<PathBuf>,
     /// Measure the network thoroughly: minutes rather than seconds.
@@ -137,6 +141,7 @@ impl Stage {
                 .old_folder
                 .as_ref()
                 .map(|old| format!("{old}/punctuald")),
+            torture: binaries.torture.clone(),
             folder,
         }
     }

@@ -17,6 +17,8 @@ pub enum Termination {
     Target,
     /// Every case was skipped: nothing was tested.
     NothingRun,
+    /// Told to end; what had been started was cleared away.
+    Interrupted,
 }
 
 impl Termination {
@@ -30,6 +32,7 @@ impl Termination {
             Self::File => 4,
             Self::Target => 5,
             Self::NothingRun => 6,
+            Self::Interrupted => 7,
         }
     }
 }

@@ -7,6 +7,7 @@ mod fakes;
 
 use fakes::{Fakes, finding};
 use serde_json::Value;
+use std::process::Command;
 
 /// A second and a half of frames; the shortest soak there is.
 const SHORT_SOAK: [&str; 4] = ["--suite", "soak", "--hours", "0.001"];
@@ -202,4 +203,17 @@ fn a_host_that_cannot_be_reached_is_named() {
         words.contains("ssh:board cannot be reached") && words.contains("refused"),
         "{words}"
     );
+}
+
+#[test]
+fn a_rig_that_is_told_to_end_clears_the_target_first() {
+    let fakes = Fakes::with("none");
+    let rig = fakes.start(&["--suite", "soak", "--hours", "1"]);
+    fakes.wait_for("daemon.out");
+    let kill = Command::new("kill").arg(rig.id().to_string()).status();
+    assert!(kill.expect("kill runs").success());
+    let (code, report) = fakes.end(rig);
+    assert_eq!(code, Some(7));
+    assert!(finding(&report).contains("told to end"), "{report:#}");
+    fakes.assert_nothing_is_left();
 }

@@ -36,6 +36,7 @@ fn play(name: &'static str, body: fn(&mut Scene<'_>) -> Result<(), Failure>) -> 
         daemon: String::new(),
         command: String::new(),
         old_daemon: None,
+        torture: None,
     };
     let target = Target::new(Place::Local);
     let _cleared = Cleared(stage.folder.clone());

@@ -314,6 +314,7 @@ impl<'a> Scene<'a> {
     pub fn let_pass(&self, seconds: f64) -> Result<(), Failure> {
         let until_ns = now_ns() + (seconds * 1e9) as u64;
         while now_ns() < until_ns {
+            self.target.go_on("let time pass")?;
             if now_ns() >= self.until_ns {
                 return Err(TargetError::OutOfTime {
                     purpose: "let time pass",

@@ -1,6 +1,8 @@
 //! Faults that a vehicle has: each is survived, and leaves a count that says what it cost. The
 //! machine's own are in [`super::machine`].
 
+use std::collections::BTreeMap;
+
 use crate::book::{Book, Outage};
 use crate::case::Case;
 use crate::facts::{Need, Thing};
@@ -43,6 +45,15 @@ pub const CASES: &[Case] = &[
         limit_s: 180,
         measures: &[("recovery_ms_max", "ms"), ("recovery_ms_median", "ms")],
         body: daemon_killed,
+    },
+    Case {
+        suite: "faults",
+        name: "channel-tortured",
+        about: "`channel-torture` kills and stops clients of a best-effort task by the dozen, some of them hostile: it finds nothing, and a real-time task notices nothing.",
+        needs: &[Need::Cores(2), Need::Torture],
+        limit_s: 180,
+        measures: &[("tortured_missed_share", "")],
+        body: channel_tortured,
     },
     Case {
         suite: "faults",
@@ -179,6 +190,65 @@ fn recovered(
     over.ok_or(Failure::Missing {
         what: "a killed daemon's clients are answered on time again",
     })
+}
+
+/// What the torturer says of itself, as far as it is read here.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct Torture {
+    submitted: u64,
+    kills: u64,
+    findings: BTreeMap<String, serde_json::Value>,
+}
+
+fn channel_tortured(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
+    let fast = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+    let program = scene.stage.torture.clone().unwrap_or_default();
+    let seed = scene.seed.to_string();
+    let command = [
+        program.as_str(),
+        "--socket",
+        &daemon.socket,
+        "--task",
+        Task::Watch.name(),
+        "--clients",
+        "4",
+        "--hostile",
+        "1",
+        "--kills",
+        "40",
+        "--frames",
+        "4000",
+        "--seed",
+        &seed,
+        "--json",
+    ];
+    let output = scene.try_command("torture the channel", 120, &command)?;
+    let said: Torture = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    if output.code != Some(0) {
+        let findings = said.findings.keys().cloned().collect::<Vec<_>>().join(", ");
+        return Err(Failure::Ending {
+            who: "channel-torture".to_owned(),
+            found: format!("{:?} ({findings})", output.code),
+            wanted: "code 0",
+            words: output.stderr,
+        });
+    }
+    let book = scene.stop_camera(&fast)?;
+    let account = scene.stop_daemon(&daemon)?;
+    account.agrees_with("fast", &[&book])?;
+    scene.measure("tortured_missed_share", account.missed_share(&book));
+    scene.effect(
+        said.frames,
+        "frames of tortured clients, each with one verdict",
+    );
+    scene.effect(said.kills, "clients killed");
+    scene.effect(
+        account.channel_faults,
+        "connections ended by the daemon: their client wrote what no client writes",
+    );
+    Ok(())
 }
 
 fn report_disk_full(scene: &mut Scene<'_>) -> Result<(), Failure> {

@@ -4,11 +4,15 @@
 pub mod child;
 pub mod process;
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::str::FromStr;
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use child::Ended;
 pub use child::Output;
@@ -117,6 +121,12 @@ pub enum TargetError {
         /// What for.
         purpose: &'static str,
     },
+    /// Somebody asked the rig to end.
+    #[error("to {purpose}: not begun, as the rig was told to end")]
+    Interrupted {
+        /// What for.
+        purpose: &'static str,
+    },
     /// `ssh` could not reach the machine.
     #[error("{place} cannot be reached without a password: {}; try `ssh -o BatchMode=yes HOST true`", stderr.trim())]
     Unreachable {
@@ -136,6 +146,9 @@ pub struct Target {
     place: Place,
     /// One connection for all commands: a socket in this folder, for `ssh` to share.
     control: PathBuf,
+    /// SIGINT and SIGTERM, if they are taken over.
+    signals: Option<SignalFd>,
+    interrupted: Cell<bool>,
 }
 
 impl Target {
@@ -146,7 +159,43 @@ impl Target {
         Self {
             place,
             control: std::env::temp_dir().join(name),
+            signals: None,
+            interrupted: Cell::new(false),
         }
+    }
+
+    /// From now on SIGINT and SIGTERM do not end this process; the next thing to be done on the
+    /// target fails instead, once, so that what was started can be cleared away.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn interruptible(mut self) -> io::Result<Self> {
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGINT);
+        set.add(Signal::SIGTERM);
+        set.thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        self.signals = Some(SignalFd::with_flags(&set, flags)?);
+        Ok(self)
+    }
+
+    /// Whether somebody asked the rig to end.
+    #[must_use]
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted.get()
+    }
+
+    /// An error if SIGINT or SIGTERM came since the last look.
+    ///
+    /// # Errors
+    /// [`TargetError::Interrupted`].
+    pub fn go_on(&self, purpose: &'static str) -> Result<(), TargetError> {
+        let signals = self.signals.as_ref();
+        if let Some(Ok(Some(_))) = signals.map(SignalFd::read_signal) {
+            self.interrupted.set(true);
+            return Err(TargetError::Interrupted { purpose });
+        }
+        Ok(())
     }
 
     /// Where it is.
@@ -161,6 +210,7 @@ impl Target {
     /// If it could not be run, or not to its end.
     pub fn try_run(&self, script: &Script, until_ns: u64) -> Result<Output, TargetError> {
         let purpose = script.purpose;
+        self.go_on(purpose)?;
         let (program, mut command) = self.command(script);
         let spawn = |source| TargetError::Spawn {
             purpose,

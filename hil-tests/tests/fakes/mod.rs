@@ -2,10 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use punctual_client::now_ns;
+use punctual_hil::target::child::pause;
 use serde_json::Value;
+
+/// Longer than anything here takes, even on a busy machine.
+const LIMIT_NS: u64 = 60_000_000_000;
 
 /// A `punctual` that does the least that the rig asks of it.
 pub const COMMAND: &str = r#"#!/bin/sh
@@ -75,6 +80,11 @@ impl Fakes {
 
     /// Runs the rig; its code, and its report if it has one.
     pub fn run(&self, arguments: &[&str]) -> (Option<i32>, Value) {
+        self.end(self.start(arguments))
+    }
+
+    /// Starts the rig.
+    pub fn start(&self, arguments: &[&str]) -> Child {
         let path = std::env::var("PATH").unwrap_or_default();
         let rig = Command::new(env!("CARGO_BIN_EXE_punctual-hil"))
             .args(["run", "--json", "--bin", &self.folder.display().to_string()])
@@ -86,6 +96,30 @@ impl Fakes {
             .spawn()
             .expect("the rig runs");
         self.rig.set(rig.id());
+        rig
+    }
+
+    /// Waits until a file of the case that runs is there.
+    pub fn wait_for(&self, name: &str) {
+        let until_ns = now_ns() + LIMIT_NS;
+        let case = |entry: std::io::Result<std::fs::DirEntry>| {
+            let path = entry.ok()?.path();
+            let ours = path
+                .to_string_lossy()
+                .contains(&format!("punctual-hil-{}-", self.rig.get()));
+            (ours && path.join("case").join(name).exists()).then_some(())
+        };
+        while !std::fs::read_dir("/tmp")
+            .expect("a folder")
+            .any(|entry| case(entry).is_some())
+        {
+            assert!(now_ns() < until_ns, "{name} never came");
+            pause(5);
+        }
+    }
+
+    /// Waits for the rig's end.
+    pub fn end(&self, rig: Child) -> (Option<i32>, Value) {
         let output = rig.wait_with_output().expect("the rig ends");
         *self.words.borrow_mut() = String::from_utf8_lossy(&output.stderr).into_owned();
         let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
