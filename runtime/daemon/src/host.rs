@@ -9,11 +9,15 @@ use punctual_platform::{Missing, OsError, affinity};
 /// # Errors
 /// If the kernel does not tell the cores.
 pub fn detect() -> Result<Host, OsError> {
+    let cores: Vec<u16> = affinity::available_cores()?
+        .into_iter()
+        .map(|core| core as u16)
+        .collect();
+    let mut isolated = affinity::isolated_cores();
+    isolated.retain(|core| cores.contains(core));
     Ok(Host {
-        cores: affinity::available_cores()?
-            .into_iter()
-            .map(|core| core as u16)
-            .collect(),
+        cores,
+        isolated,
         memory_bytes: available_memory(),
         realtime: may_be_realtime(),
         machine: punctual_device::profile::machine(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use punctual_plan::Plan;
 use punctual_platform::clock;
+use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
 use punctual_platform::signals::TerminationSignals;
@@ -44,7 +45,6 @@ pub struct Housekeeping {
     pub threads: Threads,
     pub observer: Observer,
     pub drain: Arc<DrainOrder>,
-    pub drain_bound_ns: u64,
     /// The service manager.
     pub manager: Manager,
     /// The process that must live on for this one to; none: it does not matter.
@@ -53,6 +53,8 @@ pub struct Housekeeping {
     pub state: State,
     /// Why weights could not be loaded.
     pub load_failures: LoadFailures,
+    /// Cores stay out of deep idle states while it is there.
+    pub idle: Option<IdleHold>,
     pub log: Moderated,
     /// Termination signals seen so far.
     pub signalled: u32,
@@ -175,7 +177,8 @@ impl Housekeeping {
     fn drain(&mut self, reason: Reason) -> bool {
         self.state = State::Draining;
         self.manager.notifier.stopping("draining");
-        let patience_us = (self.drain_bound_ns + GRACE_NS) / 1_000;
+        let drain_bound_ns = self.observer.plan.drain_bound.as_nanos();
+        let patience_us = (drain_bound_ns + GRACE_NS) / 1_000;
         self.manager.notifier.extend_timeout(patience_us);
         match reason {
             Reason::Signal => record(Line::notice("asked to terminate").event(Event::Stopping)),
@@ -187,7 +190,7 @@ impl Housekeeping {
             }
         }
         self.door.close(&self.poller);
-        let mut bound = clock::now_ns() + self.drain_bound_ns;
+        let mut bound = clock::now_ns() + drain_bound_ns;
         self.order_drain(bound);
         // A drain that no signal began is interrupted by the first.
         let asked = u32::from(reason == Reason::Signal);

@@ -25,6 +25,7 @@ mod error;
 mod frame;
 pub mod gpu;
 mod gpu_watch;
+mod granted;
 mod hired;
 pub mod host;
 mod housekeeping;
@@ -57,7 +58,7 @@ pub use reload::refuse_reload;
 pub use report::{
     ClientsReport, DecisionReport, FailedReport, GpuReport, LatencyReport, MemoryReport,
     PartitionReport, REPORT_FORMAT, RejectedReport, Report, ReportError, SilentReport, StallReport,
-    StallsReport, State, TaskReport, WatchdogReport, metrics_socket,
+    StallsReport, State, TaskReport, ThreadReport, WatchdogReport, metrics_socket,
 };
 pub use startup::{plan, run};
 pub use termination::Termination;

@@ -9,6 +9,7 @@ use punctual_platform::stall::{Stall, StallProbe};
 use punctual_platform::{allocator, clock};
 
 use crate::gpu_watch::GpuWatch;
+use crate::granted::ThreadReport;
 use crate::host;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
@@ -29,6 +30,8 @@ pub struct Observer {
     pub missing: Vec<String>,
     pub device: String,
     pub watchdog: Watchdog,
+    /// How the threads were scheduled at the start.
+    pub threads: Vec<ThreadReport>,
     /// None if there is none to watch.
     pub gpu: Option<GpuWatch>,
 }
@@ -63,6 +66,7 @@ impl Observer {
                 planned_bytes: self.plan.memory.total_bytes(),
                 peak_bytes: host::peak_memory(),
             },
+            threads: self.threads.clone(),
             watchdog: self.watchdog.report(),
             log_dropped: rt_notes::dropped(),
             missing: self.missing.clone(),

@@ -10,6 +10,7 @@ use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
 
 pub use crate::gpu_watch::GpuReport;
+pub use crate::granted::ThreadReport;
 pub use crate::watchdog::{SilentReport, WatchdogReport};
 
 /// The form's version; raised when a field changes its meaning or goes.
@@ -66,6 +67,9 @@ pub struct Report {
     /// Memory, planned and had.
     #[serde(default)]
     pub memory: MemoryReport,
+    /// How the real-time threads are scheduled.
+    #[serde(default)]
+    pub threads: Vec<ThreadReport>,
     /// Whether the real-time threads live.
     #[serde(default)]
     pub watchdog: WatchdogReport,

@@ -8,14 +8,16 @@ use std::os::unix::process::parent_id;
 use std::sync::Arc;
 
 use punctual_plan::{Plan, Warning};
+use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{Missing, OsError, allocator, clock, memory};
 
-use crate::devices::{self, LoadFailures};
+use crate::devices::{self, Devices, LoadFailures};
 use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
+use crate::granted;
 use crate::housekeeping::{DOOR, Housekeeping, METRICS, SIGNALS};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
@@ -54,6 +56,8 @@ pub fn run(options: &Options) -> Termination {
 
 fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     let mut origin = Origin::take_over(options)?;
+    // A dump of gigabytes of locked memory would keep the next start waiting.
+    memory::keep_dumps_small();
     // Before packages are mapped: what is mapped at that moment is read in and stays.
     let unlocked = memory::lock_all().err();
     origin
@@ -74,8 +78,11 @@ fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     }
     let reserved = Reserved::take(&validated, origin.socket.take())?;
     let mut missing = prefault(&validated.plan);
+    let idle = hold_idle(&validated.plan, &mut missing);
     missing.extend(unlocked);
-    hire(options, origin, &validated, reserved, missing)
+    let mut daemon = hire(options, origin, &validated, reserved, missing)?;
+    daemon.idle = idle;
+    Ok(daemon)
 }
 
 /// How long reading and checking the packages may take before the service manager loses patience.
@@ -87,6 +94,16 @@ fn loading_us_max(plan: &Plan) -> u64 {
     const BYTES_A_US: u64 = 20;
     const DRIVER_US: u64 = 30_000_000;
     plan.memory.total_bytes() / BYTES_A_US + DRIVER_US
+}
+
+/// Keeps cores out of deep idle states for as long as the result lives, if the plan wants it.
+fn hold_idle(plan: &Plan, missing: &mut Vec<Missing>) -> Option<IdleHold> {
+    let us = plan.idle_latency?.as_nanos() / 1_000;
+    let hold = IdleHold::take(us as u32);
+    if hold.is_err() {
+        missing.push(Missing::IdleHold);
+    }
+    hold.ok()
 }
 
 /// What this process has from whoever started it.
@@ -142,10 +159,7 @@ fn hire(
     };
     let device = devices::name(&reserved.devices, &plan);
     missing.extend(devices::missing(&reserved.devices));
-    let gpu = GpuWatch::of(&reserved.devices, validated);
-    for said in gpu.iter().flat_map(|gpu| gpu.introduction(&plan)) {
-        say(&said);
-    }
+    let gpu = introduced_gpu(&reserved.devices, validated);
     let load_failures = LoadFailures::of(&mut reserved.devices, &plan);
     let probes = stall_probes(&plan)?;
     let (mut threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
@@ -153,15 +167,14 @@ fn hire(
     let mut door = Door::new(Arc::clone(&plan), ends, threads.ingress_waker.clone(), DOOR);
     watch(&poller, &origin.signals, &reserved.metrics_socket)?;
     door.open(reserved.listener, &poller)?;
-
-    let watched = threads.watched(&plan);
-    let watchdog = Watchdog::new(watched, plan.watchdog.as_nanos(), clock::now_ns());
+    let watchdog = watchdog(&mut threads, &plan);
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
     allocator::seal();
     let observer = Observer {
         metrics: reserved.metrics,
         probes,
         watchdog,
+        threads: granted::of(&threads.tids()),
         page_faults: PageFaults::of(threads.tids()),
         ready_ns: clock::now_ns(),
         missing: complain(missing),
@@ -178,15 +191,30 @@ fn hire(
         threads,
         observer,
         drain,
-        drain_bound_ns: plan.drain_bound.as_nanos(),
         manager: Manager::new(origin.notifier),
         parent: origin.parent,
         report: options.report.clone(),
         state: State::Serving,
         load_failures,
+        idle: None,
         log: Moderated::default(),
         signalled: 0,
     })
+}
+
+/// The GPU, and what was granted of it, said.
+fn introduced_gpu(devices: &Devices, validated: &Validated) -> Option<GpuWatch> {
+    let gpu = GpuWatch::of(devices, validated)?;
+    for said in gpu.introduction(&validated.plan) {
+        say(&said);
+    }
+    Some(gpu)
+}
+
+/// All threads beat from now on.
+fn watchdog(threads: &mut Threads, plan: &Plan) -> Watchdog {
+    let bound_ns = plan.watchdog.as_nanos();
+    Watchdog::new(threads.watched(plan), bound_ns, clock::now_ns())
 }
 
 fn watch(

@@ -9,7 +9,7 @@ use punctual_platform::Missing;
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::poll::{Poller, Waker};
 use punctual_platform::stall::StallProbe;
-use punctual_platform::thread::{RealtimeThread, ThreadSpec};
+use punctual_platform::thread::{RealtimeThread, Reservation, ThreadSpec};
 
 use crate::devices::{self, Devices};
 use crate::drain::{DrainOrder, Flag};
@@ -184,7 +184,16 @@ impl Crew<'_> {
     fn spec(&self, role: Role, name: impl Into<String>) -> ThreadSpec {
         let planned = self.plan().threads.iter().find(|t| t.role == role);
         let planned = planned.expect("a plan places each of its threads");
-        ThreadSpec::new(name, Some(usize::from(planned.core)), planned.priority)
+        let cores = &self.plan().housekeeping_cores;
+        let reservation = planned.reservation.map(|reservation| Reservation {
+            runtime_ns: reservation.runtime_ns,
+            period_ns: reservation.period_ns,
+            cores: cores.iter().copied().map(usize::from).collect(),
+        });
+        ThreadSpec {
+            reservation,
+            ..ThreadSpec::new(name, Some(usize::from(planned.core)), planned.priority)
+        }
     }
 
     fn intake(&self, ends: IntakeEnds, devices: &Devices) -> Result<Hired<Intake>, StartupError> {

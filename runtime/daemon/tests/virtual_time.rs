@@ -46,6 +46,7 @@ fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
             machine: MACHINE.to_owned(),
             clocks: "unknown".to_owned(),
             lanes: 4,
+            isolated: Vec::new(),
             program_bytes: 16 << 20,
             gpu: None,
         },

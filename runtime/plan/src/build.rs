@@ -16,6 +16,7 @@ use crate::plan::{ArrivalBound, ClientSlotPlan, Plan, PlanHash, TaskPlan};
 use crate::priorities::Priorities;
 use crate::problem::{Place, PlanErrors, Problems};
 use crate::promises::{self, Promises};
+use crate::reservation::{self, Scheduling};
 use crate::settings;
 use crate::sharing::Sharing;
 use crate::spill;
@@ -40,7 +41,12 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     let power_mode = board_and_power_mode(&manifest, inputs, problems);
     let tpcs = gpu::tpcs(&manifest, inputs, problems);
     let devices = gpu::devices(&manifest, problems);
-    let mut placement = Placement::new(&manifest, &available_cores(inputs), tpcs, problems);
+    let mut placement = Placement::new(
+        &manifest,
+        (&available_cores(inputs), &inputs.host.isolated),
+        tpcs,
+        problems,
+    );
     let policy = &manifest.daemon.policy;
     match policy.value.partitioning() {
         Partitioning::Planned | Partitioning::Whole => {}
@@ -58,9 +64,16 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     spill::check(&manifest, &tasks, &models, problems);
     let shared = placement.shared().next().is_some();
     let priorities = Priorities::new(&manifest.daemon.priority, &tasks, shared, problems);
-    let threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);
+    let mut threads = placement::threads(&placement, &priorities, &tasks, inputs.host.realtime);
 
     let margins = manifest.daemon.margins;
+    if manifest.daemon.scheduling == Scheduling::Deadline {
+        let stages = models
+            .iter()
+            .map(|model| model.package.network().stages.len());
+        let stages_max = stages.max().unwrap_or(1);
+        reservation::assign(&mut threads, &tasks, stages_max, &margins);
+    }
     let paging = Paging::find(
         &manifest,
         &models,
@@ -135,6 +148,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         socket: manifest.daemon.socket.into(),
         drain_bound: manifest.daemon.drain,
         watchdog: manifest.daemon.watchdog,
+        idle_latency: manifest.daemon.idle_latency,
         realtime: inputs.host.realtime,
         margins,
         threads,

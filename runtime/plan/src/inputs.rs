@@ -82,6 +82,8 @@ pub struct ProfileInput {
 pub struct Host {
     /// Cores that this process may use, rising.
     pub cores: Vec<u16>,
+    /// Of those, the ones that the kernel keeps other programs from (`isolcpus=`).
+    pub isolated: Vec<u16>,
     /// Memory that may be taken, in bytes.
     pub memory_bytes: u64,
     /// Whether real-time priorities can be had.

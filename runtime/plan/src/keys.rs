@@ -18,6 +18,21 @@ pub(crate) fn word<T: Copy>(
     problems: &mut Problems<'_>,
 ) -> Option<T> {
     let at = section.required::<String>(key, problems)?;
+    one_of(at, words, problems)
+}
+
+/// One word of a fixed list, or none.
+pub(crate) fn optional_word<T: Copy>(
+    section: &mut Section<'_, '_>,
+    key: &'static str,
+    words: &[(&str, T)],
+    problems: &mut Problems<'_>,
+) -> Option<T> {
+    let at = section.optional::<String>(key, problems)?;
+    one_of(at, words, problems)
+}
+
+fn one_of<T: Copy>(at: At<String>, words: &[(&str, T)], problems: &mut Problems<'_>) -> Option<T> {
     let found = words.iter().find(|(word, _)| *word == at.value);
     if found.is_none() {
         let allowed = words.iter().map(|(word, _)| (*word).to_owned()).collect();

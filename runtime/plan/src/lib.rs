@@ -33,6 +33,7 @@ mod problem;
 mod promises;
 mod read;
 mod report;
+mod reservation;
 mod rules;
 mod schedulability;
 mod settings;
@@ -59,6 +60,7 @@ pub use plan::{
     Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,
 };
 pub use problem::{Excerpt, PlanErrors, Problem};
+pub use reservation::{Reservation, Scheduling};
 pub use schedulability::{PartitionReport, TaskReport};
 pub use spill::SpillCause;
 pub use warning::Warning;

@@ -3,10 +3,13 @@
 use crate::budgets::Margins;
 use crate::cause::Cause;
 use crate::document::{Section, parse, within_whole};
-use crate::keys::{checked_name, microseconds, milliseconds, name, number, span, whole, word};
+use crate::keys::{
+    checked_name, microseconds, milliseconds, name, number, optional_word, span, whole, word,
+};
 use crate::paging::ByteSize;
 use crate::plan::{BATCH_SIZES, PixelFormat};
 use crate::problem::{At, Place, Problems};
+use crate::reservation::Scheduling;
 use punctual_core::{Criticality, Nanos, PolicyConfig};
 
 // Tables of the plan have fixed limits; the scheduler's bound on a step rests on them.
@@ -20,6 +23,11 @@ const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
 const FRAME_SIDE_MAX: u64 = 16_384;
 /// Masks of TPCs have so many bits.
 const TPCS_MAX: u64 = 128;
+/// The words of `[daemon] scheduling`.
+const SCHEDULINGS: [(&str, Scheduling); 2] = [
+    ("fifo", Scheduling::Fifo),
+    ("deadline", Scheduling::Deadline),
+];
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 pub(crate) struct Manifest {
@@ -35,6 +43,8 @@ pub(crate) struct RawDaemon {
     pub(crate) socket: String,
     pub(crate) drain: Nanos,
     pub(crate) watchdog: Nanos,
+    pub(crate) scheduling: Scheduling,
+    pub(crate) idle_latency: Option<Nanos>,
     pub(crate) margins: Margins,
     pub(crate) memory_bytes: Option<At<u64>>,
     /// Memory for the weights of models that are not always there.
@@ -175,6 +185,10 @@ impl RawDaemon {
             100.0..=60_000.0,
             problems,
         );
+        let scheduling = optional_word(&mut section, "scheduling", &SCHEDULINGS, problems);
+        let us = section.optional::<u64>("idle_latency_us", problems);
+        let idle_latency =
+            us.map(|at| Nanos::from_micros(within_whole(&at, 0..=10_000, " us", problems)));
         let margins = Margins {
             factor: number(&mut section, "margin", 1.25, 1.0..=10.0, "", problems),
             noise_floor: microseconds(&mut section, "noise_us", 20.0, problems),
@@ -202,6 +216,8 @@ impl RawDaemon {
             socket: socket.value,
             drain,
             watchdog,
+            scheduling: scheduling.unwrap_or_default(),
+            idle_latency,
             margins,
             memory_bytes,
             weight_cache,

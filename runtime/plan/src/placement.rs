@@ -55,7 +55,7 @@ impl Placement {
     /// Named cores first, then the daemon's, then partitions that only say how many, and leaders.
     pub(crate) fn new(
         manifest: &Manifest,
-        available: &[u16],
+        (available, isolated): (&[u16], &[u16]),
         tpcs: Vec<Vec<u16>>,
         problems: &mut Problems<'_>,
     ) -> Self {
@@ -64,10 +64,16 @@ impl Placement {
         for partition in &manifest.partitions {
             cores.push(named_cores(partition, available, &mut taken, problems));
         }
-        let system = system_cores(manifest, available, &taken, problems);
+        let system = system_cores(manifest, (available, isolated), &taken, problems);
         for (partition, cores) in manifest.partitions.iter().zip(&mut cores) {
             if partition.cores.is_none() {
-                *cores = free_cores(partition, available, &system, &mut taken, problems);
+                *cores = free_cores(
+                    partition,
+                    (available, isolated),
+                    &system,
+                    &mut taken,
+                    problems,
+                );
             }
         }
         let placed = manifest.partitions.iter().zip(cores).zip(tpcs);
@@ -232,7 +238,7 @@ fn checked(named: &At<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>)
 
 fn system_cores(
     manifest: &Manifest,
-    available: &[u16],
+    (available, isolated): (&[u16], &[u16]),
     taken: &[(u16, String)],
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
@@ -244,17 +250,18 @@ fn system_cores(
         }
         return cores;
     }
-    let free = available
-        .iter()
-        .find(|core| !taken.iter().any(|(other, _)| other == *core));
+    let free = |core: &&u16| !taken.iter().any(|(other, _)| other == *core);
+    // Isolated ones are for partitions.
+    let ordinary = available.iter().filter(|core| !isolated.contains(core));
+    let free = ordinary.chain(available).find(free);
     // All named for partitions: the daemon shares the first.
     free.or(available.first()).copied().into_iter().collect()
 }
 
-/// Cores for a partition that does not name them; one for a leader.
+/// Cores for a partition that does not name them, isolated ones first; one for a leader.
 fn free_cores(
     partition: &RawPartition,
-    available: &[u16],
+    (available, isolated): (&[u16], &[u16]),
     system: &[u16],
     taken: &mut Vec<(u16, String)>,
     problems: &mut Problems<'_>,
@@ -264,7 +271,9 @@ fn free_cores(
     let is_free = |core: &&u16| {
         (alone || !system.contains(core)) && !taken.iter().any(|(other, _)| other == *core)
     };
-    let free: Vec<u16> = available.iter().filter(is_free).copied().collect();
+    let mut free: Vec<u16> = available.iter().filter(is_free).copied().collect();
+    // Isolated ones first; the order stays otherwise.
+    free.sort_by_key(|core| !isolated.contains(core));
     let count = match (&partition.tpcs, &partition.units) {
         (None, Some(units)) => units.value,
         (Some(_), None) => 1,
@@ -287,7 +296,8 @@ fn free_cores(
         problems.add(&units.place, cause);
         return None;
     }
-    let cores = free[..count as usize].to_vec();
+    let mut cores = free[..count as usize].to_vec();
+    cores.sort_unstable();
     taken.extend(
         cores
             .iter()
@@ -310,6 +320,7 @@ pub(crate) fn threads(
             role,
             core,
             priority: priority.filter(|_| realtime),
+            reservation: None,
         });
     };
     add(Role::Ingress, first, priorities.above(3));

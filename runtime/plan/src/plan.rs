@@ -17,6 +17,7 @@ use crate::gpu::GpuPlan;
 use crate::load::CoreLoad;
 use crate::memory::MemoryBudget;
 use crate::partition::{DeviceKind, PartitionPlan};
+use crate::reservation::Reservation;
 use crate::schedulability::PartitionReport;
 use crate::warning::Warning;
 
@@ -45,6 +46,10 @@ pub struct Plan {
     /// A real-time thread that does not take a turn of its loop for this long is stuck, and the daemon
     /// terminates.
     pub watchdog: Nanos,
+    /// While the daemon serves, cores stay out of idle states that take longer to leave; none: as the
+    /// machine has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_latency: Option<Nanos>,
     /// Whether threads are to ask for real-time priorities and locked memory. False when the host
     /// does not allow it; every [`ThreadPlan::priority`] is then `None`.
     pub realtime: bool,
@@ -192,6 +197,9 @@ pub struct ThreadPlan {
     pub core: u16,
     /// `SCHED_FIFO` priority, 1 to 99, larger is more urgent. `None`: an ordinary thread.
     pub priority: Option<u8>,
+    /// To be asked for first, on [`Plan::housekeeping_cores`]; the priority is for a kernel that refuses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
 }
 
 /// A network that is loaded at start.

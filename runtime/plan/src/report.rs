@@ -9,6 +9,7 @@ use crate::memory::{Bytes, MemoryBudget};
 use crate::paging;
 use crate::partition::PartitionPlan;
 use crate::plan::{Plan, Role, TaskPlan, ThreadPlan};
+use crate::reservation::Reservation;
 use crate::table::Table;
 
 impl fmt::Display for Plan {
@@ -99,9 +100,20 @@ impl Plan {
     fn thread_table(&self) -> Table {
         let mut table = Table::new(&["thread", "core", "priority", "for"]).numeric(&[1, 2]);
         for thread in &self.threads {
-            let priority = thread
-                .priority
-                .map_or_else(|| "ordinary".to_owned(), |level| level.to_string());
+            let priority = match (thread.priority, thread.reservation) {
+                (None, _) => "ordinary".to_owned(),
+                (Some(level), None) => level.to_string(),
+                (
+                    Some(level),
+                    Some(Reservation {
+                        runtime_ns,
+                        period_ns,
+                    }),
+                ) => {
+                    let percent = 100.0 * runtime_ns as f64 / period_ns as f64;
+                    format!("{percent:.1}% reserved, or {level}")
+                }
+            };
             let (kind, purpose) = self.describe(thread);
             table.row([kind.to_owned(), thread.core.to_string(), priority, purpose]);
         }

@@ -7,16 +7,50 @@ use crate::error::{Missing, OsError, check};
 /// # Errors
 /// If the kernel does not tell (more than 1024 cores).
 pub fn available_cores() -> Result<Vec<usize>, OsError> {
+    cores_of(0)
+}
+
+/// The cores that thread `tid` (0: the calling one) may run on, rising.
+///
+/// # Errors
+/// If there is no such thread, or the kernel does not tell (more than 1024 cores).
+pub fn cores_of(tid: i32) -> Result<Vec<usize>, OsError> {
     // SAFETY: a cpu_set_t is a plain bit mask; all zeros is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is valid for writes of its own size.
     check("sched_getaffinity", unsafe {
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set)
+        libc::sched_getaffinity(tid, size_of::<libc::cpu_set_t>(), &raw mut set)
     })?;
     Ok((0..libc::CPU_SETSIZE as usize)
         // SAFETY: the index is below CPU_SETSIZE.
         .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
         .collect())
+}
+
+/// The cores that the kernel keeps other programs from (`isolcpus=`), rising; none if it does not tell.
+#[must_use]
+pub fn isolated_cores() -> Vec<u16> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/isolated");
+    list.ok()
+        .and_then(|list| cores_in(&list))
+        .unwrap_or_default()
+}
+
+/// A list as the kernel writes it, `0-3,6`, as numbers; none if it is something else.
+#[must_use]
+pub fn cores_in(list: &str) -> Option<Vec<u16>> {
+    /// More are no list of cores.
+    const CORES_MAX: u16 = 4096;
+    let mut cores = Vec::new();
+    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if last >= CORES_MAX {
+            return None;
+        }
+        cores.extend(first..=last);
+    }
+    Some(cores)
 }
 
 /// Pins the calling thread to `core`.
@@ -75,6 +109,14 @@ mod tests {
                 assert_eq!(available_cores().unwrap(), [core]);
             });
         });
+    }
+
+    #[test]
+    fn lists_of_cores_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cores_in("0-3,6\n"), Some(vec![0, 1, 2, 3, 6]));
+        assert_eq!(cores_in("\n"), Some(Vec::new()));
+        assert_eq!(cores_in("(null)"), None);
+        assert_eq!(cores_in("0-65535"), None);
     }
 
     #[test]

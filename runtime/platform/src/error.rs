@@ -53,6 +53,10 @@ pub enum Missing {
     /// `SCHED_FIFO` was refused: threads run at ordinary priority and other programs can delay
     /// them.
     Realtime,
+    /// `SCHED_DEADLINE` was refused: the thread has its `SCHED_FIFO` priority instead.
+    Reservation,
+    /// `/dev/cpu_dma_latency` is not there, or not ours to write: cores sleep as deeply as they like.
+    IdleHold,
     /// Memory could not be locked: pages can be written out, and reading them back takes
     /// milliseconds.
     MemoryLock,
@@ -68,6 +72,15 @@ impl Missing {
             Self::Realtime => {
                 "run under systemd with LimitRTPRIO=95, or `sudo setcap cap_sys_nice,cap_ipc_lock+ep` \
                  on the binary, or add `@realtime - rtprio 95` to /etc/security/limits.conf"
+            }
+            Self::Reservation => {
+                "[daemon] cores must be all cores of the machine or of an exclusive cpuset \
+                 (cpuset.cpus.partition = root), with CAP_SYS_NICE and room below sched_rt_runtime_us"
+            }
+            Self::IdleHold => {
+                "give the daemon's user write access to /dev/cpu_dma_latency (the systemd unit's \
+                 DeviceAllow= does), or leave out [daemon] idle_latency_us; many virtual machines \
+                 have no such device"
             }
             Self::MemoryLock => {
                 "run under systemd with LimitMEMLOCK=infinity, or `sudo setcap \
@@ -86,6 +99,8 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Realtime => "real-time scheduling (SCHED_FIFO)",
+            Self::Reservation => "reserved processor time (SCHED_DEADLINE)",
+            Self::IdleHold => "keeping cores out of deep idle states (/dev/cpu_dma_latency)",
             Self::MemoryLock => "locking of memory (mlockall)",
             Self::Affinity => "pinning of threads to cores",
         })

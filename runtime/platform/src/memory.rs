@@ -89,6 +89,24 @@ pub fn prefault_heap(bytes: usize) {
     std::hint::black_box(&block);
 }
 
+/// Leaves `bytes` from `start` on out of a core dump: gigabytes of weights and frames would be written
+/// for seconds while nobody serves, and say nothing about a defect. Advice only: what the kernel does
+/// not take (`start` must be a page's) is dumped.
+pub fn leave_out_of_dumps(start: *const u8, bytes: usize) {
+    // SAFETY: the kernel checks the addresses itself, and this advice changes no content, whoever's
+    // they are.
+    unsafe { libc::madvise(start.cast_mut().cast(), bytes, libc::MADV_DONTDUMP) };
+}
+
+/// What a core dump of this process holds from now on: anonymous memory and headers of files; not
+/// memory shared with clients, nor files (core(5)). For the daemon's start. False if the kernel has no
+/// such setting.
+pub fn keep_dumps_small() -> bool {
+    /// Bits of core(5): private anonymous mappings, ELF headers, private huge pages.
+    const FILTER: &str = "0x31";
+    std::fs::write("/proc/self/coredump_filter", FILTER).is_ok()
+}
+
 /// Number types for which every bit pattern, in particular zero, is a value.
 pub trait Plain: Copy + Send + Sync + sealed::Sealed {}
 
@@ -144,6 +162,7 @@ impl<T: Plain> PageBuffer<T> {
         if start == libc::MAP_FAILED {
             return Err(OsError::last("mmap"));
         }
+        leave_out_of_dumps(start.cast(), bytes);
         let mut buffer = Self {
             start: NonNull::new(start.cast()).ok_or_else(too_large)?,
             len,
@@ -232,6 +251,21 @@ mod tests {
         let after = faults::of_current_thread().unwrap();
         // 512 pages; a handful may come from elsewhere on this thread.
         assert!((after - before).minor < 16, "{:?}", after - before);
+    }
+
+    #[test]
+    fn a_page_buffer_is_left_out_of_core_dumps() {
+        let buffer = PageBuffer::<u8>::zeroed(1 << 20).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{:x}-", buffer.as_ptr().addr());
+        let flags = maps
+            .split_once(&start)
+            .and_then(|(_, rest)| rest.lines().find(|line| line.starts_with("VmFlags:")));
+        // `dd`: do not dump.
+        assert!(
+            flags.unwrap().split_whitespace().any(|flag| flag == "dd"),
+            "{flags:?}"
+        );
     }
 
     #[test]

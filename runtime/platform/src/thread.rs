@@ -17,6 +17,9 @@ pub struct ThreadSpec {
     /// Its `SCHED_FIFO` priority, 1 (lowest) to 99; none: ordinary scheduling, for best-effort
     /// work that keeps the other rules of real-time threads.
     pub priority: Option<u8>,
+    /// Time that the kernel is asked to set aside for it before anything else; if that is refused, core
+    /// and priority hold.
+    pub reservation: Option<Reservation>,
     /// How much of its stack to touch before it starts, in bytes.
     pub stack_prefault_bytes: usize,
 }
@@ -34,9 +37,38 @@ impl ThreadSpec {
             name: name.into(),
             core,
             priority,
+            reservation: None,
             stack_prefault_bytes: Self::STACK_PREFAULT_BYTES,
         }
     }
+}
+
+/// Processor time for a thread (`SCHED_DEADLINE`, sched(7)): `runtime_ns` in each `period_ns`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// How much, in ns; the kernel stops the thread for the rest of a period after it.
+    pub runtime_ns: u64,
+    /// In each of these, and by its end, in ns.
+    pub period_ns: u64,
+    /// Where the thread may run. The kernel takes nothing less than a whole root domain: all cores of
+    /// the machine, or of an exclusive cpuset.
+    pub cores: Vec<usize>,
+}
+
+/// How the kernel schedules a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Like any program.
+    Ordinary,
+    /// `SCHED_FIFO`, at this priority.
+    Fifo(u8),
+    /// `SCHED_DEADLINE`.
+    Deadline {
+        /// Time in each period, in ns.
+        runtime_ns: u64,
+        /// The period, in ns.
+        period_ns: u64,
+    },
 }
 
 /// A thread could not be started at all.
@@ -237,8 +269,103 @@ fn set_scheduler(tid: i32, policy: libc::c_int, priority: u8) -> Result<(), Miss
     }
 }
 
+/// The kernel's `struct sched_attr`, in its first form (sched_setattr(2)).
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// `SCHED_FLAG_RESET_ON_FORK`: a thread with a reservation may start others only so.
+const RESET_ON_FORK: u64 = 1;
+
+/// Gives the calling thread its reservation; it may then run on each of its cores.
+fn reserve(reservation: &Reservation) -> Result<(), Missing> {
+    affinity::keep_current_thread_to(&reservation.cores)?;
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        policy: libc::SCHED_DEADLINE as u32,
+        flags: RESET_ON_FORK,
+        runtime_ns: reservation.runtime_ns,
+        deadline_ns: reservation.period_ns,
+        period_ns: reservation.period_ns,
+        ..Attributes::default()
+    };
+    // SAFETY: the kernel reads as many bytes as `size` says, all of them the struct's.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    match result {
+        0 => Ok(()),
+        _ => Err(Missing::Reservation),
+    }
+}
+
+/// The name of thread `tid` of this process, as the kernel keeps it; none if it has ended. Reads
+/// `/proc`: for ordinary threads.
+#[must_use]
+pub fn name_of(tid: i32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+/// How thread `tid` of this process (0: the calling one) is scheduled; none if it has ended. For
+/// ordinary threads.
+#[must_use]
+pub fn policy_of(tid: i32) -> Option<Policy> {
+    let mut attributes = Attributes::default();
+    let size = size_of::<Attributes>() as u32;
+    // SAFETY: the kernel writes at most `size` bytes.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attributes, size, 0) };
+    (result == 0).then(|| match attributes.policy as libc::c_int {
+        libc::SCHED_FIFO => Policy::Fifo(attributes.priority as u8),
+        libc::SCHED_DEADLINE => Policy::Deadline {
+            runtime_ns: attributes.runtime_ns,
+            period_ns: attributes.period_ns,
+        },
+        _ => Policy::Ordinary,
+    })
+}
+
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ordinary => f.write_str("ordinary"),
+            Self::Fifo(priority) => write!(f, "fifo {priority}"),
+            Self::Deadline {
+                runtime_ns,
+                period_ns,
+            } => {
+                write!(
+                    f,
+                    "deadline {} us in {} us",
+                    runtime_ns / 1_000,
+                    period_ns / 1_000
+                )
+            }
+        }
+    }
+}
+
 fn become_realtime(spec: &ThreadSpec) -> Started {
     let mut missing = Vec::new();
+    if let Some(reservation) = &spec.reservation {
+        match reserve(reservation) {
+            Ok(()) => {
+                return Started {
+                    tid: current_tid(),
+                    missing,
+                };
+            }
+            Err(lacking) => missing.push(lacking),
+        }
+    }
     if let Some(core) = spec.core {
         missing.extend(affinity::pin_current_thread(core).err());
     }
@@ -316,6 +443,32 @@ mod tests {
         drop(stop);
         assert!(thread.join().unwrap());
         assert_eq!(set_ordinary(i32::MAX), Err(Missing::Realtime));
+    }
+
+    #[test]
+    fn a_reservation_needs_a_whole_root_domain_and_a_thread_without_it_runs() {
+        let cores = affinity::available_cores().unwrap();
+        let spec = |cores: &[usize]| ThreadSpec {
+            reservation: Some(Reservation {
+                runtime_ns: 100_000,
+                period_ns: 10_000_000,
+                cores: cores.to_vec(),
+            }),
+            ..ThreadSpec::new("reserved", Some(cores[0]), Some(1))
+        };
+        let thread = spawn_realtime(spec(&cores), || policy_of(0)).unwrap();
+        let refused = thread.missing().contains(&Missing::Reservation);
+        let reserved = Policy::Deadline {
+            runtime_ns: 100_000,
+            period_ns: 10_000_000,
+        };
+        // An ordinary user, or one in a part of the machine's cores, is refused.
+        assert_eq!(thread.join().unwrap() == Some(reserved), !refused);
+        if cores.len() > 1 {
+            let thread = spawn_realtime(spec(&cores[..1]), affinity::available_cores).unwrap();
+            assert!(thread.missing().contains(&Missing::Reservation));
+            assert_eq!(thread.join().unwrap().unwrap(), cores[..1]);
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use punctual_platform::affinity::cores_in;
+
 /// Before the path of each file in a record.
 const HEADING: &str = "==> ";
 
@@ -138,17 +140,6 @@ impl Machine {
     }
 }
 
-/// `0-3,6` as numbers; none if it is something else.
-pub fn cores_in(list: &str) -> Option<Vec<u16>> {
-    let mut cores = Vec::new();
-    for part in list.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
-        cores.extend(first..=last.min(first.saturating_add(4095)));
-    }
-    Some(cores)
-}
-
 /// Numbers as `0-3,6`.
 pub fn shown(cores: &[u16]) -> String {
     let mut text = String::new();
@@ -171,10 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_cores_are_read_and_shown_as_the_kernel_writes_them() {
-        assert_eq!(cores_in("0-3,6"), Some(vec![0, 1, 2, 3, 6]));
-        assert_eq!(cores_in(""), Some(Vec::new()));
-        assert_eq!(cores_in("(null)"), None);
+    fn lists_of_cores_are_shown_as_the_kernel_writes_them() {
         assert_eq!(shown(&[0, 1, 2, 3, 6]), "0-3,6");
         assert_eq!(shown(&[]), "");
     }

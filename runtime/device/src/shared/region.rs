@@ -4,6 +4,8 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr::NonNull;
 
+use punctual_platform::memory::leave_out_of_dumps;
+
 /// Floats a cache line, which is also the widest vector: lengths of regions are multiples of it.
 pub(crate) const LINE: usize = 16;
 
@@ -27,13 +29,14 @@ pub(crate) struct Region {
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// At least `floats` zeros, written once so that every page is there.
+    /// At least `floats` zeros, written once so that every page is there; in no core dump.
     pub(crate) fn zeroed(floats: usize) -> Self {
         let pages = floats.div_ceil(PAGE);
         // Written page by page: a zeroed allocation would be mapped on first use only.
         let pages = (0..pages)
             .map(|_| UnsafeCell::new(std::hint::black_box(Page([0.0; PAGE]))))
-            .collect();
+            .collect::<Box<[UnsafeCell<Page>]>>();
+        leave_out_of_dumps(pages.as_ptr().cast(), pages.len() * size_of::<Page>());
         Self {
             pages,
             floats: floats.next_multiple_of(LINE),
