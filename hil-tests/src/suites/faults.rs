@@ -240,7 +240,7 @@ fn channel_tortured(scene: &mut Scene<'_>) -> Result<(), Failure> {
     account.agrees_with("fast", &[&book])?;
     scene.measure("tortured_missed_share", account.missed_share(&book));
     scene.effect(
-        said.frames,
+        said.submitted,
         "frames of tortured clients, each with one verdict",
     );
     scene.effect(said.kills, "clients killed");
