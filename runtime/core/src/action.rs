@@ -125,6 +125,11 @@ pub enum Rejection {
     QueueFull,
     /// The daemon is shutting down.
     Draining,
+    /// A newer frame of the same client took its place before any stage of it began
+    /// ([`Delivery::LatestFrame`](crate::Delivery)).
+    Superseded,
+    /// Best-effort work is refused at present ([`Event::Shed`](crate::Event::Shed)).
+    Shedding,
 }
 
 /// Why an accepted request got no answer.

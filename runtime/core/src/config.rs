@@ -103,6 +103,21 @@ pub struct TaskConfig {
     /// same network, prepared for another device, on a partition there. They keep their deadline, and
     /// count as this task's; the policies other than `punctual` take no notice.
     pub spill: Option<TaskId>,
+    /// What becomes of a frame that still waits when the same client has a newer one ready.
+    pub delivery: Delivery,
+}
+
+/// Which of a client's frames are answered when they come faster than they can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// Each frame that was taken on, in its turn.
+    #[default]
+    EveryFrame,
+    /// The newest: once its input is ready and it is taken on, it takes the place of those of the
+    /// same client and task of which no stage has begun, and they get `Rejected(Superseded)`. It
+    /// has to be done by the time that was promised to them.
+    LatestFrame,
 }
 
 /// Whose answers may delay whose. There is no `Ord`: "less critical" would be ambiguous.

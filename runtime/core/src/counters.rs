@@ -25,6 +25,10 @@ pub struct Counters {
     pub rejected_queue_full: u64,
     /// Verdicts `Rejected(Draining)`.
     pub rejected_draining: u64,
+    /// Verdicts `Rejected(Superseded)`.
+    pub rejected_superseded: u64,
+    /// Verdicts `Rejected(Shedding)`.
+    pub rejected_shedding: u64,
     /// Verdicts `Failed(Device)`.
     pub failed_device: u64,
     /// Verdicts `Failed(Payload)`.
@@ -58,6 +62,8 @@ impl Counters {
             + self.rejected_no_slack
             + self.rejected_queue_full
             + self.rejected_draining
+            + self.rejected_superseded
+            + self.rejected_shedding
     }
 
     /// All failures.
@@ -75,6 +81,8 @@ impl Counters {
             Verdict::Rejected(Rejection::NoSlack) => &mut self.rejected_no_slack,
             Verdict::Rejected(Rejection::QueueFull) => &mut self.rejected_queue_full,
             Verdict::Rejected(Rejection::Draining) => &mut self.rejected_draining,
+            Verdict::Rejected(Rejection::Superseded) => &mut self.rejected_superseded,
+            Verdict::Rejected(Rejection::Shedding) => &mut self.rejected_shedding,
             Verdict::Failed(Failure::Device) => &mut self.failed_device,
             Verdict::Failed(Failure::Payload) => &mut self.failed_payload,
             Verdict::Failed(Failure::ClientGone) => &mut self.failed_client_gone,

@@ -55,6 +55,13 @@ pub enum Event {
     Tick,
     /// Shut down: answer what was accepted, reject what arrives from now on.
     Drain,
+    /// Give best-effort work up, as something is wrong with the machine: from now on it is refused,
+    /// what waits gets the answer it has or `Rejected(Shedding)`, and what runs is told to stop,
+    /// until the hold is lifted. Real-time work goes on as ever.
+    Shed {
+        /// True: from now on; false: no longer.
+        hold: bool,
+    },
 }
 
 /// A validated submission.

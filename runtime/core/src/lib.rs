@@ -37,6 +37,7 @@
 //! | conforming request (reserved, stamp ≥ next) | accepted without a test; next = stamp + T | `admission` |
 //! | any other | accepted iff slack(y) ≥ w for all y ≥ d | `admission` |
 //! | ... that fails alone | accepted in a batch with promises to the same stage iff, with C(b) at the earliest of their deadlines for their single costs, slack(y) ≥ 0 at *every* y, and C(b) ≤ min of L − dbf(L) | `joint` |
+//! | ... in the place of an older frame of its client, if that is what the task wants | accepted without a test: the older one's promise becomes its own | `latest` |
 //! | ... that its own task would refuse, and that has one to spill to | taken on as an extra of that one, iff it passes the tests there | `spill` |
 //! | optional batch | only if it ends by each member's d and C(b) ≤ S; the best gain in accuracy for the time first | `optional` |
 //! | which of the two first | optional, as it endangers nothing; mandatory while a request beyond the reservations waits for it | `dispatch` |
@@ -66,6 +67,9 @@
 //!   the following steps move later. If its deadline is earlier than was reserved for (the
 //!   client's own wish, or preparation beyond J), it must pass the test instead.
 //! - *Extra request*: tested for y ≥ d; nothing changes for y < d.
+//! - *The place of an older frame*: the entry stays as it is, with its d and w, so W does not change,
+//!   and `next` is not touched. The claim becomes: by each accepted deadline that frame, or a newer one
+//!   of its client, has its mandatory part.
 //! - *Optional, batch, look-ahead, another layout*: tested at every y.
 //! - *Joint promise*: tested at every y; it is one job with the earliest of its deadlines.
 //! - *Waiting*: Δ ≤ S, so SAFE holds at t + Δ.
@@ -121,6 +125,11 @@
 //! requests run on processor cores beside an accelerator, and an accelerator that is silent does not
 //! leave its frames without answers. Nothing is added to the proof: each partition tests its own.
 //!
+//! ## Best-effort work on demand
+//!
+//! Whoever watches the machine can have best-effort work given up ([`Event::Shed`]): it is stopped and
+//! refused while the hold lasts (`shedding`).
+//!
 //! ## A lost completion
 //!
 //! A device may never report an action. By 16 times the longest time of its profile and 100 ms more
@@ -138,7 +147,8 @@
 //! of [`PunctualConfig`] on or off; the same with a layout asked for at random moments, and with
 //! changes that are not tested (`layouts`); joint promises (`joint`), waiting (`rhythm`), look-ahead
 //! (`look_ahead`), the price of depth against worked cases (`price`), pages (`paging`), common
-//! beginnings (`prefix`), a second device (`spill`); a world that keeps no bound at all
+//! beginnings (`prefix`), a second device (`spill`), newer frames (`latest`), best-effort work that is
+//! given up (`shedding`); a world that keeps no bound at all
 //! (`misbehaviour`). Each step is checked by a `checker` that sees plan, events and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
 //! compared with their definitions written out plainly. What a step costs: `docs/results/step.md`.
 #![no_std]
@@ -166,7 +176,7 @@ mod validate;
 pub use action::{Action, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;
 pub use config::{
-    ACCURACY_BINS, BatchTime, Config, Criticality, Layout, ModelConfig, PartitionConfig,
+    ACCURACY_BINS, BatchTime, Config, Criticality, Delivery, Layout, ModelConfig, PartitionConfig,
     StageConfig, StageTime, TaskConfig, Units, Weights,
 };
 pub use counters::Counters;

@@ -47,6 +47,8 @@ fn verdict(verdict: Verdict) -> punctual_ipc::Verdict {
             Rejection::NoSlack => punctual_ipc::Rejection::NoSlack,
             Rejection::QueueFull => punctual_ipc::Rejection::QueueFull,
             Rejection::Draining => punctual_ipc::Rejection::Draining,
+            Rejection::Superseded => punctual_ipc::Rejection::Superseded,
+            Rejection::Shedding => punctual_ipc::Rejection::Shedding,
         }),
         Verdict::Failed(reason) => punctual_ipc::Verdict::Failed(match reason {
             Failure::Device => punctual_ipc::Failure::Device,

@@ -144,6 +144,12 @@ pub struct RejectedReport {
     pub queue_full: u64,
     /// The daemon was shutting down.
     pub draining: u64,
+    /// A newer frame of the same client took its place.
+    #[serde(default)]
+    pub superseded: u64,
+    /// Best-effort work was given up.
+    #[serde(default)]
+    pub shedding: u64,
     /// The ingress refused the descriptor: its capture time was in the future.
     pub invalid: u64,
 }
@@ -152,7 +158,8 @@ impl RejectedReport {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.late_on_arrival + self.no_slack + self.queue_full + self.draining + self.invalid
+        let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
+        own + self.superseded + self.shedding + self.invalid
     }
 }
 

@@ -10,7 +10,7 @@ use crate::paging::ByteSize;
 use crate::plan::{BATCH_SIZES, PixelFormat};
 use crate::problem::{At, Place, Problems};
 use crate::reservation::Scheduling;
-use punctual_core::{Criticality, Nanos, PolicyConfig};
+use punctual_core::{Criticality, Delivery, Nanos, PolicyConfig};
 
 // Tables of the plan have fixed limits; the scheduler's bound on a step rests on them.
 pub(crate) const TASKS_MAX: usize = 64;
@@ -90,6 +90,7 @@ pub(crate) struct RawTask {
     pub(crate) eager: bool,
     pub(crate) weight: u16,
     pub(crate) spill: Option<At<String>>,
+    pub(crate) delivery: Delivery,
     pub(crate) frame: Option<RawFrame>,
     /// Whether all of it could be read: otherwise what follows from its values says nothing.
     pub(crate) sound: bool,
@@ -302,6 +303,7 @@ impl RawTask {
         let eager = s.or("eager", false, problems).value;
         let weight = whole(s, "weight", 1, 1..=1_000, problems).value as u16;
         let spill = s.optional("spill", problems);
+        let delivery = optional_word(s, "delivery", &DELIVERIES, problems).unwrap_or_default();
         let unpromised = s.without(["rate_hz", "deadline_ms"]);
         let frame = RawFrame::of_task(s, problems);
         let place = section.place().clone();
@@ -325,6 +327,7 @@ impl RawTask {
             eager,
             weight,
             spill,
+            delivery,
             frame,
             sound: problems.count() == before,
             place,
@@ -375,6 +378,10 @@ const FORMATS: [(&str, PixelFormat); 5] = [
     ("bgr8", PixelFormat::Bgr8),
     ("gray8", PixelFormat::Gray8),
     ("yuyv", PixelFormat::Yuyv),
+];
+const DELIVERIES: [(&str, Delivery); 2] = [
+    ("every-frame", Delivery::EveryFrame),
+    ("latest-frame", Delivery::LatestFrame),
 ];
 
 pub(crate) fn unique<'n>(

@@ -148,6 +148,7 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         eager: task.eager,
         weight: task.weight,
         spill: None,
+        delivery: task.delivery,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tasks: names resolved, frames checked.
 
-use punctual_core::{Criticality, Nanos};
+use punctual_core::{Criticality, Delivery, Nanos};
 
 use crate::cause::Cause;
 use crate::document::within_whole;
@@ -38,6 +38,7 @@ pub(crate) struct Task {
     pub(crate) weight: u16,
     /// The task that takes on what this one would refuse.
     pub(crate) spill: Option<At<String>>,
+    pub(crate) delivery: Delivery,
     pub(crate) frame: FramePlan,
     pub(crate) deadline_place: Place,
     pub(crate) queue_place: Place,
@@ -143,6 +144,7 @@ fn task(
         eager: raw.eager,
         weight: raw.weight,
         spill: raw.spill.clone(),
+        delivery: raw.delivery,
         frame: frame?,
         deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
         queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),

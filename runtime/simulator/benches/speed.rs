@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use punctual_core::{
-    Confidence, Criticality, ModelId, Nanos, PartitionId, PolicyConfig, StageId, StageTime,
-    TaskConfig, Units,
+    Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PolicyConfig, StageId,
+    StageTime, TaskConfig, Units,
 };
 use punctual_model::Calibration;
 use punctual_platform::clock;
@@ -105,6 +105,7 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
             eager: false,
             weight: 1,
             spill: None,
+            delivery: Delivery::EveryFrame,
         },
         pattern: Pattern::Periodic {
             rate_hz: 1e9 / EVERY.saturating_mul(tasks).as_nanos() as f64,

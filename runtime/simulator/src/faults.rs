@@ -67,6 +67,13 @@ pub enum Fault {
         /// How many times; above 0.
         factor: f64,
     },
+    /// Somebody finds the machine in trouble: best-effort work is to be given up meanwhile.
+    BestEffortShed {
+        /// From when on.
+        from: Instant,
+        /// Until when.
+        until: Instant,
+    },
 }
 
 impl Fault {

@@ -135,7 +135,7 @@ pub fn run_plan<S: Source, O: Observer>(
         ledger,
         observer,
     )
-    .losing(&scenario.faults);
+    .with_faults(&scenario.faults);
     let mut actions = Actions::for_config(config);
     drive(
         &mut scheduler,

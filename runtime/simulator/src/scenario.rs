@@ -2,8 +2,8 @@
 //! of policies; how a plan for each is made from it is in [`crate::plan`].
 
 use punctual_core::{
-    BATCH_MAX, Confidence, Criticality, ModelId, Nanos, PartitionId, PolicyConfig, StageId,
-    StageTime, TaskConfig, Units, Weights, offline,
+    BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PolicyConfig,
+    StageId, StageTime, TaskConfig, Units, Weights, offline,
 };
 use punctual_model::Calibration;
 
@@ -233,6 +233,7 @@ impl Task {
             eager: false,
             weight: 1,
             spill: None,
+            delivery: Delivery::EveryFrame,
         };
         Self {
             name: name.into(),

@@ -48,13 +48,20 @@ pub struct Rejected {
     pub queue_full: u64,
     /// The run was ending.
     pub draining: u64,
+    /// A newer frame of the same client took its place.
+    #[serde(default)]
+    pub superseded: u64,
+    /// Best-effort work was given up.
+    #[serde(default)]
+    pub shedding: u64,
 }
 
 impl Rejected {
     /// All.
     #[must_use]
     pub const fn sum(&self) -> u64 {
-        self.late_on_arrival + self.no_slack + self.queue_full + self.draining
+        let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
+        own + self.superseded + self.shedding
     }
 }
 
@@ -177,6 +184,8 @@ impl Rejected {
         self.no_slack += other.no_slack;
         self.queue_full += other.queue_full;
         self.draining += other.draining;
+        self.superseded += other.superseded;
+        self.shedding += other.shedding;
     }
 
     fn of(&mut self, reason: Rejection) -> &mut u64 {
@@ -185,6 +194,8 @@ impl Rejected {
             Rejection::NoSlack => &mut self.no_slack,
             Rejection::QueueFull => &mut self.queue_full,
             Rejection::Draining => &mut self.draining,
+            Rejection::Superseded => &mut self.superseded,
+            Rejection::Shedding => &mut self.shedding,
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct VirtualWorld<'a, S, O> {
     /// Transfers of weights that ended, and those of them, by number, that are not reported.
     transfers: u64,
     lost_transfers: Vec<u64>,
+    /// When best-effort work is to be given up (`true`) and no longer, by time.
+    holds: VecDeque<(Instant, bool)>,
     drain_sent: bool,
     /// When something other than a timer happened last.
     last_event: Instant,
@@ -88,14 +90,24 @@ impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
             free_since: vec![Instant::ZERO; partitions],
             transfers: 0,
             lost_transfers: Vec::new(),
+            holds: VecDeque::new(),
             drain_sent: false,
             last_event: Instant::ZERO,
             wake_ups: 0,
         }
     }
 
-    /// The same, but the device does not report the transfers that these faults name.
-    pub fn losing(mut self, faults: &[Fault]) -> Self {
+    /// The same, with those of these faults that are neither a client's nor a stage's: transfers that
+    /// the device does not report, holds on best-effort work.
+    pub fn with_faults(mut self, faults: &[Fault]) -> Self {
+        let mut holds: Vec<(Instant, bool)> = Vec::new();
+        for fault in faults {
+            if let Fault::BestEffortShed { from, until } = fault {
+                holds.extend([(*from, true), (*until, false)]);
+            }
+        }
+        holds.sort_by_key(|(at, _)| *at);
+        self.holds = holds.into();
         let lost = faults.iter().filter_map(|fault| match fault {
             Fault::TransferLost { nth } => Some(*nth),
             _ => None,
@@ -124,6 +136,9 @@ impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
             }
             let client = self.clients.next();
             let device = self.device.next_event();
+            if let Some(event) = self.hold_before(client.map(|(at, _)| at), device, until) {
+                return Some(event);
+            }
             let (at, whose) = match (client, device) {
                 (Some((at, next)), device) if device.is_none_or(|d| at <= d) => (at, Some(next)),
                 (_, Some(at)) => (at, None),
@@ -141,6 +156,23 @@ impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
                 return Some(event);
             }
         }
+    }
+
+    /// The order to give best-effort work up, or no longer, if it comes before all else.
+    fn hold_before(
+        &mut self,
+        client: Option<Instant>,
+        device: Option<Instant>,
+        until: Instant,
+    ) -> Option<Event> {
+        let (at, hold) = *self.holds.front()?;
+        let others = client.into_iter().chain(device).min();
+        if at > until || others.is_some_and(|other| other < at) {
+            return None;
+        }
+        self.holds.pop_front();
+        self.pass(at);
+        Some(Event::Shed { hold })
     }
 
     fn pass(&mut self, until: Instant) {

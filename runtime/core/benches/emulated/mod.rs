@@ -7,9 +7,9 @@ use std::collections::BinaryHeap;
 
 use punctual_core::{
     ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
-    Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos, PartitionConfig,
-    PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime, TaskConfig, TaskId,
-    Ticket, Units, Verdict, Weights,
+    Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    PartitionConfig, PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime,
+    TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
 
 /// Weights in MB and their transfer in us, and the execution in us at batches of 1, 2, 4, 8 and 16.
@@ -109,6 +109,7 @@ fn task(index: usize) -> TaskConfig {
         eager: false,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     }
 }
 

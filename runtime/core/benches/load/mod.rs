@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use punctual_core::{
     ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
-    Config, Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
     PartitionConfig, PartitionId, Partitioning, PolicyConfig, Scheduler, StageConfig, StageId,
     StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
@@ -105,6 +105,7 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
         eager: false,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     }
 }
 

@@ -7,9 +7,9 @@ use std::vec::Vec;
 
 use crate::{
     ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
-    Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos, PartitionConfig,
-    PartitionId, PolicyConfig, Reply, RequestId, Scheduler, StageConfig, StageId, StageTime,
-    TaskConfig, TaskId, Ticket, Units,
+    Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    PartitionConfig, PartitionId, PolicyConfig, Reply, RequestId, Scheduler, StageConfig, StageId,
+    StageTime, TaskConfig, TaskId, Ticket, Units,
 };
 
 /// A network of so many stages, compiled for these batches, with the budget in ms of each (stage,
@@ -67,6 +67,7 @@ pub fn task(model: u16, deadline: u64) -> TaskConfig {
         eager: false,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     }
 }
 

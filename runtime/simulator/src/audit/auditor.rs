@@ -1,5 +1,7 @@
 //! The auditor's way through the record: events, and what each step made of them.
 
+use std::collections::BTreeMap;
+
 use punctual_core::{
     Action, ActionId, Config, Event, Instant, ModelId, Nanos, Partitioning, PolicyConfig,
     RequestId, TaskConfig, TaskId,
@@ -47,6 +49,14 @@ pub struct Auditor {
     /// Members of the action that failed in this step.
     pub(super) failed: Vec<RequestId>,
     pub(super) draining: bool,
+    /// Best-effort work is to be given up.
+    pub(super) shedding: bool,
+    /// Submissions so far.
+    pub(super) arrivals: u64,
+    /// Frames that made way in this step to the one that was prepared.
+    pub(super) made_way: Vec<(Key, Submission)>,
+    /// The newest submission that was taken on, by client and task.
+    pub(super) taken_on: BTreeMap<(u16, u16), u64>,
     /// Buffers that only conforming requests may take, by task.
     pub(super) kept: Vec<usize>,
     /// H of the bound on verdicts.
@@ -76,6 +86,10 @@ impl Auditor {
             findings: Findings::default(),
             failed: Vec::new(),
             draining: false,
+            shedding: false,
+            arrivals: 0,
+            made_way: Vec::new(),
+            taken_on: BTreeMap::new(),
             kept: config
                 .tasks
                 .iter()
@@ -123,6 +137,7 @@ impl Auditor {
             }
             Event::Tick => {}
             Event::Drain => self.draining = true,
+            Event::Shed { hold } => self.shedding = *hold,
         }
     }
 
@@ -212,20 +227,34 @@ impl Auditor {
                     self.found(Violation::Undecided { task, sequence });
                 }
             }
-            Subject::Prepared(key) => self.promised(key),
+            Subject::Prepared(key) => {
+                self.promised(key);
+                self.take_places(key);
+            }
             Subject::Loaded(model) => {
                 let waits = |s: &Submission| {
                     s.place == Place::Waiting && !s.mandatory && self.task(s.task).model == model
                 };
                 let open = self.books.open.iter().filter(|(_, s)| waits(s));
-                let keys: Vec<Key> = open.map(|(key, _)| *key).collect();
-                keys.into_iter().for_each(|key| self.promised(key));
+                let mut keys: Vec<(u64, Key)> = open.map(|(key, s)| (s.order, *key)).collect();
+                keys.sort_unstable();
+                for (_, key) in keys {
+                    self.promised(key);
+                }
+                self.take_places_of(model);
             }
             Subject::Unreadable(_)
             | Subject::Failed(_)
             | Subject::NotLoaded(_)
             | Subject::Other => {}
         }
+        // Nobody was prepared, or came into the way of those: they made way to nobody.
+        let to_nobody = std::mem::take(&mut self.made_way);
+        for (key, older) in to_nobody {
+            let (task, sequence) = (older.origin, key.2);
+            self.found(Violation::SupersededByNobody { task, sequence });
+        }
+        self.check_shedding();
         self.claims.settle(self.now);
     }
 

@@ -53,6 +53,10 @@ pub(super) struct Submission {
     pub(super) behind_best_effort: Nanos,
     /// Its entry among the bounds on verdicts.
     pub(super) limit: Option<Instant>,
+    /// Order of arrival.
+    pub(super) order: u64,
+    /// The earliest deadline that was promised to those whose place it took, and in which epoch.
+    pub(super) inherited: Option<(Instant, u64)>,
 }
 
 /// All of them.

@@ -9,7 +9,7 @@
 //! | 1 verdicts | each submission is decided upon in its own step and gets exactly one verdict, none is left at the end, none comes after the *bound on verdicts* | `auditor`, `passage`, `verdicts` |
 //! | 2 windows | windows lie in the future; what ran was started inside | `floor` |
 //! | 3 resources | no unit is held by two actions (but under `streams`) or ran two at a time; buffers have one user and a new name each time, nobody is refused for want of room while there is some; tickets come back as they went in; pages are not overcommitted, weights are there when used | `floor`, `books`, `weights` |
-//! | 4 promises | `punctual` only: see *Claims* | `claims`, `schedulability` |
+//! | 4 promises | `punctual` only: see *Claims* | `claims`, `schedulability`, `delivery` |
 //! | 5 best-effort | `punctual` only: accepted mandatory work does not wait for best-effort work longer than P plus one dispatch, in sum; what the device takes beyond P is the device's | `passage` |
 //! | well-formed | stages in order, members ready and together rightly, batches compiled, verdicts and answers as the times and the reports say | `orders`, `verdicts` |
 //!
@@ -31,6 +31,13 @@
 //!   model's weights are not on the device is accepted once they are);
 //! - a reserved task whose frames were all captured at least a period apart, and prepared in order
 //!   and within the jitter, is never refused.
+//!
+//! Under `Delivery::LatestFrame` a frame of which no stage has begun may be refused because a newer one of
+//! the same client for the same task is there, which was taken on in that step or before. What was
+//! promised to it is the newer one's to keep: its mandatory part ends by that deadline too (under the
+//! other policies, which promise nothing, only that there is such a frame is checked). While
+//! best-effort work is to be given up (`Event::Shed`), `punctual` starts none, and what runs has been
+//! told to stop at the end of the step.
 //!
 //! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From then on
 //! it is under that one's rules: its queue, its mandatory exit, its partition's claims; the deadline is
@@ -58,6 +65,7 @@
 mod auditor;
 mod books;
 mod claims;
+mod delivery;
 mod floor;
 mod orders;
 mod passage;

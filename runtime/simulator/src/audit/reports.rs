@@ -6,6 +6,7 @@ use super::auditor::{Auditor, Subject};
 use super::books::{Place, Submission, key};
 use super::claims::Broken;
 use super::floor::Flight;
+use super::violation::Violation;
 
 impl Auditor {
     pub(super) fn arrived(&mut self, arrival: &Arrival) {
@@ -36,8 +37,11 @@ impl Auditor {
                 mandatory: false,
                 behind_best_effort: Nanos::ZERO,
                 limit: None,
+                order: self.arrivals,
+                inherited: None,
             },
         );
+        self.arrivals += 1;
         self.subject = Subject::Arrived(key);
     }
 
@@ -90,6 +94,7 @@ impl Auditor {
                 .broke(flight.infer.partition, self.now, Broken::DeviceFailed);
             return;
         }
+        let mut late_places = Vec::new();
         for (id, answer) in flight.infer.members.iter().zip(&finished.members) {
             let Some((_, submission)) = self.books.find(*id) else {
                 continue;
@@ -104,7 +109,23 @@ impl Auditor {
             if submission.mandatory && submission.next_stage > task.mandatory_exit.0 {
                 submission.mandatory = false;
                 self.claims.mandatory(task.partition, false);
+                let late =
+                    |(place, _): &(Instant, u64)| *place < self.now + self.config.egress_bound;
+                if let Some((place, epoch)) = submission.inherited.filter(late)
+                    && self.claims.epoch(task.partition) == Some(epoch)
+                {
+                    late_places.push((submission.task, *id, place));
+                }
             }
+        }
+        for (task, request, place) in late_places {
+            let at = self.now;
+            self.found(Violation::PlaceLate {
+                task,
+                request,
+                place,
+                at,
+            });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whether a verdict fits what happened, and whether it breaks a promise.
 
-use punctual_core::{Failure, PartitionId, Rejection, Reply, Verdict};
+use punctual_core::{Delivery, Failure, PartitionId, Rejection, Reply, Verdict};
 
 use super::auditor::{Auditor, Subject};
 use super::books::{Key, Place, Submission, key};
@@ -24,6 +24,11 @@ impl Auditor {
             return Ok(());
         };
         let partition = self.task(submission.task).partition;
+        let taken_on = !matches!(reply.verdict, Verdict::Rejected(_));
+        if self.subject == Subject::Prepared(key) && taken_on {
+            // Over in the step that took it on: there is no place to keep any more.
+            self.made_way.clear();
+        }
         if submission.mandatory {
             self.claims.mandatory(partition, false);
         }
@@ -36,6 +41,10 @@ impl Auditor {
         ];
         for violation in others.into_iter().filter_map(Result::err) {
             self.found(violation);
+        }
+        if reply.verdict == Verdict::Rejected(Rejection::Superseded) {
+            self.make_way(key, submission);
+            return Ok(());
         }
         self.check_promise(reply, &submission, partition)
     }
@@ -96,6 +105,11 @@ impl Auditor {
             Verdict::Late => !in_time && !submission.gone,
             Verdict::Rejected(Rejection::Draining) => self.draining && arriving,
             Verdict::Rejected(Rejection::QueueFull) => arriving,
+            Verdict::Rejected(Rejection::Superseded) => {
+                let delivery = self.task(submission.origin).delivery;
+                delivery == Delivery::LatestFrame && submission.next_stage == 0 && !submission.gone
+            }
+            Verdict::Rejected(Rejection::Shedding) => self.shedding && !real_time,
             Verdict::Rejected(_) => {
                 let at_the_door = arriving || preparing || !real_time;
                 (at_the_door || self.is_unpromised(submission) || !self.punctual)

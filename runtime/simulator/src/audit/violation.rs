@@ -183,6 +183,33 @@ pub enum Violation {
         /// What it got.
         verdict: Verdict,
     },
+    /// A frame took the place of an older one, and was not through its mandatory part by the deadline
+    /// that was promised to that one, though every assumption held.
+    #[error("task {}: {request:?} took a place promised for {place:?} and was there at {at:?}", task.0)]
+    PlaceLate {
+        /// Of which task.
+        task: TaskId,
+        /// Which request.
+        request: RequestId,
+        /// What was promised to the older one.
+        place: Instant,
+        /// When its mandatory part ended.
+        at: Instant,
+    },
+    /// A frame made way, and no newer one of its client was taken on.
+    #[error("task {}: the submission {sequence} made way to nobody", task.0)]
+    SupersededByNobody {
+        /// Of which task.
+        task: TaskId,
+        /// The client's number of it.
+        sequence: u64,
+    },
+    /// Best-effort work that runs on, or was started, while it is to be given up.
+    #[error("{action:?} is best-effort and runs on although such work is to be given up")]
+    NotShed {
+        /// Which action.
+        action: ActionId,
+    },
     /// Best-effort work stood in the way of promised work for longer than it may.
     #[error("task {}: {request:?} waited {waited} for best-effort work, at most {bound}", task.0)]
     BestEffortInTheWay {
@@ -293,8 +320,11 @@ impl Violation {
             | Self::RoomDenied { .. }
             | Self::PagesExceeded { .. }
             | Self::WrongWeights { .. } => Invariant::Resources,
-            Self::PromiseBroken { .. } | Self::ReservationDenied { .. } => Invariant::Promises,
-            Self::BestEffortInTheWay { .. } => Invariant::BestEffort,
+            Self::PromiseBroken { .. }
+            | Self::PlaceLate { .. }
+            | Self::SupersededByNobody { .. }
+            | Self::ReservationDenied { .. } => Invariant::Promises,
+            Self::BestEffortInTheWay { .. } | Self::NotShed { .. } => Invariant::BestEffort,
             Self::UnknownPlace { .. }
             | Self::UnaskedPreparation { .. }
             | Self::MemberNotReady { .. }

@@ -3,6 +3,7 @@
 
 mod ablation;
 mod clockwork;
+mod delivery;
 mod disb;
 mod layouts;
 mod nexus_drop;
@@ -36,6 +37,7 @@ pub struct Experiment {
 pub fn all() -> Vec<Experiment> {
     let single = [
         ablation::EXPERIMENT,
+        delivery::EXPERIMENT,
         disb::EXPERIMENT,
         layouts::EXPERIMENT,
         nexus_drop::EXPERIMENT,

@@ -1,6 +1,6 @@
 //! `[[task]]`: what the scheduler is told of a task, and how its requests come in.
 
-use punctual_core::{BATCH_MAX, Confidence, ModelId, Nanos, StageId, TaskId};
+use punctual_core::{BATCH_MAX, Confidence, Delivery, ModelId, Nanos, StageId, TaskId};
 
 use super::Files;
 use super::document::Section;
@@ -53,6 +53,11 @@ pub(super) fn read(root: &Section<'_>, models: &[Model], files: Files<'_>) -> Ve
             section.note(Cause::Pattern(error));
         }
         let mut task = read_task(section, name, models, pattern);
+        if section.has("delivery")
+            && section.one_of("delivery", &["every-frame", "latest-frame"]) == 1
+        {
+            task.config.delivery = Delivery::LatestFrame;
+        }
         if section.has("spill") {
             task.config.spill = Some(id(section.one_of("spill", &names)));
         }

@@ -65,7 +65,7 @@ fn at(section: &Section<'_>, key: &'static str) -> Instant {
 }
 
 /// The kinds of faults.
-const FAULTS: [&str; 8] = [
+const FAULTS: [&str; 9] = [
     "client-gone",
     "client-stalled",
     "payload-unreadable",
@@ -73,6 +73,7 @@ const FAULTS: [&str; 8] = [
     "completion-lost",
     "transfer-lost",
     "device-fails",
+    "best-effort-shed",
     "profile-lies",
 ];
 
@@ -114,6 +115,10 @@ pub(super) fn faults(root: &Section<'_>, tasks: &[Task], models: &[String]) -> V
                 nth: u64::from(section.whole("nth", 0..=u32::MAX, None)),
             },
             "device-fails" => Fault::DeviceFails {
+                from: at(&section, "from_s"),
+                until: at(&section, "until_s"),
+            },
+            "best-effort-shed" => Fault::BestEffortShed {
                 from: at(&section, "from_s"),
                 until: at(&section, "until_s"),
             },

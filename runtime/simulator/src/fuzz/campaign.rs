@@ -31,6 +31,8 @@ pub struct Report {
     pub steps: u64,
     /// Those that another task took on than their own.
     pub spilled: u64,
+    /// Those that a newer frame took the place of.
+    pub superseded: u64,
     /// Times that an assumption of the guarantee broke.
     pub gaps: u64,
     /// What failed.
@@ -57,6 +59,7 @@ impl Report {
         self.on_time += passed.on_time;
         self.steps += passed.steps;
         self.spilled += passed.spilled;
+        self.superseded += passed.superseded;
         self.gaps += passed.gaps;
     }
 
@@ -100,12 +103,13 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} cases ({} plans refused as infeasible): {} submissions, {} answered in time, {} \
-             spilled, {} steps, {} broken assumptions, {} kinds of failures",
+             spilled, {} superseded, {} steps, {} broken assumptions, {} kinds of failures",
             self.cases,
             self.infeasible,
             self.submitted,
             self.on_time,
             self.spilled,
+            self.superseded,
             self.steps,
             self.gaps,
             self.failures.len()

@@ -86,6 +86,8 @@ pub struct Passed {
     pub steps: u64,
     /// Those that another task took on.
     pub spilled: u64,
+    /// Those that a newer frame took the place of.
+    pub superseded: u64,
     /// Times that a promise's assumption broke.
     pub gaps: u64,
     /// The plan was refused, rightly.
@@ -189,6 +191,7 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
         on_time: outcome.total.on_time,
         steps: outcome.effort.steps,
         spilled: outcome.effort.spilled,
+        superseded: outcome.total.rejected.superseded,
         gaps: watch.auditor.gaps().len() as u64,
         infeasible: false,
     };

@@ -2,8 +2,9 @@
 //! a microsecond, so that ties and tight fits are common.
 
 use punctual_core::{
-    ClientId, Confidence, Criticality, Instant, ModelId, Nanos, PartitionId, Partitioning,
-    PolicyConfig, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units, Weights,
+    ClientId, Confidence, Criticality, Delivery, Instant, ModelId, Nanos, PartitionId,
+    Partitioning, PolicyConfig, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units,
+    Weights,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
@@ -83,6 +84,7 @@ pub(super) fn case(seed: u64) -> Case {
         scenario.length = Nanos::from_millis(within(drawn, 110, 250));
     }
     relations::spill(&mut root.stream("spill", 0), &mut scenario);
+    relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
     fit_buffers(&mut random, &mut scenario);
     let plan = extras(&mut root.stream("extras", 0), &mut scenario);
     let mut case = Case {
@@ -273,6 +275,7 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         eager: one_in(random, 2),
         weight: within(random, 1, 3) as u16,
         spill: None,
+        delivery: Delivery::EveryFrame,
     };
     Task {
         name: format!("task-{index}"),

@@ -1,7 +1,7 @@
 //! What a case's networks and tasks have to do with each other: common beginnings, weights that come
 //! and go, frames that another task takes on.
 
-use punctual_core::{Criticality, ModelId, Nanos, StageId, TaskId, Weights};
+use punctual_core::{Criticality, Delivery, ModelId, Nanos, StageId, TaskId, Weights};
 
 use super::draw::{one_in, units, within};
 use crate::arrivals::Pattern;
@@ -31,6 +31,16 @@ pub(super) fn share(random: &mut Random, scenario: &mut Scenario) {
             if one_in(random, 2) {
                 config.model = like;
             }
+        }
+    }
+}
+
+/// In half of the cases some tasks want the latest frame only.
+pub(super) fn deliver(random: &mut Random, scenario: &mut Scenario) {
+    let some = one_in(random, 2);
+    for task in &mut scenario.tasks {
+        if some && one_in(random, 2) {
+            task.config.delivery = Delivery::LatestFrame;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Makes a failing case smaller: tries one simplification after the other and keeps those under
 //! which it still fails in the same way, until none is left.
 
-use punctual_core::{ClientId, Nanos, PolicyConfig, TaskId};
+use punctual_core::{ClientId, Delivery, Nanos, PolicyConfig, TaskId};
 
 use super::Case;
 use super::check::{Failure, Passed};
@@ -207,6 +207,9 @@ fn simplify_task(case: &Case, index: usize, add: &mut Add) {
             let config = &mut c.scenario.tasks[index].config;
             (config.jitter, config.prepare) = (Nanos::ZERO, Nanos::ZERO);
         });
+    }
+    if task.config.delivery == Delivery::LatestFrame {
+        add(&|c| c.scenario.tasks[index].config.delivery = Delivery::EveryFrame);
     }
     if task.config.spill.is_some() {
         add(&|c| c.scenario.tasks[index].config.spill = None);

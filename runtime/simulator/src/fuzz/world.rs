@@ -72,7 +72,7 @@ pub(super) fn faults(
 fn fault(random: &mut Random, length: Nanos, clients: u16, models: usize) -> Fault {
     let from = moment(random, length);
     let until = from + Nanos::new(random.below(length.as_nanos() / 4 + 1));
-    match random.below(7) {
+    match random.below(8) {
         0 => Fault::ClientGone {
             client: client(random, clients),
             at: from,
@@ -96,6 +96,7 @@ fn fault(random: &mut Random, length: Nanos, clients: u16, models: usize) -> Fau
             nth: random.below(200),
         },
         5 => Fault::DeviceFails { from, until },
+        6 => Fault::BestEffortShed { from, until },
         _ => Fault::ProfileLies {
             model: ModelId(random.below(models as u64) as u16),
             factor: 0.2 + random.unit() * 4.0,

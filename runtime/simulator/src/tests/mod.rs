@@ -5,8 +5,8 @@ mod faults;
 mod runs;
 
 use punctual_core::{
-    Action, ClientId, Confidence, Criticality, Event, Instant, ModelId, Nanos, PartitionId,
-    PolicyConfig, Reply, StageId, StageTime, TaskConfig, TaskId, Units,
+    Action, ClientId, Confidence, Criticality, Delivery, Event, Instant, ModelId, Nanos,
+    PartitionId, PolicyConfig, Reply, StageId, StageTime, TaskConfig, TaskId, Units,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
@@ -97,6 +97,7 @@ fn task(name: &str, criticality: Criticality, period: u64) -> Task {
             eager: false,
             weight: 1,
             spill: None,
+            delivery: Delivery::EveryFrame,
         },
         pattern: Pattern::Periodic {
             rate_hz: 1_000.0 / period as f64,

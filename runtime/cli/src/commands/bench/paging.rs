@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punctual_core::{
-    ACCURACY_BINS, Actions, BatchTime, Confidence, Config, ConfigError, Criticality, ModelConfig,
-    ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, Scheduler, StageConfig, StageId,
-    StageTime, TaskConfig, TaskId, Units, Weights,
+    ACCURACY_BINS, Actions, BatchTime, Confidence, Config, ConfigError, Criticality, Delivery,
+    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, Scheduler,
+    StageConfig, StageId, StageTime, TaskConfig, TaskId, Units, Weights,
 };
 use punctual_device::conformance::networks;
 use punctual_device::{CacheSpec, CpuDevice, DeviceSpec, ModelSpec, PartitionSpec, StartError};
@@ -277,6 +277,7 @@ fn config(
         eager: true,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     };
     Config {
         policy: PolicyConfig::by_name(&options.policy).unwrap_or_default(),

@@ -3,7 +3,7 @@
 use super::{Baseline, Desk, Ended, Job, Members, Rules, State};
 use crate::action::{Failure, Rejection, Verdict};
 use crate::actions::Actions;
-use crate::config::Config;
+use crate::config::{Config, Delivery};
 use crate::counters::Counters;
 use crate::event::Event;
 use crate::ids::{ActionId, ClientId, RequestId, StageId, TaskId};
@@ -31,21 +31,64 @@ impl<R: Rules> Baseline<R> {
             return;
         }
         request.state = State::Queued;
-        let (task, gone) = (request.task, request.gone);
+        let (task, gone, superseded) = (request.task, request.gone, request.superseded);
         let failure = match (gone, ok) {
             (true, _) => Failure::ClientGone,
             (false, false) => Failure::Payload,
             (false, true) if desk.is_locked(task) => {
                 return desk.reject(id.buffer, Rejection::NoSlack, actions);
             }
+            (false, true) if superseded => {
+                return desk.reject(id.buffer, Rejection::Superseded, actions);
+            }
+            (false, true) if desk.sheds(task) => {
+                return desk.reject(id.buffer, Rejection::Shedding, actions);
+            }
             (false, true) => {
-                if let Err(reason) = self.rules.enqueue(desk, id.buffer) {
-                    desk.reject(id.buffer, reason, actions);
-                }
-                return;
+                return match self.rules.enqueue(desk, id.buffer) {
+                    Err(reason) => desk.reject(id.buffer, reason, actions),
+                    Ok(()) => self.supersede(id.buffer, actions),
+                };
             }
         };
         desk.conclude(id.buffer, Verdict::Failed(failure), actions);
+    }
+
+    /// A frame was taken on: under [`Delivery::LatestFrame`] those of the same client and task that
+    /// are not in a job yet make way.
+    fn supersede(&mut self, newer: u16, actions: &mut Actions) {
+        let newer = *self.desk.request(newer);
+        let task = &self.desk.config.tasks[newer.task.index()];
+        if task.delivery == Delivery::EveryFrame {
+            return;
+        }
+        for buffer in 0..self.desk.requests.buffers() {
+            let request = self.desk.requests.get_mut(buffer);
+            let same = request.ticket.client == newer.ticket.client && request.task == newer.task;
+            if !same || request.order >= newer.order {
+                continue;
+            }
+            match request.state {
+                State::Preparing => request.superseded = true,
+                State::Queued => {
+                    self.rules.forget(&self.desk, buffer);
+                    self.desk.reject(buffer, Rejection::Superseded, actions);
+                }
+                State::Free | State::Running | State::Locked => {}
+            }
+        }
+    }
+
+    /// Begins or ends a hold on best-effort work: what waits is refused, jobs that run go on.
+    fn hold_best_effort(&mut self, hold: bool, actions: &mut Actions) {
+        self.desk.shedding = hold;
+        for buffer in 0..self.desk.requests.buffers() {
+            let request = *self.desk.request(buffer);
+            if request.state == State::Queued && self.desk.sheds(request.task) {
+                self.rules.forget(&self.desk, buffer);
+                self.desk.reject(buffer, Rejection::Shedding, actions);
+            }
+        }
     }
 
     fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
@@ -125,6 +168,7 @@ impl<R: Rules> Baseline<R> {
             Event::ClientGone { client } => self.client_gone(*client, actions),
             Event::Tick => {}
             Event::Drain => self.desk.draining = true,
+            Event::Shed { hold } => self.hold_best_effort(*hold, actions),
         }
     }
 

@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 
 use crate::action::{Action, Failure, Rejection, Reply, Verdict};
 use crate::actions::Actions;
-use crate::config::Config;
+use crate::config::{Config, Criticality};
 use crate::counters::Counters;
 use crate::event::{Answer, Arrival};
 use crate::ids::{ActionId, ModelId, PartitionId, RequestId, StageId, TaskId};
@@ -90,6 +90,8 @@ pub(crate) struct Desk {
     actions_ordered: u64,
     stale_events: u64,
     draining: bool,
+    /// Best-effort work is refused ([`Event::Shed`](crate::Event::Shed)).
+    shedding: bool,
 }
 
 impl Desk {
@@ -102,6 +104,7 @@ impl Desk {
             actions_ordered: 0,
             stale_events: 0,
             draining: false,
+            shedding: false,
             config: config.clone(),
         }
     }
@@ -153,6 +156,12 @@ impl Desk {
         ActionId(self.actions_ordered - 1)
     }
 
+    /// Whether a task's frames are given up at present.
+    fn sheds(&self, task: TaskId) -> bool {
+        let criticality = self.config.tasks[task.index()].criticality;
+        self.shedding && criticality == Criticality::BestEffort
+    }
+
     fn answer(&mut self, buffer: u16, actions: &mut Actions) {
         let on_time = self.now <= self.request(buffer).due;
         let verdict = if on_time {
@@ -200,7 +209,7 @@ impl Desk {
     }
 
     fn arrived(&mut self, arrival: &Arrival, actions: &mut Actions) {
-        let locked = self.is_locked(arrival.task);
+        let (locked, sheds) = (self.is_locked(arrival.task), self.sheds(arrival.task));
         let task = &self.config.tasks[arrival.task.index()];
         let captured = arrival.captured.min(self.now);
         let own = task.deadline.map_or(Instant::FAR_FUTURE, |d| captured + d);
@@ -213,11 +222,12 @@ impl Desk {
         let counters = &mut self.counters[arrival.task.index()];
         counters.submitted += 1;
         let full = counters.open >= u64::from(task.queue_max) || !self.requests.has_free();
-        let reason = match (self.draining, locked, full) {
-            (true, _, _) => Rejection::Draining,
-            (false, true, _) => Rejection::NoSlack,
-            (false, false, true) => Rejection::QueueFull,
-            (false, false, false) => {
+        let reason = match (locked, full) {
+            _ if self.draining => Rejection::Draining,
+            _ if sheds => Rejection::Shedding,
+            (true, _) => Rejection::NoSlack,
+            (false, true) => Rejection::QueueFull,
+            (false, false) => {
                 counters.open += 1;
                 let request = self.requests.take(Request {
                     task: arrival.task,

@@ -40,6 +40,8 @@ pub(crate) struct Request {
     pub(crate) answer: Option<(StageId, Answer)>,
     /// Its client is gone; it ends when nobody touches its buffer any more.
     pub(crate) gone: bool,
+    /// A newer frame took its place while its input was being prepared.
+    pub(crate) superseded: bool,
 }
 
 impl Request {
@@ -58,6 +60,7 @@ impl Request {
         order: 0,
         answer: None,
         gone: false,
+        superseded: false,
     };
 }
 

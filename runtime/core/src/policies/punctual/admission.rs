@@ -64,6 +64,7 @@ impl Punctual {
             holds_kept,
             relies_on_weights: false,
             gone: false,
+            superseded: false,
         });
         actions.push(Action::Prepare {
             request,
@@ -77,11 +78,14 @@ impl Punctual {
     pub(crate) fn refusal(
         &mut self,
         task: TaskId,
-        captured: Instant,
+        arrival: &Arrival,
         due: Instant,
     ) -> Result<bool, Rejection> {
         if self.draining() {
             return Err(Rejection::Draining);
+        }
+        if self.sheds(task) {
+            return Err(Rejection::Shedding);
         }
         if self.waits_in_vain(task) {
             return Err(Rejection::NoSlack);
@@ -95,7 +99,7 @@ impl Punctual {
             return Err(Rejection::NoSlack);
         }
         let state = &self.tasks[task.index()];
-        let stamp = captured.max(self.now - table.jitter);
+        let stamp = arrival.captured.max(self.now - table.jitter);
         if state.kept_held < table.kept && stamp >= state.next_arrival {
             let next = stamp + table.period;
             self.tasks[task.index()].next_arrival = next;
@@ -105,7 +109,7 @@ impl Punctual {
             return Err(Rejection::QueueFull);
         }
         let reserved = table.guaranteed && stamp >= state.next;
-        if self.is_real_time(task) && !reserved {
+        if self.is_real_time(task) && !reserved && !self.finds_place(task, arrival, due) {
             // Hopeless even if the running action ended now: spare the intake the work. Whether
             // it really fits is decided when it is prepared.
             let applicant = self.applicant(task, due);
@@ -166,6 +170,13 @@ impl Punctual {
         if !ok {
             return self.conclude(buffer, Verdict::Failed(Failure::Payload), actions);
         }
+        let refusal = match request.superseded {
+            true => Some(Rejection::Superseded),
+            false => self.sheds(request.task).then_some(Rejection::Shedding),
+        };
+        if let Some(reason) = refusal {
+            return self.conclude(buffer, Verdict::Rejected(reason), actions);
+        }
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touched = true;
         if request.task == request.origin {
@@ -189,14 +200,19 @@ impl Punctual {
         self.partitions[index].touched = true;
         if !self.is_real_time(request.task) {
             self.rely_on_weights(buffer);
-            return self.enqueue_best_effort(request, buffer);
+            self.enqueue_best_effort(&self.in_place_of_older(request), buffer);
+            return self.supersede(request, actions);
         }
         self.watch_overrun(index, actions);
+        if self.take_place(request, buffer, actions) {
+            return;
+        }
         match self.admit(request, index) {
             Err(reason) => self.conclude(buffer, Verdict::Rejected(reason), actions),
             Ok(admission) => {
                 self.rely_on_weights(buffer);
                 self.promise(request, buffer, index, &admission);
+                self.supersede(request, actions);
             }
         }
     }

@@ -10,6 +10,9 @@ use crate::time::{Instant, Nanos};
 impl Punctual {
     /// The batch around the oldest request of the task that received least.
     pub(crate) fn best_effort(&mut self, index: usize) -> Option<Choice> {
+        if self.is_shedding() {
+            return None;
+        }
         let head = *self.partitions[index]
             .waiting
             .iter()

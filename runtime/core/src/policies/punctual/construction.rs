@@ -44,6 +44,7 @@ impl Punctual {
             thinks_again: Instant::ZERO,
             moving: List::with_capacity(usize::from(config.request_buffers)),
             draining: false,
+            shedding: false,
             stale_events: 0,
             tables,
             #[cfg(test)]

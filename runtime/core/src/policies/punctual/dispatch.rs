@@ -44,7 +44,7 @@ impl Punctual {
                 }
             }
             Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop && !r.lost => {
-                if self.real_time_needs(index) {
+                if self.has_to_stop(index) {
                     self.preempt(index, actions);
                 }
             }
@@ -85,11 +85,11 @@ impl Punctual {
             .or_else(|| self.mandatory(index, start))
     }
 
-    /// Whether real-time work could run if the partition were free: promised work always, deeper
-    /// stages if they endanger nothing.
-    fn real_time_needs(&mut self, index: usize) -> bool {
+    /// Whether best-effort work has to go: promised work could run if the partition were free, or
+    /// deeper stages that endanger nothing, or no best-effort work is to run at all.
+    fn has_to_stop(&mut self, index: usize) -> bool {
         let partition = &self.partitions[index];
-        if !partition.pending.is_empty() {
+        if !partition.pending.is_empty() || self.is_shedding() {
             return true;
         }
         if partition.parked.is_empty() || partition.share_is_spent(Voluntary::Depth, self.now) {

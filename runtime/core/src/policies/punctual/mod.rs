@@ -6,6 +6,7 @@
 //! | take a submission in, promise its deadline | `admission` |
 //! | ... on another device, if its own cannot | `spill` |
 //! | ... together with others, in one batch | `joint` |
+//! | ... in the place of an older frame of the same client | `latest` |
 //! | how much time is to spare | `slack` |
 //! | what a free partition runs next | `dispatch` |
 //! | ... deeper stages, if they endanger nothing | `optional` |
@@ -13,6 +14,7 @@
 //! | ... promised work, in batches where that endangers nothing | `mandatory` |
 //! | ... or nothing yet, for a larger batch | `rhythm` |
 //! | ... best-effort work, in the gaps | `best_effort` |
+//! | ... or none of it, on demand | `shedding` |
 //! | what it runs next, handed over ahead | `look_ahead` |
 //! | which layout of partitions is used | `layouts` |
 //! | which weights come, and which make room | `paging` |
@@ -28,6 +30,7 @@ mod construction;
 mod dispatch;
 mod gain;
 mod joint;
+mod latest;
 mod layouts;
 mod load;
 mod look_ahead;
@@ -42,6 +45,7 @@ mod price;
 mod requests;
 mod rhythm;
 mod share;
+mod shedding;
 mod slack;
 mod speed;
 mod spill;
@@ -96,6 +100,8 @@ pub(crate) struct Punctual {
     /// Scratch of a change between layouts: promises on their way.
     pub(crate) moving: List<Pending>,
     draining: bool,
+    /// Best-effort work is given up ([`Event::Shed`]).
+    shedding: bool,
     stale_events: u64,
     #[cfg(test)]
     pub(crate) ablation: Option<Ablation>,
@@ -145,6 +151,7 @@ impl Policy for Punctual {
             Event::Loaded { action, measured } => self.loaded(*action, *measured, actions),
             Event::Tick => {}
             Event::Drain => self.draining = true,
+            Event::Shed { hold } => self.hold_best_effort(*hold, actions),
         }
         for index in 0..self.partitions.len() {
             self.give_up(index, actions);

@@ -59,6 +59,8 @@ pub(crate) struct Request {
     pub(crate) relies_on_weights: bool,
     /// Its client is gone; it ends when nobody touches its buffer any more.
     pub(crate) gone: bool,
+    /// A newer frame took its place while its input was being prepared.
+    pub(crate) superseded: bool,
 }
 
 const FREE: Request = Request {
@@ -81,6 +83,7 @@ const FREE: Request = Request {
     holds_kept: false,
     relies_on_weights: false,
     gone: false,
+    superseded: false,
 };
 
 /// All request buffers.

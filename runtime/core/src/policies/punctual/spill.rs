@@ -34,11 +34,11 @@ impl Punctual {
         due: Instant,
     ) -> Result<(TaskId, bool), Rejection> {
         let (own, captured) = (arrival.task, arrival.captured);
-        let judged = self.refusal(own, captured, due);
+        let judged = self.refusal(own, arrival, due);
         if let Some(spill) = self.tables.task(own).spill
             && judged != Ok(true)
             && !(judged.is_ok() && self.has_room(own, captured, due))
-            && self.refusal(spill, captured, due).is_ok()
+            && self.refusal(spill, arrival, due).is_ok()
             && self.has_room(spill, captured, due)
         {
             self.tasks[own.index()].counters.spilled += 1;

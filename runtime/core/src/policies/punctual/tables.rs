@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::gain::best_gain;
-use crate::config::{ACCURACY_BINS, Config, Criticality, ModelConfig, TaskConfig};
+use crate::config::{ACCURACY_BINS, Config, Criticality, Delivery, ModelConfig, TaskConfig};
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
 use crate::time::{Instant, Nanos};
@@ -96,6 +96,8 @@ pub(crate) struct TaskTable {
     pub(crate) weight: u16,
     /// Who takes on what it would refuse.
     pub(crate) spill: Option<TaskId>,
+    /// Whether a newer frame takes the place of one that still waits.
+    pub(crate) latest: bool,
     /// Whether its capacity is guaranteed at the present scale.
     pub(crate) guaranteed: bool,
     /// Bit `l`: guaranteed at scale level `l`.
@@ -191,6 +193,7 @@ impl Tables {
                 eager: task.eager,
                 weight: task.weight,
                 spill: task.spill,
+                latest: task.delivery == Delivery::LatestFrame,
                 guaranteed: task.reserved,
                 guaranteed_levels: 0,
                 first: Row(first as u32),

@@ -24,7 +24,8 @@ impl Punctual {
         }
         let mut at = 0;
         while let Some(waiting) = self.partitions[index].waiting.get(at).copied() {
-            if self.last_start_of_waiting(&waiting) > self.now {
+            let shed = self.is_shedding();
+            if self.last_start_of_waiting(&waiting) > self.now && !shed {
                 at += 1;
                 continue;
             }
@@ -32,8 +33,12 @@ impl Punctual {
             if self.holds_answer_that_counts(waiting.buffer) {
                 self.answer(waiting.buffer, actions);
             } else {
-                let verdict = Verdict::Rejected(Rejection::NoSlack);
-                self.conclude(waiting.buffer, verdict, actions);
+                let reason = if shed {
+                    Rejection::Shedding
+                } else {
+                    Rejection::NoSlack
+                };
+                self.conclude(waiting.buffer, Verdict::Rejected(reason), actions);
             }
         }
     }

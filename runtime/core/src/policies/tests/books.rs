@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use crate::policies::Partitioning;
 use crate::{
-    Action, ActionId, Answer, Arrival, ClientId, Config, Criticality, Event, Failure, Infer,
-    Instant, ModelId, PolicyConfig, Rejection, Reply, RequestId, StageId, TaskId, Verdict,
+    Action, ActionId, Answer, Arrival, ClientId, Config, Criticality, Delivery, Event, Failure,
+    Infer, Instant, ModelId, PolicyConfig, Rejection, Reply, RequestId, StageId, TaskId, Verdict,
 };
 
 /// What a policy did wrong.
@@ -73,6 +73,7 @@ pub struct Books {
     residence: Vec<Residence>,
     actions: BTreeSet<u64>,
     draining: bool,
+    shedding: bool,
     /// How many actions a partition may hold: one that runs, and the policy's look-ahead.
     pub depth: usize,
     /// Answers given, by task.
@@ -97,6 +98,7 @@ impl Books {
             told: BTreeSet::new(),
             actions: BTreeSet::new(),
             draining: false,
+            shedding: false,
             depth: 1,
         }
     }
@@ -180,6 +182,7 @@ impl Books {
             }
             Event::Tick => {}
             Event::Drain => self.draining = true,
+            Event::Shed { hold } => self.shedding = *hold,
         }
     }
 
@@ -371,6 +374,12 @@ impl Books {
             Verdict::Late => deep_enough && !in_time && !open.gone,
             Verdict::Rejected(Rejection::Draining) => self.draining && arriving,
             Verdict::Rejected(Rejection::QueueFull) => arriving,
+            Verdict::Rejected(Rejection::Superseded) => {
+                task.delivery == Delivery::LatestFrame && open.next_stage == 0 && !open.gone
+            }
+            Verdict::Rejected(Rejection::Shedding) => {
+                self.shedding && task.criticality == Criticality::BestEffort
+            }
             Verdict::Rejected(_) | Verdict::Failed(Failure::Shed) => !open.gone,
             Verdict::Failed(Failure::ClientGone) => open.gone,
             Verdict::Failed(Failure::Payload) => matches!(event, Event::Prepared { ok: false, .. }),

@@ -5,9 +5,9 @@ use std::vec::Vec;
 use crate::policies::Partitioning;
 use crate::policies::tests::random::Random;
 use crate::{
-    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime, TaskConfig, Units,
-    Weights,
+    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, ModelConfig, ModelId,
+    Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime, TaskConfig,
+    Units, Weights,
 };
 
 /// Compute units of the device.
@@ -147,5 +147,6 @@ fn task(
         eager: random.one_in(2),
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     }
 }

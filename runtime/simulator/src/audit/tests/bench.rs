@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use punctual_core::{
     ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
-    Criticality, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos, PartitionConfig,
-    PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime, TaskConfig, TaskId,
-    Ticket, Units,
+    Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    PartitionConfig, PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime,
+    TaskConfig, TaskId, Ticket, Units,
 };
 use punctual_executor::{Events, World, drive};
 
@@ -63,6 +63,7 @@ pub fn task(model: u16, period: Nanos) -> TaskConfig {
         eager: false,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     }
 }
 
@@ -101,6 +102,8 @@ pub struct Bench {
     pub reports: Box<dyn FnMut(&mut Event)>,
     /// How long a stage takes, given its budget.
     pub takes: fn(&Infer, Nanos) -> Nanos,
+    /// Actions start when their windows begin, whatever they are.
+    pub starts_at_window: bool,
     config: Config,
     now: Instant,
     agenda: BTreeMap<(Instant, u64), Event>,
@@ -117,6 +120,7 @@ impl Bench {
             orders: Box::new(|action| vec![action]),
             reports: Box::new(|_| {}),
             takes: |_, budget| budget,
+            starts_at_window: false,
             config: config.clone(),
             now: Instant::ZERO,
             agenda: BTreeMap::new(),
@@ -126,7 +130,8 @@ impl Bench {
         }
     }
 
-    fn schedule(&mut self, at: Instant, event: Event) -> (Instant, u64) {
+    /// Something that happens at `at`.
+    pub fn schedule(&mut self, at: Instant, event: Event) -> (Instant, u64) {
         let key = (at, self.scheduled);
         self.scheduled += 1;
         self.agenda.insert(key, event);
@@ -182,13 +187,18 @@ impl Bench {
             class: 1,
             confidence: Confidence(20_000),
         };
+        let started = if self.starts_at_window {
+            infer.window.earliest
+        } else {
+            self.now
+        };
         let finished = Finished {
             action: infer.id,
-            started: self.now,
+            started,
             measured,
             members: infer.members.iter().map(|_| answer).collect(),
         };
-        let end = self.schedule(self.now + measured, Event::Finished(finished));
+        let end = self.schedule(started + measured, Event::Finished(finished));
         self.ends.insert(infer.id.0, end);
     }
 }

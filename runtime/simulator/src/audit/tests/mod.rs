@@ -3,5 +3,6 @@
 mod bench;
 mod canaries;
 mod claims;
+mod delivery;
 mod schedulability;
 mod spill;

@@ -8,9 +8,9 @@ use std::vec::Vec;
 
 use crate::{
     ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId,
-    ClockworkConfig, Confidence, Config, Criticality, Event, Finished, Infer, Instant, ModelConfig,
-    ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, RequestId, Scheduler, StageConfig,
-    StageId, StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
+    ClockworkConfig, Confidence, Config, Criticality, Delivery, Event, Finished, Infer, Instant,
+    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, RequestId, Scheduler,
+    StageConfig, StageId, StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
 
 /// A network of one stage with times in ms by batch size; `weights`: pages and transfer in ms.
@@ -59,6 +59,7 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
         eager: false,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     };
     Config {
         layouts: Vec::new(),

@@ -11,8 +11,8 @@ use super::world::{Ending, Nature, World};
 use crate::policies::Policy as _;
 use crate::policies::punctual::Punctual;
 use crate::{
-    Arrival, ClientId, Confidence, Event, Finished, Infer, Instant, ModelId, Nanos, RequestId,
-    StageTime, TaskId, Ticket, Window, validate,
+    Arrival, ClientId, Confidence, Delivery, Event, Finished, Infer, Instant, ModelId, Nanos,
+    RequestId, StageTime, TaskId, Ticket, Window, validate,
 };
 
 /// Keeps no bound.
@@ -83,6 +83,9 @@ enum Act {
         action: u64,
     },
     Tick,
+    Shed {
+        hold: bool,
+    },
     Drain,
 }
 
@@ -96,6 +99,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (0..6_u16).prop_map(|client| Act::Gone { client }),
         2 => (any::<u16>(), 0..200_u64).prop_map(|(buffer, action)| Act::Stale { buffer, action }),
         1 => Just(Act::Tick),
+        1 => any::<bool>().prop_map(|hold| Act::Shed { hold }),
         1 => prop::bool::weighted(0.1).prop_map(|d| if d { Act::Drain } else { Act::Tick }),
     ]
 }
@@ -172,6 +176,7 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
             world.schedule(now, Event::Finished(finished));
         }
         Act::Tick => drop(world.schedule(now, Event::Tick)),
+        Act::Shed { hold } => drop(world.schedule(now, Event::Shed { hold })),
         Act::Drain => drop(world.schedule(now, Event::Drain)),
     }
 }
@@ -196,6 +201,11 @@ proptest! {
         // From as few buffers as the plan may have upwards.
         let kept: u64 = config.tasks.iter().map(validate::kept).sum();
         config.request_buffers = kept as u16 + 1 + spare;
+        for task in &mut config.tasks {
+            if random.one_in(3) {
+                task.delivery = Delivery::LatestFrame;
+            }
+        }
         let mut world = World::new(config, Careless(random));
         world.checker.world_keeps_bounds = false;
         for (sequence, (after, act)) in acts.iter().enumerate() {

@@ -4,9 +4,9 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::{
-    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Instant, ModelConfig, ModelId,
-    Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime, TaskConfig,
-    Units,
+    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, Instant, ModelConfig,
+    ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime,
+    TaskConfig, Units,
 };
 
 pub const fn ms(n: u64) -> Nanos {
@@ -77,6 +77,7 @@ pub fn task(model: u16, deadline: Nanos, period: Nanos) -> TaskConfig {
         eager: false,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     }
 }
 

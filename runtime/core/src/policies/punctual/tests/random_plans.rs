@@ -5,8 +5,8 @@ use std::vec::Vec;
 use super::plans::{best_effort, model, plan, task};
 use super::random::Random;
 use crate::{
-    Config, Criticality, Layout, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId,
-    StageId, TaskConfig, TaskId, Units, Weights,
+    Config, Criticality, Delivery, Layout, ModelConfig, ModelId, Nanos, PartitionConfig,
+    PartitionId, StageId, TaskConfig, TaskId, Units, Weights,
 };
 
 /// Times are small multiples of this, so that ties and tight fits are common.
@@ -150,6 +150,7 @@ fn page(config: &mut Config, random: &mut Random) {
         partition: PartitionId(0),
         model: ModelId(copy),
         spill: None,
+        delivery: Delivery::EveryFrame,
         ..last
     });
     config.pages = random.within(1, 4) as u32;

@@ -13,9 +13,9 @@ use super::random::Random;
 use super::world::{Weather, World};
 use crate::policies::Partitioning;
 use crate::{
-    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Instant, ModelConfig, ModelId,
-    Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime, TaskConfig,
-    Units, Verdict,
+    ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, Instant, ModelConfig,
+    ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime,
+    TaskConfig, Units, Verdict,
 };
 
 /// Batch sizes of a stage with their times in milliseconds.
@@ -71,6 +71,7 @@ fn task(model: u16, deadline: u64) -> TaskConfig {
         eager: false,
         weight: 1,
         spill: None,
+        delivery: Delivery::EveryFrame,
     }
 }
 

@@ -2,10 +2,70 @@
 
 use std::vec::Vec;
 
-use super::{Checker, Violation};
-use crate::{Criticality, Nanos, PartitionId, PolicyConfig};
+use super::{Checker, Open, Violation};
+use crate::{Criticality, Delivery, Event, Instant, Nanos, PartitionId, PolicyConfig};
 
 impl Checker {
+    /// Books that `older` made way: to the request that was prepared in this step, which has to keep
+    /// what was promised to it, or before its own preparation ended. False: there is none that it
+    /// may make way to.
+    pub(super) fn hand_over(&mut self, event: &Event, older: &Open) -> bool {
+        let latest = self.config.tasks[older.origin.index()].delivery == Delivery::LatestFrame;
+        let real_time = self.real_time(older.task);
+        let weights = self.config.tasks[older.task.index()].model;
+        let promised = real_time && older.prepared && self.memory.is_present(weights);
+        let prepared = match event {
+            Event::Prepared { request, .. } => Some(*request),
+            _ => None,
+        };
+        if older.id.is_some() && older.id == prepared {
+            return latest;
+        }
+        let newer = self.open.values_mut().find(|open| {
+            // Those whose weights came in this step were prepared before.
+            (open.client, open.origin) == (older.client, older.origin)
+                && open.order > older.order
+                && open.prepared
+                && (prepared.is_none() || open.id == prepared)
+        });
+        let Some(newer) = newer else {
+            return false;
+        };
+        if promised {
+            let places = [newer.place, older.place, older.deadline];
+            newer.place = places.into_iter().flatten().min();
+        }
+        latest
+    }
+
+    /// Who took the place of others is through its mandatory part by the time promised to them.
+    pub(super) fn check_places(&self, now: Instant, event: &Event) -> Result<(), Violation> {
+        let by = now + self.config.egress_bound;
+        let late = |open: &Open| {
+            let mandatory = self.config.tasks[open.task.index()].mandatory_exit;
+            let on_its_way = open.next_stage <= mandatory.0;
+            on_its_way && open.place.is_some_and(|place| place < by)
+        };
+        let ends = matches!(event, Event::Finished(_) | Event::Tick);
+        match ends && self.world_keeps_bounds && self.open.values().any(late) {
+            true => Err(Violation::Missed),
+            false => Ok(()),
+        }
+    }
+
+    /// While best-effort work is given up, none runs that was not told to stop, and none waits.
+    pub(super) fn check_shedding(&self) -> Result<(), Violation> {
+        let best_effort = |criticality| criticality == Criticality::BestEffort;
+        let mut orders = self.in_flight.iter().flatten();
+        let runs = orders.any(|o| best_effort(o.infer.criticality) && !o.told);
+        let mut open = self.open.values();
+        let waits = open.any(|o| !self.real_time(o.task) && o.prepared && !o.running);
+        match self.shedding && (runs || waits) {
+            true => Err(Violation::BestEffortWhileShed),
+            false => Ok(()),
+        }
+    }
+
     /// Promised work neither waits for an idle partition nor behind best-effort work that was not
     /// told to stop.
     pub(super) fn check_priorities(&self) -> Result<(), Violation> {

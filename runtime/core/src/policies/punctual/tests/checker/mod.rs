@@ -12,12 +12,15 @@ use memory::Memory;
 pub use violation::Violation;
 
 use crate::{
-    Action, Answer, Config, Criticality, Event, Failure, Infer, Instant, ModelConfig, ModelId,
-    Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
+    Action, Answer, ClientId, Config, Criticality, Event, Failure, Infer, Instant, ModelConfig,
+    ModelId, Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
 };
 
 #[derive(Clone, Debug)]
 struct Open {
+    client: ClientId,
+    /// Order of arrival.
+    order: u64,
     /// Under whose rules it is: its own task's, or those of the one that it was spilled to.
     task: TaskId,
     /// Who submitted it.
@@ -29,6 +32,8 @@ struct Open {
     gone: bool,
     next_stage: u8,
     answer: Option<(StageId, Answer)>,
+    /// The earliest deadline that was promised to those whose place it took.
+    place: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +53,10 @@ pub struct Checker {
     /// Handed over ahead.
     ahead: Vec<Option<InFlight>>,
     memory: Memory,
+    arrivals: u64,
     draining: bool,
+    /// Best-effort work is given up.
+    shedding: bool,
     /// Whether a late or dropped accepted request is a violation: yes as long as the world keeps
     /// its bounds.
     pub world_keeps_bounds: bool,
@@ -81,7 +89,9 @@ impl Checker {
             in_flight: std::vec![None; config.partitions.len()],
             ahead: std::vec![None; config.partitions.len()],
             memory: Memory::new(config),
+            arrivals: 0,
             draining: false,
+            shedding: false,
             world_keeps_bounds: true,
             misses: 0,
             promised: 0,
@@ -142,6 +152,8 @@ impl Checker {
             return Err(Violation::Lost);
         }
         self.promised += self.promised_in(event);
+        self.check_places(now, event)?;
+        self.check_shedding()?;
         self.check_priorities()
     }
 
@@ -192,6 +204,8 @@ impl Checker {
                     (a, b) => a.or(b),
                 };
                 let open = Open {
+                    client: arrival.ticket.client,
+                    order: self.arrivals,
                     task: arrival.task,
                     origin: arrival.task,
                     id: None,
@@ -201,7 +215,9 @@ impl Checker {
                     gone: false,
                     next_stage: 0,
                     answer: None,
+                    place: None,
                 };
+                self.arrivals += 1;
                 self.open.insert(key(arrival.ticket), open);
                 return Some(key(arrival.ticket));
             }
@@ -239,6 +255,7 @@ impl Checker {
             Event::Tick => {}
             Event::Loaded { action, .. } => self.memory.over(*action, true),
             Event::Drain => self.draining = true,
+            Event::Shed { hold } => self.shedding = *hold,
         }
         None
     }
@@ -383,7 +400,11 @@ impl Checker {
             }
             self.by_buffer.remove(&id.buffer);
         }
-        if !matches!(reply.verdict, Verdict::OnTime | Verdict::Late) {
+        let superseded = reply.verdict == Verdict::Rejected(Rejection::Superseded);
+        if superseded && !self.hand_over(event, &open) {
+            return Err(Violation::WrongVerdict);
+        }
+        if !superseded && !matches!(reply.verdict, Verdict::OnTime | Verdict::Late) {
             self.refused[open.origin.index()] += 1;
         }
         self.judge(now, event, reply, &open)
@@ -418,6 +439,8 @@ impl Checker {
             Verdict::Late => !in_time && !open.gone,
             Verdict::Rejected(Rejection::Draining) => self.draining && arriving,
             Verdict::Rejected(Rejection::QueueFull) => arriving,
+            Verdict::Rejected(Rejection::Superseded) => open.next_stage == 0,
+            Verdict::Rejected(Rejection::Shedding) => self.shedding && !real_time,
             // Nothing is promised while the weights are not there.
             Verdict::Rejected(_) => {
                 let waited = self.memory.is_paged(task.model) && open.next_stage == 0;

@@ -42,6 +42,8 @@ pub enum Violation {
     IdleWhilePromised,
     /// Promised work is ready and best-effort work was not told to stop.
     BestEffortInTheWay,
+    /// Best-effort work runs on or waits although it was to be given up.
+    BestEffortWhileShed,
     /// An accepted request whose mandatory part was not answered on time.
     Missed,
     /// A submission that has no verdict at the end.
