@@ -12,7 +12,7 @@ EXPOSURE_MAX = 1.5
 
 @case(limit_s=20)
 def systemd_has_no_complaint_about_the_units(machine):
-    units = ["punctuald.service", "punctuald.socket", "punctual.slice", "punctuald-closed.service"]
+    units = ["punctuald.service", "punctuald.socket", "punctual.slice"]
     for name in ["gpu", "idle", "coredump"]:
         text = (REPOSITORY / "systemd/drop-ins" / f"{name}.conf").read_text()
         machine.write(f"/etc/systemd/system/punctuald.service.d/{name}.conf", text)
