@@ -6,6 +6,7 @@ import time
 
 from case import case
 from machine import Failure, Skip, until
+from stopped_thread import stop_thread
 
 # From the death of a daemon to the first answer on time, on a machine that has a core for it.
 RECOVERY_MS_MAX = 500
@@ -125,7 +126,24 @@ def a_daemon_that_stands_still_is_started_again_by_the_watchdog(machine):
     said = machine.journal("-u", "punctuald.service")
     if "Watchdog timeout" not in said:
         raise Failure("it was not the watchdog")
-    return f"answered again {(answered - stopped) / 1e9:.1f} s after it stopped (WatchdogSec=2s)"
+    patience = machine.show("WatchdogUSec")
+    return f"answered again {(answered - stopped) / 1e9:.1f} s after it stopped (WatchdogSec={patience})"
+
+
+@case(limit_s=60)
+def a_stuck_thread_is_named_and_the_daemon_is_started_again(machine):
+    machine.systemctl("start", "punctuald.service")
+    with machine.steadfast() as client:
+        client.wait("verdict on-time")
+        begun = time.monotonic_ns()
+        # Returns when the thread is gone, and the process with it.
+        stop_thread(machine.host_pid(machine.main_pid()), "scheduler")
+        answered = client.wait("verdict on-time", client.wait("connected", begun))
+    stuck = entries(machine, "PUNCTUAL_EVENT=stuck", "PUNCTUAL_THREAD")
+    expect([entry["PUNCTUAL_THREAD"] for entry in stuck], ["scheduler"], "the threads that were named")
+    if "status=8" not in machine.journal("-u", "punctuald.service"):
+        raise Failure("it did not end with code 8")
+    return f"answered again {(answered - begun) / 1e9:.1f} s after the thread stopped"
 
 
 def books(client):
@@ -190,6 +208,20 @@ def the_journal_has_fields(machine):
     explained = machine.journal("-x", f"MESSAGE_ID={found[-1]['MESSAGE_ID']}")
     if "Punctual has ended" not in explained:
         raise Failure("the catalog does not explain it")
+
+
+@case(limit_s=40)
+def only_members_of_the_group_may_connect(machine):
+    machine.systemctl("start", "punctuald.service")
+    knock = ["/usr/bin/timeout", "10", "/usr/bin/steadfast", "/run/punctual/socket", "front"]
+    stranger = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    code, said = machine.run(*stranger, "test", "-e", "/run/punctual/socket", succeeds=False)
+    expect(code, 1, "what a stranger sees of the socket")
+    member = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=punctual"]
+    script = f"{' '.join(knock)} | sed -n '/on-time/{{p;q}}'"
+    _, said = machine.run(*member, "sh", "-c", script)
+    if "on-time" not in said:
+        raise Failure(f"a member of the group is not answered: {said}")
 
 
 def entries(machine, match, field):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import re
 import shutil
 import signal
 import socket
@@ -160,6 +161,17 @@ class Machine:
     def main_pid(self):
         """The daemon's process as the container numbers it."""
         return int(self.show("MainPID"))
+
+    def host_pid(self, inner):
+        """How this machine numbers a process of the container."""
+        space = os.readlink(f"/proc/{self.leader}/ns/pid")
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.readlink(entry / "ns/pid") == space:
+                    numbers = re.search(r"^NSpid:(.*)$", (entry / "status").read_text(), re.MULTILINE)
+                    if int(numbers.group(1).split()[-1]) == inner:
+                        return int(entry.name)
+        raise Failure(f"no process {inner} in the container")
 
     def kill(self, name):
         self.systemctl("kill", "--kill-whom=main", f"--signal={name}", "punctuald.service")
