@@ -9,7 +9,7 @@ use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
 use punctual_platform::poll::{Poller, Waker};
 
-use crate::frame;
+use crate::admission::{self, Peer};
 use crate::report::ClientsReport;
 use crate::say::{Line, Moderated};
 use crate::wiring::HousekeepingEnds;
@@ -23,14 +23,22 @@ const HANDSHAKE_NS: u64 = 2_000_000_000;
 /// The pieces that a client's channel is shared out in: submissions, payload, results.
 const PIECES: u8 = 3;
 
+/// A place of the plan, as the door sees it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Pieces of its client that real-time threads hold; 0: the place is free.
+    pieces: u8,
+    /// Whose it is or was.
+    pid: i32,
+}
+
 /// Lets clients in, one for each place of the plan, and notices when a place is free again.
 pub struct Door {
     plan: Arc<Plan>,
     listener: Option<Listener>,
     /// Position is the poller's token less [`Door::token`]'s base.
     visitors: [Option<Connection>; VISITORS_MAX],
-    /// Pieces of each place's client that real-time threads hold; 0: the place is free.
-    places: Box<[u8]>,
+    places: Box<[Place]>,
     ends: HousekeepingEnds,
     ingress: Waker,
     accepted: u64,
@@ -45,7 +53,7 @@ impl Door {
     /// A door that is still closed to everybody: [`open`](Self::open) it.
     pub fn new(plan: Arc<Plan>, ends: HousekeepingEnds, ingress: Waker, base: u64) -> Self {
         Self {
-            places: vec![0; plan.client_slots.len()].into(),
+            places: vec![Place::default(); plan.client_slots.len()].into(),
             plan,
             listener: None,
             visitors: [const { None }; VISITORS_MAX],
@@ -132,7 +140,7 @@ impl Door {
     pub fn report(&self) -> ClientsReport {
         ClientsReport {
             slots: self.places.len() as u64,
-            in_use: self.places.iter().filter(|pieces| **pieces > 0).count() as u64,
+            in_use: self.places.iter().filter(|place| place.pieces > 0).count() as u64,
             accepted: self.accepted,
             refused: self.refused,
             gone: self.gone,
@@ -140,7 +148,7 @@ impl Door {
     }
 
     fn piece_back(&mut self, client: ClientId) {
-        self.places[client.index()] -= 1;
+        self.places[client.index()].pieces -= 1;
     }
 
     fn accept(&mut self, poller: &Poller) {
@@ -191,7 +199,7 @@ impl Door {
 
     fn admit(&mut self, connection: Connection, hello: &Hello) {
         let pid = connection.peer().pid;
-        let (place, terms) = match self.place_for(hello) {
+        let (place, terms) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
                 self.refused += 1;
@@ -223,20 +231,28 @@ impl Door {
             self.ends.to_ingress.push((client, submissions)).is_ok(),
             "{FREE}"
         );
-        self.places[place] = PIECES;
+        self.places[place] = Place {
+            pieces: PIECES,
+            pid,
+        };
         self.accepted += 1;
         self.ingress.wake();
     }
 
     /// A free place of the task that the client wants to feed.
-    fn place_for(&self, hello: &Hello) -> Result<(usize, StreamTerms), Refusal> {
-        let Some((_, task)) = self.plan.task_named(&hello.task) else {
-            return Err(Refusal::UnknownTask {
-                task: hello.task.clone(),
-            });
+    fn place_for(
+        &self,
+        connection: &Connection,
+        hello: &Hello,
+    ) -> Result<(usize, StreamTerms), Refusal> {
+        let credentials = connection.peer();
+        let peer = Peer {
+            credentials,
+            groups: &connection.groups(),
+            streams: self.streams_of(credentials.pid),
         };
-        let frame = layout_for(hello, task)?;
-        let free = |place: &&u16| self.places[usize::from(**place)] == 0;
+        let (task, frame) = admission::admit(&self.plan, hello, &peer)?;
+        let free = |place: &&u16| self.places[usize::from(**place)].pieces == 0;
         match task.client_slots.iter().find(free) {
             Some(&place) => Ok((usize::from(place), terms(task, place, frame))),
             None => Err(Refusal::Full {
@@ -244,25 +260,12 @@ impl Door {
             }),
         }
     }
-}
 
-/// The task's frames as the client has them: in its own layout, if that fits into a slot of the plan.
-fn layout_for(hello: &Hello, task: &TaskPlan) -> Result<FrameSpec, Refusal> {
-    let planned = frame::spec(&task.frame);
-    let expected = planned.format;
-    if hello.format != expected {
-        return Err(Refusal::Format { expected });
+    /// How many places a process holds.
+    fn streams_of(&self, pid: i32) -> usize {
+        let held = |place: &&Place| place.pieces > 0 && place.pid == pid;
+        self.places.iter().filter(held).count()
     }
-    let Some(layout) = hello.layout else {
-        return Ok(planned);
-    };
-    let frame = planned.with_layout(layout);
-    frame.check().map_err(Refusal::Layout)?;
-    let (bytes, limit) = (frame.bytes(), task.channel.slot_bytes);
-    if bytes > limit {
-        return Err(Refusal::LayoutTooLarge { bytes, limit });
-    }
-    Ok(frame)
 }
 
 /// What the plan says of a task's streams.

@@ -1,6 +1,6 @@
 //! What this machine has and allows, found out once at start.
 
-use punctual_plan::Host;
+use punctual_plan::{Accounts, Host};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Missing, OsError, affinity};
 
@@ -24,8 +24,16 @@ pub fn detect() -> Result<Host, OsError> {
         clocks: punctual_device::profile::clocks(),
         lanes: punctual_device::profile::lanes(),
         program_bytes: mapped_files(),
+        accounts: accounts(),
         gpu: None,
     })
+}
+
+/// The machine's own users and groups. Those of a directory service have numbers only: asking for
+/// their names would bring its code into this process.
+fn accounts() -> Accounts {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    Accounts::from_files(&read("/etc/passwd"), &read("/etc/group"))
 }
 
 /// Bytes of all files that this process has mapped: the program and its libraries, as long as it

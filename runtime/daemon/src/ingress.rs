@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use punctual_core::{Arrival, ClientId, Instant, TaskId, Ticket};
+use punctual_core::{Arrival, ClientId, Instant, Nanos, TaskId, Ticket};
 use punctual_ipc::{Descriptor, Submissions};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
@@ -13,6 +13,7 @@ use punctual_platform::poll::Poller;
 use crate::drain::{DrainOrder, Flag};
 use crate::messages::{Inbound, Payload, Refusal, Refused};
 use crate::metrics::{Metrics, count};
+use crate::pace::Pace;
 use crate::rt_notes::client_fault;
 use crate::wiring::IngressEnds;
 
@@ -46,18 +47,26 @@ pub struct Place {
     /// The task of its clients.
     task: TaskId,
     slots: u16,
+    /// How fast its client may submit.
+    pace: Option<Pace>,
     /// Of the client that holds the slot now.
     submissions: Option<Submissions>,
 }
 
 impl Place {
-    /// Nobody's. Its clients submit to `task` and have `slots` slots.
-    pub fn new(task: TaskId, slots: u16) -> Self {
+    /// Nobody's. Its clients submit to `task`, have `slots` slots, and, if there is a period, submit
+    /// no faster than that in the long run.
+    pub fn new(task: TaskId, slots: u16, period: Option<Nanos>) -> Self {
         Self {
             task,
             slots,
+            pace: period.map(|period| Pace::new(period, slots)),
             submissions: None,
         }
+    }
+
+    fn is_in_pace(&mut self, now_ns: u64) -> bool {
+        self.pace.as_mut().is_none_or(|pace| pace.admits(now_ns))
     }
 }
 
@@ -110,6 +119,9 @@ impl Ingress {
             assert!(place.submissions.is_none(), "a place was given away twice");
             let watched = self.poller.add(submissions.as_fd(), u64::from(client.0));
             place.submissions = Some(submissions);
+            if let Some(pace) = &mut place.pace {
+                pace.begin_anew();
+            }
             if watched.is_err() {
                 // Out of kernel memory for one more descriptor: this client cannot be served.
                 self.dismiss(client.index());
@@ -136,6 +148,7 @@ impl Ingress {
     }
 
     fn submit(&mut self, client: usize, descriptor: &Descriptor) {
+        let now = clock::now_ns();
         let task = self.clients[client].task;
         let ticket = Ticket {
             client: ClientId(client as u16),
@@ -144,10 +157,12 @@ impl Ingress {
         };
         let refused = if self.drained {
             Some(Refused::Draining)
-        } else if descriptor.captured_ns > clock::now_ns() {
+        } else if descriptor.captured_ns > now {
             // Without tolerance: client and daemon read the same clock, and the descriptor was
             // written before it was read.
             Some(Refused::CaptureInFuture)
+        } else if !self.clients[client].is_in_pace(now) {
+            Some(Refused::Quota)
         } else {
             None
         };
@@ -175,6 +190,7 @@ impl Ingress {
         count(match reason {
             Refused::Draining => &metrics.draining,
             Refused::CaptureInFuture => &metrics.invalid,
+            Refused::Quota => &metrics.quota,
         });
         let refusal = Refusal {
             task,

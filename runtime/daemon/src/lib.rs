@@ -16,6 +16,7 @@
 //! is to free goes back to housekeeping through a ring, or with the thread's end.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod devices;
 mod door;
 mod drain;
@@ -37,6 +38,7 @@ mod metrics;
 mod metrics_socket;
 mod observer;
 mod options;
+mod pace;
 mod page_faults;
 mod record;
 mod reload;

@@ -89,4 +89,6 @@ pub enum Refused {
     CaptureInFuture,
     /// The daemon is shutting down.
     Draining,
+    /// Its client submits faster than it may.
+    Quota,
 }

@@ -30,6 +30,7 @@ pub fn of_refusal(refusal: &Refusal, finished_ns: u64) -> ResultRecord {
         verdict: punctual_ipc::Verdict::Rejected(match refusal.reason {
             Refused::CaptureInFuture => punctual_ipc::Rejection::CapturedInFuture,
             Refused::Draining => punctual_ipc::Rejection::Draining,
+            Refused::Quota => punctual_ipc::Rejection::Quota,
         }),
         answer: None,
         captured_ns: refusal.captured_ns,

@@ -152,6 +152,9 @@ pub struct RejectedReport {
     pub shedding: u64,
     /// The ingress refused the descriptor: its capture time was in the future.
     pub invalid: u64,
+    /// The client submitted faster than the manifest's `rate_max_hz`.
+    #[serde(default)]
+    pub quota: u64,
 }
 
 impl RejectedReport {
@@ -159,7 +162,7 @@ impl RejectedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
         let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
-        own + self.superseded + self.shedding + self.invalid
+        own + self.superseded + self.shedding + self.invalid + self.quota
     }
 }
 

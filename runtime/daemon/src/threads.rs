@@ -297,7 +297,10 @@ impl Crew<'_> {
 
     fn ingress(&self, ends: IngressEnds) -> Result<(Hired<Ingress>, Waker), StartupError> {
         let slots = &self.plan().client_slots;
-        let place = |task| Place::new(task, self.plan().task(task).channel.slots);
+        let place = |id| {
+            let task = self.plan().task(id);
+            Place::new(id, task.channel.slots, task.entry.submission_period)
+        };
         let poller = Poller::new(slots.len())?;
         let stop = Arc::new(Flag::default());
         let waker = poller.waker();

@@ -15,7 +15,9 @@ use punctual_device::Device;
 use punctual_device::virtual_time::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
-use punctual_plan::{Board, Host, PackageInput, Plan, PlanErrors, PlanInputs, ProfileInput};
+use punctual_plan::{
+    Accounts, Board, Host, PackageInput, Plan, PlanErrors, PlanInputs, ProfileInput,
+};
 
 const MANIFEST: &str = include_str!("../../cli/src/demo/manifest.toml");
 const MACHINE: &str = "a virtual machine";
@@ -48,6 +50,7 @@ fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
             lanes: 4,
             isolated: Vec::new(),
             program_bytes: 16 << 20,
+            accounts: Accounts::default(),
             gpu: None,
         },
         packages: vec![PackageInput {

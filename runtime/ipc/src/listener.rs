@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
-use punctual_platform::{OsError, clock};
+use punctual_platform::{OsError, clock, peer};
 
 use crate::handshake::{
     Agreement, Hello, MessageError, Refusal, Reply, StreamTerms, TermsError, decode_opening,
@@ -238,6 +238,12 @@ impl Connection {
     #[must_use]
     pub fn peer(&self) -> PeerCredentials {
         self.peer
+    }
+
+    /// Its groups beside the one of [`peer`](Self::peer); none if the kernel does not tell.
+    #[must_use]
+    pub fn groups(&self) -> Vec<u32> {
+        peer::supplementary_groups(self.socket.as_fd()).unwrap_or_default()
     }
 
     /// When it connected, in monotonic ns. One that says nothing for long should be dropped.

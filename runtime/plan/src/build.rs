@@ -60,7 +60,17 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         }
     }
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
-    let tasks = tasks::resolve(&manifest, &models, &placement.partitions, problems);
+    let tasks = tasks::resolve(
+        &manifest,
+        &models,
+        &placement.partitions,
+        &inputs.host.accounts,
+        problems,
+    );
+    let door = manifest
+        .daemon
+        .door
+        .resolve(&inputs.host.accounts, problems);
     spill::check(&manifest, &tasks, &models, problems);
     let shared = placement.shared().next().is_some();
     let priorities = Priorities::new(&manifest.daemon.priority, &tasks, shared, problems);
@@ -146,6 +156,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         board: inputs.board.name.clone(),
         power_mode,
         socket: manifest.daemon.socket.into(),
+        door,
         drain_bound: manifest.daemon.drain,
         watchdog: manifest.daemon.watchdog,
         idle_latency: manifest.daemon.idle_latency,
@@ -272,6 +283,7 @@ fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
             batch_max: task.batch_max,
             queue: task.queue,
             client_slots: (next_slot..next_slot + task.clients).collect(),
+            entry: task.entry.clone(),
             frame: task.frame,
             channel: task.channel(),
             arrival: *arrival,

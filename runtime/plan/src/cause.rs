@@ -121,14 +121,6 @@ pub enum Cause {
         /// What there is.
         known: Vec<String>,
     },
-    /// A socket path that the kernel cannot hold.
-    #[error("the socket path has {bytes} bytes, more than {limit}")]
-    SocketPathTooLong {
-        /// Its length.
-        bytes: usize,
-        /// The kernel's limit.
-        limit: usize,
-    },
     /// Two keys of which one must be given.
     #[error("`{one}` and `{other}` are both {}", if *both { "given" } else { "missing" })]
     ExactlyOne {
@@ -382,6 +374,9 @@ pub enum Cause {
         /// What it says.
         error: ConfigError,
     },
+    /// A rule of the daemon's door.
+    #[error(transparent)]
+    Door(crate::door::DoorCause),
     /// A rule of frames.
     #[error(transparent)]
     Frame(FrameCause),

@@ -1,6 +1,9 @@
-//! What can be wrong with the description of a camera's frames.
+//! A camera's frames, and what can be wrong with their description.
 
+use serde::Serialize;
 use thiserror::Error;
+
+use crate::plan::Size;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -35,4 +38,90 @@ pub enum FrameCause {
         /// How many there are.
         count: usize,
     },
+}
+
+/// How pixels are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PixelFormat {
+    /// Interleaved red, green, blue, a byte each.
+    Rgb8,
+    /// A plane of luma, then a plane of half the rows with interleaved Cb and Cr, each for a
+    /// square of two by two pixels.
+    Nv12,
+    /// Interleaved blue, green, red, a byte each.
+    Bgr8,
+    /// Luma alone, a byte a pixel.
+    Gray8,
+    /// Interleaved luma, Cb, luma, Cr for two pixels of a row.
+    Yuyv,
+}
+
+impl PixelFormat {
+    /// As in manifests and profiles.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rgb8 => "rgb8",
+            Self::Nv12 => "nv12",
+            Self::Bgr8 => "bgr8",
+            Self::Gray8 => "gray8",
+            Self::Yuyv => "yuyv",
+        }
+    }
+
+    /// Bytes of a row of `width` pixels in the first plane.
+    #[must_use]
+    pub const fn row_bytes(self, width: u32) -> u64 {
+        match self {
+            Self::Rgb8 | Self::Bgr8 => width as u64 * 3,
+            Self::Nv12 | Self::Gray8 => width as u64,
+            Self::Yuyv => width as u64 * 2,
+        }
+    }
+
+    /// Pixels in a row, and in a column, that share colour.
+    #[must_use]
+    pub const fn shared_colour(self) -> (u64, u64) {
+        match self {
+            Self::Rgb8 | Self::Bgr8 | Self::Gray8 => (1, 1),
+            Self::Nv12 => (2, 2),
+            Self::Yuyv => (2, 1),
+        }
+    }
+}
+
+/// A stream's frames: fixed at plan time, so that a descriptor has only to say where the crop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FramePlan {
+    /// How pixels are stored.
+    pub format: PixelFormat,
+    /// Size of the whole frame.
+    pub size: Size,
+    /// Bytes from a row to the next; NV12's second plane has the same.
+    pub stride: u32,
+    /// Size of the part that the network sees; where it lies is each frame's own.
+    pub crop: Size,
+}
+
+impl FramePlan {
+    /// Bytes of a whole frame.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        let rows = match self.format {
+            PixelFormat::Nv12 => self.size.height as u64 * 3 / 2,
+            _ => self.size.height as u64,
+        };
+        self.stride as u64 * rows
+    }
+
+    /// Bytes of the crop alone, rows packed without gaps: the intake's private copy.
+    #[must_use]
+    pub const fn crop_bytes(&self) -> u64 {
+        let first_plane = self.format.row_bytes(self.crop.width) * self.crop.height as u64;
+        match self.format {
+            PixelFormat::Nv12 => first_plane * 3 / 2,
+            _ => first_plane,
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use punctual_model::{ImageLayout, Package, PackageError, Profile, ProfileError};
 
 use crate::board::Board;
+use crate::door::Accounts;
 use crate::plan::BATCH_SIZES;
 
 /// All that [`Plan::build`](crate::Plan::build) looks at.
@@ -97,6 +98,8 @@ pub struct Host {
     pub lanes: u8,
     /// Bytes of this program and its libraries in memory, all pages of them.
     pub program_bytes: u64,
+    /// Its users and groups, for those that a manifest names.
+    pub accounts: Accounts,
     /// The GPU, if it can be used and a plan may ask for a part of it.
     pub gpu: Option<GpuHost>,
 }

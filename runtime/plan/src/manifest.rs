@@ -3,6 +3,7 @@
 use crate::budgets::Margins;
 use crate::cause::Cause;
 use crate::document::{Section, parse, within_whole};
+use crate::door::{DoorCause, RawDoor, RawEntry};
 use crate::keys::{
     checked_name, microseconds, milliseconds, name, number, optional_word, span, whole, word,
 };
@@ -41,6 +42,7 @@ pub(crate) struct RawDaemon {
     pub(crate) board: Option<At<String>>,
     pub(crate) power_mode: Option<At<String>>,
     pub(crate) socket: String,
+    pub(crate) door: RawDoor,
     pub(crate) drain: Nanos,
     pub(crate) watchdog: Nanos,
     pub(crate) scheduling: Scheduling,
@@ -91,6 +93,7 @@ pub(crate) struct RawTask {
     pub(crate) weight: u16,
     pub(crate) spill: Option<At<String>>,
     pub(crate) delivery: Delivery,
+    pub(crate) entry: RawEntry,
     pub(crate) frame: Option<RawFrame>,
     /// Whether all of it could be read: otherwise what follows from its values says nothing.
     pub(crate) sound: bool,
@@ -172,12 +175,11 @@ impl RawDaemon {
         let power_mode = section.optional("power_mode", problems);
         let socket = section.or("socket", "/run/punctual/socket".to_owned(), problems);
         if socket.value.len() > SOCKET_PATH_BYTES_MAX || socket.value.is_empty() {
-            let cause = Cause::SocketPathTooLong {
-                bytes: socket.value.len(),
-                limit: SOCKET_PATH_BYTES_MAX,
-            };
-            problems.add(&socket.place, cause);
+            let (bytes, limit) = (socket.value.len(), SOCKET_PATH_BYTES_MAX);
+            let cause = DoorCause::SocketPathTooLong { bytes, limit };
+            problems.add(&socket.place, Cause::Door(cause));
         }
+        let door = RawDoor::read(&mut section, problems);
         let drain = milliseconds(&mut section, "drain_ms", 1_000.0, 1.0..=60_000.0, problems);
         let watchdog = milliseconds(
             &mut section,
@@ -215,6 +217,7 @@ impl RawDaemon {
             board,
             power_mode,
             socket: socket.value,
+            door,
             drain,
             watchdog,
             scheduling: scheduling.unwrap_or_default(),
@@ -304,6 +307,7 @@ impl RawTask {
         let weight = whole(s, "weight", 1, 1..=1_000, problems).value as u16;
         let spill = s.optional("spill", problems);
         let delivery = optional_word(s, "delivery", &DELIVERIES, problems).unwrap_or_default();
+        let entry = RawEntry::read(s, problems);
         let unpromised = s.without(["rate_hz", "deadline_ms"]);
         let frame = RawFrame::of_task(s, problems);
         let place = section.place().clone();
@@ -328,6 +332,7 @@ impl RawTask {
             weight,
             spill,
             delivery,
+            entry,
             frame,
             sound: problems.count() == before,
             place,

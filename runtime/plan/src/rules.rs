@@ -41,7 +41,6 @@ impl Cause {
             Self::NoneGiven(_) => "at least one of these is needed",
             Self::TooMany { .. } => "all tables have fixed limits",
             Self::Unresolved { .. } => "a name refers to something that the file defines",
-            Self::SocketPathTooLong { .. } => "the kernel limits a socket's path",
             Self::ExactlyOne { .. } => "exactly one of the two keys is given",
             Self::RealTimeNeeds(_) => "a real-time task is promised a rate and a deadline",
             Self::UnknownSource(_) => "every figure of a board names its source",
@@ -73,6 +72,7 @@ impl Cause {
             Self::QueueTooShort { .. } => "a queue holds ceil((D + J) / T) + 1 promised frames",
             Self::MemoryExceeded { .. } => "all memory is taken at start, and the board has it",
             Self::SchedulerRefuses { .. } => "the scheduler checks what its own safety rests on",
+            Self::Door(cause) => cause.rule(),
             Self::Paging(cause) => cause.rule(),
             Self::Gpu(cause) => cause.rule(),
             Self::Spill(cause) => cause.rule(),
@@ -102,7 +102,6 @@ impl Cause {
             Self::NoneGiven(what) => format!("add a [[{what}]] table"),
             Self::TooMany { limit, .. } => format!("reduce to {limit}"),
             Self::Unresolved { name, known, .. } => one_of(name, known),
-            Self::SocketPathTooLong { .. } => "choose a shorter path, e.g. under /run".into(),
             Self::ExactlyOne { one, other, both } => {
                 format!(
                     "{} `{one}` or `{other}`",
@@ -145,6 +144,7 @@ impl Cause {
                 format!("take less, most of all {largest}, or raise `daemon.memory_mb`")
             }
             Self::SchedulerRefuses { .. } => REPORT.into(),
+            Self::Door(cause) => cause.remedy(),
             Self::Paging(cause) => cause.remedy(),
             Self::Gpu(cause) => cause.remedy(),
             Self::Spill(cause) => cause.remedy(),

@@ -4,6 +4,7 @@ use punctual_core::{Criticality, Delivery, Nanos};
 
 use crate::cause::Cause;
 use crate::document::within_whole;
+use crate::door::{Accounts, EntryPlan};
 use crate::frame::FrameCause;
 use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask};
 use crate::models::Model;
@@ -39,6 +40,7 @@ pub(crate) struct Task {
     /// The task that takes on what this one would refuse.
     pub(crate) spill: Option<At<String>>,
     pub(crate) delivery: Delivery,
+    pub(crate) entry: EntryPlan,
     pub(crate) frame: FramePlan,
     pub(crate) deadline_place: Place,
     pub(crate) queue_place: Place,
@@ -77,11 +79,15 @@ pub(crate) fn resolve(
     manifest: &Manifest,
     models: &[Model<'_>],
     partitions: &[Placed],
+    accounts: &Accounts,
     problems: &mut Problems<'_>,
 ) -> Vec<Task> {
     let tasks = manifest.tasks.iter();
     let tasks = tasks
-        .filter_map(|raw| task(raw, manifest, models, partitions, problems))
+        .filter_map(|raw| {
+            let entry = raw.entry.resolve(accounts, problems);
+            task(raw, manifest, models, partitions, entry, problems)
+        })
         .collect();
     let count: u64 = manifest.tasks.iter().map(|raw| raw.clients.value).sum();
     let limit = CLIENT_SLOTS_MAX as u64;
@@ -108,6 +114,7 @@ fn task(
     manifest: &Manifest,
     models: &[Model<'_>],
     partitions: &[Placed],
+    entry: EntryPlan,
     problems: &mut Problems<'_>,
 ) -> Option<Task> {
     let known = manifest.models.iter().map(|model| &model.name.value);
@@ -145,6 +152,7 @@ fn task(
         weight: raw.weight,
         spill: raw.spill.clone(),
         delivery: raw.delivery,
+        entry,
         frame: frame?,
         deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
         queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),

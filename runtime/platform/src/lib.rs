@@ -38,6 +38,7 @@ pub mod journal;
 pub mod mapped_file;
 pub mod memory;
 pub mod paging;
+pub mod peer;
 pub mod poll;
 pub mod rt_log;
 pub mod service;

@@ -43,6 +43,7 @@ pub struct TaskMetrics {
     pub superseded: AtomicU64,
     pub shedding: AtomicU64,
     pub invalid: AtomicU64,
+    pub quota: AtomicU64,
     pub failed_device: AtomicU64,
     pub failed_payload: AtomicU64,
     pub failed_client_gone: AtomicU64,
@@ -133,6 +134,7 @@ impl TaskMetrics {
             superseded: zero(),
             shedding: zero(),
             invalid: zero(),
+            quota: zero(),
             failed_device: zero(),
             failed_payload: zero(),
             failed_client_gone: zero(),
@@ -173,6 +175,7 @@ impl TaskMetrics {
             superseded: self.superseded.load(Relaxed),
             shedding: self.shedding.load(Relaxed),
             invalid: self.invalid.load(Relaxed),
+            quota: self.quota.load(Relaxed),
         }
     }
 

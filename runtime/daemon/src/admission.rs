@@ -1,0 +1,71 @@
+//! Who is let in, and to which frames: what a client wishes against what the plan allows.
+
+use punctual_ipc::{FrameSpec, Hello, PeerCredentials, Refusal};
+use punctual_plan::{Access, Plan, TaskPlan};
+
+use crate::frame;
+
+/// A process that asks to be let in.
+pub struct Peer<'p> {
+    /// Its user and group.
+    pub credentials: PeerCredentials,
+    /// Its other groups.
+    pub groups: &'p [u32],
+    /// Streams that it has already.
+    pub streams: usize,
+}
+
+impl Peer<'_> {
+    fn check(&self, access: Option<&Access>) -> Result<(), Refusal> {
+        let PeerCredentials { uid, gid, .. } = self.credentials;
+        let admits =
+            |access: &Access| access.admits(uid, &[gid]) || access.admits(uid, self.groups);
+        match access {
+            Some(access) if !admits(access) => Err(Refusal::NotAllowed { uid, gid }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The task that the client may feed, and its frames as the client has them.
+///
+/// # Errors
+/// The first thing that the plan does not allow. Whom the daemon does not let in at all learns
+/// nothing of its tasks.
+pub fn admit<'p>(
+    plan: &'p Plan,
+    hello: &Hello,
+    peer: &Peer<'_>,
+) -> Result<(&'p TaskPlan, FrameSpec), Refusal> {
+    peer.check(plan.door.allow.as_ref())?;
+    let Some((_, task)) = plan.task_named(&hello.task) else {
+        return Err(Refusal::UnknownTask {
+            task: hello.task.clone(),
+        });
+    };
+    peer.check(task.entry.allow.as_ref())?;
+    let limit = plan.door.streams_per_process;
+    if peer.streams >= usize::from(limit) {
+        return Err(Refusal::StreamsOfProcess { limit });
+    }
+    Ok((task, layout(hello, task)?))
+}
+
+/// The task's frames in the client's own layout, if it has one that fits into a slot of the plan.
+fn layout(hello: &Hello, task: &TaskPlan) -> Result<FrameSpec, Refusal> {
+    let planned = frame::spec(&task.frame);
+    let expected = planned.format;
+    if hello.format != expected {
+        return Err(Refusal::Format { expected });
+    }
+    let Some(layout) = hello.layout else {
+        return Ok(planned);
+    };
+    let frame = planned.with_layout(layout);
+    frame.check().map_err(Refusal::Layout)?;
+    let (bytes, limit) = (frame.bytes(), task.channel.slot_bytes);
+    if bytes > limit {
+        return Err(Refusal::LayoutTooLarge { bytes, limit });
+    }
+    Ok(frame)
+}

@@ -1,0 +1,289 @@
+//! Who may come in, with how much: the keys of the daemon's door.
+
+use std::collections::BTreeMap;
+
+use punctual_core::Nanos;
+use serde::Serialize;
+use thiserror::Error;
+use toml::de::DeValue;
+
+use crate::cause::Cause;
+use crate::document::{FromToml, Section, wrong_type};
+use crate::keys::{span, whole};
+use crate::manifest::CLIENT_SLOTS_MAX;
+use crate::problem::{At, Place, Problems};
+
+/// What is wrong with the keys of the door.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DoorCause {
+    /// A socket path that the kernel cannot hold.
+    #[error("the socket path has {bytes} bytes, more than {limit}")]
+    SocketPathTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The kernel's limit.
+        limit: usize,
+    },
+    /// A name that no account has.
+    #[error("this machine has no {what} {name:?}")]
+    UnknownAccount {
+        /// `user` or `group`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A list of nobody.
+    #[error("`allow` names nobody")]
+    NobodyAllowed,
+}
+
+impl DoorCause {
+    pub(crate) const fn rule(&self) -> &'static str {
+        match self {
+            Self::SocketPathTooLong { .. } => "the kernel limits a socket's path",
+            Self::UnknownAccount { .. } => "names stand in /etc/passwd or /etc/group",
+            Self::NobodyAllowed => "a task is there for somebody",
+        }
+    }
+
+    pub(crate) fn remedy(&self) -> String {
+        match self {
+            Self::SocketPathTooLong { .. } => "choose a shorter path, e.g. under /run".into(),
+            Self::UnknownAccount { what, .. } => {
+                format!("create the {what}, or give its number")
+            }
+            Self::NobodyAllowed => "name users or groups, or leave `allow` out".into(),
+        }
+    }
+}
+
+/// Names of users and groups with their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Users.
+    pub users: BTreeMap<String, u32>,
+    /// Groups.
+    pub groups: BTreeMap<String, u32>,
+}
+
+impl Accounts {
+    /// From the text of `/etc/passwd` and `/etc/group`; lines that make no sense are left out.
+    #[must_use]
+    pub fn from_files(passwd: &str, group: &str) -> Self {
+        // Both have the name first and the number third.
+        let entry = |line: &str| {
+            let mut fields = line.split(':');
+            let name = fields.next().filter(|name| !name.is_empty())?;
+            Some((name.to_owned(), fields.nth(1)?.parse().ok()?))
+        };
+        Self {
+            users: passwd.lines().filter_map(entry).collect(),
+            groups: group.lines().filter_map(entry).collect(),
+        }
+    }
+}
+
+/// Who may come in: a process of one of the users, or with one of the groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Access {
+    /// Numbers of users.
+    pub users: Vec<u32>,
+    /// Numbers of groups.
+    pub groups: Vec<u32>,
+}
+
+impl Access {
+    /// Whether a process of this user and these groups may.
+    #[must_use]
+    pub fn admits(&self, user: u32, groups: &[u32]) -> bool {
+        self.users.contains(&user) || groups.iter().any(|group| self.groups.contains(group))
+    }
+}
+
+/// The door of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DoorPlan {
+    /// Who may come in at all; none: whoever can open the socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Access>,
+    /// Streams that one process may have.
+    pub streams_per_process: u16,
+}
+
+/// What a task's clients may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EntryPlan {
+    /// Who may feed it, among those whom the daemon lets in; none: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Access>,
+    /// Least time between two submissions of one client, in the long run; none: as fast as it has
+    /// slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submission_period: Option<Nanos>,
+}
+
+/// An account as the manifest names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Account {
+    Name(String),
+    Number(u32),
+}
+
+impl FromToml for Account {
+    const EXPECTED: &'static str = "a name or a number";
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Cause> {
+        let number = || u64::from_toml(value).ok()?.try_into().ok();
+        match value {
+            DeValue::String(name) => Ok(Self::Name(name.to_string())),
+            _ => number()
+                .map(Self::Number)
+                .ok_or_else(|| wrong_type(Self::EXPECTED, value)),
+        }
+    }
+}
+
+/// `allow = { users = [...], groups = [...] }`, as written.
+#[derive(Debug)]
+pub(crate) struct RawAccess {
+    users: Option<At<Vec<Account>>>,
+    groups: Option<At<Vec<Account>>>,
+    place: Place,
+}
+
+impl RawAccess {
+    fn read(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let mut allow = section.table("allow", problems)?;
+        let access = Self {
+            users: allow.optional("users", problems),
+            groups: allow.optional("groups", problems),
+            place: allow.place().clone(),
+        };
+        allow.finish(problems);
+        Some(access)
+    }
+
+    fn resolve(&self, accounts: &Accounts, problems: &mut Problems<'_>) -> Access {
+        let users = numbers("user", self.users.as_ref(), &accounts.users, problems);
+        let groups = numbers("group", self.groups.as_ref(), &accounts.groups, problems);
+        let named = [&self.users, &self.groups].map(|list| list.iter().map(|at| at.value.len()));
+        if named.into_iter().flatten().sum::<usize>() == 0 {
+            problems.add(&self.place, Cause::Door(DoorCause::NobodyAllowed));
+        }
+        Access { users, groups }
+    }
+}
+
+fn numbers(
+    what: &'static str,
+    listed: Option<&At<Vec<Account>>>,
+    known: &BTreeMap<String, u32>,
+    problems: &mut Problems<'_>,
+) -> Vec<u32> {
+    let Some(At { value, place }) = listed else {
+        return Vec::new();
+    };
+    let mut numbers = Vec::new();
+    for account in value {
+        match account {
+            Account::Number(number) => numbers.push(*number),
+            Account::Name(name) => match known.get(name) {
+                Some(number) => numbers.push(*number),
+                None => {
+                    let name = name.clone();
+                    let cause = DoorCause::UnknownAccount { what, name };
+                    problems.add(place, Cause::Door(cause));
+                }
+            },
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// The door's keys in `[daemon]`.
+#[derive(Debug)]
+pub(crate) struct RawDoor {
+    allow: Option<RawAccess>,
+    streams_per_process: u16,
+}
+
+impl RawDoor {
+    pub(crate) fn read(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Self {
+        let most = CLIENT_SLOTS_MAX as u64;
+        Self {
+            allow: RawAccess::read(section, problems),
+            streams_per_process: whole(section, "streams_per_process", most, 1..=most, problems)
+                .value as u16,
+        }
+    }
+
+    pub(crate) fn resolve(&self, accounts: &Accounts, problems: &mut Problems<'_>) -> DoorPlan {
+        let allow = self.allow.as_ref();
+        DoorPlan {
+            allow: allow.map(|allow| allow.resolve(accounts, problems)),
+            streams_per_process: self.streams_per_process,
+        }
+    }
+}
+
+/// The door's keys in `[[task]]`.
+#[derive(Debug)]
+pub(crate) struct RawEntry {
+    allow: Option<RawAccess>,
+    submission_period: Option<At<Nanos>>,
+}
+
+impl RawEntry {
+    pub(crate) fn read(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Self {
+        Self {
+            allow: RawAccess::read(section, problems),
+            submission_period: span(
+                section,
+                "rate_max_hz",
+                0.01..=100_000.0,
+                " Hz",
+                |hz| 1e9 / hz,
+                problems,
+            ),
+        }
+    }
+
+    pub(crate) fn resolve(&self, accounts: &Accounts, problems: &mut Problems<'_>) -> EntryPlan {
+        let allow = self.allow.as_ref();
+        EntryPlan {
+            allow: allow.map(|allow| allow.resolve(accounts, problems)),
+            submission_period: self.submission_period.as_ref().map(|at| at.value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_read_from_the_systems_files_and_nonsense_is_left_out() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\ncamera:x:990:990::/:/bin/false\n\n:x:7:7\nx\n";
+        let group = "video:x:44:camera,root\nbad:x:minus\n";
+        let accounts = Accounts::from_files(passwd, group);
+        assert_eq!(accounts.users.len(), 2);
+        assert_eq!(accounts.users["camera"], 990);
+        assert_eq!(accounts.groups.len(), 1);
+        assert_eq!(accounts.groups["video"], 44);
+    }
+
+    #[test]
+    fn a_user_or_any_of_its_groups_opens_the_door() {
+        let access = Access {
+            users: vec![990],
+            groups: vec![44],
+        };
+        assert!(access.admits(990, &[]));
+        assert!(access.admits(1000, &[1000, 44]));
+        assert!(!access.admits(1000, &[1000]));
+        assert!(!access.admits(0, &[0]), "not even root");
+    }
+}

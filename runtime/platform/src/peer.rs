@@ -1,0 +1,71 @@
+//! Who is at the other end of a Unix socket.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::error::{OsError, check};
+
+/// Groups that are asked for first; most users have fewer.
+const GROUPS_USUAL: usize = 32;
+
+/// The supplementary groups of the process that connected, as they were then (Linux 4.13).
+///
+/// # Errors
+/// If it is not such a socket, or the kernel is older.
+pub fn supplementary_groups(socket: BorrowedFd<'_>) -> Result<Vec<u32>, OsError> {
+    let mut groups = vec![0_u32; GROUPS_USUAL];
+    loop {
+        let mut bytes = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+        // SAFETY: the buffer has as many bytes as `bytes` says, and both live beyond the call.
+        let result = check("getsockopt(SO_PEERGROUPS)", unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        });
+        let found = bytes as usize / size_of::<u32>();
+        match result {
+            Ok(_) => {
+                groups.truncate(found);
+                return Ok(groups);
+            }
+            // It says how many there are; they cannot change, as they are those of the connecting.
+            Err(error) if error.code() == Some(libc::ERANGE) && found > groups.len() => {
+                groups.resize(found, 0);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn the_groups_of_a_peer_in_this_process_are_its_own() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut found = supplementary_groups(ours.as_fd()).unwrap();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+        let mut own: Vec<u32> = line
+            .unwrap()
+            .split_whitespace()
+            .map(|group| group.parse().unwrap())
+            .collect();
+        found.sort_unstable();
+        own.sort_unstable();
+        assert_eq!(found, own);
+    }
+
+    #[test]
+    fn a_file_has_no_peer() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(supplementary_groups(file.as_fd()).is_err());
+    }
+}
