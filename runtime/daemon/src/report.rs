@@ -1,6 +1,8 @@
 //! The report: what the daemon says of itself, as JSON, live on the metrics socket and in
 //! `--report FILE` at termination. The same form in both places.
 
+mod verdicts;
+
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,8 @@ use std::time::Duration;
 
 use punctual_platform::files::write_whole;
 use serde::{Deserialize, Serialize};
+
+pub use verdicts::{FailedReport, RejectedReport};
 
 pub use crate::gpu_watch::GpuReport;
 pub use crate::granted::ThreadReport;
@@ -131,60 +135,6 @@ pub struct TaskReport {
     pub exits: Vec<u64>,
     /// From capture to the verdict's hand-over to the client, answered frames only.
     pub latency_us: LatencyReport,
-}
-
-/// Rejections by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RejectedReport {
-    /// The deadline had passed or could not be met even alone.
-    pub late_on_arrival: u64,
-    /// It would have endangered promised requests.
-    pub no_slack: u64,
-    /// The task's queue bound was reached, or no request buffer was free.
-    pub queue_full: u64,
-    /// The daemon was shutting down.
-    pub draining: u64,
-    /// A newer frame of the same client took its place.
-    #[serde(default)]
-    pub superseded: u64,
-    /// Best-effort work was given up.
-    #[serde(default)]
-    pub shedding: u64,
-    /// The ingress refused the descriptor: its capture time was in the future.
-    pub invalid: u64,
-    /// The client submitted faster than the manifest's `rate_max_hz`.
-    #[serde(default)]
-    pub quota: u64,
-}
-
-impl RejectedReport {
-    /// All of them.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
-        own + self.superseded + self.shedding + self.invalid + self.quota
-    }
-}
-
-/// Failures by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedReport {
-    /// The device reported an error.
-    pub device: u64,
-    /// The payload could not be read.
-    pub payload: u64,
-    /// The client was gone.
-    pub client_gone: u64,
-    /// Dropped after an overrun.
-    pub shed: u64,
-}
-
-impl FailedReport {
-    /// All of them.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.device + self.payload + self.client_gone + self.shed
-    }
 }
 
 /// What requests for models whose weights come and go found, and what was moved.

@@ -3,7 +3,13 @@
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::document::{Section, within_whole};
+use crate::keys::word;
 use crate::plan::Size;
+use crate::problem::{At, Problems};
+
+/// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
+const FRAME_SIDE_MAX: u64 = 16_384;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -58,6 +64,15 @@ pub enum PixelFormat {
 }
 
 impl PixelFormat {
+    /// All of them, as in manifests.
+    pub(crate) const WORDS: [(&str, Self); 5] = [
+        (Self::Rgb8.name(), Self::Rgb8),
+        (Self::Nv12.name(), Self::Nv12),
+        (Self::Bgr8.name(), Self::Bgr8),
+        (Self::Gray8.name(), Self::Gray8),
+        (Self::Yuyv.name(), Self::Yuyv),
+    ];
+
     /// As in manifests and profiles.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -123,5 +138,46 @@ impl FramePlan {
             PixelFormat::Nv12 => first_plane * 3 / 2,
             _ => first_plane,
         }
+    }
+}
+
+/// A task's `frame`, as written.
+pub(crate) struct RawFrame {
+    pub(crate) format: PixelFormat,
+    pub(crate) width: At<u64>,
+    pub(crate) height: At<u64>,
+    pub(crate) stride: Option<At<u64>>,
+    pub(crate) crop: Option<At<Vec<u64>>>,
+}
+
+impl RawFrame {
+    pub(crate) fn of_task(task: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let frame = task.table("frame", problems);
+        task.missing("frame", "a table with format, width, height", problems);
+        Self::read(frame?, problems)
+    }
+
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let format = word(&mut section, "format", &PixelFormat::WORDS, problems);
+        let width = section.required::<u64>("width", problems);
+        let height = section.required::<u64>("height", problems);
+        let stride = section.optional::<u64>("stride", problems).map(|at| At {
+            value: within_whole(&at, 1..=FRAME_SIDE_MAX * 4, " bytes", problems),
+            place: at.place,
+        });
+        let crop = section.optional("crop", problems);
+        section.finish(problems);
+        let mut side = |at: At<u64>| At {
+            value: within_whole(&at, 1..=FRAME_SIDE_MAX, " pixels", problems),
+            place: at.place,
+        };
+        let (width, height) = (width.map(&mut side), height.map(&mut side));
+        Some(Self {
+            format: format?,
+            width: width?,
+            height: height?,
+            stride,
+            crop,
+        })
     }
 }

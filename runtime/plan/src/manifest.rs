@@ -4,11 +4,12 @@ use crate::budgets::Margins;
 use crate::cause::Cause;
 use crate::document::{Section, parse, within_whole};
 use crate::door::{DoorCause, RawDoor, RawEntry};
+use crate::frame::RawFrame;
 use crate::keys::{
     checked_name, microseconds, milliseconds, name, number, optional_word, span, whole, word,
 };
 use crate::paging::ByteSize;
-use crate::plan::{BATCH_SIZES, PixelFormat};
+use crate::plan::BATCH_SIZES;
 use crate::problem::{At, Place, Problems};
 use crate::reservation::Scheduling;
 use punctual_core::{Criticality, Delivery, Nanos, PolicyConfig};
@@ -20,8 +21,6 @@ pub(crate) const PARTITIONS_MAX: usize = 32;
 pub(crate) const CLIENT_SLOTS_MAX: usize = 64;
 const QUEUE_MAX: u64 = 64;
 const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
-/// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
-const FRAME_SIDE_MAX: u64 = 16_384;
 /// Masks of TPCs have so many bits.
 const TPCS_MAX: u64 = 128;
 /// The words of `[daemon] scheduling`.
@@ -98,14 +97,6 @@ pub(crate) struct RawTask {
     /// Whether all of it could be read: otherwise what follows from its values says nothing.
     pub(crate) sound: bool,
     pub(crate) place: Place,
-}
-
-pub(crate) struct RawFrame {
-    pub(crate) format: PixelFormat,
-    pub(crate) width: At<u64>,
-    pub(crate) height: At<u64>,
-    pub(crate) stride: Option<At<u64>>,
-    pub(crate) crop: Option<At<Vec<u64>>>,
 }
 
 impl Manifest {
@@ -340,50 +331,11 @@ impl RawTask {
     }
 }
 
-impl RawFrame {
-    fn of_task(task: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let frame = task.table("frame", problems);
-        task.missing("frame", "a table with format, width, height", problems);
-        Self::read(frame?, problems)
-    }
-
-    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let format = word(&mut section, "format", &FORMATS, problems);
-        let width = section.required::<u64>("width", problems);
-        let height = section.required::<u64>("height", problems);
-        let stride = section.optional::<u64>("stride", problems).map(|at| At {
-            value: within_whole(&at, 1..=FRAME_SIDE_MAX * 4, " bytes", problems),
-            place: at.place,
-        });
-        let crop = section.optional("crop", problems);
-        section.finish(problems);
-        let mut side = |at: At<u64>| At {
-            value: within_whole(&at, 1..=FRAME_SIDE_MAX, " pixels", problems),
-            place: at.place,
-        };
-        let (width, height) = (width.map(&mut side), height.map(&mut side));
-        Some(Self {
-            format: format?,
-            width: width?,
-            height: height?,
-            stride,
-            crop,
-        })
-    }
-}
-
 const CRITICALITIES: [(&str, Criticality); 2] = [
     ("real-time", Criticality::RealTime),
     ("best-effort", Criticality::BestEffort),
 ];
 
-const FORMATS: [(&str, PixelFormat); 5] = [
-    ("rgb8", PixelFormat::Rgb8),
-    ("nv12", PixelFormat::Nv12),
-    ("bgr8", PixelFormat::Bgr8),
-    ("gray8", PixelFormat::Gray8),
-    ("yuyv", PixelFormat::Yuyv),
-];
 const DELIVERIES: [(&str, Delivery); 2] = [
     ("every-frame", Delivery::EveryFrame),
     ("latest-frame", Delivery::LatestFrame),

@@ -1,0 +1,57 @@
+//! Why frames were not taken on, and why they were not answered.
+
+use serde::{Deserialize, Serialize};
+
+/// Rejections by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedReport {
+    /// The deadline had passed or could not be met even alone.
+    pub late_on_arrival: u64,
+    /// It would have endangered promised requests.
+    pub no_slack: u64,
+    /// The task's queue bound was reached, or no request buffer was free.
+    pub queue_full: u64,
+    /// The daemon was shutting down.
+    pub draining: u64,
+    /// A newer frame of the same client took its place.
+    #[serde(default)]
+    pub superseded: u64,
+    /// Best-effort work was given up.
+    #[serde(default)]
+    pub shedding: u64,
+    /// The ingress refused the descriptor: its capture time was in the future.
+    pub invalid: u64,
+    /// The client submitted faster than the manifest's `rate_max_hz`.
+    #[serde(default)]
+    pub quota: u64,
+}
+
+impl RejectedReport {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
+        own + self.superseded + self.shedding + self.invalid + self.quota
+    }
+}
+
+/// Failures by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedReport {
+    /// The device reported an error.
+    pub device: u64,
+    /// The payload could not be read.
+    pub payload: u64,
+    /// The client was gone.
+    pub client_gone: u64,
+    /// Dropped after an overrun.
+    pub shed: u64,
+}
+
+impl FailedReport {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.device + self.payload + self.client_gone + self.shed
+    }
+}
