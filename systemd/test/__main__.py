@@ -35,8 +35,8 @@ def arguments():
     parser.add_argument("--binaries", type=Path, default=machine.REPOSITORY / "target/release",
                         help="folder of punctual and punctuald (target/release)")
     parser.add_argument("--client", type=Path, help="the client `steadfast` (BINARIES/examples/steadfast)")
-    parser.add_argument("--cache", type=Path, default=Path("/var/cache/punctual-test/systemd-root"),
-                        help="where the container's root is kept (%(default)s)")
+    parser.add_argument("--cache", type=Path, default=machine.REPOSITORY / "target/debian-root",
+                        help="where the container's root is kept (target/debian-root)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose names have this in them")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the result in JUnit's form")
     parser.add_argument("--list", action="store_true", help="list the cases and their limits")
@@ -66,8 +66,8 @@ def boot(options):
     for program in [options.binaries / "punctuald", options.binaries / "punctual", client]:
         if not program.exists():
             sys.exit(f"systemd/test: {program} is not there: build it first (--help)")
-    folder = options.cache.parent / "profile"
-    folder.mkdir(exist_ok=True)
+    folder = options.cache.parent / "systemd-profile"
+    folder.mkdir(parents=True, exist_ok=True)
     profile = measured(options.binaries, folder)
     return machine.Machine(options.cache, options.binaries, client, (HERE / "manifest.toml").read_text(), profile)
 
