@@ -208,7 +208,8 @@ typedef struct punctual_result {
 /* Told a verdict, on the client's own thread, one after the other. May submit; may not close. */
 typedef void (*punctual_callback)(const punctual_result *result, void *context);
 
-/* Connects as soon as there is a daemon that has room, but waits no longer than until `until_ns`. */
+/* Connects as soon as there is a daemon that has room, but waits for that no longer than until
+ * `until_ns`. The answer of a daemon that is there is waited for up to five seconds. */
 punctual_status punctual_open(const punctual_options *options, uint64_t until_ns,
                               punctual_client **client);
 

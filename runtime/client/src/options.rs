@@ -72,8 +72,9 @@ impl Options {
         Client::over(self)
     }
 
-    /// Connects as soon as the daemon is there and has room, but waits no longer than until
-    /// `until_ns` (absolute; none: as long as it takes).
+    /// Connects as soon as the daemon is there and has room, but waits for that no longer than until
+    /// `until_ns` (absolute; none: as long as it takes). The answer of a daemon that is there is
+    /// waited for up to five seconds.
     ///
     /// # Errors
     /// If the daemon refuses for good, or none was there in time.
