@@ -9,7 +9,7 @@ pub enum Task {
     Front,
     /// Real-time: 60 frames a second of 320 x 240 in NV12, 25 ms each.
     Fast,
-    /// Best-effort, for up to six clients: 320 x 240 in NV12.
+    /// Best-effort, for up to six clients: 320 x 240 in RGB.
     Watch,
 }
 
@@ -31,8 +31,8 @@ impl Task {
     #[must_use]
     pub const fn format(self) -> &'static str {
         match self {
-            Self::Front => "rgb8",
-            Self::Fast | Self::Watch => "nv12",
+            Self::Front | Self::Watch => "rgb8",
+            Self::Fast => "nv12",
         }
     }
 
@@ -61,7 +61,7 @@ frame = { format = \"nv12\", width = 320, height = 240, crop = [192, 192] }\n"
             Self::Watch => {
                 "criticality = \"best-effort\"\nrate_hz = 1000\nthreshold = 0.9
 batch_max = 2\nqueue = 8\nclients = 6
-frame = { format = \"nv12\", width = 320, height = 240, crop = [192, 192] }\n"
+frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
         }
     }

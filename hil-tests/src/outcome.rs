@@ -131,6 +131,16 @@ pub struct MissedBound {
     pub bound: Bound,
 }
 
+/// The last lines of what a process said, in one.
+fn ends(words: &str) -> String {
+    let lines: Vec<_> = words
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines[lines.len().saturating_sub(8)..].join("; ")
+}
+
 /// Why a case did not hold.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -141,7 +151,10 @@ pub enum Failure {
     #[error(transparent)]
     Bound(Box<MissedBound>),
     /// A daemon that did not get ready.
-    #[error("the daemon was not ready after {seconds} s; its last words: {}", words.trim())]
+    #[error(
+        "the daemon was not ready after {seconds} s; its last words: {}",
+        ends(words)
+    )]
     NotReady {
         /// How long it had.
         seconds: u64,
@@ -149,7 +162,10 @@ pub enum Failure {
         words: String,
     },
     /// A process that ended in another way than expected.
-    #[error("{who} ended with {found}, not with {wanted}; its last words: {}", words.trim())]
+    #[error(
+        "{who} ended with {found}, not with {wanted}; its last words: {}",
+        ends(words)
+    )]
     Ending {
         /// Which.
         who: String,

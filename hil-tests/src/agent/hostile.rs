@@ -101,7 +101,7 @@ fn opening(path: &Path, random: &mut Random) -> bool {
 /// Connects well, and writes at random into the memory that came with it; whether that was possible.
 fn scribble(options: &Options, random: &mut Random) -> bool {
     // Not to come back: the next connection is another victim.
-    let Ok(mut client) = Client::connect(&options.socket, &options.task, PixelFormat::Nv12) else {
+    let Ok(mut client) = Client::connect(&options.socket, &options.task, PixelFormat::Rgb8) else {
         return false;
     };
     let Ok(memory) = OpenOptions::new().write(true).open("/proc/self/mem") else {

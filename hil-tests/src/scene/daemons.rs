@@ -157,9 +157,7 @@ impl Scene<'_> {
     pub fn last_words(&self, daemon: &Daemon) -> Result<String, Failure> {
         let mut words = self.read(&format!("{}.log", daemon.name))?;
         words.extend(self.read(&format!("{}.err", daemon.name))?);
-        let text = String::from_utf8_lossy(&words).into_owned();
-        let lines: Vec<_> = text.lines().collect();
-        Ok(lines[lines.len().saturating_sub(8)..].join("; "))
+        Ok(String::from_utf8_lossy(&words).into_owned())
     }
 
     /// The daemon's process, of its latest start.
