@@ -114,9 +114,9 @@ def a_reload_is_refused_and_says_why(machine):
 def the_manifest_can_be_a_credential(machine):
     good = (machine.root / MANIFEST.lstrip("/")).read_text()
     machine.write(MANIFEST, "this is not read")
-    machine.write("/root/secret.toml", good)
-    machine.run("chmod", "0600", "/root/secret.toml")
-    machine.drop_in("[Service]\nLoadCredential=\nLoadCredential=manifest.toml:/root/secret.toml\n")
+    machine.write("/etc/secret.toml", good)
+    machine.run("chmod", "0600", "/etc/secret.toml")
+    machine.drop_in("[Service]\nLoadCredential=\nLoadCredential=manifest.toml:/etc/secret.toml\n")
     machine.systemctl("start", "punctuald.service")
     with machine.steadfast() as client:
         client.wait("verdict")

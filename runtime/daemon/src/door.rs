@@ -261,6 +261,12 @@ impl Door {
         }
     }
 
+    /// The process of the last client in this place, whose pieces may be back already: 0 if there was
+    /// none.
+    pub fn pid(&self, client: ClientId) -> i32 {
+        self.places.get(client.index()).map_or(0, |place| place.pid)
+    }
+
     /// How many places a process holds.
     fn streams_of(&self, pid: i32) -> usize {
         let held = |place: &&Place| place.pieces > 0 && place.pid == pid;

@@ -117,7 +117,7 @@ impl Housekeeping {
             }
         }
         self.door.look_after(&self.poller);
-        tell_notes(&mut self.log, &self.observer.plan);
+        tell_notes(&mut self.log, &self.observer.plan, &self.door);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|said| self.log.say(said));
@@ -220,7 +220,7 @@ impl Housekeeping {
         self.observer.page_faults.freeze();
         // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
         let sound = drained && self.threads.dismiss();
-        tell_notes(&mut self.log, &self.observer.plan);
+        tell_notes(&mut self.log, &self.observer.plan, &self.door);
         let report = self.observer.report(State::Terminated, self.door.report());
         let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
         let written = self.report.as_ref().is_none_or(|path| {
@@ -248,9 +248,10 @@ impl Housekeeping {
 }
 
 /// Says what real-time threads noted.
-fn tell_notes(log: &mut Moderated, plan: &Plan) {
+fn tell_notes(log: &mut Moderated, plan: &Plan, door: &Door) {
     while let Some((at_ns, note)) = rt_notes::take() {
         let (seconds, us) = (at_ns / 1_000_000_000, at_ns / 1_000 % 1_000_000);
-        log.say(note.line(format!("{seconds}.{us:06} s: {note}"), plan));
+        let text = format!("{seconds}.{us:06} s: {note}");
+        log.say(note.line(text, plan, |client| door.pid(client)));
     }
 }

@@ -112,8 +112,8 @@ pub fn dropped() -> u64 {
 }
 
 impl Note {
-    /// The line that says it, with the task that it is about.
-    pub fn line(&self, text: String, plan: &Plan) -> Line {
+    /// The line that says it, with the task and the client's process that it is about.
+    pub fn line(&self, text: String, plan: &Plan, pid: impl Fn(ClientId) -> i32) -> Line {
         let task = |client: ClientId| {
             let slot = plan.client_slots.get(client.index());
             slot.map_or("", |slot| plan.tasks[slot.task.index()].name.as_str())
@@ -121,8 +121,11 @@ impl Note {
         match *self {
             Self::ClientFault { client, .. } => Line::warning(text)
                 .event(Event::ClientFault)
-                .task(task(client)),
-            Self::PayloadFault { client, .. } => Line::warning(text).task(task(client)),
+                .task(task(client))
+                .client_pid(pid(client)),
+            Self::PayloadFault { client, .. } => Line::warning(text)
+                .task(task(client))
+                .client_pid(pid(client)),
             Self::ActionRefused { .. } | Self::WeightsRefused { .. } => Line::error(text),
             Self::ActionFailed { .. } | Self::LoadFailed { .. } => Line::warning(text),
         }
