@@ -27,6 +27,9 @@ pub struct Options {
     /// Start it again when it ends, unless it was told to.
     #[arg(long)]
     restart: bool,
+    /// Kill it when it has been silent for so long: what `WatchdogSec=` does.
+    #[arg(long, value_name = "MS")]
+    watchdog_ms: Option<u64>,
     /// Where the daemon's own words go; appended to.
     #[arg(long)]
     log: PathBuf,
@@ -49,6 +52,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         signals,
         notes,
         told: false,
+        heard_ns: 0,
     };
     loop {
         let child = service.start()?;
@@ -64,6 +68,8 @@ struct Service<'a> {
     signals: SignalFd,
     notes: UnixDatagram,
     told: bool,
+    /// When the daemon last said that all is well.
+    heard_ns: u64,
 }
 
 impl Service<'_> {
@@ -73,9 +79,14 @@ impl Service<'_> {
             .append(true)
             .open(&self.options.log);
         let log = log.map_err(AgentError::io("log"))?;
+        let watchdog = self
+            .options
+            .watchdog_ms
+            .map(|ms| ("WATCHDOG_USEC", (ms * 1000).to_string()));
         let child = Command::new(&self.options.command[0])
             .args(&self.options.command[1..])
             .env("NOTIFY_SOCKET", &self.options.notify)
+            .envs(watchdog)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -90,12 +101,13 @@ impl Service<'_> {
 
     /// Until the child has ended.
     fn look_after(&mut self, mut child: Child) -> Result<(), AgentError> {
+        self.heard_ns = u64::MAX;
         loop {
             let mut waiting = [
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.notes.as_fd(), PollFlags::POLLIN),
             ];
-            match poll(&mut waiting, PollTimeout::NONE) {
+            match poll(&mut waiting, self.patience()) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(AgentError::os("poll")(error)),
             }
@@ -108,6 +120,11 @@ impl Service<'_> {
             }
             // What it said before it ended comes before its end.
             self.hear();
+            if self.is_silent() {
+                // Once is enough; a stopped process dies of it too.
+                let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+                self.heard_ns = u64::MAX;
+            }
             if let Some(status) = child.try_wait().map_err(AgentError::io("wait"))? {
                 self.hear();
                 let (code, signal) = (status.code(), status.signal());
@@ -121,11 +138,38 @@ impl Service<'_> {
         }
     }
 
-    fn hear(&self) {
+    /// How long to wait for notes: until a silence would be too long.
+    fn patience(&self) -> PollTimeout {
+        let Some(ms) = self
+            .options
+            .watchdog_ms
+            .filter(|_| self.heard_ns != u64::MAX)
+        else {
+            return PollTimeout::NONE;
+        };
+        let due_ns = self.heard_ns + ms * 1_000_000;
+        let left_ms = due_ns.saturating_sub(now_ns()).div_ceil(1_000_000);
+        PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
+    }
+
+    /// Whether a daemon that is ready has said nothing for too long.
+    fn is_silent(&self) -> bool {
+        let limit_ns = self
+            .options
+            .watchdog_ms
+            .map_or(u64::MAX, |ms| ms * 1_000_000);
+        self.heard_ns != u64::MAX && now_ns().saturating_sub(self.heard_ns) >= limit_ns
+    }
+
+    fn hear(&mut self) {
         let mut note = [0; 4096];
         while let Ok(bytes) = self.notes.recv(&mut note) {
             let at_ns = now_ns();
             for line in String::from_utf8_lossy(&note[..bytes]).lines() {
+                // It is watched from its readiness on, and its starts may take as long as they do.
+                if line == "READY=1" || (line == "WATCHDOG=1" && self.heard_ns != u64::MAX) {
+                    self.heard_ns = at_ns;
+                }
                 if line == "READY=1" {
                     say(&ServiceEvent::Ready { at_ns });
                 } else if let Some(words) = line.strip_prefix("STATUS=") {

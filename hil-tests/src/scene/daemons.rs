@@ -21,6 +21,8 @@ pub struct DaemonPlan<'a> {
     pub tasks: &'a [Task],
     /// Started again when it ends.
     pub restart: bool,
+    /// Killed when it has been silent to its service manager for so long.
+    pub watchdog_ms: Option<u64>,
     /// Its program; none: the one under test.
     pub program: Option<&'a str>,
     /// Where it writes its report; none: in the case's folder.
@@ -37,6 +39,7 @@ impl<'a> DaemonPlan<'a> {
             name: "daemon",
             tasks,
             restart: false,
+            watchdog_ms: None,
             program: None,
             report: None,
             environment: Vec::new(),
@@ -92,6 +95,10 @@ impl Scene<'_> {
             path("log"),
         ]);
         command.extend(plan.restart.then(|| "--restart".to_owned()));
+        let watchdog = plan
+            .watchdog_ms
+            .map(|ms| ["--watchdog-ms".to_owned(), ms.to_string()]);
+        command.extend(watchdog.into_iter().flatten());
         let program = plan.program.unwrap_or(&self.stage.daemon);
         command.extend(["--".to_owned(), program.to_owned(), path("toml")]);
         command.extend([

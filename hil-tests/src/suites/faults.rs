@@ -52,6 +52,15 @@ pub const CASES: &[Case] = &[
     },
     Case {
         suite: "faults",
+        name: "daemon-stopped",
+        about: "The daemon is stopped as a whole: its service manager's watchdog ends it, and its successor answers the same clients.",
+        needs: &[Need::Cores(2)],
+        limit_s: 120,
+        measures: &[("stopped_recovery_ms", "ms")],
+        body: daemon_stopped,
+    },
+    Case {
+        suite: "faults",
         name: "channel-tortured",
         about: "`channel-torture` kills and stops clients of a best-effort task by the dozen, some of them hostile: it finds nothing, and a real-time task notices nothing.",
         needs: &[Need::Cores(2), Need::Torture],
@@ -198,6 +207,46 @@ fn recovered(
     over.ok_or(Failure::Missing {
         what: "a killed daemon's clients are answered on time again",
     })
+}
+
+/// As a unit's `WatchdogSec=`, in ms.
+const WATCHDOG_MS: u64 = 1000;
+
+fn daemon_stopped(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let plan = DaemonPlan {
+        watchdog_ms: Some(WATCHDOG_MS),
+        ..DaemonPlan::serving(&[Task::Fast])
+    };
+    let daemon = scene.daemon(&plan.restarted())?;
+    let camera = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+    scene.answered(&camera, 30)?;
+    // A daemon that is well is left alone, for longer than the watchdog's patience.
+    scene.let_pass(2.0 * WATCHDOG_MS as f64 / 1e3)?;
+    if scene
+        .book(&camera)?
+        .is_some_and(|book| !book.outages.is_empty())
+    {
+        return Err(Failure::Missing {
+            what: "a healthy daemon feeds its service manager's watchdog",
+        });
+    }
+    let stopped_ns = scene.strike(scene.pid(&daemon)?, "STOP")?;
+    scene.ready(&daemon, 2)?;
+    let outage = recovered(scene, &camera, 0)?;
+    let recovery_ms = outage.on_time_ns.saturating_sub(stopped_ns) as f64 / 1e6;
+    scene.measure("stopped_recovery_ms", recovery_ms);
+    let book = scene.stop_camera(&camera)?;
+    scene.stop_daemon(&daemon)?;
+    scene.effect(1, format!("daemon ended by its service manager after {WATCHDOG_MS} ms of silence, and started again"));
+    scene.effect(
+        book.gone,
+        "frames in flight when it was ended: told gone, not lost",
+    );
+    scene.effect(
+        book.skipped + book.offline,
+        "frames dropped by the camera while nothing was answered",
+    );
+    Ok(())
 }
 
 /// What the torturer says of itself, as far as it is read here.
