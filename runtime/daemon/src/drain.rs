@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Answer what was accepted, accept nothing more.
 #[derive(Debug, Default)]
 pub struct DrainOrder {
+    /// Short of that: give up best-effort work.
+    pub shed: ShedOrder,
     /// Absolute, in ns; zero: serve.
     bound_ns: AtomicU64,
 }
@@ -21,6 +23,28 @@ impl DrainOrder {
         // Acquire pairs with the Release in `give`.
         let bound = self.bound_ns.load(Ordering::Acquire);
         (bound != 0).then_some(bound)
+    }
+}
+
+/// Give up best-effort work until further notice: the watchdog's first answer to a thread that is
+/// silent.
+#[derive(Debug, Default)]
+pub struct ShedOrder {
+    hold: AtomicBool,
+}
+
+impl ShedOrder {
+    /// Gives the order, or takes it back; true if it was otherwise before, and the scheduler is to be
+    /// woken.
+    pub fn give(&self, hold: bool) -> bool {
+        // Relaxed, like its partner in `holds`: the order stands for itself, and the ring that follows
+        // it publishes it.
+        self.hold.swap(hold, Ordering::Relaxed) != hold
+    }
+
+    /// Whether it holds.
+    pub fn holds(&self) -> bool {
+        self.hold.load(Ordering::Relaxed)
     }
 }
 

@@ -137,9 +137,23 @@ impl Housekeeping {
             manager.notifier.status(said);
         });
         match health {
-            Health::Well => manager.alive(now_ns),
-            Health::Silent => {}
+            Health::Well => {
+                manager.alive(now_ns);
+                self.shed(false);
+            }
+            Health::Silent => self.shed(true),
             Health::Stuck => self.end_stuck(),
+        }
+    }
+
+    /// Best-effort work gives way while a thread is silent: it may be what keeps it.
+    fn shed(&self, hold: bool) {
+        if self.drain.shed.give(hold) {
+            self.threads.scheduler.alarm.sound();
+            say(match hold {
+                true => "best-effort work is refused until all threads are well",
+                false => "all threads are well: best-effort work is taken again",
+            });
         }
     }
 

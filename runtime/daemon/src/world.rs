@@ -33,6 +33,8 @@ pub struct DaemonWorld<D> {
     egress_bell: Arc<Doorbell>,
     metrics: Arc<Metrics>,
     drain: Arc<DrainOrder>,
+    /// Whether the scheduler was told to shed best-effort work.
+    shedding: bool,
     /// Of the thread that drives this world.
     pub heart: Arc<Heartbeat>,
     /// One entry a partition: the actions the device holds, to know whom an event is about.
@@ -169,6 +171,7 @@ impl<D: Device> DaemonWorld<D> {
             egress_bell: ends.egress_bell,
             metrics,
             drain,
+            shedding: false,
             heart: Arc::default(),
             weights,
             held: vec![Held::default(); partitions].into(),
@@ -178,6 +181,11 @@ impl<D: Device> DaemonWorld<D> {
 
     /// Takes out of the rings what fits: first what frees capacity, then what asks for it.
     fn collect(&mut self, events: &mut Events) {
+        let hold = self.drain.shed.holds();
+        if hold != self.shedding && events.room() > 0 {
+            self.shedding = hold;
+            events.push(Event::Shed { hold });
+        }
         while events.room() > 0
             && let Some(action) = self.refused.pop()
         {

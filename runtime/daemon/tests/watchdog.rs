@@ -9,7 +9,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use punctual_daemon::Report;
-use punctual_ipc::PixelFormat;
+use punctual_ipc::{PixelFormat, Rejection, Verdict};
 use punctual_platform::clock;
 use support::{Daemon, Folder, MANIFEST, connect, result, submit, wait_for};
 
@@ -87,8 +87,17 @@ fn a_thread_that_goes_on_before_its_bound_costs_nothing_but_a_line() {
     };
     let report = daemon.report_when(|report| !report.watchdog.silent.is_empty());
     assert_eq!(report.watchdog.silent[0].thread, "egress");
+    // Best-effort work has given way meanwhile; its refusal waits for the egress.
+    let mut watch = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    submit(&mut watch);
+    daemon.report_when(|report| report.tasks[1].rejected.shedding == 1);
     thread.go_on();
+    let refused = Verdict::Rejected(Rejection::Shedding);
+    assert_eq!(result(&mut watch).verdict, refused);
     daemon.report_when(|report| report.watchdog.silent.is_empty());
+    submit(&mut watch);
+    assert!(result(&mut watch).answer.is_some());
+    drop(watch);
     let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
     submit(&mut client);
     result(&mut client);

@@ -289,3 +289,14 @@ fn the_world_ends_at_the_drains_bound_and_not_before() {
     world.drain.give(1);
     assert!(world.ended());
 }
+
+#[test]
+fn an_order_to_shed_is_told_once_and_so_is_its_end() {
+    let (mut world, _wiring) = world(Puppet::default());
+    assert!(world.drain.shed.give(true));
+    assert!(!world.drain.shed.give(true), "it holds already");
+    assert_eq!(told(&mut world), [Event::Shed { hold: true }]);
+    assert_eq!(told(&mut world), []);
+    assert!(world.drain.shed.give(false));
+    assert_eq!(told(&mut world), [Event::Shed { hold: false }]);
+}

@@ -75,7 +75,10 @@ fn read(text: &str) -> Option<Histogram<u64>> {
             continue;
         };
         let (us, count): (u64, u64) = (us.parse().ok()?, count.parse().ok()?);
-        latencies.saturating_record_n(us * 1_000, count);
+        // Recording nothing would still raise the maximum.
+        if count > 0 {
+            latencies.saturating_record_n(us * 1_000, count);
+        }
     }
     let comment = |name: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -106,6 +109,13 @@ mod tests {
         assert_eq!(latencies.len(), 11);
         assert_eq!(latencies.min() / 1_000, 18);
         assert!(latencies.max() >= 250_000_000);
+    }
+
+    #[test]
+    fn what_never_happened_is_not_the_maximum() {
+        let text = "000018 000006\n000020 000001\n099999 000000\n# Histogram Overflows: 00000\n";
+        let latencies = read(text).expect("a histogram");
+        assert_eq!((latencies.len(), latencies.max() / 1_000), (7, 20));
     }
 
     #[test]
