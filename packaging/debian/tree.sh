@@ -55,6 +55,39 @@ units() {
   done
 }
 
+# The client library as runtime/client-c installs it, all of it, at $work/client-c.
+client_library() {
+  [ -d "$work/client-c" ] || DESTDIR=$work/client-c PREFIX=/usr LIBDIR=/usr/lib/$triplet BUILT=$binaries sh runtime/client-c/install
+}
+
+tree_libpunctual0() {
+  client_library
+  local libraries=usr/lib/$triplet
+  mkdir -p "$1/$libraries"
+  cp -P "$work/client-c/$libraries"/libpunctual.so.0* "$1/$libraries/"
+  "$triplet-strip" --strip-unneeded --remove-section=.comment "$1/$libraries/libpunctual.so.$version"
+  chmod 644 "$1/$libraries/libpunctual.so.$version"
+  echo "libpunctual 0 libpunctual0 (>= $version)" >"$1/DEBIAN/shlibs"
+  echo "activate-noawait ldconfig" >"$1/DEBIAN/triggers"
+}
+
+tree_libpunctual-dev() {
+  client_library
+  local libraries=usr/lib/$triplet
+  mkdir -p "$1/usr" "$1/$libraries"
+  cp -R "$work/client-c/usr/include" "$1/usr/"
+  cp -R "$work/client-c/$libraries/pkgconfig" "$1/$libraries/"
+  cp -P "$work/client-c/$libraries/libpunctual.so" "$1/$libraries/"
+  cp "$work/client-c/$libraries/libpunctual.a" "$1/$libraries/"
+  "$triplet-strip" --strip-debug --enable-deterministic-archives "$1/$libraries/libpunctual.a"
+  install -D -m 644 -t "$1/usr/share/doc/libpunctual-dev/examples" runtime/client-c/examples/*.c
+}
+
+tree_punctual-hil() {
+  program "$binaries/punctual-hil" "$1/usr/bin/punctual-hil"
+  program "$binaries/channel-torture" "$1/usr/bin/channel-torture"
+}
+
 # Changelog and licence, compressed manual pages.
 documents() {
   local folder=$1/usr/share/doc/$2
@@ -82,12 +115,12 @@ finish() {
   for file in postinst prerm postrm; do
     [ ! -e "packaging/debian/$package.$file" ] || install -m 755 "packaging/debian/$package.$file" "$root/DEBIAN/$file"
   done
-  sed -e "s/@VERSION@/$version/" -e "s/@ARCH@/$arch/" -e "s/@LIBC@/$(libc_needed "$root")/" \
+  sed -e "s/@VERSION@/$version/g" -e "s/@ARCH@/$arch/" -e "s/@LIBC@/$(libc_needed "$root")/" \
     -e "s/@SIZE@/$(du -k -s --apparent-size --exclude=DEBIAN "$root" | cut -f 1)/" \
     "packaging/debian/$package.control" >"$root/DEBIAN/control"
   (cd "$root" && find usr -type f | sort | xargs md5sum) >"$root/DEBIAN/md5sums"
   [ ! -e "packaging/debian/$package.lintian-overrides" ] ||
     install -D -m 644 "packaging/debian/$package.lintian-overrides" "$root/usr/share/lintian/overrides/$package"
   find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  dpkg-deb --root-owner-group -Zxz --build "$root" "$out/${package}_${version}_$arch.deb"
+  dpkg-deb --root-owner-group -Zxz -z${PACKING:-6} --build "$root" "$out/${package}_${version}_$arch.deb"
 }
