@@ -83,6 +83,11 @@ tree_libpunctual-dev() {
   install -D -m 644 -t "$1/usr/share/doc/libpunctual-dev/examples" runtime/client-c/examples/*.c
 }
 
+tree_python3-punctual() {
+  install -D -m 644 -t "$1/usr/lib/python3/dist-packages/punctual" runtime/client-python/src/punctual/*
+  install -D -m 644 -t "$1/usr/share/doc/python3-punctual/examples" runtime/client-python/examples/*.py
+}
+
 tree_punctual-hil() {
   program "$binaries/punctual-hil" "$1/usr/bin/punctual-hil"
   program "$binaries/channel-torture" "$1/usr/bin/channel-torture"
@@ -109,9 +114,10 @@ libc_needed() {
     grep -o 'GLIBC_2\.[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1
 }
 
-# Control files, checksums, the package.
+# Control files, checksums, the package; PACKING is xz's effort.
 finish() {
-  local root=$1 package=$2 file
+  local root=$1 package=$2 file for=$arch
+  ! grep -q '^Architecture: all' "packaging/debian/$package.control" || for=all
   for file in postinst prerm postrm; do
     [ ! -e "packaging/debian/$package.$file" ] || install -m 755 "packaging/debian/$package.$file" "$root/DEBIAN/$file"
   done
@@ -122,5 +128,5 @@ finish() {
   [ ! -e "packaging/debian/$package.lintian-overrides" ] ||
     install -D -m 644 "packaging/debian/$package.lintian-overrides" "$root/usr/share/lintian/overrides/$package"
   find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  dpkg-deb --root-owner-group -Zxz -z${PACKING:-6} --build "$root" "$out/${package}_${version}_$arch.deb"
+  dpkg-deb --root-owner-group -Zxz -z${PACKING:-6} --build "$root" "$out/${package}_${version}_$for.deb"
 }
