@@ -38,6 +38,8 @@ pub(crate) struct ResultLayout {
     pub(crate) results: RingSpec,
     /// Where the daemon counts how often it rang; what the client sleeps on.
     pub(crate) bell: usize,
+    /// Where the daemon says that it looks at the submissions by itself, so that nobody need ring.
+    pub(crate) attentive: usize,
     generations: usize,
     pub(crate) bytes: usize,
 }
@@ -83,6 +85,8 @@ impl ResultLayout {
         Self {
             results,
             bell: LINE,
+            // Written when the daemon falls asleep or wakes, and then it rings soon.
+            attentive: LINE + 4,
             generations,
             bytes: results.end().next_multiple_of(PAGE),
         }
@@ -115,7 +119,8 @@ mod tests {
             assert_eq!(requests.slot(slots), requests.bytes);
             assert!(requests.submissions.capacity >= u32::from(slots));
             let results = ResultLayout::new(slots, 8);
-            assert!(results.bell + 4 <= results.generation(0));
+            assert!(results.bell + 4 <= results.attentive);
+            assert!(results.attentive + 4 <= results.generation(0));
             assert!(results.generation(slots) <= results.results.cells);
             assert!(results.results.end() <= results.bytes);
         }

@@ -29,6 +29,9 @@
 mod client;
 mod descriptor;
 mod frame;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod fuzzed;
 mod handshake;
 #[doc(hidden)]
 pub mod internals;

@@ -180,6 +180,27 @@ fn a_slot_is_never_in_two_hands_and_no_submission_sleeps_through() {
     });
 }
 
+#[test]
+fn an_ingress_that_looks_by_itself_and_then_falls_asleep_misses_nothing() {
+    check(3, || {
+        let (server, mut client) = pair(terms(2, 2));
+        let (mut submissions, payload, results) = server.split();
+        let daemon = thread::spawn(move || {
+            submissions.attend(true);
+            let mut taken = u64::from(submissions.look().expect("a good client").is_some());
+            submissions.attend(false);
+            while taken < 2 {
+                taken = next(&mut submissions).sequence;
+            }
+            submissions
+        });
+        submit(&mut client, 11);
+        submit(&mut client, 12);
+        daemon.join().expect("no panic");
+        drop((payload, results));
+    });
+}
+
 fn push_two(results: &mut Results, submissions: &mut Submissions) {
     for _ in 0..2 {
         let descriptor = next(submissions);

@@ -197,3 +197,20 @@ fn what_was_left_unread_keeps_the_descriptor_readable() {
     assert_eq!(submissions.poll(), Ok(None));
     assert!(!wait_readable(submissions.as_fd(), Some(0)));
 }
+
+#[test]
+fn an_attentive_daemon_is_not_rung_and_a_sleepy_one_is() {
+    let (server, mut client) = pair(small_terms());
+    let (mut submissions, _payload, mut results) = server.split();
+    for attentive in [true, false, true] {
+        submissions.attend(attentive);
+        let slot = client.slot().unwrap();
+        slot.submit(1, None, Crop::default()).unwrap();
+        assert_eq!(wait_readable(submissions.as_fd(), Some(0)), !attentive);
+        let taken = submissions.look().unwrap().unwrap();
+        assert_eq!(submissions.look(), Ok(None));
+        assert_eq!(submissions.poll(), Ok(None));
+        results.push(&record(taken.slot, taken.sequence)).unwrap();
+        client.take().unwrap().unwrap();
+    }
+}

@@ -321,9 +321,19 @@ impl ClientChannel {
         debug_assert_eq!(pushed, Ok(true), "the ring has a cell for every slot");
         self.sequence += 1;
         self.submitted.push(slot);
-        socket::ring(self.socket.as_fd())
-            .map_err(|HungUp| SubmitError::Disconnected(Disconnected::HungUp))?;
+        if !self.is_daemon_attentive() {
+            socket::ring(self.socket.as_fd())
+                .map_err(|HungUp| SubmitError::Disconnected(Disconnected::HungUp))?;
+        }
         Ok(self.sequence)
+    }
+
+    /// Whether the daemon will see what was just pushed without being rung.
+    fn is_daemon_attentive(&self) -> bool {
+        // Pairs with the fence in `Submissions::attend`.
+        fence(Ordering::SeqCst);
+        let word = self.results.word32(self.result_layout.attentive);
+        word.load(Ordering::Relaxed) != 0
     }
 
     fn may_submit(&self, crop: Crop) -> Result<(), SubmitError> {

@@ -82,6 +82,12 @@ impl ServerChannel {
         &self.shared.terms
     }
 
+    /// For a daemon that means harm to its client, in tests.
+    #[cfg(not(loom))]
+    pub(crate) fn results_memory(&self) -> Region {
+        self.shared.results.clone()
+    }
+
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.shared.socket.as_fd()
     }

@@ -1,6 +1,6 @@
 //! The ingress's part: descriptors in.
 
-use punctual_platform::atomics::Ordering;
+use punctual_platform::atomics::{Ordering, fence};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -47,6 +47,30 @@ impl Submissions {
     /// of no further use.
     pub fn poll(&mut self) -> Result<Option<Descriptor>, ChannelFault> {
         self.next().map_err(|fault| self.shared.disconnect(fault))
+    }
+
+    /// The next submission, as far as memory says: no system call, for an ingress that looks again and
+    /// again and has [said so](Self::attend). A client's death goes unnoticed: [`poll`](Self::poll) now
+    /// and then.
+    ///
+    /// # Errors
+    /// As for [`poll`](Self::poll).
+    pub fn look(&mut self) -> Result<Option<Descriptor>, ChannelFault> {
+        let cell = self.ring.pop().map_err(ChannelFault::Submissions);
+        cell.and_then(|cell| cell.map(|cell| self.accept(&cell)).transpose())
+            .map_err(|fault| self.shared.disconnect(fault))
+    }
+
+    /// Tells the client whether the ingress looks by itself, so that it spares the ringing. Before
+    /// sleeping on [`as_fd`](AsFd::as_fd): `attend(false)`, then [`poll`](Self::poll) until there is
+    /// nothing; so no submission is missed.
+    pub fn attend(&self, attentive: bool) {
+        let word = self.shared.result_layout.attentive;
+        let word = self.shared.results.word32(word);
+        word.store(attentive.into(), Ordering::Relaxed);
+        // Pairs with the fence in `ClientChannel::submit`: either it sees that nobody looks, and
+        // rings, or the next poll sees its submission.
+        fence(Ordering::SeqCst);
     }
 
     /// How many slots hold a submission that was not released yet.

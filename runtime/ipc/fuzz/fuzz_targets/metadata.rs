@@ -1,0 +1,7 @@
+//! A stream's terms, and what a client says of a frame.
+//! `tests/corpus.rs` runs the same function over the corpus without a fuzzer.
+//!
+//!     cd runtime/ipc && cargo +nightly fuzz run metadata fuzz/corpus/metadata -- -max_len=512
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| punctual_ipc::fuzzed::metadata(bytes));
