@@ -1,6 +1,6 @@
 //! Who is let in, and to which frames: what a client wishes against what the plan allows.
 
-use punctual_ipc::{FrameSpec, Hello, PeerCredentials, Refusal};
+use punctual_ipc::{BufferRefusal, FrameSpec, Hello, PeerCredentials, Refusal};
 use punctual_plan::{Access, Plan, TaskPlan};
 
 use crate::frame;
@@ -48,7 +48,19 @@ pub fn admit<'p>(
     if peer.streams >= usize::from(limit) {
         return Err(Refusal::StreamsOfProcess { limit });
     }
+    buffers(hello, task).map_err(Refusal::Buffers)?;
     Ok((task, layout(hello, task)?))
+}
+
+/// Whether the client may bring so many buffers of its own.
+fn buffers(hello: &Hello, task: &TaskPlan) -> Result<(), BufferRefusal> {
+    let (given, slots) = (hello.buffers, task.channel.slots);
+    match given {
+        0 => Ok(()),
+        _ if !task.entry.own_buffers => Err(BufferRefusal::NotWanted),
+        _ if given > slots => Err(BufferRefusal::TooMany { given, slots }),
+        _ => Ok(()),
+    }
 }
 
 /// The task's frames in the client's own layout, if it has one that fits into a slot of the plan.
@@ -64,7 +76,8 @@ fn layout(hello: &Hello, task: &TaskPlan) -> Result<FrameSpec, Refusal> {
     let frame = planned.with_layout(layout);
     frame.check().map_err(Refusal::Layout)?;
     let (bytes, limit) = (frame.bytes(), task.channel.slot_bytes);
-    if bytes > limit {
+    // Its own buffers are as large as it likes, within what a frame can be.
+    if bytes > limit && hello.buffers == 0 {
         return Err(Refusal::LayoutTooLarge { bytes, limit });
     }
     Ok(frame)

@@ -254,7 +254,13 @@ impl Door {
         let (task, frame) = admission::admit(&self.plan, hello, &peer)?;
         let free = |place: &&u16| self.places[usize::from(**place)].pieces == 0;
         match task.client_slots.iter().find(free) {
-            Some(&place) => Ok((usize::from(place), terms(task, place, frame))),
+            Some(&place) => {
+                let mut terms = terms(task, place, frame);
+                if hello.buffers > 0 {
+                    terms.slots = hello.buffers;
+                }
+                Ok((usize::from(place), terms))
+            }
             None => Err(Refusal::Full {
                 clients: task.client_slots.len() as u16,
             }),

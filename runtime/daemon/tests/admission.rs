@@ -2,13 +2,17 @@
 
 mod support;
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
 
+use nix::fcntl::{FallocateFlags, fallocate};
 use punctual_ipc::{
-    ClientChannel, ConnectError, Crop, FrameSpec, Hello, Layout, PixelFormat, Refusal, Rejection,
-    Verdict,
+    BufferRefusal, ClientChannel, ConnectError, Crop, FrameSpec, Hello, Layout, PixelFormat,
+    Refusal, Rejection, Verdict,
 };
 use punctual_platform::clock;
+use punctual_platform::shared_memory::MemoryFile;
 use support::{Daemon, Folder, MANIFEST, connect, result, submit};
 
 /// This process's user and group.
@@ -201,6 +205,81 @@ fn every_format_in_any_layout_gives_the_same_answer() {
         assert!(answer.2.abs_diff(confidence) < 700, "{answers:?}");
     }
     daemon.stop();
+}
+
+/// A sealed memory file with a picture in it.
+fn buffer(frame: &FrameSpec) -> OwnedFd {
+    let bytes = usize::try_from(frame.bytes()).expect("a small frame");
+    let mut pixels = vec![0; bytes];
+    draw(frame, &mut pixels);
+    let file = MemoryFile::create(c"camera", bytes).expect("memory");
+    let file = File::from(OwnedFd::from(file));
+    file.write_all_at(&pixels, 0).expect("a writable file");
+    file.into()
+}
+
+#[test]
+fn a_frame_in_the_clients_own_memory_gives_the_answer_that_a_copy_of_it_gives() {
+    let daemon = Daemon::start(&manifest("", "own_buffers = true"));
+    let planned = FrameSpec::packed(PixelFormat::Nv12, 320, 240);
+    // Larger than a slot of the plan: it is the client's memory.
+    let layout = FrameSpec::strided(PixelFormat::Nv12, 320, 240, 512).layout();
+    let hello = Hello::new("watch", PixelFormat::Nv12).with_layout(layout);
+    let buffers = [(); 3].map(|()| buffer(&planned.with_layout(layout)));
+    let borrowed = buffers.each_ref().map(AsFd::as_fd);
+    let own = ClientChannel::connect_with_buffers(&daemon.socket(), &hello, &borrowed);
+    let mut own = own.expect("the manifest allows it");
+    assert_eq!(own.terms().slots, 3);
+    let mut copied = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    let crop = Crop { x: 33, y: 7 };
+    let mut slot = copied.slot().expect("a free slot");
+    draw(&planned, slot.pixels());
+    slot.submit(clock::now_ns(), None, crop).expect("submitted");
+    let expected = result(&mut copied).answer.expect("best-effort work ends");
+    for turn in 0..9 {
+        let claim = own.claim_at(2 - turn % 3).expect("its last frame is done");
+        own.submit(claim, clock::now_ns(), None, crop)
+            .expect("submitted");
+        let answer = result(&mut own).answer.expect("best-effort work ends");
+        assert_eq!(answer.class, expected.class);
+        assert!(answer.confidence.abs_diff(expected.confidence) < 700);
+    }
+    // The owner takes it away: its own frames are black from then on, and nothing else happens.
+    let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    fallocate(&buffers[0], hole, 0, 4096 * 20).expect("its own file");
+    let claim = own.claim_at(0).expect("its last frame is done");
+    own.submit(claim, clock::now_ns(), None, crop)
+        .expect("submitted");
+    assert!(result(&mut own).answer.is_some());
+    let report = daemon.stop();
+    assert_eq!(report.tasks[1].failed.total(), 0);
+}
+
+#[test]
+fn buffers_that_nobody_wants_or_too_many_are_refused() {
+    let frame = FrameSpec::packed(PixelFormat::Nv12, 320, 240);
+    let buffers: Vec<OwnedFd> = (0..10).map(|_| buffer(&frame)).collect();
+    let borrowed: Vec<BorrowedFd<'_>> = buffers.iter().map(AsFd::as_fd).collect();
+    for (task, expected) in [
+        ("", BufferRefusal::NotWanted),
+        (
+            "own_buffers = true",
+            BufferRefusal::TooMany {
+                given: 10,
+                slots: 9,
+            },
+        ),
+    ] {
+        let daemon = Daemon::start(&manifest("", task));
+        let hello = Hello::new("watch", PixelFormat::Nv12);
+        let refused =
+            ClientChannel::connect_with_buffers(&daemon.socket(), &hello, &borrowed).unwrap_err();
+        match refused {
+            ConnectError::Refused(Refusal::Buffers(refusal)) => assert_eq!(refusal, expected),
+            other => panic!("{other}"),
+        }
+        daemon.stop();
+    }
 }
 
 #[test]

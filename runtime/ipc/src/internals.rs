@@ -25,8 +25,14 @@ pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
     let (ours, theirs) = socket::pair().expect("sockets");
     let requests = Region::private(RequestLayout::new(terms.slots, &terms.frame).bytes);
     let results = Region::private(ResultLayout::new(terms.slots, terms.results).bytes);
-    let server = ServerChannel::new(terms, ours, requests.clone(), results.clone());
-    let client = ClientChannel::new(Agreement::newest(), terms, theirs, requests, results);
+    let server = ServerChannel::new(terms, ours, requests.clone(), results.clone(), None);
+    let client = ClientChannel::new(
+        Agreement::newest(),
+        terms,
+        theirs,
+        (requests, results),
+        false,
+    );
     (server, client)
 }
 
@@ -36,7 +42,7 @@ pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
 /// # Errors
 /// If it is not let in.
 pub fn files(path: &Path, hello: &Hello) -> Result<(OwnedFd, Vec<OwnedFd>), ConnectError> {
-    be_welcomed(path, hello).map(|Welcome { socket, files, .. }| (socket, files))
+    be_welcomed(path, hello, &[]).map(|Welcome { socket, files, .. }| (socket, files))
 }
 
 /// A small stream: 4 slots of 8x4 RGB pixels, crops of 4x2, room for 4 results.

@@ -2,6 +2,7 @@
 //! the client takes no offset on faith, and the daemon none at all.
 
 use crate::frame::FrameSpec;
+use crate::handshake::StreamTerms;
 use crate::ring::{CELL_BYTES, RingSpec};
 
 /// What the other side changes often lies on cache lines of its own.
@@ -63,6 +64,25 @@ impl RequestLayout {
             slot_bytes,
             slot_stride,
             bytes: payload + slot_stride * usize::from(slots),
+        }
+    }
+
+    /// As these terms want it.
+    pub(crate) fn of(terms: &StreamTerms, own_buffers: bool) -> Self {
+        match own_buffers {
+            true => Self::without_payload(terms.slots, &terms.frame),
+            false => Self::new(terms.slots, &terms.frame),
+        }
+    }
+
+    /// For a client that brings its own buffers: no payload at all.
+    fn without_payload(slots: u16, frame: &FrameSpec) -> Self {
+        let with = Self::new(slots, frame);
+        Self {
+            slot_bytes: 0,
+            slot_stride: 0,
+            bytes: with.payload,
+            ..with
         }
     }
 

@@ -59,8 +59,8 @@ pub use client::{
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};
 pub use handshake::{
-    Agreement, Features, Hello, MessageError, PROTOCOL_VERSIONS, Refusal, StreamTerms, TermsError,
-    VersionRange,
+    Agreement, BufferRefusal, Features, Hello, MessageError, PROTOCOL_VERSIONS, Refusal,
+    StreamTerms, TermsError, VersionRange,
 };
 pub use listener::{AdmitError, Connection, HelloError, ListenError, Listener, PeerCredentials};
 pub use result::{Answer, Failure, RecordError, Rejection, ResultRecord, Verdict};

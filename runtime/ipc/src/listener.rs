@@ -12,12 +12,12 @@ use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
 use punctual_platform::{OsError, clock, peer};
 
 use crate::handshake::{
-    Agreement, Hello, MessageError, Refusal, Reply, StreamTerms, TermsError, decode_opening,
-    encode_answer,
+    Agreement, BufferRefusal, Hello, MessageError, Refusal, Reply, StreamTerms, TermsError,
+    decode_opening, encode_answer,
 };
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
-use crate::server::ServerChannel;
+use crate::server::{Buffer, ServerChannel};
 use crate::socket::{self, MESSAGE_MAX, Received};
 
 /// Who may connect: the daemon's user and its group.
@@ -141,6 +141,7 @@ impl Listener {
             },
             since_ns: clock::now_ns(),
             agreement: Cell::new(None),
+            announced: Cell::new(0),
         }))
     }
 }
@@ -206,6 +207,9 @@ pub struct Connection {
     since_ns: u64,
     /// Once its opening was read, if there is a version in common.
     agreement: Cell<Option<Agreement>>,
+    /// Buffers that its opening announces. They are received with it if it is let in, and else
+    /// closed by the kernel, unseen: closing some other file system's file may take a while.
+    announced: Cell<u16>,
 }
 
 /// Why a client's opening is of no use. It has been told; drop the connection.
@@ -228,6 +232,9 @@ pub enum AdmitError {
     /// There can be no such stream.
     #[error(transparent)]
     Terms(#[from] TermsError),
+    /// Its own buffers are of no use.
+    #[error(transparent)]
+    Buffers(#[from] BufferRefusal),
     /// Memory or descriptors could not be had, or the client is gone.
     #[error(transparent)]
     Os(#[from] OsError),
@@ -258,7 +265,7 @@ impl Connection {
     /// If it never will.
     pub fn hello(&self) -> Result<Option<Hello>, HelloError> {
         let mut buffer = [0; MESSAGE_MAX];
-        let hello = match socket::receive(self.socket.as_fd(), &mut buffer)? {
+        let hello = match socket::peek(self.socket.as_fd(), &mut buffer)? {
             Received::Nothing => return Ok(None),
             Received::HungUp => return Err(HelloError::HungUp),
             Received::TooLong => Err(MessageError::Malformed),
@@ -267,6 +274,10 @@ impl Connection {
         match hello {
             Ok((agreement, hello)) => {
                 self.agreement.set(Some(agreement));
+                self.announced.set(hello.buffers);
+                if hello.buffers == 0 {
+                    self.discard_opening();
+                }
                 Ok(Some(hello))
             }
             Err(error) => {
@@ -282,26 +293,44 @@ impl Connection {
         if error == MessageError::Malformed {
             self.agreement.set(Some(Agreement::newest()));
         }
+        self.discard_opening();
         self.reply(&Reply::Refused(Refusal::Malformed));
+    }
+
+    /// Takes the opening off the socket; descriptors with it are closed unseen. Whoever closes a
+    /// socket with something unread takes his own last message back.
+    fn discard_opening(&self) {
+        let mut buffer = [0; MESSAGE_MAX];
+        // Nothing depends on it: the other side may be gone.
+        let _ = socket::receive(self.socket.as_fd(), &mut buffer);
     }
 
     /// Tells it why it is not let in.
     pub fn refuse(self, refusal: Refusal) {
+        if self.announced.get() > 0 {
+            self.discard_opening();
+        }
         self.reply(&Reply::Refused(refusal));
     }
 
-    /// Lets it in: makes and maps the shared memory and sends it.
+    /// Lets it in, with the buffers that it announced or with slots of ours: makes and maps the shared memory and sends it.
     ///
     /// # Errors
     /// If there can be no such stream, or memory cannot be had (of which the client is told), or
     /// the client is gone.
     pub fn admit(self, terms: &StreamTerms) -> Result<ServerChannel, AdmitError> {
         let made = terms.check().map_err(AdmitError::from);
-        let made = made.and_then(|()| Ok(Memory::create(terms)?));
-        let memory = match made {
-            Ok(memory) => memory,
+        let made = made.and_then(|()| {
+            let buffers = self.buffers(terms)?;
+            Ok((Memory::create(terms, buffers.is_some())?, buffers))
+        });
+        let (memory, buffers) = match made {
+            Ok(made) => made,
             Err(error) => {
-                self.refuse(Refusal::Resources);
+                self.refuse(match error {
+                    AdmitError::Buffers(refusal) => Refusal::Buffers(refusal),
+                    AdmitError::Terms(_) | AdmitError::Os(_) => Refusal::Resources,
+                });
                 return Err(error);
             }
         };
@@ -310,9 +339,31 @@ impl Connection {
         let welcome = encode_answer(self.agreement.get(), &Reply::Welcome(*terms));
         let (requests, results) = (memory.requests, memory.results);
         // Before the client can submit: the generations must be there.
-        let channel = ServerChannel::new(*terms, self.socket, requests, results);
+        let channel = ServerChannel::new(*terms, self.socket, requests, results, buffers);
         socket::send_message(channel.socket(), &welcome, &files)?;
         Ok(channel)
+    }
+
+    /// The client's own buffers, if it announced some: one a slot.
+    fn buffers(&self, terms: &StreamTerms) -> Result<Option<Box<[Buffer]>>, AdmitError> {
+        let announced = self.announced.get();
+        if announced == 0 {
+            return Ok(None);
+        }
+        let mut message = [0; MESSAGE_MAX];
+        let (_, files) = socket::receive_with_files(self.socket.as_fd(), &mut message)?;
+        let attached = files.len() as u16;
+        if attached != announced || announced != terms.slots {
+            let count = BufferRefusal::Count {
+                announced,
+                attached,
+            };
+            return Err(count.into());
+        }
+        let needed = usize::try_from(terms.frame.bytes()).expect("checked terms");
+        let received = (0..).zip(files);
+        let received = received.map(|(number, file)| Buffer::received(number, file, needed));
+        Ok(Some(received.collect::<Result<_, _>>()?))
     }
 
     fn reply(&self, reply: &Reply) {
@@ -341,8 +392,8 @@ struct Memory {
 }
 
 impl Memory {
-    fn create(terms: &StreamTerms) -> Result<Self, OsError> {
-        let requests = RequestLayout::new(terms.slots, &terms.frame);
+    fn create(terms: &StreamTerms, own_buffers: bool) -> Result<Self, OsError> {
+        let requests = RequestLayout::of(terms, own_buffers);
         let results = ResultLayout::new(terms.slots, terms.results);
         let request_file = MemoryFile::create(c"punctual-requests", requests.bytes)?;
         let result_file = MemoryFile::create(c"punctual-results", results.bytes)?;

@@ -24,6 +24,8 @@ pub(crate) use crate::socket_model::{hang_up, is_hung_up, ring, take_ring};
 
 /// The longest message that is read.
 pub(crate) const MESSAGE_MAX: usize = 1024;
+/// Descriptors that one message can carry (`SCM_MAX_FD`).
+const FILES_MAX: usize = 253;
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 64;
 /// How long a connection may wait for its place in the backlog.
@@ -121,7 +123,15 @@ pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8; MESSAGE_MAX],
 ) -> Result<Received, OsError> {
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+    receive_as(socket, buffer, MsgFlags::empty())
+}
+
+fn receive_as(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8; MESSAGE_MAX],
+    how: MsgFlags,
+) -> Result<Received, OsError> {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | how;
     match recv(socket.as_raw_fd(), buffer, flags) {
         Ok(0) | Err(Errno::ECONNRESET) => Ok(Received::HungUp),
         Ok(bytes) if bytes > MESSAGE_MAX => Ok(Received::TooLong),
@@ -131,12 +141,20 @@ pub(crate) fn receive(
     }
 }
 
-/// Receives one message with up to two descriptors, of which more would be closed.
+/// As [`receive`], but the message, with its descriptors, is still there afterwards.
+pub(crate) fn peek(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8; MESSAGE_MAX],
+) -> Result<Received, OsError> {
+    receive_as(socket, buffer, MsgFlags::MSG_PEEK)
+}
+
+/// Receives one message with its descriptors, up to as many as a message can have.
 pub(crate) fn receive_with_files(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8; MESSAGE_MAX],
 ) -> Result<(Received, Vec<OwnedFd>), OsError> {
-    let mut control = cmsg_space!([RawFd; 2]);
+    let mut control = cmsg_space!([RawFd; FILES_MAX]);
     let mut parts = [IoSliceMut::new(buffer)];
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
     let received =

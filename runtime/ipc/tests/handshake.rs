@@ -12,9 +12,9 @@ use nix::sys::socket::{
 };
 use punctual_ipc::internals::small_terms;
 use punctual_ipc::{
-    AdmitError, ClientChannel, ConnectError, Connection, Features, FrameError, FrameSpec, Hello,
-    HelloError, ListenError, Listener, MessageError, PROTOCOL_VERSIONS, PixelFormat, Refusal,
-    ServerChannel, StreamTerms, TermsError, VersionRange,
+    AdmitError, BufferRefusal, ClientChannel, ConnectError, Connection, Features, FrameError,
+    FrameSpec, Hello, HelloError, ListenError, Listener, MessageError, PROTOCOL_VERSIONS,
+    PixelFormat, Refusal, ServerChannel, StreamTerms, TermsError, VersionRange,
 };
 use punctual_platform::poll::wait_readable;
 
@@ -143,6 +143,7 @@ fn refusals_reach_the_client_with_their_reason() {
             bytes: 4097,
             limit: 4096,
         },
+        Refusal::Buffers(BufferRefusal::NotWanted),
         Refusal::NotAllowed { uid: 1000, gid: 7 },
         Refusal::StreamsOfProcess { limit: 2 },
         Refusal::Full { clients: 3 },
@@ -244,8 +245,8 @@ fn strangers_are_told_the_versions_and_refused() {
 fn a_newer_client_that_also_speaks_this_version_is_let_in() {
     let path = path();
     let listener = Listener::bind(&path).unwrap();
-    // "signs", RGB, no layout; then what a version to come has added.
-    let body = [&[5][..], b"signs", &[0, 0], b"more"].concat();
+    // "signs", RGB, no layout, no buffers; then what a version to come has added.
+    let body = [&[5][..], b"signs", &[0, 0, 0], b"more"].concat();
     let says = [header(OURS, OURS + 7, u64::MAX, 0), body].concat();
     let socket = stranger(&path, &says);
     let (connection, said) = opening(&listener);

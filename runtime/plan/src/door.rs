@@ -121,6 +121,8 @@ pub struct EntryPlan {
     /// slots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submission_period: Option<Nanos>,
+    /// Whether they may bring buffers of their own.
+    pub own_buffers: bool,
 }
 
 /// An account as the manifest names it.
@@ -234,6 +236,7 @@ impl RawDoor {
 pub(crate) struct RawEntry {
     allow: Option<RawAccess>,
     submission_period: Option<At<Nanos>>,
+    own_buffers: bool,
 }
 
 impl RawEntry {
@@ -248,6 +251,7 @@ impl RawEntry {
                 |hz| 1e9 / hz,
                 problems,
             ),
+            own_buffers: section.or("own_buffers", false, problems).value,
         }
     }
 
@@ -256,6 +260,7 @@ impl RawEntry {
         EntryPlan {
             allow: allow.map(|allow| allow.resolve(accounts, problems)),
             submission_period: self.submission_period.as_ref().map(|at| at.value),
+            own_buffers: self.own_buffers,
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod affinity;
 pub mod allocator;
 pub mod atomics;
 pub mod clock;
+pub mod dma_buf;
 pub mod doorbell;
 mod error;
 pub mod faults;

@@ -18,6 +18,8 @@ pub struct Seals(libc::c_int);
 impl Seals {
     /// Its size can no longer change.
     pub const SIZE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
+    /// It can no longer get smaller.
+    pub const SHRINK: Self = Self(libc::F_SEAL_SHRINK);
     /// Nobody can begin to write to it, nor punch holes into it; existing writable mappings stay.
     pub const FUTURE_WRITE: Self = Self(libc::F_SEAL_FUTURE_WRITE);
     /// No further seals.
@@ -119,30 +121,76 @@ impl MemoryFile {
     /// # Errors
     /// If a seal forbids it, or when out of memory or address space.
     pub fn map(&self, access: Access) -> Result<Mapping, OsError> {
-        let protection = match access {
-            Access::Read => libc::PROT_READ,
-            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
-        };
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                self.bytes,
-                protection,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                self.file.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(OsError::last("mmap"));
+        map_shared(self.file.as_fd(), self.bytes, access)
+    }
+
+    /// Copies bytes from `offset` on out of the file, without mapping it: pages that are missing
+    /// read as zeros and stay missing. Does not allocate.
+    ///
+    /// # Errors
+    /// If it is shorter, or not open for reading.
+    pub fn read_at(&self, offset: usize, to: &mut [u8]) -> Result<(), OsError> {
+        let mut done = 0;
+        while done < to.len() {
+            let rest = &mut to[done..];
+            let at = libc::off_t::try_from(offset + done)
+                .map_err(|_| OsError::from_code("pread", libc::EOVERFLOW))?;
+            // SAFETY: an open descriptor, and a buffer of ours of that length.
+            let read = unsafe {
+                libc::pread(
+                    self.file.as_raw_fd(),
+                    rest.as_mut_ptr().cast(),
+                    rest.len(),
+                    at,
+                )
+            };
+            match usize::try_from(read) {
+                Ok(0) => return Err(OsError::from_code("pread", libc::ENODATA)),
+                Ok(bytes) => done += bytes,
+                Err(_) => {
+                    let error = OsError::last("pread");
+                    if error.code() != Some(libc::EINTR) {
+                        return Err(error);
+                    }
+                }
+            }
         }
-        let start =
-            NonNull::new(start.cast()).ok_or_else(|| OsError::from_code("mmap", libc::ENOMEM))?;
-        Ok(Mapping {
-            start,
-            bytes: self.bytes,
-        })
+        Ok(())
+    }
+}
+
+/// Maps the first `bytes` of a file, touching every page.
+pub(crate) fn map_shared(
+    file: BorrowedFd<'_>,
+    bytes: usize,
+    access: Access,
+) -> Result<Mapping, OsError> {
+    let protection = match access {
+        Access::Read => libc::PROT_READ,
+        Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+    };
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            protection,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(OsError::last("mmap"));
+    }
+    let start =
+        NonNull::new(start.cast()).ok_or_else(|| OsError::from_code("mmap", libc::ENOMEM))?;
+    Ok(Mapping { start, bytes })
+}
+
+impl From<MemoryFile> for OwnedFd {
+    fn from(file: MemoryFile) -> Self {
+        file.file
     }
 }
 
@@ -222,6 +270,19 @@ mod tests {
             b.as_ptr().add(5000).read_volatile()
         };
         assert_eq!(seen, 42);
+    }
+
+    #[test]
+    fn what_is_missing_reads_as_zeros_and_stays_missing() {
+        let file = MemoryFile::create(c"test", 1 << 20).unwrap();
+        let mut copy = [7; 9000];
+        file.read_at(100, &mut copy).unwrap();
+        assert!(copy.iter().all(|byte| *byte == 0));
+        use std::os::unix::fs::MetadataExt;
+        let about = File::from(file.as_fd().try_clone_to_owned().unwrap());
+        assert_eq!(about.metadata().unwrap().blocks(), 0, "no page was made");
+        assert!(file.read_at((1 << 20) - 10, &mut copy[..11]).is_err());
+        assert!(file.read_at((1 << 20) - 10, &mut copy[..10]).is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The client's half of the handshake.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
@@ -23,17 +23,37 @@ pub(crate) struct Welcome {
     pub(crate) socket: OwnedFd,
     /// Requests, results, as far as the daemon keeps its word.
     pub(crate) files: Vec<OwnedFd>,
+    /// Whether its frames are in buffers of its own.
+    pub(crate) own_buffers: bool,
 }
 
 /// Shakes hands.
-pub(crate) fn be_welcomed(path: &Path, hello: &Hello) -> Result<Welcome, ConnectError> {
+pub(crate) fn be_welcomed(
+    path: &Path,
+    hello: &Hello,
+    buffers: &[BorrowedFd<'_>],
+) -> Result<Welcome, ConnectError> {
+    let hello = &with_buffers(hello, buffers);
     let socket = socket::connected(path).map_err(ConnectError::Connect)?;
-    socket::send_message(socket.as_fd(), &encode_opening(hello), &[])?;
+    socket::send_message(socket.as_fd(), &encode_opening(hello), &raw(buffers))?;
     let limit = Some(clock::now_ns() + HANDSHAKE_NS);
     if !poll::wait_readable(socket.as_fd(), limit) {
         return Err(ConnectError::NoAnswer);
     }
     answer(socket, hello)?.map_err(|_| ConnectError::NoAnswer)
+}
+
+/// The opening of a client that brings these along.
+fn with_buffers(hello: &Hello, buffers: &[BorrowedFd<'_>]) -> Hello {
+    Hello {
+        // A message takes 253 at most: more fail to be sent.
+        buffers: buffers.len().try_into().unwrap_or(u16::MAX),
+        ..hello.clone()
+    }
+}
+
+fn raw(buffers: &[BorrowedFd<'_>]) -> Vec<RawFd> {
+    buffers.iter().map(AsRawFd::as_raw_fd).collect()
 }
 
 /// What the daemon says to the opening; the socket again if it has not said anything yet.
@@ -58,7 +78,11 @@ fn answer(socket: OwnedFd, hello: &Hello) -> Result<Result<Welcome, OwnedFd>, Co
     if hello.layout.is_some_and(|wanted| wanted != granted) {
         return Err(ConnectError::Memory("its layout is not the one asked for"));
     }
+    if hello.buffers > 0 && hello.buffers != terms.slots {
+        return Err(ConnectError::Memory("there is not a slot for each buffer"));
+    }
     Ok(Ok(Welcome {
+        own_buffers: hello.buffers > 0,
         agreement,
         terms,
         socket,
@@ -92,11 +116,25 @@ impl Opening {
     /// # Errors
     /// If it takes nobody in at this moment.
     pub fn begin(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
+        Self::begin_with_buffers(path, hello, &[])
+    }
+
+    /// As [`begin`](Self::begin), with buffers of the client's own, as in
+    /// [`ClientChannel::connect_with_buffers`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_with_buffers(
+        path: &Path,
+        hello: &Hello,
+        buffers: &[BorrowedFd<'_>],
+    ) -> Result<Self, ConnectError> {
+        let hello = with_buffers(hello, buffers);
         let socket = socket::connected_at_once(path).map_err(ConnectError::Connect)?;
-        socket::send_message(socket.as_fd(), &encode_opening(hello), &[])?;
+        socket::send_message(socket.as_fd(), &encode_opening(&hello), &raw(buffers))?;
         Ok(Self {
             socket,
-            hello: hello.clone(),
+            hello,
             limit_ns: clock::now_ns() + HANDSHAKE_NS,
         })
     }

@@ -26,7 +26,9 @@ pub enum ConnectError {
     #[error("the daemon's shared memory: {0}")]
     Memory(&'static str),
     /// The daemon is older than what was asked of it.
-    #[error("this daemon does not know client layouts: use a newer one, or the manifest's layout")]
+    #[error(
+        "this daemon does not know client layouts or client buffers: use a newer one, or do without"
+    )]
     NotOffered,
     /// The daemon hung up, or said nothing for five seconds.
     #[error("the daemon did not answer")]

@@ -68,7 +68,22 @@ impl ClientChannel {
     /// # Errors
     /// If there is none, or it is no.
     pub fn connect(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
-        Self::over(be_welcomed(path, hello)?)
+        Self::connect_with_buffers(path, hello, &[])
+    }
+
+    /// As [`connect`](Self::connect), with frames in buffers that the client has already: one for
+    /// each slot, memory files with `F_SEAL_SHRINK` or DMA-BUFs, in which frames lie as
+    /// [`Hello::layout`] says. The daemon keeps them until the channel ends. A slot is claimed by the
+    /// number of its buffer ([`claim_at`](Self::claim_at)), and [`Claim::pixels`] is empty.
+    ///
+    /// # Errors
+    /// If there is no daemon, or it says no: `own_buffers` in the manifest.
+    pub fn connect_with_buffers(
+        path: &Path,
+        hello: &Hello,
+        buffers: &[BorrowedFd<'_>],
+    ) -> Result<Self, ConnectError> {
+        Self::over(be_welcomed(path, hello, buffers)?)
     }
 
     pub(crate) fn over(welcome: Welcome) -> Result<Self, ConnectError> {
@@ -77,14 +92,16 @@ impl ClientChannel {
             terms,
             socket,
             files,
+            own_buffers,
         } = welcome;
-        let request_layout = RequestLayout::new(terms.slots, &terms.frame);
+        let request_layout = RequestLayout::of(&terms, own_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         let [requests, results] = <[OwnedFd; 2]>::try_from(files)
             .map_err(|_| ConnectError::Memory("there must be two files"))?;
         let requests = map(requests, request_layout.bytes, Access::ReadWrite)?;
         let results = map(results, result_layout.bytes, Access::Read)?;
-        Ok(Self::new(agreement, terms, socket, requests, results))
+        let memory = (requests, results);
+        Ok(Self::new(agreement, terms, socket, memory, own_buffers))
     }
 
     /// Over memory that has the layout of these (checked) terms.
@@ -92,10 +109,10 @@ impl ClientChannel {
         agreement: Agreement,
         terms: StreamTerms,
         socket: OwnedFd,
-        requests: Region,
-        results: Region,
+        (requests, results): (Region, Region),
+        own_buffers: bool,
     ) -> Self {
-        let request_layout = RequestLayout::new(terms.slots, &terms.frame);
+        let request_layout = RequestLayout::of(&terms, own_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         Self {
             // Relaxed: nothing but its being another each time is asked for.

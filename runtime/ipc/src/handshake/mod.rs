@@ -14,7 +14,7 @@ mod version;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use refusal::Refusal;
+pub use refusal::{BufferRefusal, Refusal};
 pub use terms::{StreamTerms, TermsError};
 pub(crate) use version::Header;
 pub use version::{Agreement, Features, PROTOCOL_VERSIONS, VersionRange};
@@ -30,6 +30,9 @@ pub struct Hello {
     pub format: PixelFormat,
     /// Where rows and planes will lie in them; none: as the manifest says.
     pub layout: Option<Layout>,
+    /// How many buffers of its own the client attaches, one for each slot that it wants; 0: the
+    /// daemon makes the slots.
+    pub buffers: u16,
 }
 
 impl Hello {
@@ -40,6 +43,7 @@ impl Hello {
             task: task.into(),
             format,
             layout: None,
+            buffers: 0,
         }
     }
 
@@ -55,10 +59,12 @@ impl Hello {
     /// What the daemon must know for these wishes to be heard.
     #[must_use]
     pub fn needs(&self) -> Features {
-        match self.layout {
-            Some(_) => Features::LAYOUTS,
-            None => Features::NONE,
-        }
+        let wanted = [
+            (self.layout.is_some(), Features::LAYOUTS),
+            (self.buffers > 0, Features::BUFFERS),
+        ];
+        let wanted = wanted.into_iter().filter(|(wanted, _)| *wanted);
+        wanted.fold(Features::NONE, |all, (_, feature)| all.and(feature))
     }
 }
 
@@ -232,7 +238,7 @@ mod tests {
     #[test]
     fn a_peer_whose_range_overlaps_is_understood() {
         for (lowest, highest) in [(1, 2), (2, 2)] {
-            let opened = decode_opening(&opening(lowest, highest, 1, &body()));
+            let opened = decode_opening(&opening(lowest, highest, 3, &body()));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         // What a newer client adds stands behind what is known, and its features are not ours.

@@ -32,6 +32,9 @@ pub enum Refusal {
         /// What there is.
         limit: u64,
     },
+    /// The client's own buffers are of no use.
+    #[error("the client's buffers: {0}")]
+    Buffers(BufferRefusal),
     /// The manifest does not name this user, nor a group of its.
     #[error("user {uid}, group {gid} may not feed this task (`allow` in the manifest)")]
     NotAllowed {
@@ -61,4 +64,56 @@ pub enum Refusal {
     /// The opening could not be read.
     #[error("the daemon could not read the client's opening message")]
     Malformed,
+}
+
+/// Why buffers that a client brought are of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum BufferRefusal {
+    /// The manifest does not want them.
+    #[error("clients of this task may not bring any (`own_buffers` in the manifest)")]
+    NotWanted,
+    /// More than there can be slots.
+    #[error("{given} of them, this task has {slots} slots (`slots` in the manifest)")]
+    TooMany {
+        /// How many were announced.
+        given: u16,
+        /// The most.
+        slots: u16,
+    },
+    /// Another number came than was announced, or the daemon has no descriptors left.
+    #[error("{announced} were announced and {attached} received")]
+    Count {
+        /// As the opening says.
+        announced: u16,
+        /// As received.
+        attached: u16,
+    },
+    /// Something else than memory.
+    #[error("number {buffer} is neither a memory file nor a DMA-BUF")]
+    Kind {
+        /// Which.
+        buffer: u16,
+    },
+    /// A memory file that its owner could shorten.
+    #[error("number {buffer} is a memory file without F_SEAL_SHRINK")]
+    Unsealed {
+        /// Which.
+        buffer: u16,
+    },
+    /// It cannot be read or mapped by the daemon.
+    #[error("number {buffer} cannot be read by the daemon")]
+    Unreadable {
+        /// Which.
+        buffer: u16,
+    },
+    /// A frame does not fit.
+    #[error("number {buffer} has {bytes} bytes, a frame takes {needed}")]
+    TooSmall {
+        /// Which.
+        buffer: u16,
+        /// Its size.
+        bytes: u64,
+        /// What the frame's layout takes.
+        needed: u64,
+    },
 }

@@ -58,8 +58,10 @@ impl Features {
     pub const NONE: Self = Self(0);
     /// The client may say where rows and planes lie in its slots.
     pub const LAYOUTS: Self = Self(1);
+    /// The client may bring the buffers of its slots along.
+    pub const BUFFERS: Self = Self(2);
     /// All that this release knows.
-    pub const ALL: Self = Self(1);
+    pub const ALL: Self = Self(Self::LAYOUTS.0 | Self::BUFFERS.0);
 
     /// From a number; unknown bits are kept, they are a newer peer's.
     #[must_use]
@@ -77,6 +79,12 @@ impl Features {
     #[must_use]
     pub const fn common(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     /// Whether all of `other` are among these.

@@ -67,9 +67,7 @@ impl Buffer {
     /// possible. Does not allocate.
     pub(crate) fn read(&self, rows: Rows, copy: &mut [u8]) -> Option<()> {
         match self {
-            Self::Memory(file) if rows.stride == rows.bytes => {
-                file.read_at(rows.offset, copy).ok()
-            }
+            Self::Memory(file) if rows.stride == rows.bytes => file.read_at(rows.offset, copy).ok(),
             Self::Memory(file) => each_row(rows, copy, |at, row| file.read_at(at, row).ok()),
             Self::Dma(buffer, pages) => {
                 buffer.begin_read().ok()?;

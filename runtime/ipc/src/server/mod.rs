@@ -1,5 +1,6 @@
 //! The daemon's side of one client's channel, in three parts for three threads.
 
+mod buffers;
 mod fault;
 mod payload;
 mod results;
@@ -9,6 +10,7 @@ use punctual_platform::atomics::Ordering;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+pub(crate) use buffers::Buffer;
 pub use fault::ChannelFault;
 pub use payload::{PayloadError, PayloadReader, Rows};
 pub use results::Results;
@@ -39,6 +41,8 @@ struct Shared {
     /// Mapped read-write; the client reads.
     results: Region,
     result_layout: ResultLayout,
+    /// The client's own, one a slot; none: the payload is in `requests`.
+    buffers: Option<Box<[Buffer]>>,
 }
 
 impl ServerChannel {
@@ -48,15 +52,17 @@ impl ServerChannel {
         socket: OwnedFd,
         requests: Region,
         results: Region,
+        buffers: Option<Box<[Buffer]>>,
     ) -> Self {
         let shared = Shared {
-            request_layout: RequestLayout::new(terms.slots, &terms.frame),
+            request_layout: RequestLayout::of(&terms, buffers.is_some()),
             result_layout: ResultLayout::new(terms.slots, terms.results),
             slots: SlotTable::new(terms.slots),
             terms,
             socket,
             requests,
             results,
+            buffers,
         };
         for slot in 0..terms.slots {
             shared.publish(slot, FIRST_GENERATION);

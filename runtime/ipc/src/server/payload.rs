@@ -45,6 +45,12 @@ pub enum PayloadError {
         /// The slot's size.
         slot_bytes: usize,
     },
+    /// The client's own buffer did not give its bytes.
+    #[error("the buffer of slot {slot} cannot be read")]
+    Unreadable {
+        /// Which.
+        slot: u16,
+    },
     /// The copy would have another size.
     #[error("{needed} bytes to copy, room for {room}")]
     Room {
@@ -82,7 +88,10 @@ impl PayloadReader {
             return Err(PayloadError::Released { slot, sequence });
         }
         let layout = &self.shared.request_layout;
-        let slot_bytes = layout.slot_bytes;
+        let slot_bytes = match self.shared.buffers {
+            Some(_) => usize::try_from(self.frame().bytes()).expect("checked terms"),
+            None => layout.slot_bytes,
+        };
         let needed = rows.bytes.saturating_mul(rows.rows);
         if needed != copy.len() {
             let room = copy.len();
@@ -93,6 +102,11 @@ impl PayloadReader {
         }
         if rows.bytes == 0 {
             return Ok(());
+        }
+        if let Some(buffers) = &self.shared.buffers {
+            let buffer = &buffers[usize::from(slot)];
+            let read = buffer.read(rows, copy);
+            return read.ok_or(PayloadError::Unreadable { slot });
         }
         let start = layout.slot(slot) + rows.offset;
         for (row, copy) in copy.chunks_exact_mut(rows.bytes).enumerate() {
