@@ -36,7 +36,7 @@ impl DmaBuffer {
         })?;
         // SAFETY: filled in, as the call succeeded.
         let about = unsafe { about.assume_init() };
-        Ok(i64::from(about.f_type) == MAGIC)
+        Ok(about.f_type == MAGIC)
     }
 
     /// Takes over a file that [is one](Self::is_one).

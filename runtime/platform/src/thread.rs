@@ -323,7 +323,7 @@ pub fn policy_of(tid: i32) -> Option<Policy> {
     // SAFETY: the kernel writes at most `size` bytes.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attributes, size, 0) };
-    (result == 0).then(|| match attributes.policy as libc::c_int {
+    (result == 0).then_some(match attributes.policy as libc::c_int {
         libc::SCHED_FIFO => Policy::Fifo(attributes.priority as u8),
         libc::SCHED_DEADLINE => Policy::Deadline {
             runtime_ns: attributes.runtime_ns,
