@@ -54,8 +54,8 @@ pub(crate) fn assign(
             Role::Egress => margins.egress.as_nanos(),
             Role::Intake { .. } | Role::Worker { .. } | Role::StallProbe => continue,
         };
-        // Three of them share a core at least.
-        let runtime_ns = bound_ns.saturating_mul(frames).min(period_ns / 2);
+        // Three of them fit one core, of which the kernel gives 95%.
+        let runtime_ns = bound_ns.saturating_mul(frames).min(period_ns * 3 / 10);
         thread.reservation = thread.priority.map(|_| Reservation {
             runtime_ns: runtime_ns.max(RUNTIME_NS_MIN),
             period_ns,

@@ -89,14 +89,12 @@ impl Subject {
             Self::Privilege => {
                 "without SCHED_FIFO every other program delays the daemon's threads by whole time slices"
             }
-            Self::MemoryLock => {
-                "a page that was written out costs milliseconds when a real-time thread touches it"
-            }
+            Self::MemoryLock => "a page that was written out costs milliseconds when it is touched",
             Self::Throttling => {
                 "real-time threads are stopped for the rest of each period once they have used their share"
             }
             Self::GroupShare => {
-                "a control group without a real-time share refuses SCHED_FIFO, whatever the privileges"
+                "a group without a share refuses SCHED_FIFO, whatever the privileges"
             }
             Self::GroupQuota => {
                 "ordinary threads of the group stop for the rest of each period once the quota is used"
@@ -107,31 +105,23 @@ impl Subject {
             Self::ClockSource => {
                 "each reading of such a clock leaves the processor; the daemon reads it several times a frame"
             }
-            Self::IdleStates => {
-                "a core in a deep state takes this long to wake before anything of ours runs"
-            }
+            Self::IdleStates => "a core in a deep state takes this long to wake first",
             Self::Governor => {
                 "a core that was slow a moment ago runs the first stages of a burst slowly; profiles hold for one clock"
             }
-            Self::Boost => {
-                "what was profiled at a boosted clock takes longer once heat or power take the boost away"
-            }
+            Self::Boost => "profiles of a boosted clock are void once heat takes the boost",
             Self::PowerMode => {
                 "clocks that follow the load make the first stages of a burst slow; profiles hold for one power mode"
             }
             Self::Throttled => {
                 "a processor that was too hot runs below its clock, and budgets were measured at its clock"
             }
-            Self::HugePages => {
-                "the kernel moves and merges pages of any process, which stops its threads meanwhile"
-            }
-            Self::Compaction => "pages are moved in the background, and whoever touches one waits",
+            Self::HugePages => "merging and moving pages stops the threads that use them",
+            Self::Compaction => "pages are moved in the background; who touches one waits",
             Self::Swap => {
                 "reclaiming memory to a disk stalls every thread that asks for memory, clients included"
             }
-            Self::NumaBalancing => {
-                "pages are unmapped now and then to see who uses them: page faults on real-time threads"
-            }
+            Self::NumaBalancing => "pages are unmapped to see who uses them: page faults",
             Self::Isolation => {
                 "other programs, kernel threads and the tick run on the cores of the partitions"
             }
@@ -141,7 +131,7 @@ impl Subject {
             Self::Siblings => {
                 "two threads on siblings of one core halve each other's speed; profiles were measured alone"
             }
-            Self::Interrupts => "their handlers run before any thread on that core, and in bursts",
+            Self::Interrupts => "their handlers run before any thread there, in bursts",
             Self::Balancer => {
                 "it moves interrupts to other cores at any time, also to those of the partitions"
             }

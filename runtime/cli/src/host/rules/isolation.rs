@@ -26,18 +26,10 @@ pub fn isolated(machine: &Machine, cores: &Cores) -> Option<Finding> {
             ),
         ));
     }
-    // With two cores the other one must do all the rest; with one there is nothing to isolate.
-    let others = online.len().saturating_sub(cores.partitions.len());
-    let gravity = match others {
-        0 => {
-            return Some(Finding::new(
-                Subject::Isolation,
-                Gravity::Notice,
-                "every core of the machine runs stages: none can be isolated",
-            ));
-        }
-        _ => Gravity::Notice,
-    };
+    if online.len() <= cores.partitions.len() {
+        let found = "every core of the machine runs stages: none can be isolated";
+        return Some(Finding::new(Subject::Isolation, Gravity::Notice, found));
+    }
     let said = |what: &str, list: &[u16]| match list {
         [] => String::new(),
         list => format!("cores {} are not {what}; ", shown(list)),
@@ -50,7 +42,8 @@ pub fn isolated(machine: &Machine, cores: &Cores) -> Option<Finding> {
     ];
     let found = found.concat();
     let list = shown(&cores.partitions);
-    let finding = Finding::new(Subject::Isolation, gravity, found.trim_end_matches("; "));
+    let found = found.trim_end_matches("; ");
+    let finding = Finding::new(Subject::Isolation, Gravity::Notice, found);
     Some(finding.mended_by(format!(
         "add to the kernel's command line: isolcpus=managed_irq,domain,{list} nohz_full={list} rcu_nocbs={list}"
     )))
