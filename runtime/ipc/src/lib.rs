@@ -37,6 +37,7 @@ mod handshake;
 pub mod internals;
 mod layout;
 mod listener;
+mod memory;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(not(loom))]

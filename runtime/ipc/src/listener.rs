@@ -8,15 +8,13 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
-use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
 use punctual_platform::{OsError, clock, peer};
 
 use crate::handshake::{
     Agreement, BufferRefusal, Hello, MessageError, Refusal, Reply, StreamTerms, TermsError,
     decode_opening, encode_answer,
 };
-use crate::layout::{RequestLayout, ResultLayout};
-use crate::region::Region;
+use crate::memory::Memory;
 use crate::server::{Buffer, ServerChannel};
 use crate::socket::{self, MESSAGE_MAX, Received};
 
@@ -380,34 +378,5 @@ impl AsFd for Connection {
     /// Readable when the client has said what it wants.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// A client's two memory files, and our mappings of them.
-struct Memory {
-    request_file: MemoryFile,
-    result_file: MemoryFile,
-    requests: Region,
-    results: Region,
-}
-
-impl Memory {
-    fn create(terms: &StreamTerms, own_buffers: bool) -> Result<Self, OsError> {
-        let requests = RequestLayout::of(terms, own_buffers);
-        let results = ResultLayout::new(terms.slots, terms.results);
-        let request_file = MemoryFile::create(c"punctual-requests", requests.bytes)?;
-        let result_file = MemoryFile::create(c"punctual-results", results.bytes)?;
-        request_file.seal(Seals::SEAL)?;
-        // We only read what the client writes, and it only reads what we write.
-        let requests = Region::of(request_file.map(Access::Read)?);
-        let results = Region::of(result_file.map(Access::ReadWrite)?);
-        // After our own mapping: no other can be writable, and nobody can punch holes.
-        result_file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
-        Ok(Self {
-            request_file,
-            result_file,
-            requests,
-            results,
-        })
     }
 }

@@ -1,0 +1,38 @@
+//! The two memory files of a client, as the daemon makes them.
+
+use punctual_platform::OsError;
+use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
+
+use crate::handshake::StreamTerms;
+use crate::layout::{RequestLayout, ResultLayout};
+use crate::region::Region;
+
+/// A client's two memory files, and our mappings of them.
+pub(crate) struct Memory {
+    pub(crate) request_file: MemoryFile,
+    pub(crate) result_file: MemoryFile,
+    pub(crate) requests: Region,
+    pub(crate) results: Region,
+}
+
+impl Memory {
+    /// For a client with these terms, which may have its payload elsewhere.
+    pub(crate) fn create(terms: &StreamTerms, own_buffers: bool) -> Result<Self, OsError> {
+        let requests = RequestLayout::of(terms, own_buffers);
+        let results = ResultLayout::new(terms.slots, terms.results);
+        let request_file = MemoryFile::create(c"punctual-requests", requests.bytes)?;
+        let result_file = MemoryFile::create(c"punctual-results", results.bytes)?;
+        request_file.seal(Seals::SEAL)?;
+        // We only read what the client writes, and it only reads what we write.
+        let requests = Region::of(request_file.map(Access::Read)?);
+        let results = Region::of(result_file.map(Access::ReadWrite)?);
+        // After our own mapping: no other can be writable, and nobody can punch holes.
+        result_file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
+        Ok(Self {
+            request_file,
+            result_file,
+            requests,
+            results,
+        })
+    }
+}
