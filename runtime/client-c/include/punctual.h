@@ -130,11 +130,14 @@ typedef struct punctual_options {
     uint32_t offset;
     uint32_t chroma_offset;
     uint32_t chroma_stride;
-    /* 0. */
-    uint32_t reserved;
+    /* Frames lie in memory that the program has already: descriptors of memfds sealed against shrinking, or of
+     * DMA-BUFs, one a slot (at most 64). The library keeps duplicates of them. The daemon's manifest must allow it
+     * (own_buffers). A slot has no pixels then; punctual_slot_at gives the one of a buffer. 0: the daemon's memory. */
+    uint32_t buffer_count;
+    const int *buffers;
 } punctual_options;
 
-#define PUNCTUAL_OPTIONS_INIT { sizeof(punctual_options), PUNCTUAL_RGB8, NULL, NULL, 0, 0, 0, 0, 0, 0, 0 }
+#define PUNCTUAL_OPTIONS_INIT { sizeof(punctual_options), PUNCTUAL_RGB8, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL }
 
 /* What was agreed with the daemon. Lengths in pixels, offsets and strides in bytes. */
 typedef struct punctual_terms {
@@ -232,6 +235,10 @@ punctual_status punctual_accept_terms(punctual_client *client);
 /* A slot for the next frame; PUNCTUAL_NOTHING if all were in use, or there was no daemon, until
  * `until_ns`. Several can be had at once. */
 punctual_status punctual_slot(punctual_client *client, uint64_t until_ns, punctual_slot_t *slot);
+
+/* The slot of this number, for the frame in the buffer of that number; PUNCTUAL_NOTHING if it is in use or there is
+ * no daemon. Not for a client that was opened with a callback. */
+punctual_status punctual_slot_at(punctual_client *client, uint32_t index, punctual_slot_t *slot);
 
 /* Submits the frame in `slot`, which is no longer yours, whatever is returned. `sequence` (or NULL)
  * gets the number that the verdict will repeat. */

@@ -1,6 +1,7 @@
 //! The structures and numbers of `punctual.h`, field by field as there. `tests/header.rs` compares.
 
 use std::ffi::{c_char, c_void};
+use std::os::fd::RawFd;
 
 use punctual_client::{Failure, PixelFormat, Rejection, ResultRecord, StreamTerms, Verdict};
 
@@ -33,8 +34,10 @@ pub struct Options {
     pub chroma_offset: u32,
     /// As in [`Terms`].
     pub chroma_stride: u32,
-    /// 0.
-    pub reserved: u32,
+    /// How many `buffers`.
+    pub buffer_count: u32,
+    /// The program's own memory for frames.
+    pub buffers: *const RawFd,
 }
 
 /// `punctual_terms`

@@ -185,6 +185,12 @@ impl Handle {
         Ok(slot.map(|slot| lock(&self.held).hold(slot)))
     }
 
+    /// The slot of this number, if it is free.
+    pub fn slot_at(&self, index: u16) -> Result<Option<SlotView>, Error> {
+        let claim = self.client()?.claim_at(index);
+        Ok(claim.map(|claim| lock(&self.held).hold(HeldSlot::Claim(claim))))
+    }
+
     /// Submits a slot that the program holds.
     pub fn submit(&self, token: u64, request: Request) -> Result<u64, Error> {
         let Request {

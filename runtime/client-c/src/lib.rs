@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `abi` | the structures and numbers of the header |
 //! | `status` | return values, and the words for them |
+//! | `opening` | what a client is to be, out of the program's options |
 //! | `handle` | a client behind a pointer; slots behind tokens |
 //!
 //! Nothing that panics gets across: each body runs guarded. Pointers are checked for NULL; that
@@ -15,14 +16,14 @@
 
 pub mod abi;
 pub mod handle;
+mod opening;
 pub mod status;
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, c_char, c_int, c_void};
 
-use punctual_client::{Layout, SlotMemory, now_ns};
+use punctual_client::{SlotMemory, now_ns};
 
-use abi::{Callback, FOREVER, NO_RECONNECT, Options, Outcome, Request, SlotView, Terms};
+use abi::{Callback, FOREVER, Options, Outcome, Request, SlotView, Terms};
 use handle::{Handle, Tell};
 use status::{Error, NOTHING, OK, Status, guarded};
 
@@ -62,44 +63,6 @@ fn limit(until_ns: u64) -> Option<u64> {
     (until_ns != FOREVER).then_some(until_ns)
 }
 
-/// # Safety
-/// As for `punctual_open`.
-unsafe fn options(pointer: *const Options) -> Result<punctual_client::Options, Error> {
-    if pointer.is_null() {
-        return Err(Error::Argument("options"));
-    }
-    let known = size_of::<Options>() as u32;
-    // SAFETY: the size is the first field in every release; the rest is there if it is right.
-    let found = unsafe { pointer.cast::<u32>().read() };
-    if found != known {
-        return Err(Error::Size { found, known });
-    }
-    // SAFETY: the header asks for initialised options; they have the size of ours.
-    let given = unsafe { given(pointer, "options") }?;
-    // SAFETY: the header asks for strings.
-    let socket = unsafe { text(given.socket, "options.socket") }?;
-    // SAFETY: as above.
-    let task = unsafe { text(given.task, "options.task") }?;
-    let task = task.to_str().map_err(|_| Error::Argument("options.task"))?;
-    let format = abi::format(given.format).ok_or(Error::Argument("options.format"))?;
-    if given.flags & !NO_RECONNECT != 0 || given.reserved != 0 {
-        return Err(Error::Argument("options.flags"));
-    }
-    let socket = OsStr::from_bytes(socket.to_bytes());
-    let options = punctual_client::Options::new(socket, task, format)
-        .spin_ns(given.spin_ns)
-        .reconnect(given.flags & NO_RECONNECT == 0);
-    if given.row_stride == 0 {
-        return Ok(options);
-    }
-    Ok(options.layout(Layout {
-        offset: given.offset,
-        row_stride: given.row_stride,
-        chroma_offset: given.chroma_offset,
-        chroma_stride: given.chroma_stride,
-    }))
-}
-
 /// `punctual_open`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_open(
@@ -112,7 +75,7 @@ pub unsafe extern "C" fn punctual_open(
             return Err(Error::Argument("client"));
         }
         // SAFETY: as the header says.
-        let options = unsafe { self::options(options) }?;
+        let options = unsafe { opening::options(options) }?;
         let handle = Handle::asked(options.open(limit(until_ns))?);
         // SAFETY: as the header says.
         unsafe { put(client, "client", Box::into_raw(Box::new(handle))) }?;
@@ -135,7 +98,7 @@ pub unsafe extern "C" fn punctual_open_with_callback(
         }
         let callback = callback.ok_or(Error::Argument("callback"))?;
         // SAFETY: as the header says.
-        let options = unsafe { self::options(options) }?;
+        let options = unsafe { opening::options(options) }?;
         let stream = options.stream(limit(until_ns))?;
         let handle = Handle::told(stream, Tell { callback, context });
         // SAFETY: as the header says.
@@ -203,6 +166,29 @@ pub unsafe extern "C" fn punctual_slot(
             return Err(Error::Argument("slot"));
         }
         let Some(view) = handle.slot(limit(until_ns))? else {
+            return Ok(NOTHING);
+        };
+        // SAFETY: as the header says.
+        unsafe { put(slot, "slot", view) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_slot_at`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_slot_at(
+    client: *mut Handle,
+    index: u32,
+    slot: *mut SlotView,
+) -> Status {
+    let body = |handle: &Handle| {
+        if slot.is_null() {
+            return Err(Error::Argument("slot"));
+        }
+        let index = u16::try_from(index).map_err(|_| Error::Argument("index"))?;
+        let Some(view) = handle.slot_at(index)? else {
             return Ok(NOTHING);
         };
         // SAFETY: as the header says.

@@ -36,7 +36,8 @@ fn ours() -> BTreeMap<String, i64> {
         offset,
         chroma_offset,
         chroma_stride,
-        reserved
+        buffer_count,
+        buffers
     );
     layout!(
         ours,

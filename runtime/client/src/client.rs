@@ -47,7 +47,8 @@ impl Client {
     }
 
     pub(crate) fn over(options: Options) -> Result<Self, ConnectError> {
-        let channel = ClientChannel::connect(&options.socket, &options.hello)?;
+        let (socket, hello) = (&options.socket, &options.hello);
+        let channel = ClientChannel::connect_with_buffers(socket, hello, &options.lent())?;
         Ok(Self {
             link: Link::over(options, channel),
             watch: None,

@@ -224,7 +224,9 @@ impl Link {
         let outcome = match &self.state {
             State::Down { retry_ns } if now_ns() >= *retry_ns => {
                 self.watched = false;
-                Opening::begin(&self.options.socket, &self.options.hello).map(Progress::Waiting)
+                let Options { socket, hello, .. } = &self.options;
+                Opening::begin_with_buffers(socket, hello, &self.options.lent())
+                    .map(Progress::Waiting)
             }
             State::Opening(_) => {
                 let nothing = State::Down { retry_ns: 0 };

@@ -1,6 +1,8 @@
 //! What a client wants to be connected to, and how it behaves.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use punctual_ipc::{ConnectError, Hello, Layout, PixelFormat};
 
@@ -21,6 +23,8 @@ pub struct Options {
     pub(crate) hello: Hello,
     pub(crate) spin_ns: u64,
     pub(crate) reconnect: bool,
+    /// One a slot, for every connection; none: the daemon's memory.
+    buffers: Arc<[OwnedFd]>,
 }
 
 impl Options {
@@ -37,6 +41,7 @@ impl Options {
             hello: Hello::new(task, format),
             spin_ns: 0,
             reconnect: true,
+            buffers: Arc::new([]),
         }
     }
 
@@ -46,6 +51,21 @@ impl Options {
     pub fn layout(mut self, layout: Layout) -> Self {
         self.hello = self.hello.with_layout(layout);
         self
+    }
+
+    /// Frames lie in buffers that the client has already, a slot for each: memfds that are sealed
+    /// against shrinking, or DMA-BUFs of a camera's driver. Nothing is copied on this side. A slot
+    /// has the number of its buffer ([`Client::claim_at`]), and its pixels are empty. Every
+    /// connection of the client's life gets them; the manifest must allow it (`own_buffers`).
+    #[must_use]
+    pub fn buffers(mut self, buffers: Vec<OwnedFd>) -> Self {
+        self.buffers = buffers.into();
+        self
+    }
+
+    /// What goes with the opening of each connection.
+    pub(crate) fn lent(&self) -> Vec<BorrowedFd<'_>> {
+        self.buffers.iter().map(AsFd::as_fd).collect()
     }
 
     /// Looks for verdicts without sleeping for so many ns, up to [`SPIN_NS_MAX`](Self::SPIN_NS_MAX),

@@ -12,6 +12,7 @@ use punctual_client::{
 };
 use punctual_client::{ConnectError, Lost};
 use punctual_platform::clock::now_ns;
+use punctual_platform::shared_memory::MemoryFile;
 
 use support::{Folder, LIMIT, MANIFEST};
 
@@ -154,4 +155,30 @@ fn a_task_that_is_gone_after_an_upgrade_ends_its_client_with_the_daemons_words()
     };
     let unknown = matches!(**why, ConnectError::Refused(Refusal::UnknownTask { .. }));
     assert!(unknown, "{lost}");
+}
+
+#[test]
+fn a_client_brings_its_buffers_along_to_each_daemon() {
+    let folder = Folder::with(&MANIFEST.replace("[[task]]", "[[task]]\nown_buffers = true"));
+    let mut daemon = Running::start(&folder);
+    let buffer = |()| {
+        MemoryFile::create(c"frame", 320 * 240 * 3)
+            .expect("memory")
+            .into()
+    };
+    let options = options(&folder, "front").buffers([(); 2].map(buffer).into());
+    let mut client = options.open(soon()).expect("the manifest allows it");
+    for daemons in 1..=2 {
+        let claim = client.claim(soon()).unwrap().expect("a slot");
+        client.give_back(claim);
+        assert_eq!(client.connections(), daemons);
+        assert_eq!(client.terms().slots, 2);
+        let mut claim = client.claim_at(1).expect("free");
+        assert!(claim.pixels().is_empty());
+        client.submit(claim, now_ns(), None, CORNER).unwrap();
+        let verdict = client.verdict(soon()).unwrap().expect("a verdict");
+        assert!(verdict.answer.is_some(), "{:?}", verdict.verdict);
+        daemon.kill();
+        daemon = Running::start(&folder);
+    }
 }

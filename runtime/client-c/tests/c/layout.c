@@ -18,7 +18,8 @@ int main(void) {
     FIELD(punctual_options, offset);
     FIELD(punctual_options, chroma_offset);
     FIELD(punctual_options, chroma_stride);
-    FIELD(punctual_options, reserved);
+    FIELD(punctual_options, buffer_count);
+    FIELD(punctual_options, buffers);
     STRUCT(punctual_terms);
     FIELD(punctual_terms, format);
     FIELD(punctual_terms, width);

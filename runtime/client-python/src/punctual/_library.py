@@ -31,7 +31,8 @@ class Options(ctypes.Structure):
         ("offset", c_uint32),
         ("chroma_offset", c_uint32),
         ("chroma_stride", c_uint32),
-        ("reserved", c_uint32),
+        ("buffer_count", c_uint32),
+        ("buffers", c_void_p),
     ]
 
 
