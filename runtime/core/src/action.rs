@@ -39,6 +39,17 @@ pub enum Action {
         /// Whose weights.
         model: ModelId,
     },
+    /// Known from now on: a model broke its profile on a partition, and its tasks there are promised
+    /// nothing until it is reinstated. Takes no time and has no event.
+    Demote(Demotion),
+    /// Known from now on: a demoted model has kept its profile for long enough, and its tasks are
+    /// promised again what they were. Takes no time and has no event.
+    Reinstate {
+        /// Where.
+        partition: PartitionId,
+        /// Which model.
+        model: ModelId,
+    },
     /// Stop a best-effort action as soon as the device can; answer with `Preempted`, or with
     /// `Finished` if it was faster.
     Preempt {
@@ -50,6 +61,21 @@ pub enum Action {
     /// The one verdict of a submission. The request buffer, if there was one, is free again once
     /// this has been carried out.
     Reply(Reply),
+}
+
+/// Why a model lost its promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demotion {
+    /// Where it ran.
+    pub partition: PartitionId,
+    /// Which model.
+    pub model: ModelId,
+    /// So many of its newest stages there took longer than their budgets,
+    pub overran: u8,
+    /// of so many.
+    pub of: u8,
+    /// The longest of them, in thousandths of its budget.
+    pub worst: u32,
 }
 
 /// One stage, one batch, one partition, one window.

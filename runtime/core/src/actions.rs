@@ -32,7 +32,9 @@ impl Actions {
         } else {
             config.models.len()
         };
-        let capacity = replies + preparations + orders + transfers;
+        // The end of an action may cost its model its promises, or bring them back.
+        let conduct = 1;
+        let capacity = replies + preparations + orders + transfers + conduct;
         Self {
             list: Vec::with_capacity(capacity),
             capacity,

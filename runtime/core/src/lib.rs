@@ -173,7 +173,7 @@ mod scheduler;
 mod time;
 mod validate;
 
-pub use action::{Action, Failure, Infer, Rejection, Reply, Verdict, Window};
+pub use action::{Action, Demotion, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;
 pub use config::{
     ACCURACY_BINS, BatchTime, Config, Criticality, Delivery, Layout, ModelConfig, PartitionConfig,

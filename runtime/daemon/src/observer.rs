@@ -202,6 +202,10 @@ fn task(
         rejected,
         failed,
         spilled: metrics.spilled.load(Relaxed),
+        overruns: metrics.overruns.load(Relaxed),
+        overrun_worst: metrics.overrun_worst.load(Relaxed),
+        demotions: metrics.demotions.load(Relaxed),
+        demoted: metrics.demotions.load(Relaxed) > metrics.reinstatements.load(Relaxed),
         open,
         lost,
         exits: metrics.exits[..exits]

@@ -127,6 +127,18 @@ pub struct TaskReport {
     /// Those that the task's `spill` took on; their verdicts are counted here.
     #[serde(default)]
     pub spilled: u64,
+    /// Times that a stage of its frames ran longer than was promised.
+    #[serde(default)]
+    pub overruns: u64,
+    /// The longest of them, in thousandths of its budget.
+    #[serde(default)]
+    pub overrun_worst: u64,
+    /// Times that its model lost its promises, as it broke its profile.
+    #[serde(default)]
+    pub demotions: u64,
+    /// Whether it is promised nothing now.
+    #[serde(default)]
+    pub demoted: bool,
     /// Still inside.
     pub open: u64,
     /// Open when the daemon terminated without a verdict. Must be 0.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_core::{ActionId, ClientId, ModelId, PartitionId};
+use punctual_core::{ActionId, ClientId, Demotion, ModelId, PartitionId};
 use punctual_ipc::ChannelFault;
 use punctual_plan::Plan;
 use punctual_platform::rt_log::{LogRecord, RtLog};
@@ -55,6 +55,15 @@ pub enum Note {
         /// Which of its slots.
         slot: u16,
     },
+    /// A model broke its profile, and its tasks are promised nothing.
+    Demoted(Demotion),
+    /// It kept its profile for long enough.
+    Reinstated {
+        /// Where.
+        partition: PartitionId,
+        /// Which model.
+        model: ModelId,
+    },
 }
 
 const CLIENT_FAULT: u32 = 1;
@@ -63,6 +72,8 @@ const ACTION_REFUSED: u32 = 3;
 const PAYLOAD_FAULT: u32 = 4;
 const LOAD_FAILED: u32 = 5;
 const WEIGHTS_REFUSED: u32 = 6;
+const DEMOTED: u32 = 7;
+const REINSTATED: u32 = 8;
 
 /// Says it; dropped and counted if housekeeping cannot keep up. Never blocks.
 pub fn note(note: Note) {
@@ -81,8 +92,26 @@ pub fn note(note: Note) {
         Note::PayloadFault { client, slot } => {
             (PAYLOAD_FAULT, [u64::from(client.0), u64::from(slot), 0])
         }
+        Note::Demoted(of) => (
+            DEMOTED,
+            [
+                place(of.partition, of.model),
+                u64::from(of.overran) << 8 | u64::from(of.of),
+                u64::from(of.worst),
+            ],
+        ),
+        Note::Reinstated { partition, model } => (REINSTATED, [place(partition, model), 0, 0]),
     };
     LOG.write(code, arguments);
+}
+
+/// A partition and a model as one argument.
+const fn place(partition: PartitionId, model: ModelId) -> u64 {
+    (partition.0 as u64) << 16 | model.0 as u64
+}
+
+const fn of_place(place: u64) -> (PartitionId, ModelId) {
+    (PartitionId((place >> 16) as u16), ModelId(place as u16))
 }
 
 /// Counts and notes what a client did to its channel; that it went away is no fault.
@@ -128,6 +157,8 @@ impl Note {
                 .client_pid(pid(client)),
             Self::ActionRefused { .. } | Self::WeightsRefused { .. } => Line::error(text),
             Self::ActionFailed { .. } | Self::LoadFailed { .. } => Line::warning(text),
+            Self::Demoted(_) => Line::error(text).event(Event::Demoted),
+            Self::Reinstated { .. } => Line::notice(text).event(Event::Demoted),
         }
     }
 }
@@ -158,6 +189,22 @@ impl fmt::Display for Note {
                 "model {}: the device refused to move its weights, which is a defect of Punctual",
                 model.0
             ),
+            Self::Demoted(of) => write!(
+                f,
+                "partition {}: model {} demoted: overran {} of {}, worst {}.{:03} times its budget; \
+                 its tasks are promised nothing until it keeps its profile again",
+                of.partition.0,
+                of.model.0,
+                of.overran,
+                of.of,
+                of.worst / 1_000,
+                of.worst % 1_000
+            ),
+            Self::Reinstated { partition, model } => write!(
+                f,
+                "partition {}: model {} keeps its profile again and has its promises back",
+                partition.0, model.0
+            ),
             Self::PayloadFault { client, slot } => write!(
                 f,
                 "client slot {}: the payload in slot {slot} could not be read",
@@ -168,7 +215,7 @@ impl fmt::Display for Note {
 }
 
 fn decode(record: &LogRecord) -> Option<Note> {
-    let [a, b, _] = record.arguments;
+    let [a, b, c] = record.arguments;
     Some(match record.code {
         CLIENT_FAULT => Note::ClientFault {
             client: ClientId(a as u16),
@@ -188,6 +235,20 @@ fn decode(record: &LogRecord) -> Option<Note> {
         WEIGHTS_REFUSED => Note::WeightsRefused {
             model: ModelId(a as u16),
         },
+        DEMOTED => {
+            let (partition, model) = of_place(a);
+            Note::Demoted(Demotion {
+                partition,
+                model,
+                overran: (b >> 8) as u8,
+                of: b as u8,
+                worst: c as u32,
+            })
+        }
+        REINSTATED => {
+            let (partition, model) = of_place(a);
+            Note::Reinstated { partition, model }
+        }
         PAYLOAD_FAULT => Note::PayloadFault {
             client: ClientId(a as u16),
             slot: b as u16,

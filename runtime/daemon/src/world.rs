@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply, RequestId, TaskId,
-    Ticket, Verdict,
+    Action, ActionId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply, RequestId,
+    Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_executor::{Events, World};
@@ -138,11 +138,25 @@ impl<D: Device> World for DaemonWorld<D> {
             Action::Reply(reply) => self.reply(reply),
             Action::Load { id, model } => self.load(*id, *model),
             Action::Unload { model } => self.unload(*model),
+            Action::Demote(demotion) => note(Note::Demoted(*demotion)),
+            Action::Reinstate { partition, model } => note(Note::Reinstated {
+                partition: *partition,
+                model: *model,
+            }),
         }
     }
 
     fn decided(&mut self, _event: &Event, took: Nanos) {
         self.metrics.decisions.record(took.as_nanos());
+    }
+
+    fn stepped(&mut self, scheduler: &Scheduler, event: &Event) {
+        // Nothing else tells of overruns.
+        if matches!(event, Event::Finished(_)) {
+            for (index, metrics) in self.metrics.tasks.iter().enumerate() {
+                metrics.copy_conduct(scheduler.counters(TaskId(index as u16)));
+            }
+        }
     }
 
     fn ended(&self) -> bool {

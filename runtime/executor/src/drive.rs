@@ -23,6 +23,9 @@ pub trait World {
     /// Told after each step how long it took, from before the decision to after it.
     fn decided(&mut self, _event: &Event, _took: Nanos) {}
 
+    /// Told after each step of the scheduler as it is then.
+    fn stepped(&mut self, _scheduler: &Scheduler, _event: &Event) {}
+
     /// True when the loop is to end even though requests are open (the drain's bound is over).
     fn ended(&self) -> bool {
         false
@@ -117,4 +120,5 @@ fn step<W: World>(scheduler: &mut Scheduler, world: &mut W, event: &Event, actio
         world.carry_out(action);
     }
     world.decided(event, world.now().since(now));
+    world.stepped(scheduler, event);
 }

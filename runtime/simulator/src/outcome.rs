@@ -101,6 +101,8 @@ pub struct Effort {
     pub loads: u64,
     /// Requests that another task took on than their own.
     pub spilled: u64,
+    /// Times that a model lost its promises.
+    pub demotions: u64,
     /// Actions that took longer than their budget.
     pub over_budget: u64,
     /// Sum over actions of |time - budget| / budget: divided by `actions`, the mean error.

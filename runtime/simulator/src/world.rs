@@ -362,6 +362,8 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
                     "the core unloads what nobody uses: {unloaded:?}"
                 );
             }
+            Action::Demote(_) => self.effort.demotions += 1,
+            Action::Reinstate { .. } => {}
             Action::Reply(reply) => {
                 if let Some(tag) = self.ledger.close(self.now, reply) {
                     self.clients.replied(self.now, tag, reply);

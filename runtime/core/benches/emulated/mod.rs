@@ -251,7 +251,10 @@ impl Outside {
                 self.replies += 1;
                 self.on_time += u64::from(reply.verdict == Verdict::OnTime);
             }
-            Action::Unload { .. } | Action::Preempt { .. } => {}
+            Action::Unload { .. }
+            | Action::Preempt { .. }
+            | Action::Demote(_)
+            | Action::Reinstate { .. } => {}
         }
     }
 

@@ -312,7 +312,7 @@ impl Outside {
                 };
                 self.schedule(STAGE, loaded);
             }
-            Action::Unload { .. } => {}
+            Action::Unload { .. } | Action::Demote(_) | Action::Reinstate { .. } => {}
             Action::Preempt { action, .. } => {
                 let action = *action;
                 self.schedule(STOPPING, Event::Preempted { action });

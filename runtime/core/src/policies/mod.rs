@@ -224,6 +224,7 @@ impl PolicyConfig {
             return Err(ConfigError::MissingRange { policy, units });
         }
         let broken = match self {
+            Self::Punctual(rules) => rules.broken_rule(),
             Self::Seeb(rules) => rules.broken_rule(),
             Self::Gslice(rules) => rules.broken_rule(),
             Self::Batch(rules) => rules.broken_rule(),

@@ -5,7 +5,7 @@ mod late;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use punctual_core::{Failure, Rejection, Reply, STAGES_MAX, TaskId, Verdict};
+use punctual_core::{Counters, Failure, Rejection, Reply, STAGES_MAX, TaskId, Verdict};
 use punctual_plan::Plan;
 
 pub use histogram::{AtomicHistogram, Quantiles};
@@ -50,6 +50,11 @@ pub struct TaskMetrics {
     pub failed_shed: AtomicU64,
     /// Frames that another task took on.
     pub spilled: AtomicU64,
+    /// Copied from the scheduler's books when a stage has ended.
+    pub overruns: AtomicU64,
+    pub overrun_worst: AtomicU64,
+    pub demotions: AtomicU64,
+    pub reinstatements: AtomicU64,
     pub exits: [AtomicU64; STAGES_MAX],
     /// From capture to hand-over, answered frames only.
     pub latency: AtomicHistogram,
@@ -140,6 +145,10 @@ impl TaskMetrics {
             failed_client_gone: zero(),
             failed_shed: zero(),
             spilled: zero(),
+            overruns: zero(),
+            overrun_worst: zero(),
+            demotions: zero(),
+            reinstatements: zero(),
             exits: [const { AtomicU64::new(0) }; STAGES_MAX],
             latency: AtomicHistogram::new(),
         }
@@ -164,6 +173,14 @@ impl TaskMetrics {
         if let Some((exit, _)) = reply.answer {
             count(&self.exits[exit.index()]);
         }
+    }
+
+    /// How the task's stages kept their budgets. Scheduler's thread only.
+    pub fn copy_conduct(&self, counters: &Counters) {
+        self.overruns.store(counters.overruns, Relaxed);
+        self.overrun_worst.store(counters.overrun_worst, Relaxed);
+        self.demotions.store(counters.demotions, Relaxed);
+        self.reinstatements.store(counters.reinstatements, Relaxed);
     }
 
     pub fn rejected(&self) -> RejectedReport {

@@ -9,6 +9,7 @@ use punctual_core::{
 
 use super::books::{Books, Key, Place, Submission, key};
 use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
+use super::demotion::Conduct;
 use super::floor::Floor;
 use super::violation::{Findings, Violation};
 use super::weights::Memory;
@@ -45,6 +46,7 @@ pub struct Auditor {
     pub(super) floor: Floor,
     pub(super) memory: Memory,
     pub(super) claims: Claims,
+    pub(super) conduct: Conduct,
     pub(super) findings: Findings,
     /// Members of the action that failed in this step.
     pub(super) failed: Vec<RequestId>,
@@ -83,6 +85,7 @@ impl Auditor {
             floor: Floor::new(config, shared, depth),
             memory: Memory::new(config),
             claims: Claims::new(config, punctual),
+            conduct: Conduct::new(config),
             findings: Findings::default(),
             failed: Vec::new(),
             draining: false,
@@ -171,6 +174,8 @@ impl Auditor {
                     self.punctual && open.any(|s| s.mandatory && self.task(s.task).model == *model);
                 self.memory.unload(*model, in_use || promised)
             }
+            Action::Demote(demotion) => self.demoted(demotion),
+            Action::Reinstate { partition, model } => self.reinstated(*partition, *model),
             Action::Reply(reply) => self.verdict(reply),
         };
         if let Err(violation) = outcome {
@@ -261,9 +266,14 @@ impl Auditor {
     /// A request was taken on, if it is still there: its deadline is promised, unless it still waits
     /// for weights.
     fn promised(&mut self, key: Key) {
+        let demoted = self.books.open.get(&key).map(|s| s.task);
+        let demoted = demoted.is_some_and(|task| self.is_demoted(task));
         let Some(submission) = self.books.open.get_mut(&key) else {
             return;
         };
+        if demoted {
+            return self.take_back(key);
+        }
         let task = &self.config.tasks[submission.task.index()];
         let there = !self.punctual || self.memory.is_present(task.model);
         if there && is_real_time(task) && submission.answer.is_none() {

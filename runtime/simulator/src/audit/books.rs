@@ -53,6 +53,8 @@ pub(super) struct Submission {
     pub(super) behind_best_effort: Nanos,
     /// Its entry among the bounds on verdicts.
     pub(super) limit: Option<Instant>,
+    /// Its promise was taken back, as a model of its task is demoted.
+    pub(super) demoted: bool,
     /// Order of arrival.
     pub(super) order: u64,
     /// The earliest deadline that was promised to those whose place it took, and in which epoch.

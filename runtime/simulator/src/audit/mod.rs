@@ -9,7 +9,7 @@
 //! | 1 verdicts | each submission is decided upon in its own step and gets exactly one verdict, none is left at the end, none comes after the *bound on verdicts* | `auditor`, `passage`, `verdicts` |
 //! | 2 windows | windows lie in the future; what ran was started inside | `floor` |
 //! | 3 resources | no unit is held by two actions (but under `streams`) or ran two at a time; buffers have one user and a new name each time, nobody is refused for want of room while there is some; tickets come back as they went in; pages are not overcommitted, weights are there when used | `floor`, `books`, `weights` |
-//! | 4 promises | `punctual` only: see *Claims* | `claims`, `schedulability`, `delivery` |
+//! | 4 promises | `punctual` only: see *Claims* | `claims`, `schedulability`, `delivery`, `demotion` |
 //! | 5 best-effort | `punctual` only: accepted mandatory work does not wait for best-effort work longer than P plus one dispatch, in sum; what the device takes beyond P is the device's | `passage` |
 //! | well-formed | stages in order, members ready and together rightly, batches compiled, verdicts and answers as the times and the reports say | `orders`, `verdicts` |
 //!
@@ -39,6 +39,11 @@
 //! best-effort work is to be given up (`Event::Shed`), `punctual` starts none, and what runs has been
 //! told to stop at the end of the step.
 //!
+//! A model that breaks its profile may lose its promises (`Action::Demote`): only after as many overruns
+//! as the policy's parameters say, and if others ran beside it; and get them back only after as many
+//! stages that nobody can call an overrun. In between nothing is claimed about its tasks, and its
+//! overruns excuse nothing but those beyond the longest of its window.
+//!
 //! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From then on
 //! it is under that one's rules: its queue, its mandatory exit, its partition's claims; the deadline is
 //! its own, and the verdict names who submitted it. A reserved task's frame that was captured in time is not
@@ -66,6 +71,7 @@ mod auditor;
 mod books;
 mod claims;
 mod delivery;
+mod demotion;
 mod floor;
 mod orders;
 mod passage;

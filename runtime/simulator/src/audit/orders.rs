@@ -65,9 +65,10 @@ impl Auditor {
         if infer.criticality == Criticality::RealTime {
             self.claims.flight(infer.partition, true);
         }
-        let placed = self
-            .floor
-            .take_off(self.now, infer, (on.budget, on.max_seen));
+        let budget = self
+            .conduct
+            .allowed(infer.partition, infer.model, on.budget);
+        let placed = self.floor.take_off(self.now, infer, (budget, on.max_seen));
         let weights = if self.memory.is_present(infer.model) {
             Ok(())
         } else {
@@ -83,7 +84,7 @@ impl Auditor {
     }
 
     /// The profile's entry for what is to run; none if there is none.
-    fn time_of(&self, infer: &Infer) -> Option<BatchTime> {
+    pub(super) fn time_of(&self, infer: &Infer) -> Option<BatchTime> {
         let model = self.config.models.get(infer.model.index())?;
         let stage = model.stages.get(infer.stage.index())?;
         let time = stage.times.iter().find(|t| t.batch == infer.batch)?;

@@ -37,6 +37,7 @@ impl Auditor {
                 mandatory: false,
                 behind_best_effort: Nanos::ZERO,
                 limit: None,
+                demoted: false,
                 order: self.arrivals,
                 inherited: None,
             },
@@ -82,6 +83,10 @@ impl Auditor {
             self.found(violation);
         }
         let real_time = !flight.is_best_effort();
+        if let Some(time) = self.time_of(&flight.infer).filter(|_| real_time) {
+            let budget = time.on[flight.infer.partition.index()].budget;
+            self.conduct.ran(&flight, budget, finished);
+        }
         if real_time && finished.measured > flight.budget {
             let partition = flight.infer.partition;
             self.claims.broke(partition, self.now, Broken::Overrun);

@@ -112,7 +112,10 @@ impl Auditor {
             Verdict::Rejected(Rejection::Shedding) => self.shedding && !real_time,
             Verdict::Rejected(_) => {
                 let at_the_door = arriving || preparing || !real_time;
-                (at_the_door || self.is_unpromised(submission) || !self.punctual)
+                (at_the_door
+                    || submission.demoted
+                    || self.is_unpromised(submission)
+                    || !self.punctual)
                     && !submission.gone
             }
             Verdict::Failed(Failure::ClientGone) => submission.gone,

@@ -204,6 +204,15 @@ pub enum Violation {
         /// The client's number of it.
         sequence: u64,
     },
+    /// A model lost its promises without having overrun so often, or while nothing else ran, or twice;
+    /// or got them back too soon.
+    #[error("partition {}: model {} is demoted or reinstated without a reason", partition.0, model.0)]
+    WrongDemotion {
+        /// Where.
+        partition: PartitionId,
+        /// Which model.
+        model: ModelId,
+    },
     /// Best-effort work that runs on, or was started, while it is to be given up.
     #[error("{action:?} is best-effort and runs on although such work is to be given up")]
     NotShed {
@@ -323,6 +332,7 @@ impl Violation {
             Self::PromiseBroken { .. }
             | Self::PlaceLate { .. }
             | Self::SupersededByNobody { .. }
+            | Self::WrongDemotion { .. }
             | Self::ReservationDenied { .. } => Invariant::Promises,
             Self::BestEffortInTheWay { .. } | Self::NotShed { .. } => Invariant::BestEffort,
             Self::UnknownPlace { .. }

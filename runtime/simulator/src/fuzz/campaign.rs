@@ -31,6 +31,8 @@ pub struct Report {
     pub steps: u64,
     /// Those that another task took on than their own.
     pub spilled: u64,
+    /// Models that lost their promises.
+    pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
     /// Times that an assumption of the guarantee broke.
@@ -59,6 +61,7 @@ impl Report {
         self.on_time += passed.on_time;
         self.steps += passed.steps;
         self.spilled += passed.spilled;
+        self.demotions += passed.demotions;
         self.superseded += passed.superseded;
         self.gaps += passed.gaps;
     }
@@ -103,13 +106,14 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} cases ({} plans refused as infeasible): {} submissions, {} answered in time, {} \
-             spilled, {} superseded, {} steps, {} broken assumptions, {} kinds of failures",
+             spilled, {} superseded, {} models demoted, {} steps, {} broken assumptions, {} kinds of failures",
             self.cases,
             self.infeasible,
             self.submitted,
             self.on_time,
             self.spilled,
             self.superseded,
+            self.demotions,
             self.steps,
             self.gaps,
             self.failures.len()

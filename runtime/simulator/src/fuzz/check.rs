@@ -86,6 +86,8 @@ pub struct Passed {
     pub steps: u64,
     /// Those that another task took on.
     pub spilled: u64,
+    /// Models that lost their promises.
+    pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
     /// Times that a promise's assumption broke.
@@ -191,6 +193,7 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
         on_time: outcome.total.on_time,
         steps: outcome.effort.steps,
         spilled: outcome.effort.spilled,
+        demotions: outcome.effort.demotions,
         superseded: outcome.total.rejected.superseded,
         gaps: watch.auditor.gaps().len() as u64,
         infeasible: false,

@@ -277,6 +277,7 @@ impl World for OpenLoop<'_> {
                     self.tally.evictions += 1;
                 }
             }
+            Action::Demote(_) | Action::Reinstate { .. } => {}
             Action::Reply(reply) => self.reply(reply),
         }
     }

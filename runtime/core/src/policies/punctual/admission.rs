@@ -65,6 +65,7 @@ impl Punctual {
             relies_on_weights: false,
             gone: false,
             superseded: false,
+            demoted: false,
         });
         actions.push(Action::Prepare {
             request,
@@ -109,7 +110,7 @@ impl Punctual {
             return Err(Rejection::QueueFull);
         }
         let reserved = table.guaranteed && stamp >= state.next;
-        if self.is_real_time(task) && !reserved && !self.finds_place(task, arrival, due) {
+        if self.promises_to(task) && !reserved && !self.finds_place(task, arrival, due) {
             // Hopeless even if the running action ended now: spare the intake the work. Whether
             // it really fits is decided when it is prepared.
             let applicant = self.applicant(task, due);
@@ -198,9 +199,14 @@ impl Punctual {
     pub(crate) fn take_on(&mut self, request: &Request, buffer: u16, actions: &mut Actions) {
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touched = true;
-        if !self.is_real_time(request.task) {
+        if !self.promises_to(request.task) {
             self.rely_on_weights(buffer);
-            self.enqueue_best_effort(&self.in_place_of_older(request), buffer);
+            let in_line = self.in_place_of_older(request);
+            if self.is_real_time(request.task) {
+                self.enqueue_demoted(&in_line, buffer);
+            } else {
+                self.enqueue_best_effort(&in_line, buffer);
+            }
             return self.supersede(request, actions);
         }
         self.watch_overrun(index, actions);
@@ -321,6 +327,12 @@ impl Punctual {
             cohort: request.cohort,
             due: request.due,
             batch_max: table.batch_max,
+            demoted: request.demoted,
         });
+    }
+
+    /// Whether a task's frames are promised their deadlines at present.
+    fn promises_to(&self, task: TaskId) -> bool {
+        self.is_real_time(task) && !self.is_demoted(task)
     }
 }

@@ -1,4 +1,4 @@
-//! Best-effort work, in the gaps. Its tasks share the gaps evenly.
+//! Best-effort work, in the gaps. Its tasks share the gaps evenly, with those of demoted models.
 
 use crate::ids::BATCH_MAX;
 use crate::policies::punctual::Punctual;
@@ -10,16 +10,17 @@ use crate::time::{Instant, Nanos};
 impl Punctual {
     /// The batch around the oldest request of the task that received least.
     pub(crate) fn best_effort(&mut self, index: usize) -> Option<Choice> {
-        if self.is_shedding() {
-            return None;
-        }
+        let room = self.room_for_demoted(index);
         let head = *self.partitions[index]
             .waiting
             .iter()
-            .filter(|w| self.can_end_in_time(w, 0))
+            .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(index, w, room))
             .min_by_key(|w| (self.tasks[usize::from(w.task)].service, w.order))?;
         let partition = &mut self.partitions[index];
         partition.virtual_time = self.tasks[usize::from(head.task)].service;
+        if head.demoted {
+            return Some(self.demoted_choice(index, &head, room));
+        }
         let row = self.tables.row(head.row);
         let mut best: Option<Choice> = None;
         for size in 0..self.sizes_of(row) {
@@ -47,7 +48,7 @@ impl Punctual {
             return None;
         }
         let fits = |w: &&Waiting| {
-            (w.row, w.cohort) == (head.row, head.cohort)
+            (w.row, w.cohort, w.demoted) == (head.row, head.cohort, head.demoted)
                 && w.batch_max >= places
                 && self.can_end_in_time(w, size)
         };
@@ -77,6 +78,15 @@ impl Punctual {
             members: members.iter().map(|m| m.buffer).collect(),
             spare,
         })
+    }
+
+    /// Whether a request may run now if no real-time work does: of a demoted model, if promises leave
+    /// it the time; best-effort work, as that can be stopped, unless it is given up.
+    fn finds_gap(&self, index: usize, waiting: &Waiting, room: i64) -> bool {
+        if waiting.demoted {
+            return ns(self.stretched_cost(index, waiting.row)) <= room;
+        }
+        !self.is_shedding()
     }
 
     /// Whether the next stage, at a batch size, ends before the request's deadline if it starts

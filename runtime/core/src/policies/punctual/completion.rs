@@ -24,7 +24,10 @@ impl Punctual {
             self.charge(&running.members, took);
             self.partitions[index].gap_was_long_enough();
         } else {
-            self.settle(index, &running, finished);
+            if running.kind == Kind::Demoted {
+                self.charge(&running.members, self.now.since(running.ordered));
+            }
+            self.settle(index, &running, finished, actions);
         }
         for (id, answer) in running.members.iter().zip(&finished.members) {
             self.advance(id.buffer, *answer, actions);
@@ -157,7 +160,8 @@ impl Punctual {
         }
         let sure = answers && answer.confidence >= threshold;
         let enough = sure || last || self.now >= request.due;
-        if counts && enough {
+        // A model that lost its promises gives the answer that counts, and goes no deeper.
+        if counts && (enough || request.demoted) {
             return self.answer(buffer, actions);
         }
         self.requeue(index, buffer);

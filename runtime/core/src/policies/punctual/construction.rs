@@ -2,6 +2,7 @@
 
 use crate::bounded::List;
 use crate::config::{Config, PartitionConfig};
+use crate::policies::punctual::conduct::Conduct;
 use crate::policies::punctual::load::Load;
 use crate::policies::punctual::paging::Paging;
 use crate::policies::punctual::parameters::PunctualConfig;
@@ -35,7 +36,7 @@ impl Punctual {
             tasks: alloc::vec![TaskState::default(); config.tasks.len()].into(),
             requests: Requests::new(config.request_buffers, kept),
             partitions: (0..config.partitions.len())
-                .map(|index| partition(config, &tables, index))
+                .map(|index| partition(config, &tables, &parameters, index))
                 .collect(),
             paging: Paging::new(config),
             now: Instant::ZERO,
@@ -53,7 +54,12 @@ impl Punctual {
     }
 }
 
-fn partition(config: &Config, tables: &Tables, index: usize) -> Partition {
+fn partition(
+    config: &Config,
+    tables: &Tables,
+    parameters: &PunctualConfig,
+    index: usize,
+) -> Partition {
     let plan = &config.partitions[index];
     // All open requests may be at one partition.
     let buffers = usize::from(config.request_buffers);
@@ -73,6 +79,7 @@ fn partition(config: &Config, tables: &Tables, index: usize) -> Partition {
         touched: false,
         scan: Scan::new(buffers, reserved.unwrap_or(0)),
         speed: Speed::default(),
+        conduct: Conduct::new(config.models.len(), parameters),
         share: Share::new(plan.share_max),
         load: 0,
         opens: Instant::ZERO,

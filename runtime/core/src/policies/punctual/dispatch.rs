@@ -163,7 +163,11 @@ impl Punctual {
             // time that the start may take.
             spare.min(delta.saturating_mul(LATENESS_IN_DISPATCH_COSTS))
         };
-        let until = free + row.cost[choice.size] + lateness;
+        let cost = match choice.kind {
+            Kind::Demoted => self.stretched_cost(index, choice.row),
+            _ => row.cost[choice.size],
+        };
+        let until = free + cost + lateness;
         let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
         for &buffer in &choice.members {
             let full = members.push(self.requests.id(buffer));
@@ -188,7 +192,7 @@ impl Punctual {
             window,
             criticality: match choice.kind {
                 Kind::BestEffort => Criticality::BestEffort,
-                Kind::Mandatory | Kind::Optional => Criticality::RealTime,
+                Kind::Mandatory | Kind::Optional | Kind::Demoted => Criticality::RealTime,
             },
         };
         let running = Running {
@@ -249,6 +253,11 @@ impl Punctual {
     pub(crate) fn requeue(&mut self, index: usize, buffer: u16) {
         let request = *self.requests.get(buffer);
         let table = self.tables.task(request.task);
+        if request.demoted {
+            // What was promised before it was demoted, and was in an action then.
+            self.remove_pending(index, buffer);
+            return self.enqueue_demoted(&request, buffer);
+        }
         if table.criticality == Criticality::BestEffort {
             return self.enqueue_best_effort(&request, buffer);
         }

@@ -20,13 +20,16 @@
 //! | which weights come, and which make room | `paging` |
 //! | whether an answer is good enough | `completion` |
 //! | work that runs too long; whom to drop then | `overrun`, `speed` |
+//! | whose fault that is; what becomes of a model that breaks its profile | `conduct`, `demotion` |
 //! | what falls due without an event | `timers` |
 
 mod ablation;
 mod admission;
 mod best_effort;
 mod completion;
+mod conduct;
 mod construction;
+mod demotion;
 mod dispatch;
 mod gain;
 mod joint;

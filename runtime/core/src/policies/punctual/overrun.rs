@@ -62,7 +62,13 @@ impl Punctual {
 
     /// Books what a finished real-time action took: its tasks pay for an overrun, and the
     /// partition's scale follows lasting slowness.
-    pub(crate) fn settle(&mut self, index: usize, running: &Running, finished: &Finished) {
+    pub(crate) fn settle(
+        &mut self,
+        index: usize,
+        running: &Running,
+        finished: &Finished,
+        actions: &mut Actions,
+    ) {
         let row = self.tables.row(running.row);
         let (raw, cost) = (row.budget[running.size], row.cost[running.size]);
         let budget = cost.saturating_sub(self.tables.dispatch_cost);
@@ -82,6 +88,12 @@ impl Punctual {
                 self.put_in_debt(request.task.index(), share);
             }
         }
+        if finished.measured > budget {
+            self.note_worst(running, finished.measured, raw);
+        }
+        if !self.judge(index, running, finished, actions) {
+            return;
+        }
         match self.partitions[index]
             .speed
             .sample(finished.measured, raw, self.now)
@@ -96,6 +108,17 @@ impl Punctual {
                     self.change_level(index, present);
                 }
             }
+        }
+    }
+
+    /// Keeps the worst ratio of a stage's time to its budget, of those whose stage it was.
+    fn note_worst(&mut self, running: &Running, measured: Nanos, budget: Nanos) {
+        let ratio = u128::from(measured.as_nanos()) * 1_000 / u128::from(budget.as_nanos().max(1));
+        let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
+        for id in &running.members {
+            let request = *self.requests.get(id.buffer);
+            let counters = self.counters_of(&request);
+            counters.overrun_worst = counters.overrun_worst.max(ratio);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::policies::punctual::conduct::WINDOW_MAX;
 use crate::time::Nanos;
 
 /// Parameters of the default policy. Its guarantee holds with every setting of the switches: they
@@ -32,6 +33,31 @@ pub struct PunctualConfig {
     pub price_margin: u16,
     /// How often the layout is chosen anew by what is asked.
     pub replan_interval: Nanos,
+    /// A model that breaks its profile while others keep theirs loses its promises until it keeps it
+    /// again; off: its overruns slow down all that run on its partition.
+    pub demotion: bool,
+    /// When so many of the newest `demote_of` real-time stages of a model on a partition overran; 1 to
+    /// `demote_of`. Four of sixteen: a budget is a high quantile of what was measured, so that one in
+    /// a hundred may overrun rightly, and a machine that stops for a moment costs a model one or two.
+    pub demote_overruns: u8,
+    /// 1 to 16.
+    pub demote_of: u8,
+    /// How many stages in a row a demoted model has to keep within its budgets to be reinstated.
+    pub reinstate_after: u16,
+    /// And for how long.
+    pub reinstate_calm: Nanos,
+}
+
+impl PunctualConfig {
+    /// What no plan can mean.
+    pub(crate) fn broken_rule(&self) -> Option<&'static str> {
+        let window = 1..=WINDOW_MAX as u8;
+        if !window.contains(&self.demote_of) {
+            return Some("demote-of must be 1 to 16");
+        }
+        let possible = (1..=self.demote_of).contains(&self.demote_overruns);
+        (!possible).then_some("demote-overruns must be 1 to demote-of")
+    }
 }
 
 impl Default for PunctualConfig {
@@ -45,6 +71,11 @@ impl Default for PunctualConfig {
             price: false,
             price_margin: 50,
             replan_interval: Nanos::from_millis(100),
+            demotion: true,
+            demote_overruns: 4,
+            demote_of: 16,
+            reinstate_after: 64,
+            reinstate_calm: Nanos::from_millis(1_000),
         }
     }
 }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use crate::bounded::List;
 use crate::ids::{ActionId, BATCH_MAX, Confidence, RequestId, TaskId};
+use crate::policies::punctual::conduct::Conduct;
 use crate::policies::punctual::share::{Share, Voluntary};
 use crate::policies::punctual::slack::Scan;
 use crate::policies::punctual::speed::Speed;
@@ -65,6 +66,8 @@ pub(crate) struct Waiting {
     /// `FAR_FUTURE` if it has no deadline.
     pub(crate) due: Instant,
     pub(crate) batch_max: u8,
+    /// Of a real-time task whose model lost its promises.
+    pub(crate) demoted: bool,
 }
 
 /// Why an action runs.
@@ -75,6 +78,8 @@ pub(crate) enum Kind {
     /// Deeper stages of real-time requests.
     Optional,
     BestEffort,
+    /// A stage of a model that lost its promises; it runs to its end like real-time work.
+    Demoted,
 }
 
 /// The action in flight.
@@ -118,6 +123,7 @@ pub(crate) struct Partition {
     pub(crate) touched: bool,
     pub(crate) scan: Scan,
     pub(crate) speed: Speed,
+    pub(crate) conduct: Conduct,
     pub(crate) share: Share,
     /// How much mandatory work is asked for, in steps of the price table.
     pub(crate) load: usize,

@@ -61,6 +61,8 @@ pub(crate) struct Request {
     pub(crate) gone: bool,
     /// A newer frame took its place while its input was being prepared.
     pub(crate) superseded: bool,
+    /// It is promised nothing (any more), as a model that it runs overran.
+    pub(crate) demoted: bool,
 }
 
 const FREE: Request = Request {
@@ -84,6 +86,7 @@ const FREE: Request = Request {
     relies_on_weights: false,
     gone: false,
     superseded: false,
+    demoted: false,
 };
 
 /// All request buffers.

@@ -36,7 +36,7 @@ impl Punctual {
         let (own, captured) = (arrival.task, arrival.captured);
         let judged = self.refusal(own, arrival, due);
         if let Some(spill) = self.tables.task(own).spill
-            && judged != Ok(true)
+            && (judged != Ok(true) || self.is_demoted(own))
             && !(judged.is_ok() && self.has_room(own, captured, due))
             && self.refusal(spill, arrival, due).is_ok()
             && self.has_room(spill, captured, due)
@@ -52,6 +52,9 @@ impl Punctual {
     /// Whether `task` would promise a frame its deadline after its preparation, if nothing happens
     /// until then but the preparations that are under way.
     fn has_room(&mut self, task: TaskId, captured: Instant, due: Instant) -> bool {
+        if self.is_demoted(task) {
+            return false;
+        }
         let table = self.tables.task(task);
         let index = table.partition.index();
         let stamp = captured.max(self.now - table.jitter);

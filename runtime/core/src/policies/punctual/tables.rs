@@ -273,6 +273,11 @@ impl Tables {
         self.own(table, stage).runs_as
     }
 
+    /// The row that a row's stage runs as.
+    pub(crate) fn runs_as(&self, row: &StageRow) -> &StageRow {
+        self.row(row.runs_as)
+    }
+
     /// The task's own row of a stage: its gains and its exit, whatever it runs as.
     pub(crate) fn own(&self, table: &TaskTable, stage: StageId) -> &StageRow {
         self.row(table.own_row(stage))

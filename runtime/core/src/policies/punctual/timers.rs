@@ -24,7 +24,7 @@ impl Punctual {
         }
         let mut at = 0;
         while let Some(waiting) = self.partitions[index].waiting.get(at).copied() {
-            let shed = self.is_shedding();
+            let shed = self.is_shedding() && !waiting.demoted;
             if self.last_start_of_waiting(&waiting) > self.now && !shed {
                 at += 1;
                 continue;

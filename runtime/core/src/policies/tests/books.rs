@@ -124,6 +124,8 @@ impl Books {
                 Action::Preempt { action, .. } => self.preempt(*action)?,
                 Action::Load { id, model } => self.load(*id, *model)?,
                 Action::Unload { model } => self.unload(*model)?,
+                // Who promises nothing has nothing to take back.
+                Action::Demote(_) | Action::Reinstate { .. } => return Err(Breach::Verdict),
                 Action::Reply(reply) => {
                     if arrived == Some(reply.ticket.sequence) {
                         arrived = None;

@@ -49,7 +49,10 @@ impl Bench {
                 }),
                 Action::Infer(infer) => self.infers.push(infer.clone()),
                 Action::Reply(reply) => self.replies.push((self.now, *reply)),
-                Action::Unload { .. } | Action::Preempt { .. } => {}
+                Action::Unload { .. }
+                | Action::Preempt { .. }
+                | Action::Demote(_)
+                | Action::Reinstate { .. } => {}
             }
         }
         for event in follow {

@@ -187,7 +187,10 @@ impl World {
                 self.schedule(self.now + measured, event);
             }
             Action::Preempt { partition, action } => self.stop(*partition, *action),
-            Action::Unload { .. } | Action::Reply(_) => {}
+            Action::Unload { .. }
+            | Action::Reply(_)
+            | Action::Demote(_)
+            | Action::Reinstate { .. } => {}
         }
     }
 

@@ -251,7 +251,11 @@ impl World for Bench {
                         self.schedule(self.now + stop, Event::Preempted { action: *action });
                     }
                 }
-                Action::Load { .. } | Action::Unload { .. } | Action::Reply(_) => {}
+                Action::Load { .. }
+                | Action::Unload { .. }
+                | Action::Demote(_)
+                | Action::Reinstate { .. }
+                | Action::Reply(_) => {}
             }
         }
     }

@@ -4,6 +4,7 @@ mod admission;
 mod best_effort;
 mod canaries;
 mod checker;
+mod demotion;
 mod depth;
 mod exhaustive;
 mod guarantee;

@@ -269,7 +269,7 @@ impl<N: Nature> World<N> {
                 };
                 self.schedule(self.now + measured, event);
             }
-            Action::Unload { .. } => {}
+            Action::Unload { .. } | Action::Demote(_) | Action::Reinstate { .. } => {}
         }
     }
 

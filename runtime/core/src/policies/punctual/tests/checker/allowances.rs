@@ -3,7 +3,9 @@
 use std::vec::Vec;
 
 use super::{Checker, Open, Violation};
-use crate::{Criticality, Delivery, Event, Instant, Nanos, PartitionId, PolicyConfig};
+use crate::{
+    Criticality, Delivery, Event, Instant, ModelId, Nanos, PartitionId, PolicyConfig, TaskId,
+};
 
 impl Checker {
     /// Books that `older` made way: to the request that was prepared in this step, which has to keep
@@ -13,7 +15,8 @@ impl Checker {
         let latest = self.config.tasks[older.origin.index()].delivery == Delivery::LatestFrame;
         let real_time = self.real_time(older.task);
         let weights = self.config.tasks[older.task.index()].model;
-        let promised = real_time && older.prepared && self.memory.is_present(weights);
+        let promised =
+            real_time && !older.demoted && older.prepared && self.memory.is_present(weights);
         let prepared = match event {
             Event::Prepared { request, .. } => Some(*request),
             _ => None,
@@ -43,7 +46,7 @@ impl Checker {
         let by = now + self.config.egress_bound;
         let late = |open: &Open| {
             let mandatory = self.config.tasks[open.task.index()].mandatory_exit;
-            let on_its_way = open.next_stage <= mandatory.0;
+            let on_its_way = open.next_stage <= mandatory.0 && !open.demoted;
             on_its_way && open.place.is_some_and(|place| place < by)
         };
         let ends = matches!(event, Event::Finished(_) | Event::Tick);
@@ -51,6 +54,48 @@ impl Checker {
             true => Err(Violation::Missed),
             false => Ok(()),
         }
+    }
+
+    /// A model's tasks on a partition are promised nothing from now on.
+    pub(super) fn demote(
+        &mut self,
+        partition: PartitionId,
+        model: ModelId,
+    ) -> Result<(), Violation> {
+        let exists = partition.index() < self.config.partitions.len()
+            && model.index() < self.config.models.len();
+        if !exists || !self.demoted.insert((partition.0, model.0)) {
+            return Err(Violation::WrongDemotion);
+        }
+        let tasks = 0..self.config.tasks.len() as u16;
+        let demoted: Vec<bool> = tasks.map(|task| self.is_demoted(TaskId(task))).collect();
+        for open in self.open.values_mut().filter(|open| open.prepared) {
+            open.demoted |= demoted[open.task.index()];
+        }
+        Ok(())
+    }
+
+    pub(super) fn reinstate(&mut self, at: PartitionId, model: ModelId) -> Result<(), Violation> {
+        match self.demoted.remove(&(at.0, model.0)) {
+            true => Ok(()),
+            false => Err(Violation::WrongDemotion),
+        }
+    }
+
+    /// Whether a model that a real-time task runs is demoted where the task may be.
+    pub(super) fn is_demoted(&self, task: TaskId) -> bool {
+        let places = &self.places()[task.index()];
+        let own = &self.config.tasks[task.index()];
+        let stages = &self.config.models[own.model.index()].stages;
+        let runs = |model: u16| {
+            let mut models = stages
+                .iter()
+                .map(|stage| stage.runs_as.unwrap_or(own.model));
+            models.any(|as_model| as_model.0 == model)
+        };
+        let here = |at: u16| places.contains(&PartitionId(at));
+        let mut demoted = self.demoted.iter();
+        self.real_time(task) && demoted.any(|&(at, model)| here(at) && runs(model))
     }
 
     /// While best-effort work is given up, none runs that was not told to stop, and none waits.
@@ -78,6 +123,7 @@ impl Checker {
             let promised = self.real_time(open.task)
                 && open.prepared
                 && !open.running
+                && !open.demoted
                 && self.memory.is_present(task.model)
                 && open.next_stage <= task.mandatory_exit.0;
             if !promised {

@@ -32,6 +32,8 @@ struct Open {
     gone: bool,
     next_stage: u8,
     answer: Option<(StageId, Answer)>,
+    /// A model that its task runs has lost its promises.
+    demoted: bool,
     /// The earliest deadline that was promised to those whose place it took.
     place: Option<Instant>,
 }
@@ -54,6 +56,8 @@ pub struct Checker {
     ahead: Vec<Option<InFlight>>,
     memory: Memory,
     arrivals: u64,
+    /// Partitions and models.
+    demoted: BTreeSet<(u16, u16)>,
     draining: bool,
     /// Best-effort work is given up.
     shedding: bool,
@@ -90,6 +94,7 @@ impl Checker {
             ahead: std::vec![None; config.partitions.len()],
             memory: Memory::new(config),
             arrivals: 0,
+            demoted: BTreeSet::new(),
             draining: false,
             shedding: false,
             world_keeps_bounds: true,
@@ -123,6 +128,8 @@ impl Checker {
                     self.book_preparation(*request, *task, *ticket)?;
                 }
                 Action::Infer(infer) => self.book_infer(now, infer)?,
+                Action::Demote(demotion) => self.demote(demotion.partition, demotion.model)?,
+                Action::Reinstate { partition, model } => self.reinstate(*partition, *model)?,
                 Action::Load { id, model } => self.memory.load(now, *id, *model)?,
                 Action::Unload { model } => {
                     if self.is_relied_upon(*model) {
@@ -215,6 +222,7 @@ impl Checker {
                     gone: false,
                     next_stage: 0,
                     answer: None,
+                    demoted: false,
                     place: None,
                 };
                 self.arrivals += 1;
@@ -225,6 +233,9 @@ impl Checker {
                 if let Some(open) = self.by_buffer.get(&request.buffer) {
                     let open = self.open.get_mut(open).expect("a buffer's holder is open");
                     open.prepared |= open.id == Some(*request);
+                    let task = open.task;
+                    let demoted = self.is_demoted(task);
+                    self.holder(request.buffer).expect("just seen").demoted |= demoted;
                 }
             }
             Event::Finished(finished) => {
@@ -253,7 +264,14 @@ impl Checker {
                 }
             }
             Event::Tick => {}
-            Event::Loaded { action, .. } => self.memory.over(*action, true),
+            Event::Loaded { action, .. } => {
+                self.memory.over(*action, true);
+                let tasks: Vec<TaskId> = self.open.values().map(|open| open.task).collect();
+                let demoted: Vec<bool> = tasks.iter().map(|&task| self.is_demoted(task)).collect();
+                for (open, demoted) in self.open.values_mut().zip(demoted) {
+                    open.demoted |= demoted && open.next_stage == 0;
+                }
+            }
             Event::Drain => self.draining = true,
             Event::Shed { hold } => self.shedding = *hold,
         }
@@ -444,7 +462,7 @@ impl Checker {
             // Nothing is promised while the weights are not there.
             Verdict::Rejected(_) => {
                 let waited = self.memory.is_paged(task.model) && open.next_stage == 0;
-                arriving || preparing || waited || !real_time
+                arriving || preparing || waited || !real_time || open.demoted
             }
             Verdict::Failed(Failure::ClientGone) => open.gone,
             Verdict::Failed(Failure::Payload) => {
@@ -463,7 +481,7 @@ impl Checker {
             reply.verdict,
             Verdict::Late | Verdict::Failed(Failure::Shed)
         );
-        if real_time && missed {
+        if real_time && !open.demoted && missed {
             self.misses += 1;
             if self.world_keeps_bounds {
                 return Err(Violation::Missed);

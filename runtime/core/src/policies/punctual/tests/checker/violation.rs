@@ -44,6 +44,8 @@ pub enum Violation {
     BestEffortInTheWay,
     /// Best-effort work runs on or waits although it was to be given up.
     BestEffortWhileShed,
+    /// A model is demoted twice, or reinstated without having been demoted.
+    WrongDemotion,
     /// An accepted request whose mandatory part was not answered on time.
     Missed,
     /// A submission that has no verdict at the end.

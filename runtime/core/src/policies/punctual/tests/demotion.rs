@@ -1,0 +1,174 @@
+//! A model that breaks its profile loses its promises; others keep theirs.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::plans::{at, best_effort, model_alone, ms, plan, task};
+use super::world::{Nature, World};
+use crate::policies::Policy as _;
+use crate::{
+    Action, Config, Counters, Criticality, Infer, Instant, ModelId, Nanos, PartitionId, StageTime,
+    TaskId,
+};
+
+/// Stages of some models take so many per cent of their budgets, from some action to another.
+#[derive(Clone, Debug)]
+struct Liars {
+    percent: u64,
+    models: Vec<u16>,
+    until: u64,
+}
+
+impl Nature for Liars {
+    fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos {
+        let lies = self.models.contains(&infer.model.0) && infer.id.0 < self.until;
+        let percent = if lies { self.percent } else { 100 };
+        Nanos::new(time.budget.as_nanos() * percent / 100)
+    }
+}
+
+/// Three tasks alike: 2 of 20 each, with networks of their own, and best-effort work.
+fn three() -> Config {
+    let real_time = |model| task(model, ms(20), ms(20));
+    let tasks = vec![real_time(0), real_time(1), real_time(2), best_effort(3)];
+    let models = [2, 2, 2, 3].map(|time| model_alone(&[ms(time)])).to_vec();
+    plan(tasks, models, ms(1))
+}
+
+fn run(config: Config, liars: Liars, frames: u64) -> World<Liars> {
+    let mut world = World::new(config, liars);
+    world.checker.world_keeps_bounds = false;
+    let tasks = world.config.tasks.len() as u16;
+    for n in 0..frames {
+        for task in 0..tasks {
+            world.frame(task, at(20 * n));
+        }
+    }
+    world.run_until(at(20 * frames)).expect("no violation");
+    world.drain().expect("nothing is lost");
+    world
+}
+
+fn liar(percent: u64, until: u64) -> Liars {
+    Liars {
+        percent,
+        models: vec![0],
+        until,
+    }
+}
+
+fn counters(world: &World<Liars>, task: u16) -> Counters {
+    *world.scheduler.counters(TaskId(task))
+}
+
+fn demotions(world: &World<Liars>) -> Vec<(Instant, u16)> {
+    let of = |(at, action): &(Instant, Action)| match action {
+        Action::Demote(demotion) => Some((*at, demotion.model.0)),
+        _ => None,
+    };
+    world.log.iter().filter_map(of).collect()
+}
+
+#[test]
+fn others_keep_their_promises_beside_a_model_that_takes_one_and_a_half_three_or_ten_times_its_time()
+{
+    for percent in [150, 300, 1_000] {
+        let world = run(three(), liar(percent, u64::MAX), 200);
+        let demoted = demotions(&world);
+        assert_eq!(demoted.len(), 1, "{percent}%: {demoted:?}");
+        assert_eq!(demoted[0].1, 0);
+        for task in [1, 2] {
+            let c = counters(&world, task);
+            assert!(c.on_time + 4 >= c.submitted, "{percent}%: {c:?}");
+            assert_eq!(c.demotions, 0);
+        }
+        // After it was seen, none is missed at all.
+        let missed_later = world.log.iter().filter(|(when, action)| {
+            matches!(action, Action::Reply(reply)
+                if (1..=2).contains(&reply.task.0)
+                    && reply.verdict != crate::Verdict::OnTime
+                    && *when > demoted[0].0 + ms(20))
+        });
+        assert_eq!(missed_later.count(), 0, "{percent}%");
+        assert_eq!(world.scheduler.scale(PartitionId(0)), 1 << 16, "{percent}%");
+        let c = counters(&world, 0);
+        assert_eq!((c.demotions, c.reinstatements), (1, 0));
+        assert_eq!(c.overrun_worst, percent * 10);
+    }
+}
+
+#[test]
+fn a_demoted_models_frames_are_answered_where_promises_leave_time() {
+    let world = run(three(), liar(300, u64::MAX), 200);
+    let c = counters(&world, 0);
+    assert!(c.on_time > 150, "{c:?}");
+    // In a gap, to its end, at real-time priority.
+    let after = demotions(&world)[0].0;
+    let orders = world.orders(Criticality::RealTime);
+    assert!(
+        orders
+            .iter()
+            .any(|(task, _, _, when)| *task == 0 && *when > after)
+    );
+}
+
+#[test]
+fn a_model_that_keeps_its_profile_again_is_reinstated() {
+    let world = run(three(), liar(300, 40), 200);
+    let c = counters(&world, 0);
+    assert_eq!((c.demotions, c.reinstatements), (1, 1), "{c:?}");
+    let back = world.log.iter().find_map(|(when, action)| {
+        let back = Action::Reinstate {
+            partition: PartitionId(0),
+            model: ModelId(0),
+        };
+        (*action == back).then_some(*when)
+    });
+    let back = back.expect("it came back");
+    assert!(back > demotions(&world)[0].0 + ms(1_000));
+    let conforming_later = counters(&world, 0).conforming;
+    assert!(conforming_later > 100, "promised again: {conforming_later}");
+}
+
+#[test]
+fn when_all_models_overrun_it_is_the_machine_and_nobody_is_demoted() {
+    let slow = Liars {
+        percent: 140,
+        models: vec![0, 1, 2],
+        until: u64::MAX,
+    };
+    let world = run(three(), slow, 200);
+    assert_eq!(demotions(&world), []);
+    assert!(world.scheduler.scale(PartitionId(0)) > 1 << 16);
+}
+
+#[test]
+fn the_only_model_of_a_partition_is_never_demoted() {
+    let mut config = three();
+    config.tasks = vec![task(0, ms(20), ms(20)), best_effort(3)];
+    let world = run(config, liar(140, u64::MAX), 100);
+    assert_eq!(demotions(&world), []);
+    assert!(world.scheduler.scale(PartitionId(0)) > 1 << 16);
+}
+
+#[test]
+fn two_models_that_overrun_are_both_demoted_and_the_third_keeps_its_promises() {
+    let two = Liars {
+        percent: 300,
+        models: vec![0, 1],
+        until: u64::MAX,
+    };
+    let world = run(three(), two, 300);
+    let mut models: Vec<u16> = demotions(&world).iter().map(|d| d.1).collect();
+    models.sort_unstable();
+    assert_eq!(models, [0, 1]);
+    let c = counters(&world, 2);
+    assert!(c.on_time + 8 >= c.submitted, "{c:?}");
+}
+
+#[test]
+fn a_few_overruns_cost_a_model_nothing() {
+    let world = run(three(), liar(300, 6), 50);
+    assert_eq!(demotions(&world), []);
+    assert!(counters(&world, 0).overruns > 0);
+}
