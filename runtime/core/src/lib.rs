@@ -49,6 +49,7 @@
 //! | the next action, handed over before the running one ends | like a batch, even for the earliest deadline: with f its end, iff no slack gets negative | `look_ahead` |
 //! | another layout | iff each guaranteed task is guaranteed there, and SAFE holds on every partition that changes with f' = max f + R for f | `layouts` |
 //! | best-effort | if no mandatory work is pending; told to stop when there is | `best_effort` |
+//! | a stage of a demoted model | like optional work: iff C' ≤ S, with the longest of its window for a budget | `demotion` |
 //! | window | as much later than now as slack allows (at most 8 δ), charged to f | `dispatch` |
 //!
 //! F is over-estimated by straight lines after its first steps, so that a scan looks at a bounded
@@ -99,8 +100,11 @@
 //! After an overrun the claim holds again as soon as SAFE does. Until then optional work, batches
 //! and extras fail their own tests and best-effort work waits for promised work as ever; the task
 //! that overran pays from its own reservation; and a request is dropped only if one that is worth
-//! more would otherwise be late for certain (`overrun`). If stages are slow for long, σ rises, and with
-//! it the set of guaranteed tasks shrinks to one that passed the offline test at that σ (`speed`).
+//! more would otherwise be late for certain (`overrun`). If one model's stages overrun again and again
+//! while others keep their budgets, its tasks lose their promises until it keeps its profile again:
+//! they run in the slack, at budgets stretched to what was measured, and their reservations stay
+//! counted in F, so that SAFE holds when they come back (`conduct`, `demotion`). If all stages are
+//! slow for long, σ rises, and with it the set of guaranteed tasks shrinks to one that passed the offline test at that σ (`speed`).
 //!
 //! ## Weights that come and go
 //!
@@ -148,7 +152,7 @@
 //! changes that are not tested (`layouts`); joint promises (`joint`), waiting (`rhythm`), look-ahead
 //! (`look_ahead`), the price of depth against worked cases (`price`), pages (`paging`), common
 //! beginnings (`prefix`), a second device (`spill`), newer frames (`latest`), best-effort work that is
-//! given up (`shedding`); a world that keeps no bound at all
+//! given up (`shedding`), models that break their profile (`conduct`, `demotion`); a world that keeps no bound at all
 //! (`misbehaviour`). Each step is checked by a `checker` that sees plan, events and actions only; `canaries` plants faults that it must name. `slack` and the offline test are
 //! compared with their definitions written out plainly. What a step costs: `docs/results/step.md`.
 #![no_std]

@@ -18,7 +18,9 @@ mod raw;
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// It could not be opened.
-    #[error("cannot open {path}: {source}; is the camera there, and are you in the group `video`?")]
+    #[error(
+        "cannot open {}: {source}; is the camera there, and are you in the group `video`?", .path.display()
+    )]
     Open {
         /// Which.
         path: PathBuf,
@@ -27,8 +29,8 @@ pub enum CaptureError {
     },
     /// It is no V4L2 device, or none that captures.
     #[error(
-        "{path} does not capture single-planar video into mapped buffers (capabilities {capabilities:#x}); \
-         name the capturing node of the camera: `v4l2-ctl --list-devices` shows them"
+        "{} does not capture single-planar video into mapped buffers (capabilities {capabilities:#x}); \
+         name the capturing node of the camera: `v4l2-ctl --list-devices` shows them", .path.display()
     )]
     NoCapture {
         /// Which.

@@ -4,6 +4,7 @@
 mod ablation;
 mod clockwork;
 mod delivery;
+mod demotion;
 mod disb;
 mod layouts;
 mod nexus_drop;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Experiment> {
     let single = [
         ablation::EXPERIMENT,
         delivery::EXPERIMENT,
+        demotion::EXPERIMENT,
         disb::EXPERIMENT,
         layouts::EXPERIMENT,
         nexus_drop::EXPERIMENT,

@@ -4,5 +4,6 @@ mod bench;
 mod canaries;
 mod claims;
 mod delivery;
+mod demotion;
 mod schedulability;
 mod spill;
