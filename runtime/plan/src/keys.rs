@@ -66,6 +66,25 @@ pub(crate) fn checked_name(at: &At<String>, problems: &mut Problems<'_>) -> bool
     good
 }
 
+/// Notes names that are there twice.
+pub(crate) fn unique<'n>(
+    what: &'static str,
+    names: impl Iterator<Item = &'n At<String>>,
+    problems: &mut Problems<'_>,
+) {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !seen.insert(&name.value) {
+            let name_text = name.value.clone();
+            let cause = Cause::Duplicate {
+                what,
+                name: name_text,
+            };
+            problems.add(&name.place, cause);
+        }
+    }
+}
+
 /// A number in a range, or its default.
 pub(crate) fn number(
     section: &mut Section<'_, '_>,

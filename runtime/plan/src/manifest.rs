@@ -6,7 +6,8 @@ use crate::document::{Section, parse, within_whole};
 use crate::door::{DoorCause, RawDoor, RawEntry};
 use crate::frame::RawFrame;
 use crate::keys::{
-    checked_name, microseconds, milliseconds, name, number, optional_word, span, whole, word,
+    checked_name, microseconds, milliseconds, name, number, optional_word, span, unique, whole,
+    word,
 };
 use crate::paging::ByteSize;
 use crate::plan::BATCH_SIZES;
@@ -340,21 +341,3 @@ const DELIVERIES: [(&str, Delivery); 2] = [
     ("every-frame", Delivery::EveryFrame),
     ("latest-frame", Delivery::LatestFrame),
 ];
-
-pub(crate) fn unique<'n>(
-    what: &'static str,
-    names: impl Iterator<Item = &'n At<String>>,
-    problems: &mut Problems<'_>,
-) {
-    let mut seen = std::collections::BTreeSet::new();
-    for name in names {
-        if !seen.insert(&name.value) {
-            let name_text = name.value.clone();
-            let cause = Cause::Duplicate {
-                what,
-                name: name_text,
-            };
-            problems.add(&name.place, cause);
-        }
-    }
-}

@@ -4,8 +4,8 @@ use punctual_core::Nanos;
 
 use crate::cause::Cause;
 use crate::document::{Section, parse, within, within_whole};
-use crate::keys::{name, number, span, whole};
-use crate::manifest::{collect, unique};
+use crate::keys::{name, number, span, unique, whole};
+use crate::manifest::collect;
 use crate::packing::{BatchTimes, Rate};
 use crate::problem::{At, Place, Problems};
 

@@ -131,7 +131,7 @@ impl Punctual {
         let mut rows = self.tables.rows_of(table).iter();
         self.is_real_time(task)
             && table.partition.index() == index
-            && rows.any(|row| self.tables.runs_as(row).model == model)
+            && rows.any(|row| self.tables.row(row.runs_as).model == model)
     }
 
     /// Whether a real-time task is promised nothing, as a model that it runs is demoted.
@@ -141,7 +141,7 @@ impl Punctual {
         let mut rows = self.tables.rows_of(table).iter();
         conduct.any_demoted()
             && self.is_real_time(task)
-            && rows.any(|row| conduct.is_demoted(self.tables.runs_as(row).model))
+            && rows.any(|row| conduct.is_demoted(self.tables.row(row.runs_as).model))
     }
 
     /// Puts a request of a demoted model in line with best-effort work.

@@ -35,7 +35,7 @@ pub(crate) struct StageRow {
     pub(crate) model: ModelId,
     pub(crate) stage: StageId,
     /// The row that it runs as: its own, unless it is another model's stage as well.
-    runs_as: Row,
+    pub(crate) runs_as: Row,
     /// Whether it ends in an exit.
     pub(crate) answers: bool,
     /// C at batch 1 of the stages after it up to the next exit; zero if it ends in one itself.
@@ -271,11 +271,6 @@ impl Tables {
     /// What a stage of a task's model runs as: who waits for equal rows can share a batch.
     pub(crate) fn row_of(&self, table: &TaskTable, stage: StageId) -> Row {
         self.own(table, stage).runs_as
-    }
-
-    /// The row that a row's stage runs as.
-    pub(crate) fn runs_as(&self, row: &StageRow) -> &StageRow {
-        self.row(row.runs_as)
     }
 
     /// The task's own row of a stage: its gains and its exit, whatever it runs as.

@@ -220,8 +220,11 @@ impl Told {
             Action::Load { model, .. } => Did::Load(model.0),
             Action::Unload { model } => Did::Unload(model.0),
             Action::Reply(reply) => Did::Reply(reply.ticket.sequence, reply.verdict),
-            Action::Prepare { .. } | Action::Preempt { .. } => {
-                unreachable!("preparations are answered at once, and nothing is preempted")
+            Action::Prepare { .. }
+            | Action::Preempt { .. }
+            | Action::Demote(_)
+            | Action::Reinstate { .. } => {
+                unreachable!("preparations are answered at once, nothing is preempted or promised")
             }
         }
     }

@@ -79,7 +79,8 @@ fn others_keep_their_promises_beside_a_model_that_takes_one_and_a_half_three_or_
         assert_eq!(demoted[0].1, 0);
         for task in [1, 2] {
             let c = counters(&world, task);
-            assert!(c.on_time + 4 >= c.submitted, "{percent}%: {c:?}");
+            // What it took to see it: four overruns, of nearly a period each at the worst.
+            assert!(c.on_time + 5 >= c.submitted, "{percent}%: {c:?}");
             assert_eq!(c.demotions, 0);
         }
         // After it was seen, none is missed at all.

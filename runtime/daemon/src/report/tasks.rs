@@ -1,0 +1,50 @@
+//! What became of the frames of each task.
+
+use serde::{Deserialize, Serialize};
+
+use super::LatencyReport;
+use super::verdicts::{FailedReport, RejectedReport};
+
+/// Counters of one task. `submitted` is the sum of all verdicts, plus `open`, plus `lost`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// Its name.
+    pub name: String,
+    /// `real-time` or `best-effort`.
+    pub criticality: String,
+    /// Descriptors taken from clients.
+    pub submitted: u64,
+    /// Answered before the deadline.
+    pub on_time: u64,
+    /// Answered after it.
+    pub late: u64,
+    /// Those of `late` whose life overlaps a host stall.
+    pub late_in_host_stall: u64,
+    /// Not taken on.
+    pub rejected: RejectedReport,
+    /// Taken on, then not answered.
+    pub failed: FailedReport,
+    /// Those that the task's `spill` took on; their verdicts are counted here.
+    #[serde(default)]
+    pub spilled: u64,
+    /// Times that a stage of its frames ran longer than was promised.
+    #[serde(default)]
+    pub overruns: u64,
+    /// The longest of them, in thousandths of its budget.
+    #[serde(default)]
+    pub overrun_worst: u64,
+    /// Times that its model lost its promises, as it broke its profile.
+    #[serde(default)]
+    pub demotions: u64,
+    /// Whether it is promised nothing now.
+    #[serde(default)]
+    pub demoted: bool,
+    /// Still inside.
+    pub open: u64,
+    /// Open when the daemon terminated without a verdict. Must be 0.
+    pub lost: u64,
+    /// Answers by exit.
+    pub exits: Vec<u64>,
+    /// From capture to the verdict's hand-over to the client, answered frames only.
+    pub latency_us: LatencyReport,
+}
