@@ -85,7 +85,7 @@ pub(super) fn case(seed: u64) -> Case {
     }
     relations::spill(&mut root.stream("spill", 0), &mut scenario);
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
-    fit_buffers(&mut random, &mut scenario);
+    relations::fit_buffers(&mut random, &mut scenario);
     let plan = extras(&mut root.stream("extras", 0), &mut scenario);
     let mut case = Case {
         seed,
@@ -121,6 +121,7 @@ fn punctual(random: &mut Random) -> PolicyConfig {
         price: on(),
         price_margin: within(random, 0, 200) as u16,
         replan_interval: units(within(random, 20, 2_000)),
+        ..PunctualConfig::default()
     })
 }
 
@@ -351,28 +352,6 @@ fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize
         planned[part].1.push(task);
     }
     planned
-}
-
-/// Queues and buffers from as few as a plan may have upwards.
-fn fit_buffers(random: &mut Random, scenario: &mut Scenario) {
-    let mut kept_of_all = 0;
-    for task in &mut scenario.tasks {
-        let kept = kept(&task.config);
-        task.config.queue_max = (kept.max(1) + random.below(12)) as u16;
-        kept_of_all += kept;
-    }
-    scenario.board.request_buffers = (kept_of_all + within(random, 1, 24)) as u16;
-}
-
-/// `ceil((D + J) / T) + 1` for what is reserved (policy.md, section 3).
-fn kept(task: &TaskConfig) -> u64 {
-    match task.deadline.filter(|_| task.reserved) {
-        Some(deadline) => {
-            let span = (deadline + task.jitter).as_nanos();
-            span.div_ceil(task.period.as_nanos()) + 1
-        }
-        None => 0,
-    }
 }
 
 /// Makes a plan that a promising policy would refuse easier, a few times: so that most cases run,

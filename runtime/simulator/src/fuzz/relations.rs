@@ -1,7 +1,7 @@
 //! What a case's networks and tasks have to do with each other: common beginnings, weights that come
 //! and go, frames that another task takes on.
 
-use punctual_core::{Criticality, Delivery, ModelId, Nanos, StageId, TaskId, Weights};
+use punctual_core::{Criticality, Delivery, ModelId, Nanos, StageId, TaskConfig, TaskId, Weights};
 
 use super::draw::{one_in, units, within};
 use crate::arrivals::Pattern;
@@ -106,5 +106,27 @@ pub(super) fn page(random: &mut Random, scenario: &mut Scenario) {
                 load: units(within(random, 1, 30)),
             });
         }
+    }
+}
+
+/// Queues and buffers from as few as a plan may have upwards.
+pub(super) fn fit_buffers(random: &mut Random, scenario: &mut Scenario) {
+    let mut kept_of_all = 0;
+    for task in &mut scenario.tasks {
+        let kept = kept(&task.config);
+        task.config.queue_max = (kept.max(1) + random.below(12)) as u16;
+        kept_of_all += kept;
+    }
+    scenario.board.request_buffers = (kept_of_all + within(random, 1, 24)) as u16;
+}
+
+/// `ceil((D + J) / T) + 1` for what is reserved (policy.md, section 3).
+fn kept(task: &TaskConfig) -> u64 {
+    match task.deadline.filter(|_| task.reserved) {
+        Some(deadline) => {
+            let span = (deadline + task.jitter).as_nanos();
+            span.div_ceil(task.period.as_nanos()) + 1
+        }
+        None => 0,
     }
 }

@@ -102,13 +102,3 @@ fn a_model_that_gets_its_promises_back_at_once_is_found() {
     });
     assert_wrong_demotion(&found);
 }
-
-#[test]
-fn promises_that_are_taken_back_without_a_word_are_found() {
-    // The announcement is withheld: what follows from it is refused and late without a reason.
-    let found = found(liar, |action| match &action {
-        Action::Demote(_) => Vec::new(),
-        _ => vec![action],
-    });
-    assert!(!found.is_empty());
-}
