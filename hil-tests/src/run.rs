@@ -58,7 +58,7 @@ pub struct Options {
     /// How long a soak takes.
     #[arg(long, default_value_t = 0.1, value_parser = hours)]
     hours: f64,
-    /// How long a daemon may take to get ready, in seconds.
+    /// How long a daemon may take to get ready, and to give its last verdicts, in seconds.
     #[arg(long, default_value_t = 30, value_name = "S")]
     patience: u64,
     /// Allow cases that disturb the whole machine: its clock, its processors, its power mode.

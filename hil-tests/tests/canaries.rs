@@ -27,7 +27,7 @@ fn without_a_fault_nothing_is_found() {
 
 #[test]
 fn a_verdict_that_is_lost_is_found() {
-    let (code, report) = Fakes::with("loses").run(&FRAMES);
+    let (code, report) = Fakes::with("loses").run(&[&FRAMES[..], &["--patience", "2"]].concat());
     assert_eq!(code, Some(1));
     assert!(
         finding(&report).contains("frames have no verdict"),

@@ -14,9 +14,6 @@ use crate::book::{Book, LATE_SPANS_MAX, Latencies, Outage};
 /// How often the account is said, in ns.
 const SAY_NS: u64 = 200_000_000;
 
-/// How long to wait for verdicts after the last frame, in ns.
-const LAST_VERDICTS_NS: u64 = 2_000_000_000;
-
 /// What to send, where, how fast and how long.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -35,6 +32,10 @@ pub struct Options {
     /// Captures as long as this; absent: until SIGTERM.
     #[arg(long)]
     seconds: Option<f64>,
+    /// How long to wait for verdicts after the last frame, in seconds: a best-effort frame has no
+    /// deadline, and waits while others are busy.
+    #[arg(long, default_value_t = 30)]
+    patience: u64,
     /// Hangs up and connects anew this often, in seconds.
     #[arg(long)]
     stay: Option<f64>,
@@ -144,7 +145,7 @@ impl Camera<'_> {
                 frames.say_ns = now_ns() + SAY_NS;
             }
         };
-        let until_ns = now_ns() + LAST_VERDICTS_NS;
+        let until_ns = now_ns() + self.options.patience * 1_000_000_000;
         while client.unanswered() > 0 && now_ns() < until_ns {
             account.collect_one(client, until_ns)?;
         }

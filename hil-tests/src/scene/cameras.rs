@@ -8,7 +8,7 @@ use crate::target::process::Started;
 
 use super::{Daemon, Scene};
 
-/// How long a camera may take beyond its time.
+/// How long a camera may take beyond its time and its patience.
 const LAST_S: u64 = 10;
 
 /// A camera to start.
@@ -102,6 +102,7 @@ impl Scene<'_> {
         let fixed = ["agent", "camera", "--socket", daemon.socket.as_str()];
         let task = ["--task", plan.task.name(), "--format", plan.task.format()];
         command.extend(fixed.into_iter().chain(task).map(str::to_owned));
+        command.extend(["--patience".to_owned(), self.patience_s.to_string()]);
         let numbers = [
             ("--fps", plan.fps),
             ("--seconds", plan.seconds),
@@ -135,7 +136,11 @@ impl Scene<'_> {
     /// # Errors
     /// If it did not finish, or a frame has no verdict.
     pub fn finish(&self, camera: &Camera) -> Result<Book, Failure> {
-        self.ended(&camera.name, camera.process, camera.seconds as u64 + LAST_S)?;
+        self.ended(
+            &camera.name,
+            camera.process,
+            camera.seconds as u64 + self.patience_s + LAST_S,
+        )?;
         match self.book(camera)? {
             Some(book) if book.finished => whole(&book).map(|()| book),
             _ => {

@@ -36,7 +36,7 @@ pub struct Scene<'a> {
     pub seed: u64,
     /// How long a soak shall take.
     pub hours: f64,
-    /// How long a daemon may take to get ready.
+    /// How long a daemon may take to get ready, and to give its last verdicts.
     pub patience_s: u64,
     case: &'a Case,
     bounds: &'a Bounds,
@@ -62,7 +62,7 @@ pub struct Setting<'a> {
     pub seed: u64,
     /// How long a soak shall take.
     pub hours: f64,
-    /// How long a daemon may take to get ready.
+    /// How long a daemon may take to get ready, and to give its last verdicts.
     pub patience_s: u64,
 }
 

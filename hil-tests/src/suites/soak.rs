@@ -45,22 +45,26 @@ fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
     }
     let pid = scene.pid(&daemon)?.to_string();
     let every_ms = (seconds * 1000.0 / SAMPLES).max(100.0) as u64;
+    let every_ms = every_ms.to_string();
+    let agent = scene.stage.agent.as_str();
     let sampler = [
-        scene.stage.agent.as_str(),
+        agent,
         "agent",
         "sample",
         "--pid",
         &pid,
         "--every-ms",
-        &every_ms.to_string(),
+        &every_ms,
     ];
     let sampler = scene.start("sampler", &[], sampler.map(str::to_owned).to_vec())?;
     scene.let_pass(seconds)?;
+    // First what the hours showed, whatever the books say in the end.
+    scene.stop("the sampler", sampler)?;
+    growths(scene)?;
     let mut books = Vec::new();
     for camera in &cameras {
         books.push(scene.finish(camera)?);
     }
-    scene.stop("the sampler", sampler)?;
     let account = scene.stop_daemon(&daemon)?;
     let [front, fast, watch, visitor] = &books[..] else {
         return Err(Failure::Missing {
@@ -70,17 +74,8 @@ fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
     account.agrees_with("front", &[front])?;
     account.agrees_with("fast", &[fast])?;
     account.agrees_with("watch", &[watch, visitor])?;
-    let samples: Vec<Sample> = book::all(&scene.read("sampler.out")?);
-    scene.measure("rss_growth_kib", growth(&samples, |sample| sample.rss_kib));
-    scene.measure(
-        "descriptors_growth",
-        growth(&samples, |sample| sample.descriptors),
-    );
-    scene.measure("threads_growth", growth(&samples, |sample| sample.threads));
-    scene.measure(
-        "missed_share",
-        account.missed_share(front).max(account.missed_share(fast)),
-    );
+    let missed = account.missed_share(front).max(account.missed_share(fast));
+    scene.measure("missed_share", missed);
     scene.picture("front", &front.latency_us);
     scene.picture("fast", &fast.latency_us);
     let submitted = books.iter().map(|book| book.submitted).sum();
@@ -92,6 +87,19 @@ fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
         visitor.connected,
         "connections of a client that comes and goes",
     );
+    scene.effect(account.host_stalls.count, "stalls of the machine over 1 ms");
+    Ok(())
+}
+
+/// What the samples show.
+fn growths(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let samples: Vec<Sample> = book::all(&scene.read("sampler.out")?);
+    scene.measure("rss_growth_kib", growth(&samples, |sample| sample.rss_kib));
+    scene.measure(
+        "descriptors_growth",
+        growth(&samples, |sample| sample.descriptors),
+    );
+    scene.measure("threads_growth", growth(&samples, |sample| sample.threads));
     scene.effect(
         samples.len() as u64,
         "samples of the daemon's memory, descriptors and threads",
@@ -104,7 +112,6 @@ fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
             format!("KiB resident at the most, {least} at the least"),
         );
     }
-    scene.effect(account.host_stalls.count, "stalls of the machine over 1 ms");
     Ok(())
 }
 
