@@ -74,7 +74,7 @@ fn a_report_that_says_more_than_happened_is_found() {
     let (code, report) = Fakes::with("invents").run(&FRAMES);
     assert_eq!(code, Some(1));
     assert!(
-        finding(&report).contains("the cameras count 60, the daemon 61"),
+        finding(&report).contains("task front: submitted: the cameras count"),
         "{report:#}"
     );
 }

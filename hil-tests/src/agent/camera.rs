@@ -52,12 +52,10 @@ fn format_named(name: &str) -> Result<PixelFormat, &'static str> {
 /// Captures until the time is over.
 pub fn run(options: &Options) -> Result<(), AgentError> {
     let signals = signals(&[])?;
-    let began_ns = now_ns();
     let camera = Camera {
         options,
         signals,
-        began_ns,
-        end_ns: options.seconds.map(|s| began_ns + (s * 1e9) as u64),
+        end_ns: options.seconds.map(|s| now_ns() + (s * 1e9) as u64),
     };
     let mut account = Account::new(&options.task);
     let result = camera.capture(&mut account);
@@ -68,7 +66,6 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
 struct Camera<'a> {
     options: &'a Options,
     signals: SignalFd,
-    began_ns: u64,
     end_ns: Option<u64>,
 }
 
@@ -123,7 +120,7 @@ impl Camera<'_> {
         account.seen = client.connections();
         let end = loop {
             let captured_ns = match self.options.fps {
-                Some(fps) => frames.next_ns(self.began_ns, fps, &mut account.book),
+                Some(fps) => frames.next_ns(fps, &mut account.book),
                 None => now_ns(),
             };
             if self.is_over(captured_ns) {
@@ -156,6 +153,7 @@ impl Camera<'_> {
 /// When the next frame is due, and the next line.
 #[derive(Default)]
 struct Frames {
+    began_ns: Option<u64>,
     number: u64,
     say_ns: u64,
 }
@@ -163,7 +161,9 @@ struct Frames {
 impl Frames {
     /// The time of the next frame. Frames are numbered by their time: one that the camera had no
     /// time for is skipped, not sent late.
-    fn next_ns(&mut self, began_ns: u64, fps: f64, book: &mut Book) -> u64 {
+    fn next_ns(&mut self, fps: f64, book: &mut Book) -> u64 {
+        // The first is due when there is a connection for it.
+        let began_ns = *self.began_ns.get_or_insert_with(now_ns);
         let due = ((now_ns() - began_ns) as f64 * fps / 1e9) as u64;
         let behind = due.saturating_sub(self.number + 1);
         book.skipped += behind;
