@@ -153,7 +153,8 @@ impl ClientChannel {
     /// How many submissions have no result that was read.
     #[must_use]
     pub fn unanswered(&self) -> u64 {
-        self.sequence - self.taken
+        // A daemon may give more than it was asked for.
+        self.sequence.saturating_sub(self.taken)
     }
 
     /// A slot to write a frame into; none if all are submitted. Dropped without a submission, it
