@@ -166,7 +166,7 @@ static int dequeue(struct v4l2_buffer *asked)
         asked->timestamp.tv_sec = now.tv_sec;
         asked->timestamp.tv_usec = now.tv_nsec / 1000;
         asked->sequence = sequence++;
-        if ((long)sequence == number("FAKE_V4L2_SILENT", -1))
+        if ((long)sequence >= number("FAKE_V4L2_SILENT", 1L << 40))
             timer(0);
         return 0;
     }
