@@ -70,9 +70,13 @@ impl Target {
     /// If the target refuses.
     pub fn start(&self, launch: &Launch<'_>, until_ns: u64) -> Result<Started, TargetError> {
         // A background job of a shell that is not interactive is no group's leader, so `setsid`
-        // does not fork, and `$!` is the process itself.
+        // does not fork, and `$!` is the process itself. It is not left before it has its mark, or
+        // has ended: it could be overlooked.
         let text = "cd \"$1\" || exit; name=$2; mark=$3; shift 3
-            setsid env \"$mark\" \"$@\" >\"$name.out\" 2>\"$name.err\" </dev/null & echo $!";
+            setsid env \"$mark\" \"$@\" >\"$name.out\" 2>\"$name.err\" </dev/null &
+            until grep -qsxz -- \"$mark\" /proc/$!/environ; do
+                case $(sed 's/.*) //' /proc/$!/stat 2>/dev/null) in Z*|X*|'') break;; esac
+            done; echo $!";
         let mark = format!("{MARK}={}", launch.mark);
         let script = Script::new("start a process", text)
             .with([launch.folder, launch.name, mark.as_str()])
