@@ -153,9 +153,7 @@ impl<D: Device> World for DaemonWorld<D> {
     fn stepped(&mut self, scheduler: &Scheduler, event: &Event) {
         // Nothing else tells of overruns.
         if matches!(event, Event::Finished(_)) {
-            for (index, metrics) in self.metrics.tasks.iter().enumerate() {
-                metrics.copy_conduct(scheduler.counters(TaskId(index as u16)));
-            }
+            self.metrics.copy_conduct(scheduler);
         }
     }
 

@@ -5,7 +5,7 @@ mod late;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use punctual_core::{Counters, Failure, Rejection, Reply, STAGES_MAX, TaskId, Verdict};
+use punctual_core::{Counters, Failure, Rejection, Reply, STAGES_MAX, Scheduler, TaskId, Verdict};
 use punctual_plan::Plan;
 
 pub use histogram::{AtomicHistogram, Quantiles};
@@ -120,6 +120,13 @@ impl Metrics {
         }
     }
 
+    /// How the tasks' stages kept their budgets. Scheduler's thread only.
+    pub fn copy_conduct(&self, scheduler: &Scheduler) {
+        for (index, metrics) in self.tasks.iter().enumerate() {
+            metrics.copy_conduct(scheduler.counters(TaskId(index as u16)));
+        }
+    }
+
     pub fn task(&self, task: TaskId) -> &TaskMetrics {
         &self.tasks[task.index()]
     }
@@ -175,8 +182,8 @@ impl TaskMetrics {
         }
     }
 
-    /// How the task's stages kept their budgets. Scheduler's thread only.
-    pub fn copy_conduct(&self, counters: &Counters) {
+    /// The same of one task.
+    fn copy_conduct(&self, counters: &Counters) {
         self.overruns.store(counters.overruns, Relaxed);
         self.overrun_worst.store(counters.overrun_worst, Relaxed);
         self.demotions.store(counters.demotions, Relaxed);
