@@ -166,7 +166,12 @@ impl Work {
 
     /// A guest has said something, or is gone.
     fn attend(&mut self, token: u64) {
-        let staying = match self.guests.remove(&token).unwrap() {
+        // One that is gone may be reported once more: a process that this one is just starting has its
+        // descriptors too, until it runs a program of its own.
+        let Some(guest) = self.guests.remove(&token) else {
+            return;
+        };
+        let staying = match guest {
             Guest::Opening(connection) => match connection.hello() {
                 Ok(None) => Some(Guest::Opening(connection)),
                 Ok(Some(hello)) => self.let_in(connection, hello),
