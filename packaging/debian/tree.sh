@@ -121,12 +121,12 @@ finish() {
   for file in postinst prerm postrm; do
     [ ! -e "packaging/debian/$package.$file" ] || install -m 755 "packaging/debian/$package.$file" "$root/DEBIAN/$file"
   done
+  [ ! -e "packaging/debian/$package.lintian-overrides" ] ||
+    install -D -m 644 "packaging/debian/$package.lintian-overrides" "$root/usr/share/lintian/overrides/$package"
   sed -e "s/@VERSION@/$version/g" -e "s/@ARCH@/$arch/" -e "s/@LIBC@/$(libc_needed "$root")/" \
     -e "s/@SIZE@/$(du -k -s --apparent-size --exclude=DEBIAN "$root" | cut -f 1)/" \
     "packaging/debian/$package.control" >"$root/DEBIAN/control"
   (cd "$root" && find usr -type f | sort | xargs md5sum) >"$root/DEBIAN/md5sums"
-  [ ! -e "packaging/debian/$package.lintian-overrides" ] ||
-    install -D -m 644 "packaging/debian/$package.lintian-overrides" "$root/usr/share/lintian/overrides/$package"
   find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   dpkg-deb --root-owner-group -Zxz -z${PACKING:-6} --build "$root" "$out/${package}_${version}_$for.deb"
 }
