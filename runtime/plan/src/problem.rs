@@ -230,7 +230,7 @@ fn excerpt(text: &str, span: Range<usize>) -> Excerpt {
     let before = text[line_start..start].chars().count();
     let marked = text[start..end.min(line_end)].trim_end().chars().count();
     // Most lines are short and shown whole.
-    let skipped = if before + marked <= SHOWN {
+    let skipped = if before + marked.max(1) <= SHOWN {
         0
     } else {
         before.saturating_sub(BEFORE_MARK)
@@ -287,6 +287,18 @@ mod tests {
         assert_eq!(found.column as usize, at + 1);
         assert!(found.text.len() < 200, "{}", found.text);
         assert_eq!(found.text.chars().nth(found.indent as usize), Some('7'));
+    }
+
+    #[test]
+    fn a_mark_at_any_column_of_a_long_line_has_a_width_and_lies_in_what_is_shown() {
+        let text = "x".repeat(400);
+        for at in 0..=text.len() {
+            for marked in [0, 1, 3, 200] {
+                let found = excerpt(&text, at..at + marked);
+                assert!(found.width >= 1, "{at}: {found:?}");
+                assert!(found.indent + found.width <= 160, "{at}: {found:?}");
+            }
+        }
     }
 
     #[test]
