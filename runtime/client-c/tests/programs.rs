@@ -10,21 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use compiler::{Compiler, Linking, here, libraries};
-use echo_daemon::EchoDaemon;
-use punctual_client::{FrameSpec, PixelFormat, StreamTerms};
+use echo_daemon::{EchoDaemon, terms};
 
 const FRAMES: u64 = 50;
-
-fn terms() -> StreamTerms {
-    StreamTerms {
-        stream: 0,
-        slots: 4,
-        results: 8,
-        frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
-        crop_width: 32,
-        crop_height: 32,
-    }
-}
 
 /// Runs the program, replacing the daemon under it.
 fn feed(program: &Path, way: &str) {

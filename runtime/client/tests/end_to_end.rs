@@ -2,23 +2,12 @@
 
 mod echo_daemon;
 
-use echo_daemon::EchoDaemon;
+use echo_daemon::{EchoDaemon, terms};
 use punctual_client::{
-    Client, Crop, Failure, FrameSpec, Lost, PixelFormat, StreamTerms, SubmitError, Verdict, now_ns,
+    Client, Crop, Failure, Lost, PixelFormat, StreamTerms, SubmitError, Verdict, now_ns,
 };
 
 const CORNER: Crop = Crop { x: 0, y: 0 };
-
-fn terms() -> StreamTerms {
-    StreamTerms {
-        stream: 0,
-        slots: 4,
-        results: 8,
-        frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
-        crop_width: 32,
-        crop_height: 32,
-    }
-}
 
 fn connect(daemon: &EchoDaemon) -> Client {
     Client::connect(daemon.path(), "any", PixelFormat::Rgb8).unwrap()

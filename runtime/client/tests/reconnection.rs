@@ -6,24 +6,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use echo_daemon::EchoDaemon;
+use echo_daemon::{EchoDaemon, terms};
 use punctual_client::{
     Client, Crop, Failure, FrameSpec, Lost, Options, PixelFormat, StreamTerms, SubmitError,
     Verdict, now_ns,
 };
 
 const CORNER: Crop = Crop { x: 0, y: 0 };
-
-fn terms() -> StreamTerms {
-    StreamTerms {
-        stream: 0,
-        slots: 4,
-        results: 8,
-        frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
-        crop_width: 32,
-        crop_height: 32,
-    }
-}
 
 fn path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);

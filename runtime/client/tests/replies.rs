@@ -10,27 +10,16 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use echo_daemon::EchoDaemon;
+use echo_daemon::{EchoDaemon, terms};
 use punctual_client::{
-    Client, Crop, Failure, FrameSpec, Lost, Options, PixelFormat, ResultRecord, Stream,
-    StreamTerms, Streams, Verdict, now_ns,
+    Client, Crop, Failure, Lost, Options, PixelFormat, ResultRecord, Stream, Streams, Verdict,
+    now_ns,
 };
 use punctual_platform::Doorbell;
 use punctual_platform::poll::wait_readable;
 
 const CORNER: Crop = Crop { x: 0, y: 0 };
 const FRAMES: u64 = 500;
-
-fn terms() -> StreamTerms {
-    StreamTerms {
-        stream: 0,
-        slots: 4,
-        results: 8,
-        frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
-        crop_width: 32,
-        crop_height: 32,
-    }
-}
 
 fn connect(daemon: &EchoDaemon) -> Client {
     options(daemon).connect().unwrap()

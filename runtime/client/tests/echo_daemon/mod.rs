@@ -10,11 +10,23 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use punctual_ipc::{
-    Answer, ChannelFault, Connection, Descriptor, Hello, Listener, PayloadReader, Refusal,
-    ResultRecord, Results, Rows, StreamTerms, Submissions, Verdict,
+    Answer, ChannelFault, Connection, Descriptor, FrameSpec, Hello, Listener, PayloadReader,
+    PixelFormat, Refusal, ResultRecord, Results, Rows, StreamTerms, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Waker};
+
+/// A stream of small frames.
+pub fn terms() -> StreamTerms {
+    StreamTerms {
+        stream: 0,
+        slots: 4,
+        results: 8,
+        frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
+        crop_width: 32,
+        crop_height: 32,
+    }
+}
 
 /// A running daemon; stops when dropped or told to.
 pub struct EchoDaemon {

@@ -170,19 +170,9 @@ fn decode_body<T: DeserializeOwned>(body: &[u8], goes_on: bool) -> Result<T, Mes
 mod tests {
     use proptest::prelude::*;
 
+    use super::terms::tests::terms;
     use super::*;
     use crate::frame::FrameSpec;
-
-    fn terms() -> StreamTerms {
-        StreamTerms {
-            stream: 1,
-            slots: 4,
-            results: 8,
-            frame: FrameSpec::packed(PixelFormat::Nv12, 640, 480),
-            crop_width: 192,
-            crop_height: 192,
-        }
-    }
 
     fn hello() -> Hello {
         let layout = FrameSpec::strided(PixelFormat::Rgb8, 640, 480, 2048).layout();

@@ -87,11 +87,11 @@ impl StreamTerms {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::frame::PixelFormat;
 
-    fn terms() -> StreamTerms {
+    pub fn terms() -> StreamTerms {
         StreamTerms {
             stream: 1,
             slots: 4,

@@ -4,16 +4,13 @@
 use punctual_core::{Delivery, ModelId, Nanos, PolicyConfig, StageId};
 
 use crate::arrivals::Pattern;
-use crate::audit::Auditor;
-use crate::outcome::Outcome;
 use crate::profiles::signs;
 use crate::report::{Table, percent};
-use crate::run::{Settings, simulate};
 use crate::scenario::{Board, Scenario, Task};
 use crate::summary::Tally;
 use crate::timing::{Durations, Quantile};
 
-use super::Experiment;
+use super::{Experiment, audited};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "delivery",
@@ -74,19 +71,6 @@ fn scenario(rate_hz: f64, delivery: Delivery, length: Nanos) -> Scenario {
     scenario
 }
 
-/// A run under the auditor, who must have nothing against it.
-fn run_once(scenario: &Scenario, seed: u64) -> Outcome {
-    let policy = PolicyConfig::default();
-    let mut auditor = Auditor::new(&scenario.config(&policy));
-    let settings = Settings {
-        seed,
-        keep_requests: false,
-    };
-    let outcome = simulate(scenario, &policy, 1.0, settings, &mut auditor);
-    assert_eq!(auditor.findings().first(), None);
-    outcome.expect("plan and pattern are valid")
-}
-
 /// The camera and its neighbour, over some seeds.
 struct Figures {
     camera: Tally,
@@ -98,7 +82,7 @@ fn figures(rate_hz: f64, delivery: Delivery, length: Nanos, seeds: &[u64]) -> Fi
     let scenario = scenario(rate_hz, delivery, length);
     let (mut camera, mut neighbour, mut seconds) = (Tally::default(), Tally::default(), 0.0);
     for &seed in seeds {
-        let outcome = run_once(&scenario, seed);
+        let outcome = audited(&scenario, &PolicyConfig::default(), seed);
         camera.add(&outcome.tasks[0]);
         neighbour.add(&outcome.tasks[1]);
         seconds += length.as_nanos() as f64 / 1e9;

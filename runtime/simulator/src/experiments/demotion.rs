@@ -3,15 +3,12 @@
 use punctual_core::{ModelId, Nanos, PolicyConfig, PunctualConfig, StageId};
 
 use crate::arrivals::Pattern;
-use crate::audit::Auditor;
 use crate::faults::Fault;
-use crate::outcome::Outcome;
 use crate::profiles::signs;
 use crate::report::{Table, percent};
-use crate::run::{Settings, simulate};
 use crate::scenario::{Board, Model, Scenario, Task};
 
-use super::Experiment;
+use super::{Experiment, audited};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "demotion",
@@ -63,22 +60,6 @@ fn scenario(factor: f64, length: Nanos) -> Scenario {
     scenario
 }
 
-/// A run under the auditor, who must have nothing against it.
-fn run_once(scenario: &Scenario, demotion: bool, seed: u64) -> Outcome {
-    let policy = PolicyConfig::Punctual(PunctualConfig {
-        demotion,
-        ..PunctualConfig::default()
-    });
-    let mut auditor = Auditor::new(&scenario.config(&policy));
-    let settings = Settings {
-        seed,
-        keep_requests: false,
-    };
-    let outcome = simulate(scenario, &policy, 1.0, settings, &mut auditor);
-    assert_eq!(auditor.findings().first(), None);
-    outcome.expect("plan and pattern are valid")
-}
-
 /// Frames of the liar and of the others: answered in time, of all; and how often it was demoted.
 #[derive(Debug, Default)]
 struct Figures {
@@ -89,9 +70,13 @@ struct Figures {
 
 fn figures(factor: f64, demotion: bool, length: Nanos, seeds: &[u64]) -> Figures {
     let scenario = scenario(factor, length);
+    let policy = PolicyConfig::Punctual(PunctualConfig {
+        demotion,
+        ..PunctualConfig::default()
+    });
     let mut all = Figures::default();
     for &seed in seeds {
-        let outcome = run_once(&scenario, demotion, seed);
+        let outcome = audited(&scenario, &policy, seed);
         let add = |to: &mut (u64, u64), task: usize| {
             to.0 += outcome.tasks[task].on_time;
             to.1 += outcome.tasks[task].submitted;

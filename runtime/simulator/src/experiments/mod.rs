@@ -16,6 +16,8 @@ mod spill;
 
 use punctual_core::{Criticality, Nanos, PolicyConfig};
 
+use crate::audit::Auditor;
+use crate::outcome::Outcome;
 use crate::run::{Settings, simulate};
 use crate::scenario::Scenario;
 use crate::summary::{Summary, Tally};
@@ -77,4 +79,16 @@ fn real_time(scenario: &Scenario, policy: &PolicyConfig, load: f64, seeds: &[u64
         }
     }
     Summary::new(&all, duration)
+}
+
+/// A run under the auditor, who must have nothing against it.
+fn audited(scenario: &Scenario, policy: &PolicyConfig, seed: u64) -> Outcome {
+    let mut auditor = Auditor::new(&scenario.config(policy));
+    let settings = Settings {
+        seed,
+        keep_requests: false,
+    };
+    let outcome = simulate(scenario, policy, 1.0, settings, &mut auditor);
+    assert_eq!(auditor.findings().first(), None);
+    outcome.expect("plan and pattern are valid")
 }

@@ -6,15 +6,12 @@
 use punctual_core::{ModelId, Nanos, PolicyConfig, StageTime, TaskId, Units};
 
 use crate::arrivals::Pattern;
-use crate::audit::Auditor;
 use crate::faults::Fault;
-use crate::outcome::Outcome;
 use crate::profiles::signs;
 use crate::report::{Table, percent};
-use crate::run::{Settings, simulate};
 use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
 
-use super::Experiment;
+use super::{Experiment, audited};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "spill",
@@ -105,19 +102,6 @@ fn scenario(rate_hz: f64, spills: bool, length: Nanos) -> Scenario {
     scenario
 }
 
-/// A run under the auditor, who must have nothing against it.
-fn run_once(scenario: &Scenario, seed: u64) -> Outcome {
-    let policy = PolicyConfig::default();
-    let mut auditor = Auditor::new(&scenario.config(&policy));
-    let settings = Settings {
-        seed,
-        keep_requests: false,
-    };
-    let outcome = simulate(scenario, &policy, 1.0, settings, &mut auditor);
-    assert_eq!(auditor.findings().first(), None);
-    outcome.expect("plan and pattern are valid")
-}
-
 /// What became of the requests, over some seeds.
 #[derive(Debug, Default)]
 struct Figures {
@@ -132,7 +116,7 @@ struct Figures {
 fn figures(scenario: &Scenario, seeds: &[u64]) -> Figures {
     let mut all = Figures::default();
     for &seed in seeds {
-        let outcome = run_once(scenario, seed);
+        let outcome = audited(scenario, &PolicyConfig::default(), seed);
         let total = &outcome.total;
         all.submitted += total.submitted;
         all.on_time += total.on_time;
