@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual_platform::files::write_whole;
+use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
 pub use crate::gpu_watch::GpuReport;
@@ -260,7 +261,7 @@ impl Report {
     /// # Errors
     /// If the file cannot be read or is no report of this form.
     pub fn read(path: &Path) -> Result<Self, ReportError> {
-        let file = std::fs::File::open(path).map_err(|source| io_error(path, source))?;
+        let file = read::open(path).map_err(|source| io_error(path, source))?;
         Self::from_reader(path, file)
     }
 

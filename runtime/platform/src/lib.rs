@@ -13,6 +13,7 @@
 //! | [`interrupt`] | a bound on how long a call may sleep |
 //! | [`rt_log`], [`journal`] | logging from real-time threads; log entries with fields |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
+//! | [`read`], [`output`] | files of a user's, of bounded size and regular; standard output that may end |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`heartbeat`] | how a thread shows that it lives |
@@ -41,9 +42,11 @@ pub mod interrupt;
 pub mod journal;
 pub mod mapped_file;
 pub mod memory;
+pub mod output;
 pub mod paging;
 pub mod peer;
 pub mod poll;
+pub mod read;
 pub mod rt_log;
 pub mod service;
 pub mod shared_memory;
