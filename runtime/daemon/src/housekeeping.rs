@@ -21,6 +21,7 @@ use crate::observer::Observer;
 use crate::report::State;
 use crate::rt_notes;
 use crate::say::{Event, Line, Moderated, record, say};
+use crate::standard_error;
 use crate::threads::Threads;
 use crate::watchdog::{self, Health};
 
@@ -173,6 +174,7 @@ impl Housekeeping {
         if let Some(Err(error)) = self.report.as_ref().map(|path| report.write(path)) {
             say(Line::error(error.to_string()));
         }
+        standard_error::flush();
         service::end_now(Termination::Stuck.code())
     }
 

@@ -46,6 +46,7 @@ mod report;
 mod reserve;
 mod rt_notes;
 mod say;
+mod standard_error;
 mod startup;
 mod termination;
 mod threads;

@@ -80,6 +80,9 @@ pub struct Report {
     pub watchdog: WatchdogReport,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
+    /// Lines of the log that were left out because nobody read standard error.
+    #[serde(default)]
+    pub lines_dropped: u64,
     /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.
     pub missing: Vec<String>,
 }

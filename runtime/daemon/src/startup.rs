@@ -11,7 +11,7 @@ use punctual_plan::{Plan, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{Missing, OsError, allocator, clock, memory};
+use punctual_platform::{Missing, OsError, allocator, clock, memory, poll};
 
 use crate::devices::{self, Devices, LoadFailures};
 use crate::door::Door;
@@ -25,6 +25,7 @@ use crate::page_faults::PageFaults;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
 use crate::say::{Event, Line, Moderated, record, say};
+use crate::standard_error::LastWords;
 use crate::threads::{Crew, Threads, stall_probes};
 use crate::validate::{Validated, validate};
 use crate::watchdog::Watchdog;
@@ -45,6 +46,7 @@ pub fn plan(options: &Options) -> Result<Plan, StartupError> {
 /// been said on standard error by then.
 #[must_use]
 pub fn run(options: &Options) -> Termination {
+    let _last_words = LastWords::take_over();
     match start(options) {
         Ok(daemon) => daemon.run(),
         Err(error) => {
@@ -129,12 +131,16 @@ impl Origin {
         })
     }
 
-    /// Says that clients may come. Whoever wanted to know and is gone is no reason not to serve.
+    /// Says that clients may come. Whoever wanted to know and is gone, or does not read, is no reason
+    /// not to serve.
     fn announce(&mut self, plan: &Plan) {
         let status = serving(plan);
         record(Line::notice(status.as_str()).event(Event::Started));
         self.notifier.ready(&status);
-        if let Some(ready) = self.ready.take() {
+        let ready = self.ready.take();
+        // A pipe that takes anything takes a line at once.
+        let ready = ready.filter(|ready| poll::wait_writable(ready.as_fd(), Some(0)));
+        if let Some(ready) = ready {
             let _ = File::from(ready).write_all(b"ready\n");
         }
     }

@@ -12,7 +12,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::{clock, poll};
 
 // Relaxed everywhere: these are counters and switches that order nothing else.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -116,19 +119,28 @@ fn count_sealed_allocation() {
 /// Ends the process with a message, allocating nothing.
 fn abort() -> ! {
     let mut name = [0_u8; 16];
-    // SAFETY: PR_GET_NAME writes at most 16 bytes with a terminating zero; write reads what it is
-    // given; abort does not return.
-    unsafe {
-        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
-        for text in [
-            b"punctual: real-time thread '".as_slice(),
-            name.split(|&b| b == 0).next().unwrap_or(b"?"),
-            b"' allocated memory after the allocator was sealed; run under a debugger and break on \
-              abort to see where\n",
-        ] {
-            libc::write(2, text.as_ptr().cast(), text.len());
-        }
-        libc::abort()
+    // SAFETY: PR_GET_NAME writes at most 16 bytes with a terminating zero.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    for text in [
+        b"punctual: real-time thread '".as_slice(),
+        name.split(|&b| b == 0).next().unwrap_or(b"?"),
+        b"' allocated memory after the allocator was sealed; run under a debugger and break on \
+          abort to see where\n",
+    ] {
+        say(text);
+    }
+    // SAFETY: no preconditions; does not return.
+    unsafe { libc::abort() }
+}
+
+/// The last words of a process that cannot allocate. They are lost if nobody reads standard error.
+fn say(text: &[u8]) {
+    const PATIENCE_NS: u64 = 100_000_000;
+    // SAFETY: closing standard error is nobody's business in this process.
+    let error = unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) };
+    if poll::wait_writable(error, Some(clock::now_ns() + PATIENCE_NS)) {
+        // SAFETY: `text` is valid for reads of its length.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     }
 }
 

@@ -200,13 +200,17 @@ impl Daemon {
 
     /// With what is in a folder.
     pub fn start_in(folder: Folder) -> Self {
+        Self::start_as(folder, |_| ())
+    }
+
+    /// As [`start_in`](Self::start_in), with a command that was changed.
+    pub fn start_as(folder: Folder, change: impl FnOnce(&mut Command)) -> Self {
         let manager = UnixDatagram::bind(folder.path("notify")).expect("a socket");
         manager.set_read_timeout(Some(LIMIT)).expect("a time limit");
-        let child = folder
-            .command()
-            .env("NOTIFY_SOCKET", folder.path("notify"))
-            .spawn()
-            .expect("punctuald starts");
+        let mut command = folder.command();
+        command.env("NOTIFY_SOCKET", folder.path("notify"));
+        change(&mut command);
+        let child = command.spawn().expect("punctuald starts");
         wait_for(&manager, "READY=1");
         Self {
             folder,
