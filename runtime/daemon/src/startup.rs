@@ -126,7 +126,7 @@ impl Origin {
             ready: options.ready_fd.map(inherited).transpose()?,
             socket: service::passed_socket(CLIENTS_SOCKET),
             parent: options.end_with_parent.then(parent_id),
-            signals: TerminationSignals::take_over()?,
+            signals: TerminationSignals::take_over_for_service()?,
             notifier: Notifier::from_environment()?,
         })
     }

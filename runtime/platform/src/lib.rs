@@ -9,7 +9,7 @@
 //! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
-//! | [`poll`], [`timer`], [`signals`], [`service`] | epoll with a waker, a time to wait for with it, SIGTERM and SIGINT, the service manager |
+//! | [`poll`], [`timer`], [`signals`], [`service`] | epoll with a waker, a time to wait for with it, signals, the service manager |
 //! | [`rt_log`], [`journal`], [`line_writer`] | logging from real-time threads; log entries with fields; lines that nobody has to read |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
