@@ -32,6 +32,7 @@ pub mod host;
 mod housekeeping;
 mod ingress;
 mod intake;
+mod limits;
 mod manager;
 mod messages;
 mod metrics;
@@ -56,6 +57,7 @@ mod wiring;
 mod world;
 
 pub use error::StartupError;
+pub use limits::LimitError;
 pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
 pub use reload::refuse_reload;
 pub use report::{

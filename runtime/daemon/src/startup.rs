@@ -11,7 +11,7 @@ use punctual_plan::{Plan, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{Missing, OsError, allocator, clock, memory, poll};
+use punctual_platform::{Missing, OsError, allocator, clock, limits, memory, poll};
 
 use crate::devices::{self, Devices, LoadFailures};
 use crate::door::Door;
@@ -58,6 +58,8 @@ pub fn run(options: &Options) -> Termination {
 
 fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     let mut origin = Origin::take_over(options)?;
+    allocator::end_with_code_when_out_of_memory(Termination::Resources.code());
+    limits::raise_open_files();
     // A dump of gigabytes of locked memory would keep the next start waiting.
     memory::keep_dumps_small();
     // Before packages are mapped: what is mapped at that moment is read in and stays.

@@ -8,19 +8,22 @@
 //! Before [`seal`] it is the system's allocator. Afterwards it counts, apart for real-time
 //! threads (those of [`crate::thread::spawn_realtime`]) and others. With
 //! [`abort_on_realtime_allocation`], as in tests, the first allocation on a real-time thread ends
-//! the process with a message that names the thread.
+//! the process with a message that names the thread. [`end_with_code_when_out_of_memory`] is for
+//! programs whose end is acted on.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::Write;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use crate::{clock, poll};
+use crate::{clock, poll, service};
 
 // Relaxed everywhere: these are counters and switches that order nothing else.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 static SEALED: AtomicBool = AtomicBool::new(false);
 static ABORTS: AtomicBool = AtomicBool::new(false);
+static OUT_OF_MEMORY_CODE: AtomicU8 = AtomicU8::new(0);
 static REALTIME: AtomicU64 = AtomicU64::new(0);
 static REALTIME_FREES: AtomicU64 = AtomicU64::new(0);
 static ELSEWHERE: AtomicU64 = AtomicU64::new(0);
@@ -71,6 +74,12 @@ pub fn counts() -> AllocationCounts {
 /// Whether an allocation on a real-time thread after [`seal`] ends the process.
 pub fn abort_on_realtime_allocation(abort: bool) {
     ABORTS.store(abort, Relaxed);
+}
+
+/// From now on an allocation that fails ends the process with this code (not 0), which a supervisor can
+/// act on, rather than with a signal.
+pub fn end_with_code_when_out_of_memory(code: u8) {
+    OUT_OF_MEMORY_CODE.store(code, Relaxed);
 }
 
 /// Marks the calling thread as real-time for as long as it lives.
@@ -133,6 +142,33 @@ fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
+/// Passes on `block`, which was asked for with so many bytes, if it was had.
+#[inline]
+fn had(block: *mut u8, bytes: usize) -> *mut u8 {
+    if block.is_null() {
+        out_of_memory(bytes);
+    }
+    block
+}
+
+/// Ends the process, if that is wanted.
+#[cold]
+fn out_of_memory(bytes: usize) {
+    let code = OUT_OF_MEMORY_CODE.load(Relaxed);
+    if code == 0 {
+        return;
+    }
+    let mut text = [0_u8; 160];
+    let mut rest = text.as_mut_slice();
+    let _ = writeln!(
+        rest,
+        "punctual: no memory for {bytes} bytes: raise the limit (ulimit -v, ulimit -d, MemoryMax=)"
+    );
+    let left = rest.len();
+    say(&text[..text.len() - left]);
+    service::end_now(code);
+}
+
 /// The last words of a process that cannot allocate. They are lost if nobody reads standard error.
 fn say(text: &[u8]) {
     const PATIENCE_NS: u64 = 100_000_000;
@@ -149,19 +185,19 @@ unsafe impl GlobalAlloc for SealedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_allocation();
         // SAFETY: the caller's promises are System's.
-        unsafe { System.alloc(layout) }
+        had(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count_allocation();
         // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
+        had(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count_allocation();
         // SAFETY: as above.
-        unsafe { System.realloc(block, layout, bytes) }
+        had(unsafe { System.realloc(block, layout, bytes) }, bytes)
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {

@@ -14,6 +14,7 @@
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
+//! | [`limits`], [`control_group`] | what this process may have of memory and files |
 //! | [`heartbeat`] | how a thread shows that it lives |
 //! | [`idle`] | keeping cores from deep idle states |
 //!
@@ -23,6 +24,7 @@ pub mod affinity;
 pub mod allocator;
 pub mod atomics;
 pub mod clock;
+pub mod control_group;
 pub mod dma_buf;
 pub mod doorbell;
 mod error;
@@ -36,6 +38,7 @@ pub mod futex;
 pub mod heartbeat;
 pub mod idle;
 pub mod journal;
+pub mod limits;
 pub mod line_writer;
 pub mod mapped_file;
 pub mod memory;
