@@ -26,7 +26,8 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// Write the report (JSON) here at termination, and at SIGUSR1.
+    /// Write the report (JSON) here at termination, and at SIGUSR1. A pipe or a device is written into,
+    /// never replaced.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 

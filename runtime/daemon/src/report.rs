@@ -281,7 +281,8 @@ impl Report {
     }
 
     /// Writes it where [`read`](Self::read) reads it: first beside it, then renamed, so that a
-    /// reader sees all of it or none.
+    /// reader sees all of it or none. A pipe or a device is written into
+    /// ([`punctual_platform::files`]).
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -1,10 +1,12 @@
-//! Standard error that nobody reads holds nothing up.
+//! Standard error that nobody reads holds nothing up, nor do other streams.
 
 mod support;
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::socket::{
@@ -97,6 +99,21 @@ fn a_daemon_that_cannot_start_ends_with_its_code_though_nobody_reads_why() {
         .expect("punctuald starts");
     assert_eq!(child.wait().expect("it ends").code(), Some(3));
     drop(reader);
+}
+
+#[test]
+fn a_report_goes_into_what_is_no_file_and_does_not_replace_it() {
+    let folder = Folder::with(MANIFEST);
+    let mut mkfifo = Command::new("mkfifo");
+    let made = mkfifo.arg(folder.path("report.json")).status();
+    assert!(made.expect("mkfifo runs").success());
+    let mut daemon = Daemon::start_in(folder);
+    // Nobody reads: an error, and no wait.
+    daemon.signal("TERM");
+    assert_eq!(daemon.wait().code(), Some(5));
+    let report = daemon.folder.path("report.json");
+    let found = std::fs::symlink_metadata(report).expect("still there");
+    assert!(found.file_type().is_fifo());
 }
 
 #[test]

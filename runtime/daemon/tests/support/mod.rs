@@ -266,9 +266,14 @@ impl Daemon {
 
     /// Its end, without being asked again.
     pub fn end(mut self) -> (ExitStatus, Report) {
-        let status = self.child.wait().expect("it ends");
+        let status = self.wait();
         let report = Report::read(&self.folder.path("report.json")).expect("a report");
         (status, report)
+    }
+
+    /// As [`end`](Self::end), where it leaves no report.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
     }
 
     /// Asks it to end; it must end well, and have kept account of everything.
