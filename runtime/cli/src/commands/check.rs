@@ -31,7 +31,8 @@ who says so, and the command that mends it. Without a manifest the first core co
 and the others as the partitions'.
 
 TERMINATION CODES: 0 the daemon would start, nothing about the machine is grave; 1 something is grave;
-3 the manifest or its plan is invalid; 4 a file is missing or unreadable.")]
+3 the manifest or its plan is invalid; 4 a file is missing or unreadable; 5 this process, or its control
+group, may not have the memory that the plan takes.")]
 pub struct Options {
     /// The manifest (TOML).
     #[arg(required_unless_present = "host")]
