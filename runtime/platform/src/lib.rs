@@ -15,6 +15,7 @@
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`limits`], [`control_group`] | what this process may have of memory and files |
+//! | [`socket_path`] | paths of sockets, removed by whoever made them only |
 //! | [`heartbeat`] | how a thread shows that it lives |
 //! | [`idle`] | keeping cores from deep idle states |
 //!
@@ -49,6 +50,7 @@ pub mod rt_log;
 pub mod service;
 pub mod shared_memory;
 pub mod signals;
+pub mod socket_path;
 pub mod stall;
 pub mod thread;
 pub mod timer;
