@@ -16,7 +16,7 @@
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`limits`], [`control_group`] | what this process may have of memory and files |
 //! | [`socket_path`] | paths of sockets, removed by whoever made them only |
-//! | [`heartbeat`] | how a thread shows that it lives |
+//! | [`heartbeat`], [`running`] | how a thread shows that it lives; whether the machine runs it |
 //! | [`idle`] | keeping cores from deep idle states |
 //!
 //! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
@@ -47,6 +47,7 @@ pub mod paging;
 pub mod peer;
 pub mod poll;
 pub mod rt_log;
+pub mod running;
 pub mod service;
 pub mod shared_memory;
 pub mod signals;
