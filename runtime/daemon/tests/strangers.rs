@@ -187,7 +187,7 @@ fn once_welcome_a_client_can_send_nothing() {
     let daemon = Daemon::start(MANIFEST);
     let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
     let socket = stranger(&daemon.socket(), SockType::SeqPacket);
-    say(&socket, &opening("watch", 0), &[]).expect("sent");
+    say(&socket, &opening("front", 0), &[]).expect("sent");
     let limit = Some(now_ns() + SOON_NS);
     assert!(wait_readable(socket.as_fd(), limit), "welcome");
     let lingering = Lingering::new(1);
