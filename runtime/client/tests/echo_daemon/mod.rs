@@ -168,6 +168,11 @@ impl Work {
             connection.refuse(Refusal::UnknownTask { task: hello.task });
             return None;
         };
+        let expected = terms.frame.format;
+        if hello.format != expected {
+            connection.refuse(Refusal::Format { expected });
+            return None;
+        }
         let (submissions, payload, results) = connection.admit(terms).ok()?.split();
         Some(Guest::Served(Box::new(Served {
             submissions,
