@@ -60,3 +60,33 @@ fn main() -> ExitCode {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands of a text as they would be typed; those that leave something to be filled in are left out.
+    fn shown(text: &str) -> Vec<Vec<String>> {
+        let text = text.replace("\\\n", " ");
+        let lines = text
+            .lines()
+            .map(|line| line.trim().trim_start_matches("target/release/"));
+        let ours = lines.filter(|line| line.starts_with("punctual-hil ") && !line.contains("..."));
+        let typed = ours.map(|line| line.split(" #").next().unwrap_or_default());
+        typed
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect()
+    }
+
+    #[test]
+    fn every_documented_command_is_understood() {
+        let readme = shown(include_str!("../README.md"));
+        let help = shown(AFTER_HELP);
+        assert!(readme.len() > 2 && help.len() > 5, "{readme:?} {help:?}");
+        for words in readme.iter().chain(&help) {
+            if let Err(error) = Command::try_parse_from(words) {
+                panic!("{}\n{error}", words.join(" "));
+            }
+        }
+    }
+}

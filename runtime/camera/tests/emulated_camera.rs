@@ -88,9 +88,29 @@ fn frames_of_every_format_arrive_whole_from_a_driver_that_pads_its_rows() {
         assert!(submitted > 0, "{name}: {output:?}");
         assert_eq!(count(&output, "captured"), 40, "{name}");
         assert_eq!(submitted + count(&output, "skipped"), 40, "{name}");
-        assert_eq!(count(&output, "on_time"), submitted, "{name}");
+        // The daemon's task has no deadline.
+        assert_eq!(count(&output, "without_deadline"), submitted, "{name}");
         assert_eq!((account.answered, account.torn), (submitted, 0), "{name}");
     }
+}
+
+#[test]
+fn the_format_is_the_manifests_unless_it_is_given() {
+    for format in [PixelFormat::Nv12, PixelFormat::Yuyv] {
+        let daemon = daemon(format);
+        let Some(output) = run(&daemon, &["--frames", "4"], &[]) else {
+            return;
+        };
+        assert_eq!(output.status.code(), Some(0), "{format:?}: {output:?}");
+        assert!(count(&output, "submitted") > 0, "{format:?}: {output:?}");
+    }
+    let daemon = daemon(PixelFormat::Yuyv);
+    let Some(output) = run(&daemon, &["--frames", "4", "--format", "nv12"], &[]) else {
+        return;
+    };
+    let (code, words) = code_and_words(&output);
+    assert_eq!(code, Some(3), "{words}");
+    assert!(words.contains("Yuyv"), "{words}");
 }
 
 #[test]

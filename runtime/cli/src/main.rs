@@ -5,6 +5,8 @@ mod cache;
 mod calibrate;
 mod commands;
 mod demo;
+#[cfg(test)]
+mod documented;
 mod host;
 mod images;
 mod measure;

@@ -2,7 +2,11 @@
 //! `cargo test --release -p punctual --test demo -- --ignored --test-threads 1`.
 #![forbid(unsafe_code)]
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use serde_json::Value;
 
@@ -40,7 +44,8 @@ fn task<'a>(result: &'a Value, name: &str) -> &'a Value {
 }
 
 fn assert_every_frame_has_its_verdict(task: &Value) {
-    let verdicts = ["on_time", "late", "rejected", "failed"].map(|key| count(task, key));
+    let verdicts = ["on_time", "late", "without_deadline", "rejected", "failed"];
+    let verdicts = verdicts.map(|key| count(task, key));
     assert_eq!(
         verdicts.iter().sum::<u64>(),
         count(task, "submitted"),
@@ -49,7 +54,7 @@ fn assert_every_frame_has_its_verdict(task: &Value) {
     assert_eq!(count(task, "lost"), 0, "{task}");
     let exits = task["exits"].as_array().expect("counts by exit");
     let answers: u64 = exits.iter().map(|n| n.as_u64().expect("a count")).sum();
-    assert_eq!(answers, verdicts[0] + verdicts[1], "{task}");
+    assert_eq!(answers, verdicts[..3].iter().sum::<u64>(), "{task}");
 }
 
 /// Mean exit of a task's answers, 0 being the first.
@@ -112,6 +117,9 @@ fn at_the_default_load_every_frame_is_answered_and_on_time() {
     let watch = task(&result, "watch");
     assert_eq!(watch["criticality"], "best-effort");
     assert_every_frame_has_its_verdict(watch);
+    // It has no deadline to keep.
+    assert!(count(watch, "without_deadline") > 0, "{watch}");
+    assert_eq!((count(watch, "on_time"), count(watch, "late")), (0, 0));
 }
 
 #[test]
@@ -133,8 +141,50 @@ fn in_overload_real_time_answers_get_shallower_or_are_refused_early_and_best_eff
             "{name} gives way: {busy}"
         );
     }
-    let answered = |result| count(task(result, "watch"), "on_time");
+    let answered = |result| count(task(result, "watch"), "without_deadline");
     assert!(answered(&busy) < answered(&calm), "watch yields: {busy}");
+}
+
+/// Stops the demo as Ctrl-C does, once its cameras have been heard of.
+#[test]
+#[ignore = "real time: run by .ci/run"]
+fn an_interrupted_demo_says_what_there_was_at_the_rates_that_there_were() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["demo", "--seconds", "60"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the demo starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut next = || lines.next().map(|line| line.expect("text"));
+    // The first table comes seconds after the first frame.
+    while !next().expect("a table").starts_with("watch") {}
+    let demo = Pid::from_raw(child.id() as i32);
+    kill(demo, Signal::SIGINT).expect("it is still there");
+    let closing: Vec<String> = std::iter::from_fn(next).collect();
+    assert!(child.wait().expect("it ends").success(), "{closing:#?}");
+    let (seconds, _) = closing
+        .iter()
+        .find_map(|line| line.split_once(" s on board"))
+        .expect("a heading");
+    let digits = seconds
+        .split_once('.')
+        .map_or(0, |(_, digits)| digits.len());
+    assert!(
+        seconds.parse::<f64>().is_ok_and(|s| s < 60.0) && digits <= 1,
+        "{seconds}"
+    );
+    for (name, rate) in [("signs ", 30.0), ("signs-fast ", 60.0)] {
+        let row = closing
+            .iter()
+            .rfind(|line| line.starts_with(name))
+            .expect("a row");
+        let shown: f64 = row
+            .split_whitespace()
+            .nth(1)
+            .and_then(|rate| rate.parse().ok())
+            .expect("a rate");
+        assert!((shown / rate - 1.0).abs() < 0.1, "{row}");
+    }
 }
 
 #[test]

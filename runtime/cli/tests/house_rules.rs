@@ -168,6 +168,72 @@ fn no_test_and_no_product_code_sleeps() {
     }
 }
 
+/// Read the kernel's files, by paths that do not stand on the line.
+const KERNEL: &[&str] = &[
+    "runtime/daemon/src/host.rs",
+    "runtime/device/src/profile/machine.rs",
+];
+
+/// Programs that print by themselves: tools of this tree's developers, and a library in the place of a driver.
+const PRINTING: &[&str] = &["runtime/ipc/compare/", "runtime/emulated-driver/"];
+
+#[test]
+fn no_program_ends_in_a_panic_when_nobody_reads_what_it_prints() {
+    let macros = ["print!(", "println!("];
+    let mut found = Vec::new();
+    for (name, text) in sources("rs") {
+        let product = name.contains("/src/") && !name.contains("tests");
+        if !product || PRINTING.iter().any(|folder| name.starts_with(folder)) {
+            continue;
+        }
+        let lines = text.lines().take(lines_before_tests(&text)).enumerate();
+        for (at, line) in lines.filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            if macros.iter().any(|print| line.contains(print)) {
+                found.push(format!("{name}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(
+        found,
+        Vec::<String>::new(),
+        "print by punctual_platform::output"
+    );
+}
+
+#[test]
+fn files_that_a_user_names_are_opened_by_one_function() {
+    let opening = ["fs::read(", "fs::read_to_string(", " File::open("];
+    let mut found = Vec::new();
+    for (name, text) in sources("rs") {
+        let product = name.contains("/src/") && !name.contains("tests");
+        if !product
+            || PRINTING
+                .iter()
+                .chain(KERNEL)
+                .any(|file| name.starts_with(file))
+        {
+            continue;
+        }
+        let lines = text.lines().take(lines_before_tests(&text)).enumerate();
+        // The kernel's own files are what they are.
+        let kernel = |line: &str| {
+            ["/proc/", "/sys/", "/dev/"]
+                .iter()
+                .any(|at| line.contains(at))
+        };
+        for (at, line) in lines.filter(|(_, line)| !kernel(line)) {
+            if opening.iter().any(|open| line.contains(open)) {
+                found.push(format!("{name}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(
+        found,
+        Vec::<String>::new(),
+        "read by punctual_platform::read"
+    );
+}
+
 #[test]
 fn every_crate_says_what_it_is() {
     for (name, text) in sources("rs") {

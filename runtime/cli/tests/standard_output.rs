@@ -2,11 +2,16 @@
 //! why, with the documented code, and never by a panic.
 #![forbid(unsafe_code)]
 
+#[path = "../../platform/tests/standard_output/mod.rs"]
+mod standard_output;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A command line without its program; `{signs}` is a package, `{scratch}` a folder of the test's.
+use standard_output::assert_program_ends;
+
+/// A command line without its program; `{root}` is the tree's, `{signs}` a package, `{scratch}` a folder of the test's.
 const PRINTING: &[&str] = &[
     "--help",
     "--version",
@@ -23,11 +28,11 @@ const PRINTING: &[&str] = &[
     "check --host",
     "check --host --json",
     "check {scratch}/missing.toml --json",
-    "plan examples/fleet.toml",
-    "plan examples/fleet.toml --json",
+    "plan {root}/examples/fleet.toml",
+    "plan {root}/examples/fleet.toml --json",
     "plan {scratch}/missing.toml --json",
-    "compile models/signs/signs.toml --no-images --output {scratch}/compiled.punctual",
-    "compile models/signs/signs.toml --no-images --output {scratch}/compiled.punctual --json",
+    "compile {root}/models/signs/signs.toml --no-images --output {scratch}/compiled.punctual",
+    "compile {root}/models/signs/signs.toml --no-images --output {scratch}/compiled.punctual --json",
     "calibrate {signs} --samples {scratch}/samples",
     "calibrate {signs} --samples {scratch}/samples --json",
     "share {signs} {scratch}/other.punctual --output {scratch}/shared",
@@ -57,51 +62,18 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// How a command ended, and what it said on standard error.
-fn end(line: &str, scratch: &Path, stdout: Stdio) -> (Option<i32>, String) {
-    let line = line.replace("{signs}", "models/signs/signs.punctual");
-    let line = line.replace("{scratch}", scratch.to_str().expect("a path in UTF-8"));
-    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
-        .args(line.split(' '))
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        .output()
-        .expect("the command starts");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), said)
-}
-
 #[test]
-fn a_reader_that_went_away_ends_every_command_quietly() {
-    let scratch = scratch("reader-gone");
+fn every_command_ends_quietly_without_a_reader_and_with_a_word_on_a_full_disk() {
+    let scratch = scratch("standard-output");
+    let signs = root().join("models/signs/signs.punctual");
+    let text = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
     for line in PRINTING {
-        let (reader, writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        let (code, said) = end(line, &scratch, writer.into());
-        assert_eq!(code, Some(141), "{line}: {said}");
-        for words in ["panicked", "standard output", "os error"] {
-            assert!(!said.contains(words), "{line}: {said}");
-        }
-    }
-}
-
-#[test]
-fn a_full_disk_is_said_in_one_line_and_has_the_code_of_files_that_cannot_be_written() {
-    let scratch = scratch("disk-full");
-    for line in PRINTING {
-        let full = File::options()
-            .write(true)
-            .open("/dev/full")
-            .expect("a full device");
-        let (code, said) = end(line, &scratch, full.into());
-        assert_eq!(code, Some(4), "{line}: {said}");
-        assert_eq!(
-            said.matches("cannot write to standard output").count(),
-            1,
-            "{line}: {said}"
-        );
-        assert!(!said.contains("panicked"), "{line}: {said}");
+        let line = line
+            .replace("{root}", &text(root()))
+            .replace("{signs}", &text(&signs))
+            .replace("{scratch}", &text(&scratch));
+        let arguments: Vec<&str> = line.split(' ').collect();
+        assert_program_ends(env!("CARGO_BIN_EXE_punctual"), &arguments, 4);
     }
 }
 

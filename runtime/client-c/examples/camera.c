@@ -72,5 +72,10 @@ int main(int count, char **arguments) {
         print(&result);
     }
     punctual_close(client);
+    /* A reader that went away has ended the program before this, by SIGPIPE. */
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("standard output");
+        return 1;
+    }
     return 0;
 }

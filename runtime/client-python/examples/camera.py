@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
 import numpy as np
@@ -42,4 +43,10 @@ def say(result: punctual.Result) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: camera.py SOCKET TASK")
-    asyncio.run(show(sys.argv[1], sys.argv[2]))
+    try:
+        asyncio.run(show(sys.argv[1], sys.argv[2]))
+        sys.stdout.flush()
+    except OSError as error:
+        # Nobody reads standard output, or the disk is full: what is left to write is dropped, or Python tries again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141 if isinstance(error, BrokenPipeError) else f"camera.py: {error}")

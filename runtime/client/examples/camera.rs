@@ -4,12 +4,17 @@
 
 use punctual_client::{Client, Crop, PixelFormat, Verdict, now_ns};
 use punctual_platform::clock::sleep_until_ns;
+use punctual_platform::output::{self, OutputError};
 
 const FRAMES: u64 = 150;
 const PERIOD_NS: u64 = 1_000_000_000 / 30;
 const DEADLINE_NS: u64 = 33_000_000;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> std::process::ExitCode {
+    output::end_of("camera", show()).into()
+}
+
+fn show() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(socket), Some(task)) = (arguments.next(), arguments.next()) else {
         return Err("usage: camera SOCKET TASK".into());
@@ -22,10 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let captured = start + frame * PERIOD_NS;
         sleep_until_ns(captured);
         while let Some(result) = client.try_verdict()? {
-            print(&result);
+            print(&result)?;
         }
         let Some(mut slot) = client.slot(Some(0))? else {
-            println!("frame {frame}: every slot is still in use");
+            output::line(format_args!("frame {frame}: every slot is still in use"))?;
             continue;
         };
         for (y, row) in slot.pixels().chunks_mut(stride).enumerate() {
@@ -37,18 +42,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Some(result) = client.verdict(Some(now_ns() + 1_000_000_000))? else {
             return Err("a verdict is missing".into());
         };
-        print(&result);
+        print(&result)?;
     }
     Ok(())
 }
 
-fn print(result: &punctual_client::ResultRecord) {
+fn print(result: &punctual_client::ResultRecord) -> Result<(), OutputError> {
     let ms = result.finished_ns.saturating_sub(result.captured_ns) as f64 / 1e6;
     match (result.verdict, result.answer) {
-        (Verdict::OnTime | Verdict::Late, Some(answer)) => println!(
+        (Verdict::OnTime | Verdict::Late, Some(answer)) => output::line(format_args!(
             "frame {}: class {} by exit {} after {ms:.2} ms",
             result.sequence, answer.class, answer.exit
-        ),
-        (verdict, _) => println!("frame {}: {verdict:?}", result.sequence),
+        )),
+        (verdict, _) => output::line(format_args!("frame {}: {verdict:?}", result.sequence)),
     }
 }

@@ -7,14 +7,18 @@
 //! on-time` (or late, rejected, failed, gone) for each frame, `T alone` when there is no daemon.
 
 use std::error::Error;
-use std::io::Write as _;
 
 use punctual_client::{Client, Crop, Failure, Options, PixelFormat, Verdict, now_ns};
+use punctual_platform::output::{self, OutputError};
 
 /// How long to wait for anything before looking around, in ns.
 const PATIENCE_NS: u64 = 20_000_000;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> std::process::ExitCode {
+    output::end_of("steadfast", watch()).into()
+}
+
+fn watch() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(socket), Some(task)) = (arguments.next(), arguments.next()) else {
         return Err("usage: steadfast SOCKET TASK".into());
@@ -55,8 +59,6 @@ fn show(client: &mut Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn say(what: &str) -> std::io::Result<()> {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{} {what}", now_ns())?;
-    output.flush()
+fn say(what: &str) -> Result<(), OutputError> {
+    output::line(format_args!("{} {what}", now_ns()))
 }

@@ -32,12 +32,9 @@ pub enum Cause {
         /// What the system says.
         kind: std::io::ErrorKind,
     },
-    /// The file is no regular file, or too large.
-    #[error("the file is not read: {refused}")]
-    Refused {
-        /// Why not.
-        refused: Refused,
-    },
+    /// A file that is no regular file, or too large.
+    #[error("{path} is not read: {1}", path = .0.display())]
+    Refused(PathBuf, Refused),
     /// A key that means nothing here.
     #[error("unknown key `{key}`")]
     UnknownKey {
@@ -155,14 +152,6 @@ pub enum Cause {
         board: String,
         /// What the system says.
         kind: std::io::ErrorKind,
-    },
-    /// A board whose file is no regular file, or too large.
-    #[error("the file of board {board:?} is not read: {refused}")]
-    BoardRefused {
-        /// Its name.
-        board: String,
-        /// Why not.
-        refused: Refused,
     },
     /// Another board's plan.
     #[error("the manifest is for board {manifest:?}, this is {board:?}")]

@@ -21,7 +21,10 @@ pub(crate) fn parse<'t>(text: &'t str, problems: &mut Problems<'_>) -> Spanned<D
             bytes: text.len() as u64,
             limit: FILE_BYTES_MAX,
         };
-        problems.add(&Place::default(), Cause::Refused { refused });
+        problems.add(
+            &Place::default(),
+            Cause::Refused(problems.file().to_owned(), refused),
+        );
         return Spanned::new(0..0, DeTable::new());
     }
     let (table, errors) = DeTable::parse_recoverable(text);

@@ -173,6 +173,11 @@ impl<'a> Problems<'a> {
         }
     }
 
+    /// The file.
+    pub(crate) fn file(&self) -> &'a Path {
+        self.file
+    }
+
     /// Notes a problem.
     pub(crate) fn add(&mut self, place: &Place, cause: Cause) {
         self.found.push((place.clone(), cause));

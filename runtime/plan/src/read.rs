@@ -1,6 +1,5 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,14 +53,11 @@ impl PlanInputs {
         };
         let board = match find_board(&name.value, directory) {
             Ok(board) => board,
-            Err(BoardProblem::Unreadable(error)) => {
+            Err(BoardProblem::Unreadable(cause)) => {
                 let board = name.value.clone();
-                let cause = match Refused::behind(&error) {
-                    Some(refused) => Cause::BoardRefused { board, refused },
-                    None => Cause::NoSuchBoard {
-                        board,
-                        kind: error.kind(),
-                    },
+                let cause = match cause {
+                    Cause::Unreadable { kind } => Cause::NoSuchBoard { board, kind },
+                    refused => refused,
                 };
                 problems.add(&name.place, cause);
                 return Err(problems.into_errors());
@@ -136,7 +132,7 @@ pub(crate) fn read_profile(path: PathBuf) -> ProfileInput {
 }
 
 enum BoardProblem {
-    Unreadable(io::Error),
+    Unreadable(Cause),
     Invalid(PlanErrors),
 }
 
@@ -145,14 +141,14 @@ fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
         return Ok(board);
     }
     let path = directory.join("boards").join(format!("{name}.toml"));
-    let text = read::text(&path, FILE_BYTES_MAX).map_err(BoardProblem::Unreadable)?;
+    let text = read_text(&path).map_err(BoardProblem::Unreadable)?;
     Board::parse(&text, &path).map_err(BoardProblem::Invalid)
 }
 
 /// A text file, no larger than anybody writes.
 pub(crate) fn read_text(path: &Path) -> Result<String, Cause> {
     read::text(path, FILE_BYTES_MAX).map_err(|error| match Refused::behind(&error) {
-        Some(refused) => Cause::Refused { refused },
+        Some(refused) => Cause::Refused(path.to_owned(), refused),
         None => Cause::Unreadable { kind: error.kind() },
     })
 }

@@ -14,9 +14,8 @@ impl Cause {
         matches!(
             self,
             Self::Unreadable { .. }
-                | Self::Refused { .. }
+                | Self::Refused(..)
                 | Self::NoSuchBoard { .. }
-                | Self::BoardRefused { .. }
                 | Self::PackageMissing { .. }
                 | Self::PackageInvalid { .. }
                 | Self::ProfileInvalid { .. }
@@ -30,7 +29,7 @@ impl Cause {
         match self {
             Self::Syntax { .. } => "the file is TOML 1.1",
             Self::Unreadable { .. } => "the file and every file that it names can be read",
-            Self::Refused { .. } | Self::BoardRefused { .. } => REGULAR,
+            Self::Refused(..) => REGULAR,
             Self::UnknownKey { .. } => "a key that means nothing is refused: it may be misspelt",
             Self::MissingKey { .. } => "this key has no default",
             Self::WrongType { .. } => "a value has its key's type",
@@ -88,7 +87,7 @@ impl Cause {
         match self {
             Self::Syntax { .. } => "correct the marked place".into(),
             Self::Unreadable { .. } => "check its path and its permissions".into(),
-            Self::Refused { refused } | Self::BoardRefused { refused, .. } => another(*refused),
+            Self::Refused(_, refused) => another(*refused),
             Self::UnknownKey { key, known } => known_key(key, known),
             Self::MissingKey { .. } => "add the key".into(),
             Self::WrongType { expected, .. } => format!("write {expected}"),

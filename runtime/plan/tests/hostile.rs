@@ -34,7 +34,7 @@ fn ten_megabytes_are_not_looked_into() {
         assert!(
             first
                 .clone()
-                .any(|cause| matches!(cause, Cause::Unreadable { .. }))
+                .any(|cause| matches!(cause, Cause::Refused(..)))
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Standard output and standard error of a program that may lose its reader, or find the disk full. `println!` panics then.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
@@ -37,6 +38,19 @@ impl OutputError {
                 note(format_args!("{program}: {self}"));
                 code
             }
+        }
+    }
+}
+
+/// How a program called `program` ends that says its errors and has no codes for them: 0, 1, or as [`OutputError::end`].
+#[must_use]
+pub fn end_of(program: &str, result: Result<(), Box<dyn Error>>) -> u8 {
+    match result.map_err(|error| error.downcast::<OutputError>()) {
+        Ok(()) => 0,
+        Err(Ok(output)) => output.end(program, 1),
+        Err(Err(error)) => {
+            note(format_args!("{program}: {error}"));
+            1
         }
     }
 }

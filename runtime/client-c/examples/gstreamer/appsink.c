@@ -108,6 +108,8 @@ int main(int count, char **arguments) {
            punctual_verdict(client, punctual_now_ns() + 1000000000u, &result) == PUNCTUAL_OK)
         print(&result);
     printf("%" PRIu64 " frames, %" PRIu64 " skipped, %" PRIu64 " without a verdict\n", frames, skipped, punctual_unanswered(client));
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return say("standard output", "cannot be written");
     int lost = punctual_unanswered(client) > 0;
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(sink);

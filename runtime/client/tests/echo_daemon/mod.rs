@@ -173,6 +173,11 @@ impl Work {
             connection.refuse(Refusal::UnknownTask { task: hello.task });
             return None;
         };
+        let expected = terms.frame.format;
+        if hello.format != expected {
+            connection.refuse(Refusal::Format { expected });
+            return None;
+        }
         self.poller.remove(connection.as_fd()).unwrap();
         let (submissions, payload, results) = connection.admit(terms).ok()?.split();
         submissions.watch(&self.poller, token).unwrap();

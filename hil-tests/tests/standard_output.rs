@@ -1,0 +1,14 @@
+//! `punctual-hil` when its reader went away, and on a full disk.
+#![forbid(unsafe_code)]
+
+#[path = "../../runtime/platform/tests/standard_output/mod.rs"]
+mod standard_output;
+
+use standard_output::assert_program_ends;
+
+#[test]
+fn it_ends_quietly_without_a_reader_and_with_a_word_on_a_full_disk() {
+    for arguments in [&["--help"][..], &["run", "--list"]] {
+        assert_program_ends(env!("CARGO_BIN_EXE_punctual-hil"), arguments, 4);
+    }
+}
