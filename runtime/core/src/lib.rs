@@ -138,7 +138,8 @@
 //!
 //! A device may never report an action. By 16 times the longest time of its profile and 100 ms more
 //! it is taken for lost, whatever the policy: its members get `Failed(Device)`, and what it may
-//! still be writing to stays locked until it is reported after all (`lost`). The same holds for a
+//! still be writing to stays locked until it is reported after all (`lost`). A stage of a demoted model
+//! has at least its stretched budget and 100 ms. The same holds for a
 //! transfer of weights; others go on meanwhile.
 //!
 //! ## How it is tested

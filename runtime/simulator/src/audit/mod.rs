@@ -61,7 +61,8 @@
 //!
 //! A device may never report an action. By [`LOST_FACTOR`] times the longest time of the profile
 //! plus [`LOST_FLOOR`], counted from the end of its window or from [`LOST_FLOOR`] after its order,
-//! whichever is earlier, it is taken for lost: from then on its members may get `Failed(Device)`.
+//! whichever is earlier, it is taken for lost; a stage of a demoted model not before the longest of its
+//! window and [`LOST_FLOOR`] have passed, either. From then on its members may get `Failed(Device)`.
 //! What it may still touch stays locked until it is reported after all: its units, and its members'
 //! buffers. The same holds for a transfer of weights, and its pages.
 //!
