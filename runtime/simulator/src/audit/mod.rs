@@ -29,8 +29,8 @@
 //!
 //! - an accepted real-time request is answered on time, at its mandatory exit or deeper (one whose
 //!   model's weights are not on the device is accepted once they are);
-//! - a reserved task whose frames were all captured at least a period apart, and prepared in order
-//!   and within the jitter, is never refused.
+//! - of a reserved task whose frames were all captured at least a period apart, and prepared in order,
+//!   none is refused that was prepared within the jitter, however late others were.
 //!
 //! Under `Delivery::LatestFrame` a frame of which no stage has begun may be refused because a newer one of
 //! the same client for the same task is there, which was taken on in that step or before. What was

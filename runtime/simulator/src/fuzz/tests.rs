@@ -5,11 +5,11 @@ use punctual_core::{Nanos, PolicyConfig};
 use super::{Campaign, Case, Failure, Passed, campaign, check, shrink};
 use crate::faults::Fault;
 
-/// Seeds of the smoke run.
+/// Seeds of the smoke run. `.ci/run` asks for more, of its own.
 const SMOKE: u64 = 400;
 
 #[test]
-fn a_few_hundred_seeds_of_everything_are_clean() {
+fn seeds_of_everything_are_clean() {
     let plan = Campaign {
         first: asked("PUNCTUAL_FIRST", 0),
         cases: asked("PUNCTUAL_SEEDS", SMOKE),
