@@ -34,8 +34,10 @@
 //! | decision | rule | where |
 //! | --- | --- | --- |
 //! | plan | utilisation ≤ 0.999, and dbf(L) + B(L) ≤ L at every step L | [`offline`] |
-//! | conforming request (reserved, stamp ≥ next) | accepted without a test; next = stamp + T | `admission` |
+//! | conforming request (reserved, stamp ≥ next) | accepted without a test; next = max(capture, next) + T | `admission` |
+//! | ... that asks for more than was reserved (d < stamp + D) | accepted iff slack(y) ≥ w for all y ≥ d, with that next; else next stays | `admission` |
 //! | any other | accepted iff slack(y) ≥ w for all y ≥ d | `admission` |
+//! | ... of a task in debt, captured in its rhythm | the same with next = capture + T, if it fails alone | `admission` |
 //! | ... that fails alone | accepted in a batch with promises to the same stage iff, with C(b) at the earliest of their deadlines for their single costs, slack(y) ≥ 0 at *every* y, and C(b) ≤ min of L − dbf(L) | `joint` |
 //! | ... in the place of an older frame of its client, if that is what the task wants | accepted without a test: the older one's promise becomes its own | `latest` |
 //! | ... that its own task would refuse, and that has one to spill to | taken on as an extra of that one, iff it passes the tests there | `spill` |
@@ -66,7 +68,9 @@
 //!   bound applies.
 //! - *Conforming request*: the first step of its task's F moves to W, at d or later than it was;
 //!   the following steps move later. If its deadline is earlier than was reserved for (the
-//!   client's own wish, or preparation beyond J), it must pass the test instead.
+//!   client's own wish, or preparation beyond J), it must pass the test instead. Its place in the rhythm
+//!   counts from its capture all the same, which the test includes: a frame that comes late, or is refused
+//!   for it, takes no reservation from those that come in time after it.
 //! - *Extra request*: tested for y ≥ d; nothing changes for y < d.
 //! - *The place of an older frame*: the entry stays as it is, with its d and w, so W does not change,
 //!   and `next` is not touched. The claim becomes: by each accepted deadline that frame, or a newer one
@@ -91,7 +95,7 @@
 //! 2. A stopped best-effort action is gone within P, from any point of it.
 //! 3. From an event in the world to the action that answers it on the device takes at most δ; from
 //!    a decided verdict to the client at most ε; from capture to [`Event::Prepared`] of a
-//!    conforming frame at most J.
+//!    conforming frame at most J (a frame that takes longer is tested; others do not depend on it).
 //! 4. The frames of a task are prepared in the order of their capture (else a conforming one may
 //!    be tested like an extra). A client gains nothing from a made-up capture time: it is clamped.
 //! 5. The device does not fault. (If it does, members of that action fail; the others are kept.)
@@ -99,7 +103,7 @@
 //!
 //! After an overrun the claim holds again as soon as SAFE does. Until then optional work, batches
 //! and extras fail their own tests and best-effort work waits for promised work as ever; the task
-//! that overran pays from its own reservation; and a request is dropped only if one that is worth
+//! that overran pays from its own reservation, unless its frame fits in its place in the rhythm; and a request is dropped only if one that is worth
 //! more would otherwise be late for certain (`overrun`). If one model's stages overrun again and again
 //! while others keep their budgets, its tasks lose their promises until it keeps its profile again:
 //! they run in the slack, at budgets stretched to what was measured, and their reservations stay
@@ -138,7 +142,8 @@
 //!
 //! A device may never report an action. By 16 times the longest time of its profile and 100 ms more
 //! it is taken for lost, whatever the policy: its members get `Failed(Device)`, and what it may
-//! still be writing to stays locked until it is reported after all (`lost`). The same holds for a
+//! still be writing to stays locked until it is reported after all (`lost`). A stage of a demoted model
+//! has at least its stretched budget and 100 ms. The same holds for a
 //! transfer of weights; others go on meanwhile.
 //!
 //! ## How it is tested

@@ -2,7 +2,9 @@
 //!
 //! An action that is not reported by [`LOST_FACTOR`] times the longest time that its profile knows,
 //! plus [`LOST_FLOOR`], is taken for lost. The time counts from the end of the window in which it
-//! may start, or from [`LOST_FLOOR`] after the order if that is earlier. From then on:
+//! may start, or from [`LOST_FLOOR`] after the order if that is earlier. A stage of a demoted model
+//! may be known to take even longer: it is not taken for lost before [`LOST_FLOOR`] after its
+//! stretched budget. From then on:
 //!
 //! - its members have their verdict, `Failed(Device)`;
 //! - what it may still be writing to is *locked*: its partition starts nothing, and its members'
@@ -21,7 +23,7 @@ use crate::time::{Instant, Nanos};
 const LOST_FACTOR: u64 = 16;
 
 /// What it is given on top: more than a machine that stands still for a moment takes.
-const LOST_FLOOR: Nanos = Nanos::from_millis(100);
+pub(crate) const LOST_FLOOR: Nanos = Nanos::from_millis(100);
 
 /// From when on an action is taken for lost, if it may start until `latest`. A window may have no
 /// end, or one that is as good as none.

@@ -188,7 +188,8 @@ impl Claims {
     }
 
     /// Whether a frame of `id` that arrives now, captured then, is one that its reservation is
-    /// for. A task that ever broke its contract is not followed further.
+    /// for. One that comes late, or wants an earlier answer, is not; those after it are. A task whose
+    /// frames were ever captured too close to one another is not followed further.
     pub(super) fn arrived(
         &mut self,
         id: TaskId,
@@ -202,8 +203,8 @@ impl Claims {
             .is_none_or(|last| last + task.period <= captured);
         let in_time = now + task.prepare <= captured + task.jitter;
         contract.last_captured = contract.last_captured.max(Some(captured));
-        contract.regular &= spaced && in_time && !own_deadline;
-        task.reserved && contract.regular
+        contract.regular &= spaced;
+        task.reserved && contract.regular && in_time && !own_deadline
     }
 
     /// Whether a frame that kept to the contract so far was prepared as the contract says.
@@ -216,8 +217,8 @@ impl Claims {
         let contract = &mut self.contracts[id.index()];
         let in_order = contract.last_prepared.is_none_or(|last| last < captured);
         contract.last_prepared = contract.last_prepared.max(Some(captured));
-        contract.regular &= in_order && now <= captured + task.jitter;
-        contract.regular
+        contract.regular &= in_order;
+        contract.regular && now <= captured + task.jitter
     }
 }
 

@@ -1,7 +1,7 @@
 //! Models that lost their promises: whether they did so rightly, and what is claimed meanwhile.
 //!
 //! Nothing is claimed about the tasks of a demoted model. About the others the claims go on, as if the
-//! model's budgets were the longest of its last [`WINDOW`] real-time stages there: what it takes beyond
+//! model's budgets were the longest of its last `demote_of` real-time stages there: what it takes beyond
 //! its profile is no excuse any more.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,9 +14,6 @@ use super::auditor::Auditor;
 use super::books::Key;
 use super::floor::Flight;
 use super::violation::Violation;
-
-/// Stages of a model on a partition that are remembered: the most that a policy may look at.
-const WINDOW: usize = 16;
 
 /// No scale is higher: beyond it a stage overran, whatever the scale was.
 const SCALE_MAX: f64 = 2.29;
@@ -37,6 +34,8 @@ struct Record {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conduct {
     records: BTreeMap<(u16, u16), Record>,
+    /// Stages of a model on a partition that are remembered.
+    window: usize,
     /// How many overruns a policy must have seen, and how many stages within budget.
     overruns: usize,
     kept: u64,
@@ -44,12 +43,16 @@ pub(super) struct Conduct {
 
 impl Conduct {
     pub(super) fn new(config: &Config) -> Self {
-        let (overruns, kept) = match &config.policy {
-            PolicyConfig::Punctual(p) => (usize::from(p.demote_overruns), p.reinstate_after.into()),
-            _ => (usize::MAX, u64::MAX),
+        let (window, overruns, kept) = match &config.policy {
+            PolicyConfig::Punctual(p) => {
+                let (overruns, window) = (p.demote_overruns.into(), p.demote_of.into());
+                (window, overruns, p.reinstate_after.into())
+            }
+            _ => (0, usize::MAX, u64::MAX),
         };
         Self {
             records: BTreeMap::new(),
+            window,
             overruns,
             kept,
         }
@@ -65,7 +68,7 @@ impl Conduct {
         let record = self.records.entry((here, model)).or_default();
         let ratio = finished.measured.as_nanos() as f64 / budget.as_nanos().max(1) as f64;
         record.ratios.push_back(ratio);
-        if record.ratios.len() > WINDOW {
+        if record.ratios.len() > self.window {
             record.ratios.pop_front();
         }
         record.kept = if ratio > SCALE_MAX {

@@ -14,6 +14,7 @@ pub(super) struct Flight {
     pub(super) ordered: Instant,
     /// When it was told to stop.
     pub(super) told: Option<Instant>,
+    /// What it may take: its budget, stretched while its model is demoted.
     pub(super) budget: Nanos,
     /// The longest that the profile knows of.
     pub(super) longest: Nanos,
@@ -46,8 +47,8 @@ impl Flight {
 
     /// From here on it is taken for lost (see the page of [`super`]).
     pub(super) fn lost_from(&self) -> Instant {
-        let patience = self.longest.saturating_mul(super::LOST_FACTOR) + super::LOST_FLOOR;
-        self.starts_by() + patience
+        let patience = self.longest.saturating_mul(super::LOST_FACTOR);
+        self.starts_by() + patience.max(self.budget) + super::LOST_FLOOR
     }
 
     /// How much longer than the profile knows of it has taken until `now`, up to its loss.
@@ -114,7 +115,7 @@ impl Floor {
             ordered: now,
             told: None,
             budget: times.0,
-            longest: times.1.max(times.0),
+            longest: times.1,
             overran: false,
         };
         self.flights.insert(infer.id.0, flight);

@@ -29,8 +29,8 @@
 //!
 //! - an accepted real-time request is answered on time, at its mandatory exit or deeper (one whose
 //!   model's weights are not on the device is accepted once they are);
-//! - a reserved task whose frames were all captured at least a period apart, and prepared in order
-//!   and within the jitter, is never refused.
+//! - of a reserved task whose frames were all captured at least a period apart, and prepared in order,
+//!   none is refused that was prepared within the jitter, however late others were.
 //!
 //! Under `Delivery::LatestFrame` a frame of which no stage has begun may be refused because a newer one of
 //! the same client for the same task is there, which was taken on in that step or before. What was
@@ -61,7 +61,8 @@
 //!
 //! A device may never report an action. By [`LOST_FACTOR`] times the longest time of the profile
 //! plus [`LOST_FLOOR`], counted from the end of its window or from [`LOST_FLOOR`] after its order,
-//! whichever is earlier, it is taken for lost: from then on its members may get `Failed(Device)`.
+//! whichever is earlier, it is taken for lost; a stage of a demoted model not before the longest of its
+//! window and [`LOST_FLOOR`] have passed, either. From then on its members may get `Failed(Device)`.
 //! What it may still touch stays locked until it is reported after all: its units, and its members'
 //! buffers. The same holds for a transfer of weights, and its pages.
 //!

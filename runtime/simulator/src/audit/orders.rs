@@ -65,10 +65,16 @@ impl Auditor {
         if infer.criticality == Criticality::RealTime {
             self.claims.flight(infer.partition, true);
         }
-        let budget = self
-            .conduct
-            .allowed(infer.partition, infer.model, on.budget);
-        let placed = self.floor.take_off(self.now, infer, (budget, on.max_seen));
+        let budget = match infer.criticality {
+            Criticality::RealTime => {
+                let conduct = &self.conduct;
+                conduct.allowed(infer.partition, infer.model, on.budget)
+            }
+            // Nobody relies upon how long it takes.
+            Criticality::BestEffort => on.budget,
+        };
+        let longest = on.max_seen.max(on.budget);
+        let placed = self.floor.take_off(self.now, infer, (budget, longest));
         let weights = if self.memory.is_present(infer.model) {
             Ok(())
         } else {

@@ -83,7 +83,15 @@ impl Auditor {
             self.found(violation);
         }
         let real_time = !flight.is_best_effort();
-        if let Some(time) = self.time_of(&flight.infer).filter(|_| real_time) {
+        // What was taken for lost says nothing of how a model keeps its profile, nor does what
+        // nobody can attribute.
+        let lost = flight.lost_from() <= self.now;
+        let whole = finished.members.len() == flight.infer.members.len();
+        if let Some(time) = self.time_of(&flight.infer)
+            && real_time
+            && whole
+            && !lost
+        {
             let budget = time.on[flight.infer.partition.index()].budget;
             self.conduct.ran(&flight, budget, finished);
         }
@@ -92,7 +100,7 @@ impl Auditor {
             self.claims.broke(partition, self.now, Broken::Overrun);
         }
         self.stolen += flight.excess(self.now);
-        if finished.members.len() != flight.infer.members.len() {
+        if !whole {
             // Nobody can say whose answers these are.
             self.failed.extend(flight.infer.members.iter().copied());
             self.claims

@@ -5,11 +5,11 @@ use punctual_core::{Nanos, PolicyConfig};
 use super::{Campaign, Case, Failure, Passed, campaign, check, shrink};
 use crate::faults::Fault;
 
-/// Seeds of the smoke run.
+/// Seeds of the smoke run. `.ci/run` asks for more, of its own.
 const SMOKE: u64 = 400;
 
 #[test]
-fn a_few_hundred_seeds_of_everything_are_clean() {
+fn seeds_of_everything_are_clean() {
     let plan = Campaign {
         first: asked("PUNCTUAL_FIRST", 0),
         cases: asked("PUNCTUAL_SEEDS", SMOKE),
@@ -79,8 +79,18 @@ fn a_failing_case_shrinks_to_what_makes_it_fail() {
 fn seeds_that_found_something_stay_clean() {
     // In this order: a stage that no later stage holds the batch of; a layout left while its action
     // was lost; a lost action whose window has no end in sight; a timer forgotten for an arrival; pages
-    // that a lost action keeps from another model; weights of a waiting request that make room.
-    for seed in [64, 7_873, 10_745, 19_467, 100_356, 101_028] {
+    // that a lost action keeps from another model; weights of a waiting request that make room; lost
+    // completions of a demoted model.
+    for seed in [
+        64,
+        7_873,
+        10_745,
+        19_467,
+        100_356,
+        101_028,
+        555_000_262,
+        987_656_067,
+    ] {
         let outcome = check(&Case::draw(seed));
         assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
     }

@@ -2,6 +2,7 @@
 
 mod bound;
 mod faults;
+mod lateness;
 mod runs;
 
 use punctual_core::{

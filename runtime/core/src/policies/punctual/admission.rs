@@ -99,17 +99,18 @@ impl Punctual {
         if self.paging.residency.ready_at(table.model, self.now) + work > due {
             return Err(Rejection::NoSlack);
         }
-        let state = &self.tasks[task.index()];
+        let state = &mut self.tasks[task.index()];
         let stamp = arrival.captured.max(self.now - table.jitter);
         if state.kept_held < table.kept && stamp >= state.next_arrival {
-            let next = stamp + table.period;
-            self.tasks[task.index()].next_arrival = next;
+            // Counted from its capture, however late it came: see `admit`.
+            state.next_arrival = arrival.captured.max(state.next_arrival) + table.period;
             return Ok(true);
         }
+        let next = state.next;
         if self.is_full(task) && self.least_gaining(task).is_none() {
             return Err(Rejection::QueueFull);
         }
-        let reserved = table.guaranteed && stamp >= state.next;
+        let reserved = table.guaranteed && stamp >= next;
         if self.promises_to(task) && !reserved && !self.finds_place(task, arrival, due) {
             // Hopeless even if the running action ended now: spare the intake the work. Whether
             // it really fits is decided when it is prepared.
@@ -232,27 +233,34 @@ impl Punctual {
         }
         let applicant = self.applicant(request.task, request.due);
         let free = self.free_from(index);
-        let stamp = request.captured.max(self.now - jitter);
         let next = self.tasks[request.task.index()].next;
-        if table.guaranteed && stamp >= next {
-            let own_due = table.own_due().map(|d| stamp + d);
-            // It uses up its reservation. If it asks for no more than was reserved, the offline
-            // test has decided; if its deadline is earlier than that (the client's own wish, or
-            // late preparation), it must fit beside what is still reserved.
-            self.tasks[request.task.index()].next = stamp + period;
-            if own_due.is_some_and(|own_due| request.due >= own_due) {
-                return Ok(Admission::Conforming(Fit::new()));
-            }
+        let stamp = request.captured.max(self.now - jitter);
+        let guaranteed = table.guaranteed;
+        let conforms = guaranteed && stamp >= next;
+        let own_due = table.own_due().map(|d| stamp + d);
+        // The next place in the rhythm is counted from this one, not from when it was ready: a frame
+        // that came late takes nothing from those that come in time after it.
+        let place = request.captured.max(next);
+        if conforms && own_due.is_some_and(|own_due| request.due >= own_due) {
+            // It asks for no more than was reserved: the offline test has decided.
+            self.tasks[request.task.index()].next = place + period;
+            return Ok(Admission::Conforming(Fit::new()));
+        }
+        if !conforms
+            && !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
+            && let Some(fit) = self.fits(index, &applicant, free)
+        {
+            return Ok(Admission::Extra(fit));
+        }
+        // With a deadline earlier than was reserved for (the client's own wish, or late preparation),
+        // or while its task pays for an overrun, it must fit beside what is still reserved after it.
+        let place = if conforms { place } else { request.captured };
+        if conforms || guaranteed && request.holds_kept {
+            self.tasks[request.task.index()].next = place + period;
             if let Some(fit) = self.fits(index, &applicant, free) {
                 return Ok(Admission::Conforming(fit));
             }
             self.tasks[request.task.index()].next = next;
-            return Err(Rejection::NoSlack);
-        }
-        if !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
-            && let Some(fit) = self.fits(index, &applicant, free)
-        {
-            return Ok(Admission::Extra(fit));
         }
         Err(Rejection::NoSlack)
     }

@@ -104,8 +104,9 @@ impl Conduct {
         overran: bool,
         now: Instant,
     ) {
-        let ratio = u128::from(measured.as_nanos()) * u128::from(WHOLE)
-            / u128::from(budget.as_nanos().max(1));
+        // Rounded up: a budget stretched by it is no shorter than what was measured.
+        let ratio = (u128::from(measured.as_nanos()) * u128::from(WHOLE))
+            .div_ceil(u128::from(budget.as_nanos().max(1)));
         let record = &mut self.records[model.index()];
         if record.newest.len() == self.window {
             record.newest.pop_front();
@@ -321,7 +322,7 @@ mod tests {
         let conduct = courses([&[90, 310, 200], &[], &[]]);
         let stretched = conduct.stretched(A, Nanos::new(1_000));
         assert!(
-            (3_099..=3_100).contains(&stretched.as_nanos()),
+            (3_100..=3_101).contains(&stretched.as_nanos()),
             "{stretched:?}"
         );
         assert_eq!(conduct.stretched(B, Nanos::new(1_000)), Nanos::new(1_000));

@@ -4,7 +4,7 @@ use crate::action::{Action, Infer, Window};
 use crate::actions::Actions;
 use crate::config::{Criticality, StageTime};
 use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
-use crate::lost::lost_from;
+use crate::lost::{LOST_FLOOR, lost_from};
 use crate::policies::punctual::Punctual;
 use crate::policies::punctual::ablation::Ablation;
 use crate::policies::punctual::partition::{Kind, Running};
@@ -182,6 +182,11 @@ impl Punctual {
             max_seen: row.max_seen[choice.size],
         };
         let lost_from = lost_from(self.now, window.latest, time);
+        let lost_from = match choice.kind {
+            // It was given the time that its model is known to take.
+            Kind::Demoted => lost_from.max(until + LOST_FLOOR),
+            _ => lost_from,
+        };
         let infer = Infer {
             id,
             partition: PartitionId(index as u16),

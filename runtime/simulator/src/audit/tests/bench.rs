@@ -140,6 +140,11 @@ impl Bench {
 
     /// A frame captured and submitted at `at`.
     pub fn frame(&mut self, task: u16, at: Instant) {
+        self.frame_captured(task, at, at);
+    }
+
+    /// A frame submitted at `at`, captured before that.
+    pub fn frame_captured(&mut self, task: u16, at: Instant, captured: Instant) {
         let ticket = Ticket {
             client: ClientId(task),
             slot: 0,
@@ -148,7 +153,7 @@ impl Bench {
         let arrival = Arrival {
             task: TaskId(task),
             ticket,
-            captured: at,
+            captured,
             deadline: None,
         };
         self.schedule(at, Event::Arrived(arrival));

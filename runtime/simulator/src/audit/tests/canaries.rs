@@ -355,6 +355,43 @@ fn a_reservation_that_is_not_honoured_is_found() {
 }
 
 #[test]
+fn a_refusal_of_a_frame_in_time_after_one_that_came_late_is_found() {
+    let found = |denied: usize| {
+        let config = plan(PolicyConfig::default());
+        let mut bench = Bench::new(&config);
+        let mut prepared = 0;
+        bench.orders = Box::new(move |action| match &action {
+            Action::Prepare { ticket, .. } => {
+                prepared += 1;
+                match prepared == denied {
+                    true => vec![refused(*ticket, 0, Rejection::NoSlack)],
+                    false => vec![action],
+                }
+            }
+            _ => vec![action],
+        });
+        bench.frame_captured(0, at(4), at(1));
+        bench.frame(0, at(13));
+        bench.frame(0, at(25));
+        bench.run(&config, at(2_000));
+        violations(&bench)
+    };
+    // The late one itself was not reserved for.
+    assert!(
+        !found(1)
+            .iter()
+            .any(|v| matches!(v, Violation::ReservationDenied { .. }))
+    );
+    for denied in [2, 3] {
+        assert_found!(
+            found(denied),
+            Violation::ReservationDenied { .. },
+            Invariant::Promises
+        );
+    }
+}
+
+#[test]
 fn best_effort_work_that_is_not_stopped_is_found() {
     let found = with_orders(|action| match action {
         Action::Preempt { .. } => Vec::new(),

@@ -1,7 +1,10 @@
 //! Models that lost their promises, and what must be found about that.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use punctual_core::{
-    Action, Config, Demotion, ModelId, Nanos, PartitionId, PolicyConfig, TaskConfig,
+    Action, Config, Demotion, Event, ModelId, Nanos, PartitionId, PolicyConfig, TaskConfig,
 };
 
 use super::bench::{Bench, at, model, ms, plan, task};
@@ -65,8 +68,8 @@ fn assert_wrong_demotion(found: &[Violation]) {
 
 #[test]
 fn nothing_is_found_about_a_model_that_is_demoted_rightly() {
-    let demoted = std::rc::Rc::new(std::cell::Cell::new(0));
-    let count = std::rc::Rc::clone(&demoted);
+    let demoted = Rc::new(Cell::new(0));
+    let count = Rc::clone(&demoted);
     let found = found(liar, move |action| {
         count.set(count.get() + usize::from(matches!(action, Action::Demote(_))));
         vec![action]
@@ -101,4 +104,37 @@ fn a_model_that_gets_its_promises_back_at_once_is_found() {
         _ => vec![action],
     });
     assert_wrong_demotion(&found);
+}
+
+#[test]
+fn nothing_is_found_when_a_demoted_models_completion_is_lost_and_given_up_by_its_profile() {
+    let config = config();
+    let mut bench = Bench::new(&config);
+    bench.takes = liar;
+    let demoted = Rc::new(Cell::new(false));
+    let lost = Rc::new(Cell::new(None));
+    let (known, named) = (Rc::clone(&demoted), Rc::clone(&lost));
+    bench.orders = Box::new(move |action| {
+        match &action {
+            Action::Demote(_) => known.set(true),
+            Action::Infer(infer) if known.get() && infer.model.0 == 0 && named.get().is_none() => {
+                named.set(Some(infer.id));
+            }
+            _ => {}
+        }
+        vec![action]
+    });
+    let named = Rc::clone(&lost);
+    bench.reports = Box::new(move |event| {
+        if matches!(event, Event::Finished(finished) if Some(finished.action) == named.get()) {
+            *event = Event::Tick;
+        }
+    });
+    for n in 0..100 {
+        bench.frame(0, at(20 * n));
+        bench.frame(1, at(20 * n));
+    }
+    bench.run(&config, at(3_000));
+    assert!(lost.get().is_some());
+    assert_eq!(bench.auditor.findings().list(), []);
 }

@@ -186,3 +186,70 @@ fn what_is_beyond_the_reservations_leaves_the_operating_system_its_share_of_the_
     assert!((850..=915).contains(&busy), "{busy} ms of 1000");
     assert!(world.scheduler.counters(TaskId(1)).rejected() > 0);
 }
+
+/// Two reserved tasks, 4 and 5 of each 10, the first with a jitter of 1.
+fn nearly_full() -> Config {
+    let first = TaskConfig {
+        jitter: ms(1),
+        ..task(0, ms(10), ms(10))
+    };
+    let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(5)])];
+    plan(vec![first, task(1, ms(10), ms(10))], models, ms(1))
+}
+
+#[test]
+fn a_frame_that_comes_late_takes_nothing_from_the_one_that_comes_in_time_after_it() {
+    let mut world = World::new(nearly_full(), Exact);
+    let mut frames = vec![];
+    for n in 0..10 {
+        // Every other one comes 2 later than the jitter allows for.
+        let late = if n % 2 == 0 { 3 } else { 0 };
+        frames.push(world.frame_captured(0, at(10 * n + late), at(10 * n), None));
+        frames.push(world.frame(1, at(10 * n)));
+    }
+    world.run_until(at(120)).expect("no violation");
+    for frame in frames {
+        assert_eq!(verdict(&world, frame).1, Verdict::OnTime);
+    }
+    assert_eq!(world.scheduler.counters(TaskId(0)).conforming, 10);
+}
+
+#[test]
+fn a_late_frame_that_would_cost_the_next_one_its_reservation_is_refused() {
+    let mut config = nearly_full();
+    config.tasks.push(TaskConfig {
+        reserved: false,
+        ..task(2, ms(14), ms(10))
+    });
+    config.models[0] = model_alone(&[ms(3)]);
+    config.models.push(model_alone(&[ms(1)]));
+    let mut world = World::new(config, Exact);
+    let mut in_time = vec![world.frame(1, at(0))];
+    // All that fits before the late frame comes.
+    in_time.extend((0..7).map(|_| world.frame(2, at(4))));
+    // It could be answered by 10, at the cost of the next one.
+    let late = world.frame_captured(0, at(6), at(0), None);
+    in_time.extend([world.frame(0, at(10)), world.frame(1, at(10))]);
+    world.run_until(at(40)).expect("no violation");
+    for frame in in_time {
+        assert_eq!(verdict(&world, frame).1, Verdict::OnTime);
+    }
+    let no_slack = Verdict::Rejected(Rejection::NoSlack);
+    assert_eq!(verdict(&world, late), (at(6), no_slack));
+}
+
+#[test]
+fn frames_that_come_too_often_gain_nothing_by_coming_late() {
+    let mut world = World::new(nearly_full(), Exact);
+    let mut kept = vec![];
+    for n in 0..10 {
+        kept.push(world.frame(0, at(10 * n)));
+        kept.push(world.frame(1, at(10 * n)));
+        // Captured in between, and late.
+        world.frame_captured(0, at(10 * n + 8), at(10 * n + 4), None);
+    }
+    world.run_until(at(120)).expect("no violation");
+    for frame in kept {
+        assert_eq!(verdict(&world, frame).1, Verdict::OnTime);
+    }
+}

@@ -7,8 +7,8 @@ use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Nature, World};
 use crate::policies::Policy as _;
 use crate::{
-    Action, Config, Counters, Criticality, Infer, Instant, ModelId, Nanos, PartitionId, StageTime,
-    TaskId,
+    Action, Config, Counters, Criticality, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
+    StageTime, TaskId,
 };
 
 /// Stages of some models take so many per cent of their budgets, from some action to another.
@@ -57,11 +57,11 @@ fn liar(percent: u64, until: u64) -> Liars {
     }
 }
 
-fn counters(world: &World<Liars>, task: u16) -> Counters {
+fn counters<N: Nature>(world: &World<N>, task: u16) -> Counters {
     *world.scheduler.counters(TaskId(task))
 }
 
-fn demotions(world: &World<Liars>) -> Vec<(Instant, u16)> {
+fn demotions<N: Nature>(world: &World<N>) -> Vec<(Instant, u16)> {
     let of = |(at, action): &(Instant, Action)| match action {
         Action::Demote(demotion) => Some((*at, demotion.model.0)),
         _ => None,
@@ -172,4 +172,46 @@ fn a_few_overruns_cost_a_model_nothing() {
     let world = run(three(), liar(300, 6), 50);
     assert_eq!(demotions(&world), []);
     assert!(counters(&world, 0).overruns > 0);
+}
+
+/// The first stage of the first model takes 50 times its budget, from some action on the second, too.
+#[derive(Clone, Debug)]
+struct FiftyTimes {
+    second_from: u64,
+}
+
+impl Nature for FiftyTimes {
+    fn duration(&mut self, infer: &Infer, time: StageTime) -> Nanos {
+        let lies = infer.stage.0 == 0 || infer.id.0 >= self.second_from;
+        let factor = if infer.model.0 == 0 && lies { 50 } else { 1 };
+        time.budget.saturating_mul(factor)
+    }
+}
+
+#[test]
+fn a_stage_that_is_given_its_stretched_budget_is_not_taken_for_lost_within_it() {
+    let mut first = task(0, ms(1_000), ms(1_000));
+    first.mandatory_exit = StageId(1);
+    let tasks = vec![first, task(1, ms(1_000), ms(1_000))];
+    let models = vec![model_alone(&[ms(1), ms(8)]), model_alone(&[ms(2)])];
+    let nature = FiftyTimes { second_from: 20 };
+    let mut world = World::new(plan(tasks, models, ms(1)), nature);
+    world.checker.world_keeps_bounds = false;
+    for n in 0..12 {
+        world.frame(0, at(1_000 * n));
+        // One while the first stage runs, one while the second does.
+        world.frame(1, at(1_000 * n + 10));
+        world.frame(1, at(1_000 * n + 200));
+    }
+    // The second takes 400: more than 16 times its 8 and 100, but no more than it was given.
+    world.run_until(at(12_000)).expect("no violation");
+    world.drain().expect("nothing is lost");
+    assert_eq!(demotions(&world).len(), 1);
+    let slow = world.orders(Criticality::RealTime).into_iter();
+    let slow = slow.filter(|&(task, stage, _, when)| (task, stage) == (0, 1) && when > at(8_000));
+    assert!(slow.count() > 2, "the second stage ran 50 times as long");
+    for task in [0, 1] {
+        let c = counters(&world, task);
+        assert_eq!(c.on_time, c.submitted, "{c:?}");
+    }
 }

@@ -14,7 +14,7 @@ use crate::policies::punctual::Punctual;
 use crate::policies::punctual::ablation::Ablation;
 use crate::{
     Action, Confidence, Config, Delivery, Infer, Instant, Nanos, PolicyConfig, PunctualConfig,
-    StageTime, TaskConfig, TaskId, Window,
+    Rejection, StageTime, TaskConfig, TaskId, Verdict, Window,
 };
 
 /// Frames of a task that kept to their period, at most.
@@ -66,21 +66,22 @@ impl Nature for WithinBounds {
 }
 
 /// Frames at most once a period, bursts of extras from some tasks, best-effort frames all the
-/// time. Returns the reserved tasks that kept to their period: none of their frames may be
-/// refused.
-fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<usize> {
+/// time. Returns the frames of reserved tasks that kept to their period, but for those that came
+/// late: none of these may be refused.
+fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<u64> {
     let tasks = world.config.tasks.clone();
+    let mut lateness = Random::seeded(random.clone().next());
     let longest = tasks.iter().map(|t| t.period.as_nanos()).max();
     let end = longest.unwrap_or(1) * RELEASES / 4;
     // Zero: all at once, the worst case for EDF.
     let together = random.one_in(2);
-    let mut kept_to_period = Vec::new();
+    let mut in_time = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
         let period = task.period.as_nanos();
         let bursts = random.one_in(2) || task.spill.is_some();
-        if task.reserved && !bursts {
-            kept_to_period.push(index);
-        }
+        let keeps_to_period = task.reserved && !bursts;
+        // So late that it overtakes none of its task's, of which each takes J at most.
+        let latest = task.period.saturating_sub(task.jitter).as_nanos() / UNIT;
         let mut captured = if together {
             0
         } else {
@@ -91,7 +92,13 @@ fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<usize> {
                 break;
             }
             let at = Instant::from_nanos(captured);
-            world.frame(index as u16, at);
+            if keeps_to_period && latest > 0 && lateness.one_in(6) {
+                let late = units(lateness.within(1, latest));
+                world.frame_captured(index as u16, at + late, at, None);
+            } else {
+                let frame = world.frame(index as u16, at);
+                in_time.extend(keeps_to_period.then_some(frame));
+            }
             if bursts && random.one_in(2) {
                 extras(world, random, index as u16, task, at);
             }
@@ -101,7 +108,7 @@ fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<usize> {
             }
         }
     }
-    kept_to_period
+    in_time
 }
 
 /// Frames beyond the reservation, some of them with a deadline of the client's own.
@@ -191,14 +198,19 @@ pub fn run_plan(
     let mut world = World::new(config, nature);
     world.scheduler.ablation = ablation;
     world.checker.world_keeps_bounds = ablation.is_none();
-    let kept_to_period = submit(&mut world, &mut random);
+    let in_time = submit(&mut world, &mut random);
     let outcome = world
         .run_until(Instant::from_nanos(1_000_000_000))
         .and_then(|()| world.drain());
     if ablation.is_none() {
-        for task in kept_to_period {
-            let refused = world.checker.refused[task];
-            assert_eq!(refused, 0, "seed {seed}: task {task} kept to its period");
+        for (_, action) in &world.log {
+            if let Action::Reply(reply) = action
+                && in_time.contains(&reply.ticket.sequence)
+            {
+                let taken_on = [Verdict::OnTime, Verdict::Rejected(Rejection::Superseded)];
+                let kept = taken_on.contains(&reply.verdict);
+                assert!(kept, "seed {seed}: it kept its terms, {reply:?}");
+            }
         }
     }
     Some(outcome.map(|()| Course {

@@ -80,6 +80,27 @@ fn a_task_pays_for_its_overrun_from_its_own_reservation() {
 }
 
 #[test]
+fn a_task_in_debt_uses_its_reservation_where_that_endangers_nobody() {
+    // 4 and 5 of each 10: no room for anything beside both reservations.
+    let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(5)])];
+    let config = plan(two_alike().tasks, models, ms(1));
+    // 1 too long at a share of 2/5: no reservation for 2.5.
+    let mut world = world(config, scripted(&[(0, 125)]));
+    let mut frames = vec![world.frame(0, at(0))];
+    world.run_until(at(0)).expect("no violation");
+    for n in 0..4 {
+        frames.push(world.frame(1, at(10 * n)));
+        frames.push(world.frame(0, at(10 * n + 10)));
+    }
+    world.run_until(at(60)).expect("no violation");
+    assert_eq!(world.scheduler.counters(TaskId(0)).overruns, 1);
+    for frame in frames {
+        let (_, reply) = world.reply(frame).expect("answered");
+        assert_eq!(reply.verdict, Verdict::OnTime);
+    }
+}
+
+#[test]
 fn after_a_large_overrun_what_is_late_for_certain_gives_way_to_what_is_not() {
     let tasks = vec![
         task(0, ms(10), ms(10)),
