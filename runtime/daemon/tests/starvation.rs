@@ -31,7 +31,9 @@ fn a_daemon_outlives_a_program_that_has_its_workers_core_for_longer_than_the_wat
     let starved = daemon.report_when(|report| !report.watchdog.silent.is_empty());
     let starved = &starved.watchdog.silent[0];
     assert_eq!(starved.thread, "main/0");
-    assert!(starved.starved_ms > starved.silent_ms, "{starved:?}");
+    // What it slept before it was told to take a turn counts as silence.
+    assert!(starved.silent_ms < starved.bound_ms / 2, "{starved:?}");
+    assert!(starved.starved_ms > 0, "{starved:?}");
     hog.join().expect("it ends");
     let report = daemon.report_when(|report| report.watchdog.silent.is_empty());
     let watchdog = &report.watchdog;

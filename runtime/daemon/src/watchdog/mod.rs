@@ -131,11 +131,15 @@ impl Watched {
         self.bound_ns.saturating_mul(STARVED_FACTOR)
     }
 
+    fn is_silent(&self) -> bool {
+        self.silent_ns >= self.bound_ns / 2
+    }
+
     fn health(&self) -> Health {
         let unseen_ns = self.silent_ns + self.starved_ns;
         if self.silent_ns >= self.bound_ns || self.starved_ns >= self.starved_bound_ns() {
             Health::Stuck
-        } else if self.silent_ns >= self.bound_ns / 2 {
+        } else if self.is_silent() {
             Health::Silent
         } else if unseen_ns >= self.bound_ns / 2 {
             Health::Starved
@@ -226,14 +230,16 @@ impl Watchdog {
         self.looked_ns = now_ns;
         let mut worst = Health::Well;
         for thread in &mut self.watched {
-            let before = thread.health();
+            let (before, was_silent) = (thread.health(), thread.is_silent());
             let unseen_ms = (thread.silent_ns + thread.starved_ns) / 1_000_000;
             thread.look(now_ns, step_ns);
             self.longest_ns = self.longest_ns.max(thread.silent_ns);
             self.longest_starved_ns = self.longest_starved_ns.max(thread.starved_ns);
             let health = thread.health();
-            self.starved_episodes += u64::from(begins(Health::Starved, before, health));
-            self.episodes += u64::from(begins(Health::Silent, before, health));
+            let silent = thread.is_silent();
+            self.episodes += u64::from(silent && !was_silent);
+            let begins = before == Health::Well && health != Health::Well;
+            self.starved_episodes += u64::from(begins && !silent);
             // Of one that is stuck, whoever ends the daemon says so.
             if health > before && health != Health::Stuck {
                 said(&sentence(&thread.report()));
@@ -262,14 +268,10 @@ impl Watchdog {
     }
 }
 
-/// Whether `what`, or worse, begins.
-fn begins(what: Health, before: Health, now: Health) -> bool {
-    before < what && now >= what
-}
-
 /// What is said of a silent or a starved thread.
 pub fn sentence(silent: &SilentReport) -> String {
-    if silent.starved_ms > silent.silent_ms {
+    // Some of the silence is from before the thread was told to take a turn.
+    if silent.silent_ms < silent.bound_ms / 2 {
         return format!(
             "thread {} is starved: it is ready to run, and the machine has not run it for {} ms; the \
              daemon ends at {} ms",
@@ -416,6 +418,10 @@ mod tests {
         // And once more, to the end.
         let (found, _) = looks(&mut dog, 10_100, 20_100);
         assert_eq!(found.last(), Some(&Health::Stuck));
+        let report = dog.report();
+        assert_eq!((report.episodes, report.starved_episodes), (0, 2));
+        let said = sentence(&report.silent[0]);
+        assert!(said.contains("has not run it for 10000 ms"), "{said}");
     }
 
     #[test]
