@@ -166,11 +166,22 @@ impl Account {
     /// The late answers of a book that no stall of the machine explains.
     #[must_use]
     pub fn unexcused(&self, book: &Book) -> u64 {
-        let excused = |span: &&[u64; 2]| {
-            let mut stalls = self.host_stalls.list.iter();
-            stalls.any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
-        };
-        book.late - book.late_spans_ns.iter().filter(excused).count() as u64
+        let spans = book.late_spans_ns.iter();
+        book.late - spans.filter(|span| self.stood_still(span)).count() as u64
+    }
+
+    /// The frames of a book that were not taken on, and no stall of the machine explains why.
+    #[must_use]
+    pub fn unexcused_refusals(&self, book: &Book) -> u64 {
+        let spans = book.refused_spans_ns.iter();
+        book.rejected_total() - spans.filter(|span| self.stood_still(span)).count() as u64
+    }
+
+    /// Whether the machine stood still within this span, monotonic.
+    #[must_use]
+    pub fn stood_still(&self, span: &[u64; 2]) -> bool {
+        let mut stalls = self.host_stalls.list.iter();
+        stalls.any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
     }
 
     /// The frames of a book that were not answered on time, and no stall of the machine explains
