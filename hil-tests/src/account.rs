@@ -170,18 +170,29 @@ impl Account {
         book.late - spans.filter(|span| self.stood_still(span)).count() as u64
     }
 
-    /// The frames of a book that were not taken on, and no stall of the machine explains why.
+    /// The frames of a book that were refused or failed, and no stall of the machine explains why.
     #[must_use]
-    pub fn unexcused_refusals(&self, book: &Book) -> u64 {
-        let spans = book.refused_spans_ns.iter();
-        book.rejected_total() - spans.filter(|span| self.stood_still(span)).count() as u64
+    pub fn unexcused_unserved(&self, book: &Book) -> u64 {
+        let spans = book.unserved_spans_ns.iter();
+        let excused = spans.filter(|span| self.stood_still(span)).count() as u64;
+        book.rejected_total() + book.failed_total() - excused
     }
 
     /// Whether the machine stood still within this span, monotonic.
-    #[must_use]
-    pub fn stood_still(&self, span: &[u64; 2]) -> bool {
+    fn stood_still(&self, span: &[u64; 2]) -> bool {
         let mut stalls = self.host_stalls.list.iter();
         stalls.any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
+    }
+
+    /// How long the machine stood still within this span, at most all of it.
+    #[must_use]
+    pub fn stalled_ns(&self, span: &[u64; 2]) -> u64 {
+        let stalls = self.host_stalls.list.iter();
+        let within = stalls.map(|stall| {
+            let (since, until) = (stall.start_ns.max(span[0]), stall.end_ns.min(span[1]));
+            until.saturating_sub(since)
+        });
+        within.sum::<u64>().min(span[1].saturating_sub(span[0]))
     }
 
     /// The frames of a book that were not answered on time, and no stall of the machine explains
@@ -280,6 +291,18 @@ mod tests {
             (account.missed_share(&book) - 0.5).abs() < 1e-9,
             "one late, one skipped, of four"
         );
+    }
+
+    #[test]
+    fn only_the_time_of_stalls_is_taken_off_a_span() {
+        let stall = |start_ns, end_ns| Stall { start_ns, end_ns };
+        let mut account = Account::default();
+        account.host_stalls.list = vec![stall(0, 15), stall(20, 22), stall(95, 300)];
+        assert_eq!(account.stalled_ns(&[10, 100]), 5 + 2 + 5);
+        assert_eq!(account.stalled_ns(&[30, 40]), 0);
+        // Two cores may stand still at once.
+        account.host_stalls.list.push(stall(0, 15));
+        assert_eq!(account.stalled_ns(&[10, 15]), 5);
     }
 
     #[test]

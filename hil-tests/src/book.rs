@@ -43,8 +43,8 @@ pub struct Book {
     pub latency_us: Latencies,
     /// `[captured, read]` of late answers, monotonic ns; the first [`SPANS_MAX`].
     pub late_spans_ns: Vec<[u64; 2]>,
-    /// Likewise of frames that were not taken on.
-    pub refused_spans_ns: Vec<[u64; 2]>,
+    /// Likewise of frames that were refused or failed.
+    pub unserved_spans_ns: Vec<[u64; 2]>,
     /// Times without a daemon.
     pub outages: Vec<Outage>,
     /// True in the last line.

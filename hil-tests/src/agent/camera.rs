@@ -278,22 +278,20 @@ impl Account {
             return;
         }
         let book = &mut self.book;
+        let span = [record.captured_ns, read_ns];
         match record.verdict {
             Verdict::OnTime | Verdict::Late => {}
-            Verdict::Rejected(reason) => {
-                *book.rejected.entry(format!("{reason:?}")).or_default() += 1;
-                if book.refused_spans_ns.len() < SPANS_MAX {
-                    book.refused_spans_ns.push([record.captured_ns, read_ns]);
-                }
-                return;
-            }
             Verdict::Failed(Failure::DaemonGone) => {
                 book.gone += 1;
                 return;
             }
+            Verdict::Rejected(reason) => {
+                *book.rejected.entry(format!("{reason:?}")).or_default() += 1;
+                return note(&mut book.unserved_spans_ns, span);
+            }
             Verdict::Failed(reason) => {
                 *book.failed.entry(format!("{reason:?}")).or_default() += 1;
-                return;
+                return note(&mut book.unserved_spans_ns, span);
             }
         }
         self.latency_us
@@ -310,9 +308,7 @@ impl Account {
             }
         } else {
             book.late += 1;
-            if book.late_spans_ns.len() < SPANS_MAX {
-                book.late_spans_ns.push([record.captured_ns, read_ns]);
-            }
+            note(&mut book.late_spans_ns, span);
         }
     }
 
@@ -322,10 +318,17 @@ impl Account {
         Book {
             latency_us: Latencies::of(&self.latency_us),
             late_spans_ns: spans(&self.book.late_spans_ns),
-            refused_spans_ns: spans(&self.book.refused_spans_ns),
+            unserved_spans_ns: spans(&self.book.unserved_spans_ns),
             finished,
             ..self.book.clone()
         }
+    }
+}
+
+/// Notes one of the first spans.
+fn note(spans: &mut Vec<[u64; 2]>, span: [u64; 2]) {
+    if spans.len() < SPANS_MAX {
+        spans.push(span);
     }
 }
 

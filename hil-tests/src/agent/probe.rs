@@ -50,7 +50,11 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         let mut answers = Times::default();
         let mut say_ns = 0;
         while !told_to_end(&signals) {
-            answers.take(|| sample::metrics(&options.socket).is_ok());
+            answers.take(|| {
+                let said = sample::metrics(&options.socket);
+                // Hung up on is not answered.
+                said.is_ok_and(|said| !said.trim().is_empty())
+            });
             if now_ns() >= say_ns {
                 say(&answers.probe());
                 say_ns = now_ns() + SAY_NS;

@@ -1,11 +1,18 @@
 //! Descriptors that are slow to close, handed to the daemon wherever a message can carry them. The
 //! sender closes its own, so that what the daemon does with them ends them.
 
-use std::net::TcpStream;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::SockType;
 
 use super::lingering::{Lingering, hand_over};
 use super::{AgentError, Attack, wire};
+use crate::target::child::pause;
 
 /// Where in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,66 +31,117 @@ pub enum Point {
     Metrics,
 }
 
-/// Messages behind an opening, or after the welcome.
-const MESSAGES: usize = 3;
+/// Deliveries of one attacker; each stays, with its connection and the other ends of its sockets.
+const DELIVERIES: u64 = 24;
 
-/// Connections that carry such descriptors and stay open.
-const HELD_MAX: usize = 32;
+/// From one delivery to the next, in ms.
+const PACE_MS: u16 = 80;
 
-/// Sockets made at most; each needs a descriptor here for its other end.
-const SOCKETS_MAX: usize = 6000;
+/// Descriptors a message where several messages go: few are closed here before the daemon does it.
+const SHARES: [usize; 3] = [1, 8, wire::DESCRIPTORS_MAX];
+
+/// What the deliveries came to.
+#[derive(Default)]
+struct Tally {
+    connected: AtomicU64,
+    let_in: AtomicU64,
+    descriptors: AtomicU64,
+}
 
 /// Attacks at this point until the time is over.
 pub fn at(attack: &mut Attack<'_>, point: Point) -> Result<(), AgentError> {
-    let mut lingering = Lingering::new()?;
-    let mut held: Vec<OwnedFd> = Vec::new();
-    while attack.goes_on(20) {
-        held.retain(|socket| !wire::is_closed(socket, 0));
-        if lingering.made() > SOCKETS_MAX || held.len() >= HELD_MAX {
-            continue;
+    let tally = Arc::new(Tally::default());
+    let mut begun = 0;
+    while attack.goes_on(PACE_MS) {
+        if begun < DELIVERIES {
+            let delivery = Delivery {
+                socket: attack.options.socket.clone(),
+                task: attack.options.task.clone(),
+                point,
+                // As many as a task has slots where they are announced: more are refused unseen.
+                count: match point {
+                    Point::Announced => attack.options.count,
+                    _ => wire::DESCRIPTORS_MAX,
+                },
+                share: SHARES[attack.random.below(SHARES.len() as u64) as usize],
+                tally: Arc::clone(&tally),
+            };
+            // Not waited for: one whose sockets the daemon closed first waits for its own close, until
+            // the end of this process ends that, too.
+            let thread = thread::Builder::new().spawn(move || delivery.run());
+            begun += u64::from(thread.is_ok());
         }
-        // As many as a task has slots where they are announced: more would be refused unseen.
-        let count = match point {
-            Point::Announced => attack.options.count,
-            _ => wire::DESCRIPTORS_MAX,
-        };
-        let Some(connection) = begun(attack, point) else {
-            continue;
-        };
-        let sockets = lingering.sockets(count);
-        attack.done.descriptors += deliver(attack, point, &connection, sockets) as u64;
-        held.push(connection);
+        // Relaxed: counts, each by itself.
+        attack.done.acts = tally.connected.load(Ordering::Relaxed);
+        attack.done.let_in = tally.let_in.load(Ordering::Relaxed);
+        attack.done.descriptors = tally.descriptors.load(Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// A connection as it is before the descriptors come.
-fn begun(attack: &mut Attack<'_>, point: Point) -> Option<OwnedFd> {
-    match point {
-        Point::Before | Point::Unannounced | Point::Announced | Point::Behind => attack.connected(),
-        Point::After => attack.let_in().map(|client| client.socket),
-        Point::Metrics => attack.connected_to_metrics(),
-    }
+/// One connection, and what it carries.
+struct Delivery {
+    socket: PathBuf,
+    task: String,
+    point: Point,
+    count: usize,
+    share: usize,
+    tally: Arc<Tally>,
 }
 
-/// One delivery; how many descriptors went.
-fn deliver(attack: &Attack<'_>, point: Point, to: &OwnedFd, mut sockets: Vec<TcpStream>) -> usize {
-    let task = &attack.options.task;
-    match point {
-        Point::Before | Point::Metrics => hand_over(to, &[1], sockets),
-        Point::Unannounced => hand_over(to, &wire::opening(task, 0), sockets),
-        Point::Announced => hand_over(to, &wire::opening(task, sockets.len() as u16), sockets),
-        Point::Behind | Point::After => {
-            if point == Point::Behind {
-                wire::say(to, &wire::opening(task, 0), &[]);
+impl Delivery {
+    /// Delivers, and then keeps the connection and the other ends for as long as this process lives.
+    fn run(self) {
+        // Descriptors of its own: nobody else here holds its sockets open, or waits for their close.
+        if unshare(CloneFlags::CLONE_FILES).is_err() {
+            return;
+        }
+        let _kept = self.deliver();
+        loop {
+            pause(1000);
+        }
+    }
+
+    fn deliver(&self) -> Option<(OwnedFd, Lingering)> {
+        let mut lingering = Lingering::new().ok()?;
+        let mut sockets = lingering.sockets(self.count);
+        let to = self.begun()?;
+        // Relaxed: counts, each by itself.
+        self.tally.connected.fetch_add(1, Ordering::Relaxed);
+        let (message, share) = match self.point {
+            Point::Unannounced => (wire::opening(&self.task, 0), self.count),
+            Point::Announced => (wire::opening(&self.task, sockets.len() as u16), self.count),
+            _ => (vec![1], self.share),
+        };
+        while !sockets.is_empty() {
+            let rest = sockets.split_off(share.min(sockets.len()));
+            let shared = std::mem::replace(&mut sockets, rest);
+            let gone = hand_over(&to, &message, shared) as u64;
+            self.tally.descriptors.fetch_add(gone, Ordering::Relaxed);
+        }
+        Some((to, lingering))
+    }
+
+    /// A connection as it is before the descriptors come.
+    fn begun(&self) -> Option<OwnedFd> {
+        match self.point {
+            Point::Metrics => {
+                let mut path = self.socket.clone().into_os_string();
+                path.push(".metrics");
+                wire::connected(path.as_ref(), SockType::Stream).ok()
             }
-            let share = sockets.len().div_ceil(MESSAGES).max(1);
-            let mut gone = 0;
-            while !sockets.is_empty() {
-                let rest = sockets.split_off(share.min(sockets.len()));
-                gone += hand_over(to, &[1], std::mem::replace(&mut sockets, rest));
+            Point::After => {
+                let client = wire::Welcomed::by(&self.socket, &self.task)?;
+                self.tally.let_in.fetch_add(1, Ordering::Relaxed);
+                Some(client.socket)
             }
-            gone
+            Point::Before | Point::Unannounced | Point::Announced | Point::Behind => {
+                let socket = wire::connected(&self.socket, SockType::SeqPacket).ok()?;
+                if self.point == Point::Behind {
+                    wire::say(&socket, &wire::opening(&self.task, 0), &[]);
+                }
+                Some(socket)
+            }
         }
     }
 }

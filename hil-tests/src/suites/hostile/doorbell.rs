@@ -45,8 +45,12 @@ fn watched(scene: &mut Scene<'_>) -> Result<(), Failure> {
 }
 
 fn rung(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let attack = Attack::of("bell-rung");
-    idly_besieged(scene, &[attack], "rings for nothing").map(drop)
+    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+    siege.attack(scene, &Attack::of("bell-rung"))?;
+    let done = siege.withstand(scene)?;
+    note(scene, &done, "rings for nothing")?;
+    scene.measure("rung_cpu_share", siege.attack_shares().0);
+    siege.lifted(scene).map(drop)
 }
 
 fn awaited(scene: &mut Scene<'_>) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use crate::case::Case;
 use crate::facts::{Need, Thing};
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{Daemon, DaemonPlan, End, Scene};
+use crate::scene::{CameraPlan, Daemon, DaemonPlan, End, Scene};
 use crate::target::Script;
 
 /// The cases.
@@ -18,13 +18,13 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "descriptors-too-few",
-        "A daemon that may have 16 descriptors says so and does not start.",
+        "With ever fewer descriptors the daemon starts and ends well, or says what it lacks and ends with its code for that.",
         &[],
         descriptors_too_few,
     ),
     case(
         "address-space-too-small",
-        "A daemon that may have 300 MB of addresses says so and ends with its code for resources.",
+        "With an ever smaller address space the daemon starts and ends well, or says what it lacks and ends with its code for that.",
         &[],
         address_space_too_small,
     ),
@@ -41,6 +41,9 @@ const RESOURCES: i32 = 5;
 
 /// `punctuald --help`: the plan is invalid.
 const INVALID: i32 = 3;
+
+/// How long a client tries its luck with a daemon that has little.
+const CLIENT_S: f64 = 0.3;
 
 /// Memory of a group that no plan of the rig's fits in.
 const GROUP_BYTES: u64 = 64 << 20;
@@ -113,7 +116,7 @@ fn descriptors_run_out(scene: &mut Scene<'_>) -> Result<(), Failure> {
                 return run_out(scene, daemon);
             }
             Start::Ended(end, words, daemon) => {
-                refused_well(scene, &daemon, end, words, &[RESOURCES], "descriptors")?;
+                refused_well(scene, &daemon, end, words, &[RESOURCES], "descriptor")?;
             }
         }
     }
@@ -132,13 +135,46 @@ fn run_out(scene: &mut Scene<'_>, daemon: Daemon) -> Result<(), Failure> {
 }
 
 fn descriptors_too_few(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let plan = DaemonPlan::serving(&Task::ATTACKED).after("ulimit -n 16");
-    refused(scene, &plan, &[RESOURCES], "descriptors")
+    ever_less(scene, "ulimit -n", &[24, 16, 14, 12, 10, 8, 6, 4])
 }
 
 fn address_space_too_small(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let plan = DaemonPlan::serving(&Task::ATTACKED).after("ulimit -v 300000");
-    refused(scene, &plan, &[RESOURCES], "memory")
+    let kib = [
+        200_000, 150_000, 100_000, 80_000, 60_000, 50_000, 40_000, 30_000,
+    ];
+    ever_less(scene, "ulimit -v", &kib)
+}
+
+/// Starts with less and less: each is a start and a good end, or a refusal with a reason.
+fn ever_less(scene: &mut Scene<'_>, limits: &str, values: &[u64]) -> Result<(), Failure> {
+    let mut refusals = 0;
+    for value in values {
+        let name = format!("daemon-{value}");
+        let plan = DaemonPlan {
+            name: &name,
+            ..DaemonPlan::serving(&[Task::Front, Task::Fast])
+        };
+        match start(scene, &plan.after(&format!("{limits} {value}")))? {
+            Start::Ready(daemon) => {
+                // Whether there is room for a client or not.
+                let camera = CameraPlan::of(Task::Fast).named(format!("camera-{value}"));
+                let camera = scene.camera(&daemon, &camera)?;
+                scene.let_pass(CLIENT_S)?;
+                scene.strike(camera.process.pid, "KILL")?;
+                scene.end_daemon(&daemon)?;
+            }
+            Start::Ended(end, words, daemon) => {
+                refused_well(scene, &daemon, end, words, &[RESOURCES], "punctuald: ")?;
+                refusals += 1;
+            }
+        }
+    }
+    if refusals == 0 {
+        return Err(Failure::Missing {
+            what: "the least of them was too little",
+        });
+    }
+    Ok(())
 }
 
 fn memory_group_too_small(scene: &mut Scene<'_>) -> Result<(), Failure> {

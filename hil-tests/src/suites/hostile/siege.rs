@@ -19,10 +19,13 @@ const CALM_S: f64 = 1.0;
 /// How long the daemon has to forget an attack: silent connections are closed after two seconds.
 const SETTLING_S: u64 = 5;
 
+/// Memory that is no growth: pages of a place that is used for the first time.
+const PAGES_KIB: u64 = 256;
+
 /// What a siege measures.
 pub const MEASURES: &[(&str, &str)] = &[
     ("healthy_late", "frames"),
-    ("healthy_refused", "frames"),
+    ("healthy_unserved", "frames"),
     ("healthy_lost", "frames"),
     ("answer_ms_max", "ms"),
     ("unanswered", "questions"),
@@ -33,6 +36,7 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("rss_growth_kib", "KiB"),
     ("attack_cpu_share", "cores"),
     ("idle_attack_cpu_share", "cores"),
+    ("rung_cpu_share", "cores"),
     ("egress_cpu_share", "cores"),
     ("stop_ms", "ms"),
 ];
@@ -271,7 +275,9 @@ impl Siege {
         let calm = self.calm;
         let seen = scene.look_for(SETTLING_S, |scene| {
             let sample = sample(scene, pid)?;
-            let forgot = sample.descriptors <= calm.descriptors && sample.threads <= calm.threads;
+            let forgot = sample.descriptors <= calm.descriptors
+                && sample.threads <= calm.threads
+                && sample.rss_kib <= calm.rss_kib + PAGES_KIB;
             Ok(forgot.then_some(sample))
         })?;
         seen.map_or_else(|| sample(scene, pid), Ok)
@@ -324,30 +330,32 @@ fn shares(began: &Sample, ended: &Sample) -> (f64, f64) {
 fn frames(scene: &mut Scene<'_>, account: &Account, books: &[Book]) {
     let sum = |count: &dyn Fn(&Book) -> u64| books.iter().map(count).sum::<u64>();
     let late = sum(&|book| account.unexcused(book));
-    let refused = sum(&|book| account.unexcused_refusals(book));
+    let unserved = sum(&|book| account.unexcused_unserved(book));
     // Without a daemon there is no verdict either.
-    let lost = sum(&|book| book.lost() + book.gone + book.offline + book.failed_total());
+    let lost = sum(&|book| book.lost() + book.gone + book.offline);
     scene.measure("healthy_late", late as f64);
-    scene.measure("healthy_refused", refused as f64);
+    scene.measure("healthy_unserved", unserved as f64);
     scene.measure("healthy_lost", lost as f64);
     let submitted = sum(&|book| book.submitted);
     scene.effect(submitted, "frames of the healthy cameras");
-    let excused = sum(&|book| book.late + book.rejected_total()) - late - refused;
-    scene.effect(excused, "of them late or refused in a stall of the machine");
+    let troubled = sum(&|book| book.late + book.rejected_total() + book.failed_total());
+    let words = "of them late, refused or failed in a stall of the machine";
+    scene.effect(troubled - late - unserved, words);
     for book in books {
-        for (reason, count) in &book.rejected {
-            scene.effect(*count, format!("frames of {} refused: {reason}", book.task));
+        for (reason, count) in book.rejected.iter().chain(&book.failed) {
+            let words = format!("frames of {} refused or failed: {reason}", book.task);
+            scene.effect(*count, words);
         }
         scene.picture(&book.task, &book.latency_us);
     }
 }
 
 fn housekeeping(scene: &mut Scene<'_>, account: &Account, probe: &Probe) {
+    // Less the time in which the machine stood still: nobody could have answered then.
     let slowest_ms = |slow: &[[u64; 2]], all_us: u64| {
-        let unexcused = slow.iter().filter(|span| !account.stood_still(span));
-        let longest_ns = unexcused.map(|[asked, answered]| answered - asked).max();
-        // What was not slow has no span.
-        longest_ns.map_or_else(|| (all_us as f64 / 1e3).min(20.0), |ns| ns as f64 / 1e6)
+        let took_ns = |span: &[u64; 2]| (span[1] - span[0]) - account.stalled_ns(span);
+        let longest_ns = slow.iter().map(took_ns).max();
+        longest_ns.map_or(all_us as f64 / 1e3, |ns| ns as f64 / 1e6)
     };
     scene.measure(
         "answer_ms_max",
