@@ -16,7 +16,7 @@ use punctual_ipc::{
     StreamTerms, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
-use punctual_platform::poll::Poller;
+use punctual_platform::poll::{Poller, Readiness};
 use punctual_platform::signals::TerminationSignals;
 
 /// What is wrong with it.
@@ -183,16 +183,12 @@ impl Daemon {
                 false => TICK_NS,
             };
             let until_ns = self.due_ns().unwrap_or(u64::MAX).min(now_ns() + tick_ns);
-            let ready: Vec<u64> = self
-                .poller
-                .wait(Some(until_ns))
-                .map(|ready| ready.token)
-                .collect();
-            for token in ready {
-                match token {
+            let ready: Vec<Readiness> = self.poller.wait(Some(until_ns)).collect();
+            for ready in ready {
+                match ready.token {
                     LISTENER => self.accept(),
                     METRICS => self.tell(),
-                    _ => self.attend(token),
+                    _ => self.attend(ready),
                 }
             }
             self.answer();
@@ -222,12 +218,14 @@ impl Daemon {
         }
     }
 
-    fn attend(&mut self, token: u64) {
+    fn attend(&mut self, ready: Readiness) {
+        let token = ready.token;
         let Some(guest) = self.guests.remove(&token) else {
             return;
         };
         let staying = match guest {
-            Guest::Opening(connection) => let_in(connection, self.fault),
+            Guest::Opening(connection) => let_in(connection, self.fault, &self.poller, token),
+            Guest::Served(_) if ready.hung_up => None,
             Guest::Served(mut served) => {
                 let taken = self.take(&mut served);
                 taken.is_ok().then_some(Guest::Served(served))
@@ -242,6 +240,7 @@ impl Daemon {
         } else {
             ANSWER_NS
         };
+        served.submissions.rung()?;
         while let Some(descriptor) = served.submissions.poll()? {
             let counts = self.tasks.entry(served.task.clone()).or_default();
             counts.submitted += 1;
@@ -295,7 +294,7 @@ impl Daemon {
     }
 }
 
-fn let_in(connection: Connection, fault: Fault) -> Option<Guest> {
+fn let_in(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> Option<Guest> {
     let hello = match connection.hello() {
         Ok(None) => return Some(Guest::Opening(connection)),
         Ok(Some(hello)) => hello,
@@ -308,7 +307,9 @@ fn let_in(connection: Connection, fault: Fault) -> Option<Guest> {
         frame: FrameSpec::packed(hello.format, 64, 48),
         ..small_terms()
     };
+    poller.remove(connection.as_fd()).ok()?;
     let (submissions, _, results) = connection.admit(&terms).ok()?.split();
+    submissions.watch(poller, token).ok()?;
     let waiting = VecDeque::new();
     let served = Served {
         task: hello.task,

@@ -13,7 +13,7 @@ use punctual_platform::poll;
 
 use crate::ledger::Times;
 use crate::link::{Link, State};
-use crate::watch::Watch;
+use crate::watch::{Listening, Watch};
 use crate::{Lost, Options, Slot};
 
 /// A connection to `punctuald`, for the frames of one task; renewed when the daemon is.
@@ -25,6 +25,8 @@ pub struct Client {
     link: Link,
     /// There once somebody asked for the descriptor.
     watch: Option<Arc<Watch>>,
+    /// Behind the descriptor, for the connection of this number.
+    listening: Option<(u64, Listening)>,
 }
 
 impl Client {
@@ -52,6 +54,7 @@ impl Client {
         Ok(Self {
             link: Link::over(options, channel),
             watch: None,
+            listening: None,
         })
     }
 
@@ -209,21 +212,17 @@ impl Client {
     /// As for [`verdict`](Self::verdict).
     pub fn try_verdict(&mut self) -> Result<Option<ResultRecord>, Lost> {
         loop {
-            let seen = self.link.channel().map_or(0, |channel| channel.bell());
+            // Before looking: what is rung for later makes the descriptor readable again.
+            if let Some(watch) = &self.watch {
+                watch.clear();
+            }
             if let Some(result) = self.link.take() {
                 return Ok(Some(result));
             }
             self.reconnect()?;
             if let Some(watch) = &self.watch {
-                if let Some(channel) = self.link.channel() {
-                    match channel.arm(seen) {
-                        Ok(true) => {}
-                        Ok(false) => continue,
-                        Err(gone) => {
-                            self.link.go_down(gone);
-                            continue;
-                        }
-                    }
+                if self.link.notice_end() {
+                    continue;
                 }
                 watch.set(self.link.due_ns());
             } else {
@@ -267,11 +266,11 @@ impl Client {
 
     /// A descriptor for somebody's event loop, the same for the client's whole life. It is readable
     /// when there may be something for [`try_verdict`](Self::try_verdict) to do; before each wait
-    /// on it, call that until it gives none. From the first call on, the daemon wakes this client
-    /// over its socket, which takes some microseconds longer.
+    /// on it, call that until it gives none. From the first call on the client has a thread, which
+    /// waits for the daemon and makes the descriptor readable; that takes some microseconds.
     ///
     /// # Errors
-    /// When out of descriptors.
+    /// When out of descriptors or threads.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Lost> {
         if self.watch.is_none() {
             let watch = Watch::new()?;
@@ -281,6 +280,7 @@ impl Client {
             watch.set(Some(0));
             self.link.socket_is_watched();
             self.watch = Some(Arc::new(watch));
+            self.listen()?;
         }
         let watch = self.watch.as_ref().expect("just made");
         Ok(watch.as_fd())
@@ -300,19 +300,32 @@ impl Client {
         }
     }
 
-    /// Gets on with connecting. A new connection is watched from its handshake on; once it is there,
-    /// the descriptor is readable, for [`try_verdict`](Self::try_verdict) to arm it.
+    /// Gets on with connecting. A new connection is watched from its handshake on, and listened to
+    /// once it is there.
     fn reconnect(&mut self) -> Result<(), Lost> {
-        let before = self.link.connections();
         self.link.reconnect();
-        if let Some(watch) = &self.watch {
-            if let Some(socket) = self.link.unwatched_socket() {
-                watch.add(socket)?;
-                self.link.socket_is_watched();
+        if let Some(watch) = &self.watch
+            && let Some(socket) = self.link.unwatched_socket()
+        {
+            watch.add(socket)?;
+            self.link.socket_is_watched();
+        }
+        self.listen()
+    }
+
+    /// Has the bell of the present connection make the descriptor readable, if there is one.
+    fn listen(&mut self) -> Result<(), Lost> {
+        let number = self.link.connections();
+        let Some(watch) = &self.watch else {
+            return Ok(());
+        };
+        match self.link.channel() {
+            Some(channel) => {
+                if self.listening.as_ref().is_none_or(|(to, _)| *to != number) {
+                    self.listening = Some((number, watch.listen(channel.watch())?));
+                }
             }
-            if self.link.connections() != before {
-                watch.set(Some(0));
-            }
+            None => self.listening = None,
         }
         Ok(())
     }

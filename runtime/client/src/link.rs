@@ -189,14 +189,19 @@ impl Link {
     /// Notices that the daemon is gone, for a client that does not sleep; but only now and then.
     pub(crate) fn look_after_daemon(&mut self) {
         let now = now_ns();
-        if let State::Up(channel) = &self.state
-            && now >= self.look_ns
-        {
+        if now >= self.look_ns {
             self.look_ns = now + LOOK_NS;
-            if channel.is_hung_up() {
-                self.go_down(Disconnected::HungUp);
-            }
+            self.notice_end();
         }
+    }
+
+    /// Notices that the daemon is gone; whether that is news.
+    pub(crate) fn notice_end(&mut self) -> bool {
+        let gone = matches!(&self.state, State::Up(channel) if channel.is_hung_up());
+        if gone {
+            self.go_down(Disconnected::HungUp);
+        }
+        gone
     }
 
     /// The daemon is gone: what it has answered is kept, what it has not fails.

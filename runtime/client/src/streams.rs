@@ -10,8 +10,8 @@ use crate::{Client, Lost};
 /// The streams of a process that feeds several tasks: each is a connection of its own, dies alone
 /// and is renewed alone; their verdicts are waited for together, on their descriptors.
 ///
-/// A futex each would be some microseconds faster, but to wait on several takes `futex_waitv`, and
-/// boards run kernels that do not have it.
+/// Behind each descriptor is a thread that sleeps on its connection's futex: to wait on several takes
+/// `futex_waitv`, and boards run kernels that do not have it.
 #[derive(Debug)]
 pub struct Streams {
     clients: Vec<Client>,

@@ -1,15 +1,20 @@
 //! Clients in and out: handshakes, places, the pieces of a client that is gone.
+//!
+//! Nothing in here receives a descriptor of a client's or closes one: that is for the helpers, which
+//! may block. A connection is dropped here only once it is clean.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use punctual_core::ClientId;
-use punctual_ipc::{Connection, FrameSpec, Hello, Listener, Refusal, StreamTerms};
+use punctual_ipc::{Connection, FrameSpec, Hello, Listener, Refusal, ServerChannel, StreamTerms};
 use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
 use punctual_platform::poll::{Poller, Waker};
 
 use crate::admission::{self, Peer};
+use crate::gate::Gate;
+use crate::helpers::{Done, Helpers};
 use crate::report::ClientsReport;
 use crate::say::{Line, Moderated};
 use crate::wiring::HousekeepingEnds;
@@ -20,13 +25,19 @@ pub const VISITORS_MAX: usize = 32;
 /// How long a handshake may take, in ns.
 const HANDSHAKE_NS: u64 = 2_000_000_000;
 
+/// How long it may take while others wait to be accepted, in ns.
+const HANDSHAKE_HURRIED_NS: u64 = 250_000_000;
+
+/// How long the end waits for helpers to refuse who is at the door, in ns.
+const SETTLE_NS: u64 = 500_000_000;
+
 /// The pieces that a client's channel is shared out in: submissions, payload, results.
 const PIECES: u8 = 3;
 
 /// A place of the plan, as the door sees it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// Pieces of its client that real-time threads hold; 0: the place is free.
+    /// Pieces of its client that exist; 0: the place is free.
     pieces: u8,
     /// Whose it is or was.
     pid: i32,
@@ -36,9 +47,11 @@ struct Place {
 pub struct Door {
     plan: Arc<Plan>,
     listener: Option<Listener>,
+    gate: Gate,
     /// Position is the poller's token less [`Door::token`]'s base.
     visitors: [Option<Connection>; VISITORS_MAX],
     places: Box<[Place]>,
+    pub helpers: Helpers,
     ends: HousekeepingEnds,
     ingress: Waker,
     accepted: u64,
@@ -51,12 +64,20 @@ pub struct Door {
 
 impl Door {
     /// A door that is still closed to everybody: [`open`](Self::open) it.
-    pub fn new(plan: Arc<Plan>, ends: HousekeepingEnds, ingress: Waker, base: u64) -> Self {
+    pub fn new(
+        plan: Arc<Plan>,
+        helpers: Helpers,
+        ends: HousekeepingEnds,
+        ingress: Waker,
+        base: u64,
+    ) -> Self {
         Self {
             places: vec![Place::default(); plan.client_slots.len()].into(),
             plan,
             listener: None,
+            gate: Gate::new(base),
             visitors: [const { None }; VISITORS_MAX],
+            helpers,
             ends,
             ingress,
             accepted: 0,
@@ -68,30 +89,36 @@ impl Door {
     }
 
     /// Clients may come.
-    ///
-    /// # Errors
-    /// If the listener cannot be waited for.
-    pub fn open(
-        &mut self,
-        listener: Listener,
-        poller: &Poller,
-    ) -> Result<(), punctual_platform::OsError> {
-        poller.add(listener.as_fd(), self.base - 1)?;
+    pub fn open(&mut self, listener: Listener, poller: &Poller) {
         self.listener = Some(listener);
-        Ok(())
+        self.attend(poller);
     }
 
-    /// Nobody new may come. The listener's path is gone afterwards.
+    /// Nobody new may come. The listener's path is gone afterwards, once this has
+    /// [settled](Self::settle).
     pub fn close(&mut self, poller: &Poller) {
         if let Some(listener) = self.listener.take() {
-            let _ = poller.remove(listener.as_fd());
+            self.gate.attend(poller, listener.as_fd(), false, 0);
+            // It closes connections that nobody accepted.
+            self.helpers.strangers.run(move || {
+                drop(listener);
+                None
+            });
         }
-        for visitor in &mut self.visitors {
-            if let Some(connection) = visitor.take() {
-                let _ = poller.remove(connection.as_fd());
-                self.refused += 1;
-                connection.refuse(Refusal::Draining);
+        for visitor in 0..VISITORS_MAX {
+            if let Some(connection) = self.leave(visitor, poller) {
+                self.refuse(connection, Refusal::Draining);
             }
+        }
+    }
+
+    /// Waits, within bounds, until everybody at the door was told.
+    pub fn settle(&mut self, poller: &mut Poller) {
+        let limit_ns = clock::now_ns() + SETTLE_NS;
+        while self.helpers.strangers.pending() > 0 && clock::now_ns() < limit_ns {
+            // The helpers wake it.
+            let _ = poller.wait(Some(limit_ns)).count();
+            while self.helpers.strangers.outcome().is_some() {}
         }
     }
 
@@ -111,28 +138,34 @@ impl Door {
     /// Takes back the pieces of clients that are gone, and sends away who says nothing.
     pub fn look_after(&mut self, poller: &Poller) {
         while let Ok((client, submissions)) = self.ends.from_ingress.pop() {
-            drop(submissions);
             self.gone += 1;
-            self.piece_back(client);
+            self.drop_piece(client, submissions);
         }
         while let Ok((client, results)) = self.ends.from_egress.pop() {
-            drop(results);
-            self.piece_back(client);
+            self.drop_piece(client, results);
         }
         for client in 0..self.ends.intakes.len() {
             if let Ok(reader) = self.ends.intakes[client].from_intake.pop() {
-                drop(reader);
-                self.piece_back(ClientId(client as u16));
+                self.drop_piece(ClientId(client as u16), reader);
             }
         }
-        let now = clock::now_ns();
-        for visitor in &mut self.visitors {
-            let slow = |c: &mut Connection| now.saturating_sub(c.since_ns()) > HANDSHAKE_NS;
-            if let Some(connection) = visitor.take_if(slow) {
-                let _ = poller.remove(connection.as_fd());
-                self.refused += 1;
+        while let Some(done) = self.helpers.done() {
+            match done {
+                Done::Dropped(client) => self.places[client.index()].pieces -= 1,
+                Done::Admitted {
+                    client,
+                    pid,
+                    channel,
+                } => match channel {
+                    Ok(channel) => self.let_in(client, channel),
+                    Err(error) => {
+                        self.places[client.index()].pieces = 0;
+                        self.not_admitted(pid, &error);
+                    }
+                },
             }
         }
+        self.send_away_the_slow(poller);
         self.accept(poller);
     }
 
@@ -147,29 +180,87 @@ impl Door {
         }
     }
 
-    fn piece_back(&mut self, client: ClientId) {
-        self.places[client.index()].pieces -= 1;
+    /// The place is free once all are dropped: until then their memory is taken.
+    fn drop_piece(&mut self, client: ClientId, piece: impl Send + 'static) {
+        self.helpers.leaving.run(move || {
+            drop(piece);
+            Some(Done::Dropped(client))
+        });
+    }
+
+    fn send_away_the_slow(&mut self, poller: &Poller) {
+        let full = self.visitors.iter().all(Option::is_some);
+        let patience_ns = if full {
+            HANDSHAKE_HURRIED_NS
+        } else {
+            HANDSHAKE_NS
+        };
+        let now_ns = clock::now_ns();
+        for visitor in 0..VISITORS_MAX {
+            let since_ns = self.visitors[visitor].as_ref().map(Connection::since_ns);
+            if since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) > patience_ns)
+                && let Some(connection) = self.leave(visitor, poller)
+            {
+                self.refused += 1;
+                self.helpers.strangers.run(move || {
+                    drop(connection);
+                    None
+                });
+            }
+        }
+    }
+
+    /// The visitor is at the door no longer.
+    fn leave(&mut self, visitor: usize, poller: &Poller) -> Option<Connection> {
+        let connection = self.visitors[visitor].take()?;
+        let _ = poller.remove(connection.as_fd());
+        Some(connection)
     }
 
     fn accept(&mut self, poller: &Poller) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
-        while let Some(free) = self.visitors.iter().position(Option::is_none) {
+        while let Some(listener) = &self.listener
+            && let Some(free) = self.room()
+        {
             match listener.accept() {
                 Ok(Some(connection)) => {
-                    let token = self.base + free as u64;
-                    if poller.add(connection.as_fd(), token).is_ok() {
-                        self.visitors[free] = Some(connection);
+                    if self.gate.succeeded() {
+                        self.log.say("clients are accepted again");
                     }
+                    self.receive(connection, free, poller);
                 }
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(error) => {
-                    return self
-                        .log
-                        .say(&format!("a client could not be accepted: {error}"));
+                    if self.gate.failed(clock::now_ns()) {
+                        self.log
+                            .say(&format!("no client can be accepted at present: {error}"));
+                    }
+                    break;
                 }
             }
+        }
+        self.attend(poller);
+    }
+
+    fn receive(&mut self, connection: Connection, free: usize, poller: &Poller) {
+        let token = self.base + free as u64;
+        if poller.add(connection.as_fd(), token).is_ok() {
+            self.visitors[free] = Some(connection);
+        } else {
+            self.refuse(connection, Refusal::Resources);
+        }
+    }
+
+    /// Where the next visitor would be; none if there is no room for one.
+    fn room(&self) -> Option<usize> {
+        let free = self.visitors.iter().position(Option::is_none);
+        free.filter(|_| self.helpers.strangers.has_room())
+    }
+
+    fn attend(&mut self, poller: &Poller) {
+        let room = self.room().is_some();
+        if let Some(listener) = &self.listener {
+            let now_ns = clock::now_ns();
+            self.gate.attend(poller, listener.as_fd(), room, now_ns);
         }
     }
 
@@ -177,23 +268,34 @@ impl Door {
         let Some(connection) = &self.visitors[visitor] else {
             return;
         };
-        let hello = connection.hello();
-        if matches!(hello, Ok(None)) {
-            return;
-        }
-        let Some(connection) = self.visitors[visitor].take() else {
+        let hello = match connection.hello() {
+            Ok(None) => return,
+            Ok(Some(hello)) => Ok(hello),
+            Err(error) => Err(error),
+        };
+        let Some(connection) = self.leave(visitor, poller) else {
             return;
         };
-        let _ = poller.remove(connection.as_fd());
         match hello {
-            Ok(Some(hello)) => self.admit(connection, &hello),
-            Ok(None) => {}
+            Ok(hello) => self.admit(connection, &hello),
             Err(error) => {
-                self.refused += 1;
                 let pid = connection.peer().pid;
                 let line = Line::warning(format!("pid {pid}: {error}"));
                 self.log.say(line.client_pid(pid));
+                self.refuse(connection, Refusal::Malformed);
             }
+        }
+        self.attend(poller);
+    }
+
+    fn refuse(&mut self, connection: Connection, refusal: Refusal) {
+        self.refused += 1;
+        match connection.is_clean() {
+            true => connection.refuse(refusal),
+            false => self.helpers.strangers.run(move || {
+                connection.refuse(refusal);
+                None
+            }),
         }
     }
 
@@ -202,26 +304,46 @@ impl Door {
         let (place, terms) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
-                self.refused += 1;
                 let line = Line::warning(format!("pid {pid} was refused: {refusal}"));
                 self.log.say(line.client_pid(pid));
-                return connection.refuse(refusal);
-            }
-        };
-        let channel = match connection.admit(&terms) {
-            Ok(channel) => channel,
-            Err(error) => {
-                self.refused += 1;
-                return self
-                    .log
-                    .say(&format!("pid {pid} could not be let in: {error}"));
+                return self.refuse(connection, refusal);
             }
         };
         let client = ClientId(place as u16);
+        self.places[place] = Place {
+            pieces: PIECES,
+            pid,
+        };
+        if !connection.is_clean() {
+            return self.helpers.buffers.run(move || {
+                Some(Done::Admitted {
+                    client,
+                    pid,
+                    channel: connection.admit(&terms),
+                })
+            });
+        }
+        match connection.admit(&terms) {
+            Ok(channel) => self.let_in(client, channel),
+            Err(error) => {
+                self.places[place].pieces = 0;
+                self.not_admitted(pid, &error);
+            }
+        }
+    }
+
+    fn not_admitted(&mut self, pid: i32, error: &punctual_ipc::AdmitError) {
+        self.refused += 1;
+        self.log
+            .say(&format!("pid {pid} could not be let in: {error}"));
+    }
+
+    /// Shares a client's channel out among the threads that serve it.
+    fn let_in(&mut self, client: ClientId, channel: ServerChannel) {
         let (submissions, reader, results) = channel.split();
         // The ingress last: whoever has a verdict or a frame of this client has its piece then.
         const FREE: &str = "a free place has room for its pieces";
-        let intake = &mut self.ends.intakes[place];
+        let intake = &mut self.ends.intakes[client.index()];
         assert!(intake.to_intake.push(reader).is_ok(), "{FREE}");
         assert!(
             self.ends.to_egress.push((client, results)).is_ok(),
@@ -231,10 +353,6 @@ impl Door {
             self.ends.to_ingress.push((client, submissions)).is_ok(),
             "{FREE}"
         );
-        self.places[place] = Place {
-            pieces: PIECES,
-            pid,
-        };
         self.accepted += 1;
         self.ingress.wake();
     }
@@ -252,6 +370,9 @@ impl Door {
             streams: self.streams_of(credentials.pid),
         };
         let (task, frame) = admission::admit(&self.plan, hello, &peer)?;
+        if hello.buffers > 0 && !self.helpers.buffers.has_room() {
+            return Err(Refusal::Resources);
+        }
         let free = |place: &&u16| self.places[usize::from(**place)].pieces == 0;
         match task.client_slots.iter().find(free) {
             Some(&place) => {

@@ -22,6 +22,7 @@ pub struct Egress {
     pub heart: Arc<Heartbeat>,
     pub metrics: Arc<Metrics>,
     pub housekeeping: Waker,
+    pub ingress: Waker,
     /// One entry a client slot: the result ring of the client that holds it.
     pub clients: Box<[Option<Results>]>,
 }
@@ -75,8 +76,9 @@ impl Egress {
             return;
         };
         if let Err(fault) = results.push(record) {
-            // The channel has hung up on it: the ingress will dismiss it.
             client_fault(&self.metrics, client, &fault);
+            // It ends the client.
+            self.ingress.wake();
         }
     }
 

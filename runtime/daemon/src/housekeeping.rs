@@ -110,13 +110,14 @@ impl Housekeeping {
                 METRICS => {
                     let (observer, clients) = (&self.observer, self.door.report());
                     let report = || observer.report(self.state, clients);
-                    self.metrics_socket.answer(report);
+                    self.metrics_socket.answer(&mut self.door.helpers, report);
                 }
                 token if self.door.owns(token) => self.door.answer(token, &self.poller),
                 _ => {}
             }
         }
         self.door.look_after(&self.poller);
+        self.metrics_socket.attend(&self.poller, &self.door.helpers);
         tell_notes(&mut self.log, &self.observer.plan, &self.door);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
@@ -232,6 +233,13 @@ impl Housekeeping {
     fn finish(mut self, interrupted: bool) -> Termination {
         let drained = self.threads.drained.is_raised();
         self.observer.page_faults.freeze();
+        // It closes connections that nobody accepted.
+        let metrics_socket = self.metrics_socket;
+        self.door.helpers.strangers.run(move || {
+            drop(metrics_socket);
+            None
+        });
+        self.door.settle(&mut self.poller);
         // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
         let sound = drained && self.threads.dismiss();
         tell_notes(&mut self.log, &self.observer.plan, &self.door);

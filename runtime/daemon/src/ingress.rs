@@ -1,14 +1,13 @@
 //! Descriptors in: the one thread that reads what clients submit. It checks what needs no payload
 //! and hands the rest to the scheduler.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use punctual_core::{Arrival, ClientId, Instant, Nanos, TaskId, Ticket};
-use punctual_ipc::{Descriptor, Submissions};
+use punctual_ipc::{ChannelFault, Descriptor, Submissions};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
-use punctual_platform::poll::Poller;
+use punctual_platform::poll::{Poller, Readiness};
 
 use crate::drain::{DrainOrder, Flag};
 use crate::messages::{Inbound, Payload, Refusal, Refused};
@@ -22,7 +21,7 @@ pub struct Ingress {
     pub ends: IngressEnds,
     pub poller: Poller,
     /// What the poller reported, copied out of its borrow.
-    pub ready: Vec<Ready>,
+    pub ready: Vec<Readiness>,
     /// One entry a client slot.
     pub clients: Box<[Place]>,
     pub metrics: Arc<Metrics>,
@@ -35,13 +34,6 @@ pub struct Ingress {
     pub drained: bool,
 }
 
-/// A client with something to read, or gone.
-#[derive(Clone, Copy, Debug)]
-pub struct Ready {
-    client: usize,
-    hung_up: bool,
-}
-
 /// A client slot as the ingress sees it.
 pub struct Place {
     /// The task of its clients.
@@ -51,6 +43,8 @@ pub struct Place {
     pace: Option<Pace>,
     /// Of the client that holds the slot now.
     submissions: Option<Submissions>,
+    /// Whether it was not read to the end.
+    unread: bool,
 }
 
 impl Place {
@@ -62,6 +56,7 @@ impl Place {
             slots,
             pace: period.map(|period| Pace::new(period, slots)),
             submissions: None,
+            unread: false,
         }
     }
 
@@ -77,7 +72,7 @@ impl Ingress {
             let stopping = self.stop.is_raised();
             self.look_for_orders();
             self.welcome();
-            self.ready.clear();
+            self.end_broken();
             if stopping {
                 // One last look at everybody: what they submitted gets its refusal.
                 for client in 0..self.clients.len() {
@@ -86,20 +81,45 @@ impl Ingress {
                 return self;
             }
             self.heart.waiting();
-            let ready = self.poller.wait(None);
+            // Whoever was not read to the end is not reported again.
+            let unread = self.clients.iter().any(|place| place.unread);
+            let limit = unread.then_some(0);
+            self.ready.clear();
+            self.ready.extend(self.poller.wait(limit));
             self.heart.working();
-            self.ready.extend(ready.map(|ready| Ready {
-                client: ready.token as usize,
-                hung_up: ready.hung_up,
-            }));
             self.look_for_orders();
-            for at in 0..self.ready.len() {
-                let Ready { client, hung_up } = self.ready[at];
-                if hung_up {
-                    self.dismiss(client);
-                } else {
+            for client in 0..self.clients.len() {
+                if self.clients[client].unread {
                     self.read(client);
                 }
+            }
+            for at in 0..self.ready.len() {
+                self.hear(self.ready[at]);
+            }
+        }
+    }
+
+    /// A client has rung, or is gone.
+    fn hear(&mut self, ready: Readiness) {
+        let client = ready.token as usize;
+        let Some(submissions) = self.clients[client].submissions.as_mut() else {
+            return;
+        };
+        if ready.hung_up {
+            return self.dismiss(client);
+        }
+        match submissions.rung() {
+            Ok(()) => self.read(client),
+            Err(fault) => self.end(client, &fault),
+        }
+    }
+
+    /// Clients that the egress found to break the protocol. It wakes this thread.
+    fn end_broken(&mut self) {
+        for client in 0..self.clients.len() {
+            let submissions = self.clients[client].submissions.as_ref();
+            if submissions.is_some_and(Submissions::is_broken) {
+                self.dismiss(client);
             }
         }
     }
@@ -117,7 +137,7 @@ impl Ingress {
         while let Ok((client, submissions)) = self.ends.newcomers.pop() {
             let place = &mut self.clients[client.index()];
             assert!(place.submissions.is_none(), "a place was given away twice");
-            let watched = self.poller.add(submissions.as_fd(), u64::from(client.0));
+            let watched = submissions.watch(&self.poller, u64::from(client.0));
             place.submissions = Some(submissions);
             if let Some(pace) = &mut place.pace {
                 pace.begin_anew();
@@ -130,8 +150,9 @@ impl Ingress {
     }
 
     /// Reads what a client has submitted, as many as it has slots: one that submits as fast as it
-    /// is refused must not keep this thread from the others. What is left keeps it readable.
+    /// is refused must not keep this thread from the others. What is left is read the next time.
     fn read(&mut self, client: usize) {
+        self.clients[client].unread = false;
         for _ in 0..self.clients[client].slots {
             let Some(submissions) = self.clients[client].submissions.as_mut() else {
                 return;
@@ -139,12 +160,16 @@ impl Ingress {
             match submissions.poll() {
                 Ok(Some(descriptor)) => self.submit(client, &descriptor),
                 Ok(None) => return,
-                Err(fault) => {
-                    client_fault(&self.metrics, ClientId(client as u16), &fault);
-                    return self.dismiss(client);
-                }
+                Err(fault) => return self.end(client, &fault),
             }
         }
+        self.clients[client].unread = true;
+    }
+
+    /// Ends a client that broke the protocol.
+    fn end(&mut self, client: usize, fault: &ChannelFault) {
+        client_fault(&self.metrics, ClientId(client as u16), fault);
+        self.dismiss(client);
     }
 
     fn submit(&mut self, client: usize, descriptor: &Descriptor) {
@@ -211,8 +236,8 @@ impl Ingress {
         let Some(submissions) = self.clients[client].submissions.take() else {
             return;
         };
-        // It may never have been added; there is nothing to do about either failure.
-        let _ = self.poller.remove(submissions.as_fd());
+        submissions.unwatch(&self.poller);
+        self.clients[client].unread = false;
         let client = ClientId(client as u16);
         self.ends
             .returned

@@ -9,6 +9,7 @@
 //! | a frame's way | `ingress` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `egress` |
 //! | what goes from thread to thread | `messages`, over the rings of `wiring` |
 //! | clients in and out, log, signals, the end | `housekeeping`, `door` |
+//! | what a client can make slow | `helpers`, threads that nobody waits for |
 //! | whether the threads live | `watchdog` |
 //! | what is counted and reported | `metrics`, `observer`, [`Report`] |
 //!
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod blocking;
 mod devices;
 mod door;
 mod drain;
@@ -24,9 +26,11 @@ mod driver;
 mod egress;
 mod error;
 mod frame;
+mod gate;
 pub mod gpu;
 mod gpu_watch;
 mod granted;
+mod helpers;
 mod hired;
 pub mod host;
 mod housekeeping;

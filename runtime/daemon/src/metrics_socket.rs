@@ -5,12 +5,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use punctual_platform::clock;
+use punctual_platform::poll::Poller;
+
+use crate::gate::Gate;
+use crate::helpers::Helpers;
 use crate::report::Report;
 
 /// A reader that does not read within this time gets half a report.
-const WRITE_TIMEOUT: Duration = Duration::from_millis(100);
+const WRITE_NS: u64 = 100_000_000;
 
 /// Who may read: the daemon's user and its group, as for the clients' socket.
 const MODE: u32 = 0o660;
@@ -22,15 +28,16 @@ const AT_ONCE: usize = 4;
 pub struct MetricsSocket {
     listener: UnixListener,
     path: PathBuf,
+    gate: Gate,
 }
 
 impl MetricsSocket {
-    /// Listens at `path` for the user and the group, in place of the socket that a daemon left
+    /// Listens at `path` for the user and the group, to be reported as `token`, in place of the socket that a daemon left
     /// there that is gone. (That it is gone is known: the clients' socket could be had.)
     ///
     /// # Errors
     /// If the path cannot be made, or something else is there.
-    pub fn bind(path: &Path) -> io::Result<Self> {
+    pub fn bind(path: &Path, token: u64) -> io::Result<Self> {
         let is_socket = |found: std::fs::Metadata| found.file_type().is_socket();
         if std::fs::symlink_metadata(path).is_ok_and(is_socket) {
             std::fs::remove_file(path)?;
@@ -38,30 +45,83 @@ impl MetricsSocket {
         let socket = Self {
             listener: UnixListener::bind(path)?,
             path: path.to_owned(),
+            gate: Gate::new(token),
         };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(MODE))?;
         socket.listener.set_nonblocking(true)?;
         Ok(socket)
     }
 
-    /// Answers who waits, a few at a time: clients wait for the same thread.
-    pub fn answer(&self, report: impl Fn() -> Report) {
-        for _ in 0..AT_ONCE {
-            let Ok((stream, _)) = self.listener.accept() else {
-                return;
-            };
-            // A reader that went away or does not read is its own loss.
-            let _ = write(stream, &report());
+    /// Answers who waits, a few at a time: clients wait for the same thread. What readers have sent, or
+    /// how slowly they read, is for the helpers.
+    pub fn answer(&mut self, helpers: &mut Helpers, report: impl FnOnce() -> Report) {
+        let readers: Vec<UnixStream> = std::iter::from_fn(|| self.accept(helpers))
+            .take(AT_ONCE)
+            .collect();
+        if readers.is_empty() {
+            return;
         }
+        let Ok(mut text) = serde_json::to_vec(&report()) else {
+            return;
+        };
+        text.push(b'\n');
+        let text: Arc<[u8]> = text.into();
+        for mut reader in readers {
+            // It fits into the socket's buffer, as a rule.
+            let written = reader.set_nonblocking(true);
+            let written = written.and_then(|()| reader.write(&text)).unwrap_or(0);
+            let text = Arc::clone(&text);
+            helpers.strangers.run(move || {
+                write_rest(reader, &text[written..]);
+                None
+            });
+        }
+    }
+
+    fn accept(&mut self, helpers: &Helpers) -> Option<UnixStream> {
+        if !helpers.strangers.has_room() {
+            return None;
+        }
+        match self.listener.accept() {
+            Ok((stream, _)) => {
+                self.gate.succeeded();
+                Some(stream)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(_) => {
+                self.gate.failed(clock::now_ns());
+                None
+            }
+        }
+    }
+
+    /// Waits for readers as long as they can be answered.
+    pub fn attend(&mut self, poller: &Poller, helpers: &Helpers) {
+        let room = helpers.strangers.has_room();
+        let now_ns = clock::now_ns();
+        self.gate
+            .attend(poller, self.listener.as_fd(), room, now_ns);
     }
 }
 
-fn write(mut stream: UnixStream, report: &Report) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    let mut text = serde_json::to_vec(report)?;
-    text.push(b'\n');
-    stream.write_all(&text)
+/// Writes as much as the reader takes within the time, and closes. A reader that went away or does not
+/// read is its own loss.
+fn write_rest(mut reader: UnixStream, mut text: &[u8]) {
+    let limit_ns = clock::now_ns() + WRITE_NS;
+    let timeout = Some(Duration::from_nanos(WRITE_NS));
+    if text.is_empty()
+        || reader.set_nonblocking(false).is_err()
+        || reader.set_write_timeout(timeout).is_err()
+    {
+        return;
+    }
+    while !text.is_empty() && clock::now_ns() < limit_ns {
+        match reader.write(text) {
+            Ok(written) => text = &text[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
 }
 
 impl AsFd for MetricsSocket {

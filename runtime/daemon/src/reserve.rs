@@ -12,6 +12,7 @@ use punctual_platform::{Missing, affinity, memory};
 use crate::StartupError;
 use crate::devices::{self, Devices};
 use crate::door::VISITORS_MAX;
+use crate::housekeeping::METRICS;
 use crate::metrics::Metrics;
 use crate::metrics_socket::MetricsSocket;
 use crate::report::metrics_socket;
@@ -46,8 +47,8 @@ impl Reserved {
             None => Listener::bind(&plan.socket)?,
         };
         let path = metrics_socket(listener.path());
-        let metrics_socket =
-            MetricsSocket::bind(&path).map_err(|source| StartupError::Metrics { path, source })?;
+        let metrics_socket = MetricsSocket::bind(&path, METRICS)
+            .map_err(|source| StartupError::Metrics { path, source })?;
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
         let wiring = Wiring::new(plan);

@@ -11,14 +11,15 @@ use punctual_plan::{Plan, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{Missing, OsError, allocator, clock, memory};
+use punctual_platform::{Missing, allocator, clock, memory};
 
 use crate::devices::{self, Devices, LoadFailures};
 use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
 use crate::granted;
-use crate::housekeeping::{DOOR, Housekeeping, METRICS, SIGNALS};
+use crate::helpers::Helpers;
+use crate::housekeeping::{DOOR, Housekeeping, SIGNALS};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
@@ -164,9 +165,12 @@ fn hire(
     let probes = stall_probes(&plan)?;
     let (mut threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
     missing.extend(threads.missing());
-    let mut door = Door::new(Arc::clone(&plan), ends, threads.ingress_waker.clone(), DOOR);
-    watch(&poller, &origin.signals, &reserved.metrics_socket)?;
-    door.open(reserved.listener, &poller)?;
+    let helpers = Helpers::start(&poller.waker())?;
+    let ingress = threads.ingress_waker.clone();
+    let mut door = Door::new(Arc::clone(&plan), helpers, ends, ingress, DOOR);
+    poller.add(origin.signals.as_fd(), SIGNALS)?;
+    reserved.metrics_socket.attend(&poller, &door.helpers);
+    door.open(reserved.listener, &poller);
     let watchdog = watchdog(&mut threads, &plan);
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
     allocator::seal();
@@ -215,15 +219,6 @@ fn introduced_gpu(devices: &Devices, validated: &Validated) -> Option<GpuWatch> 
 fn watchdog(threads: &mut Threads, plan: &Plan) -> Watchdog {
     let bound_ns = plan.watchdog.as_nanos();
     Watchdog::new(threads.watched(plan), bound_ns, clock::now_ns())
-}
-
-fn watch(
-    poller: &punctual_platform::poll::Poller,
-    signals: &TerminationSignals,
-    metrics: &crate::metrics_socket::MetricsSocket,
-) -> Result<(), OsError> {
-    poller.add(signals.as_fd(), SIGNALS)?;
-    poller.add(metrics.as_fd(), METRICS)
 }
 
 /// Says once what the machine did not grant and how it can be granted; returns it for the report.

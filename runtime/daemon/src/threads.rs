@@ -73,7 +73,7 @@ impl Threads {
         let (ingress, ingress_waker) = crew.ingress(wiring.ingress)?;
         let threads = Self {
             intakes,
-            egress: crew.egress(wiring.egress)?,
+            egress: crew.egress(wiring.egress, &ingress_waker)?,
             scheduler: crew.scheduler(wiring.scheduler, devices, &drained)?,
             ingress,
             ingress_waker,
@@ -254,7 +254,7 @@ impl Crew<'_> {
         })
     }
 
-    fn egress(&self, ends: EgressEnds) -> Result<Hired<Egress>, StartupError> {
+    fn egress(&self, ends: EgressEnds, ingress: &Waker) -> Result<Hired<Egress>, StartupError> {
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
         let heart = Arc::default();
@@ -264,6 +264,7 @@ impl Crew<'_> {
             heart: Arc::clone(&heart),
             metrics: Arc::clone(&self.metrics),
             housekeeping: self.housekeeping.clone(),
+            ingress: ingress.clone(),
             clients: self.plan().client_slots.iter().map(|_| None).collect(),
         };
         let spec = self.spec(Role::Egress, "egress");
@@ -301,14 +302,16 @@ impl Crew<'_> {
             let task = self.plan().task(id);
             Place::new(id, task.channel.slots, task.entry.submission_period)
         };
-        let poller = Poller::new(slots.len())?;
+        // Each client's bell, and its end.
+        let reports = 2 * slots.len();
+        let poller = Poller::new(reports)?;
         let stop = Arc::new(Flag::default());
         let waker = poller.waker();
         let heart = Arc::default();
         let ingress = Ingress {
             ends,
             poller,
-            ready: Vec::with_capacity(slots.len()),
+            ready: Vec::with_capacity(reports),
             clients: slots.iter().map(|slot| place(slot.task)).collect(),
             metrics: Arc::clone(&self.metrics),
             drain: Arc::clone(&self.drain),

@@ -152,8 +152,8 @@ fn channel(name: &'static str, wanted: Rows) -> Way {
     };
     let (server, mut client) = pair(terms);
     let (mut submissions, reader, mut results) = server.split();
-    let mut poller = Poller::new(1).expect("poller");
-    poller.add(submissions.as_fd(), 0).expect("poller");
+    let mut poller = Poller::new(2).expect("poller");
+    submissions.watch(&poller, 0).expect("poller");
     let frame = vec![7; if wanted.rows > 0 { FRAME_BYTES } else { 0 }];
     let mut copy = vec![0; wanted.bytes * wanted.rows];
     Way {
@@ -170,7 +170,9 @@ fn channel(name: &'static str, wanted: Rows) -> Way {
                 if let Some(descriptor) = submissions.poll().expect("a good client") {
                     break descriptor;
                 }
-                poller.wait(None).for_each(drop);
+                if poller.wait(None).count() > 0 {
+                    submissions.rung().expect("a good client");
+                }
             };
             let (slot, sequence) = (descriptor.slot, descriptor.sequence);
             reader

@@ -26,6 +26,11 @@
 //! that share memory between threads pass Miri:
 //! `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p punctual-ipc --lib -- slots:: region:: tests::two tests::cells`
 
+#[cfg(not(loom))]
+mod bell;
+#[cfg(loom)]
+#[path = "bell_model.rs"]
+mod bell;
 mod client;
 mod descriptor;
 mod frame;
@@ -54,8 +59,8 @@ mod socket;
 mod socket_model;
 
 pub use client::{
-    Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot, SlotMemory,
-    SubmitError,
+    BellWatch, Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot,
+    SlotMemory, SubmitError,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};

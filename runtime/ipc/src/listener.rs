@@ -1,5 +1,6 @@
 //! The daemon's door: accepts connections, shakes hands, makes the shared memory. For an ordinary
-//! thread; nothing in here waits.
+//! thread. Nothing in here waits, but for what is said to be for a thread that may block: closing a
+//! socket closes the descriptors in its queue, which may be the client's and slow.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,6 +11,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 use punctual_platform::{OsError, clock, peer};
 
+use crate::bell::ServerBell;
 use crate::handshake::{
     Agreement, BufferRefusal, Hello, MessageError, Refusal, Reply, StreamTerms, TermsError,
     decode_opening, encode_answer,
@@ -53,6 +55,7 @@ pub enum ListenError {
 }
 
 /// The listening socket. Its path is removed when it is dropped, unless the service manager made it.
+/// Connections that nobody accepted are closed then: for a thread that may block.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -140,6 +143,7 @@ impl Listener {
             since_ns: clock::now_ns(),
             agreement: Cell::new(None),
             announced: Cell::new(0),
+            clean: Cell::new(false),
         }))
     }
 }
@@ -197,7 +201,8 @@ pub struct PeerCredentials {
     pub gid: u32,
 }
 
-/// A connection that has not been let in yet.
+/// A connection that has not been let in yet. Dropping it, refusing it and letting it in is for a
+/// thread that may block, unless it [is clean](Self::is_clean).
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
@@ -205,12 +210,13 @@ pub struct Connection {
     since_ns: u64,
     /// Once its opening was read, if there is a version in common.
     agreement: Cell<Option<Agreement>>,
-    /// Buffers that its opening announces. They are received with it if it is let in, and else
-    /// closed by the kernel, unseen: closing some other file system's file may take a while.
+    /// Buffers that its opening announces, which is in the queue until it is let in.
     announced: Cell<u16>,
+    /// Nothing is in its queue, nor can anything come.
+    clean: Cell<bool>,
 }
 
-/// Why a client's opening is of no use. It has been told; drop the connection.
+/// Why a client's opening is of no use. Refuse it.
 #[derive(Debug, thiserror::Error)]
 pub enum HelloError {
     /// It is gone.
@@ -219,6 +225,9 @@ pub enum HelloError {
     /// It speaks something else.
     #[error(transparent)]
     Message(#[from] MessageError),
+    /// It sent more than an opening.
+    #[error("the client sent descriptors that its opening does not announce, or further messages")]
+    Unasked,
     /// The system refused.
     #[error(transparent)]
     Os(#[from] OsError),
@@ -233,6 +242,9 @@ pub enum AdmitError {
     /// Its own buffers are of no use.
     #[error(transparent)]
     Buffers(#[from] BufferRefusal),
+    /// It sent something after its opening.
+    #[error("the client sent further messages before it was answered")]
+    Unasked,
     /// Memory or descriptors could not be had, or the client is gone.
     #[error(transparent)]
     Os(#[from] OsError),
@@ -257,61 +269,63 @@ impl Connection {
         self.since_ns
     }
 
-    /// What it wants; none if it has not said so yet.
+    /// Whether no descriptor of the client's can come out of it, so that nothing that is done with
+    /// it takes long.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.clean.get()
+    }
+
+    /// What it wants; none if it has not said so yet. Whatever the client has sent, this closes none
+    /// of its descriptors. After an opening without buffers the connection is clean.
     ///
     /// # Errors
-    /// If it never will.
+    /// If it never will say anything that makes sense: [refuse](Self::refuse) it.
     pub fn hello(&self) -> Result<Option<Hello>, HelloError> {
         let mut buffer = [0; MESSAGE_MAX];
-        let hello = match socket::peek(self.socket.as_fd(), &mut buffer)? {
+        let (received, files) = socket::peek(self.socket.as_fd(), &mut buffer)?;
+        let opening = match received {
             Received::Nothing => return Ok(None),
             Received::HungUp => return Err(HelloError::HungUp),
             Received::TooLong => Err(MessageError::Malformed),
             Received::Message(bytes) => decode_opening(&buffer[..bytes]),
         };
+        // Without a version in common, the answer is a header without a body, which says so.
+        self.agreement.set(match &opening {
+            Ok((agreement, _)) => Some(*agreement),
+            Err(MessageError::Malformed) => Some(Agreement::newest()),
+            Err(MessageError::Foreign | MessageError::Version { .. }) => None,
+        });
+        let hello = opening.map(|(_, hello)| hello);
         match hello {
-            Ok((agreement, hello)) => {
-                self.agreement.set(Some(agreement));
+            Ok(hello) if hello.buffers > 0 => {
                 self.announced.set(hello.buffers);
-                if hello.buffers == 0 {
-                    self.discard_opening();
-                }
                 Ok(Some(hello))
             }
-            Err(error) => {
-                self.refuse_unread(error);
-                Err(error.into())
+            _ if files => Err(HelloError::Unasked),
+            hello => {
+                // Looked at above: no descriptors came with it. Taken off, since whoever closes a
+                // socket with something unread takes his own last message back.
+                socket::discard(self.socket.as_fd());
+                self.clean.set(socket::stop_receiving(self.socket.as_fd()));
+                match self.clean.get() {
+                    true => Ok(Some(hello?)),
+                    false => Err(HelloError::Unasked),
+                }
             }
         }
-    }
-
-    /// Answers an opening that makes no sense. Where there is no version in common, the answer is
-    /// a header without a body, which says so.
-    fn refuse_unread(&self, error: MessageError) {
-        if error == MessageError::Malformed {
-            self.agreement.set(Some(Agreement::newest()));
-        }
-        self.discard_opening();
-        self.reply(&Reply::Refused(Refusal::Malformed));
-    }
-
-    /// Takes the opening off the socket; descriptors with it are closed unseen. Whoever closes a
-    /// socket with something unread takes his own last message back.
-    fn discard_opening(&self) {
-        let mut buffer = [0; MESSAGE_MAX];
-        // Nothing depends on it: the other side may be gone.
-        let _ = socket::receive(self.socket.as_fd(), &mut buffer);
     }
 
     /// Tells it why it is not let in.
     pub fn refuse(self, refusal: Refusal) {
-        if self.announced.get() > 0 {
-            self.discard_opening();
+        if !self.clean.get() {
+            socket::discard(self.socket.as_fd());
         }
         self.reply(&Reply::Refused(refusal));
     }
 
-    /// Lets it in, with the buffers that it announced or with slots of ours: makes and maps the shared memory and sends it.
+    /// Lets it in, with the buffers that it announced or with slots of ours: makes and maps the shared
+    /// memory and sends it, with the bell.
     ///
     /// # Errors
     /// If there can be no such stream, or memory cannot be had (of which the client is told), or
@@ -320,29 +334,31 @@ impl Connection {
         let made = terms.check().map_err(AdmitError::from);
         let made = made.and_then(|()| {
             let buffers = self.buffers(terms)?;
-            Ok((Memory::create(terms, buffers.is_some())?, buffers))
+            let memory = Memory::create(terms, buffers.is_some())?;
+            Ok((memory, ServerBell::new()?, buffers))
         });
-        let (memory, buffers) = match made {
+        let (memory, bell, buffers) = match made {
             Ok(made) => made,
             Err(error) => {
                 self.refuse(match error {
                     AdmitError::Buffers(refusal) => Refusal::Buffers(refusal),
+                    AdmitError::Unasked => Refusal::Malformed,
                     AdmitError::Terms(_) | AdmitError::Os(_) => Refusal::Resources,
                 });
                 return Err(error);
             }
         };
-        let files = [&memory.request_file, &memory.result_file];
-        let files = files.map(|file| file.as_fd().as_raw_fd());
         let welcome = encode_answer(self.agreement.get(), &Reply::Welcome(*terms));
-        let (requests, results) = (memory.requests, memory.results);
+        let regions = (memory.requests, memory.results);
         // Before the client can submit: the generations must be there.
-        let channel = ServerChannel::new(*terms, self.socket, requests, results, buffers);
+        let channel = ServerChannel::new(*terms, (self.socket, bell), regions, buffers);
+        let files = [memory.request_file.as_fd(), memory.result_file.as_fd()];
+        let files = [files[0], files[1], channel.bell()].map(|file| file.as_raw_fd());
         socket::send_message(channel.socket(), &welcome, &files)?;
         Ok(channel)
     }
 
-    /// The client's own buffers, if it announced some: one a slot.
+    /// The client's own buffers, if it announced some: one a slot. The connection is clean afterwards.
     fn buffers(&self, terms: &StreamTerms) -> Result<Option<Box<[Buffer]>>, AdmitError> {
         let announced = self.announced.get();
         if announced == 0 {
@@ -350,6 +366,10 @@ impl Connection {
         }
         let mut message = [0; MESSAGE_MAX];
         let (_, files) = socket::receive_with_files(self.socket.as_fd(), &mut message)?;
+        self.clean.set(socket::stop_receiving(self.socket.as_fd()));
+        if !self.clean.get() {
+            return Err(AdmitError::Unasked);
+        }
         let attached = files.len() as u16;
         if attached != announced || announced != terms.slots {
             let count = BufferRefusal::Count {

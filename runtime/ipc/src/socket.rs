@@ -1,7 +1,11 @@
-//! The channel's socket: SEQPACKET, so that messages keep their borders. It carries the handshake,
-//! then one-byte doorbells; its hang-up tells of either side's death.
+//! The channel's socket: SEQPACKET, so that messages keep their borders. It carries the handshake and
+//! nothing else; its hang-up tells of either side's death.
 //!
-//! Every call has MSG_DONTWAIT: no peer can make it block, whatever it does to its own end.
+//! Every call has MSG_DONTWAIT. That is not enough to make a call that takes a message off the queue
+//! safe from the peer: the kernel closes descriptors that came with the message and were not asked
+//! for, in the thread that receives, and the peer decides how long that takes. So messages are looked
+//! at first ([`peek`], which closes nothing); those with descriptors, and sockets in whose queue there
+//! may be some, are for threads that may block.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -20,7 +24,7 @@ use punctual_platform::OsError;
 pub(crate) use punctual_platform::poll::is_hung_up;
 
 #[cfg(loom)]
-pub(crate) use crate::socket_model::{hang_up, is_hung_up, ring, take_ring};
+pub(crate) use crate::socket_model::{hang_up, is_hung_up};
 
 /// The longest message that is read.
 pub(crate) const MESSAGE_MAX: usize = 1024;
@@ -118,38 +122,56 @@ pub(crate) enum Received {
     Message(usize),
 }
 
-/// Receives one message; descriptors that came with it are closed.
-pub(crate) fn receive(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8; MESSAGE_MAX],
-) -> Result<Received, OsError> {
-    receive_as(socket, buffer, MsgFlags::empty())
-}
-
-fn receive_as(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8; MESSAGE_MAX],
-    how: MsgFlags,
-) -> Result<Received, OsError> {
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | how;
-    match recv(socket.as_raw_fd(), buffer, flags) {
-        Ok(0) | Err(Errno::ECONNRESET) => Ok(Received::HungUp),
-        Ok(bytes) if bytes > MESSAGE_MAX => Ok(Received::TooLong),
-        Ok(bytes) => Ok(Received::Message(bytes)),
-        Err(Errno::EAGAIN | Errno::EINTR) => Ok(Received::Nothing),
-        Err(errno) => Err(os_error("recv")(errno)),
-    }
-}
-
-/// As [`receive`], but the message, with its descriptors, is still there afterwards.
+/// Looks at the next message, which stays in the queue, and tells whether descriptors came with it.
+/// Closes nothing.
 pub(crate) fn peek(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8; MESSAGE_MAX],
-) -> Result<Received, OsError> {
-    receive_as(socket, buffer, MsgFlags::MSG_PEEK)
+) -> Result<(Received, bool), OsError> {
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+    // Without room for control data the kernel only says that there was some (MSG_CTRUNC): of
+    // the descriptors it makes none ours, and the message keeps them.
+    match recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, None, flags) {
+        Ok(received) => {
+            let files = received.flags.contains(MsgFlags::MSG_CTRUNC);
+            Ok((what(received.bytes, received.flags), files))
+        }
+        Err(Errno::ECONNRESET) => Ok((Received::HungUp, false)),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok((Received::Nothing, false)),
+        Err(errno) => Err(os_error("recvmsg")(errno)),
+    }
 }
 
-/// Receives one message with its descriptors, up to as many as a message can have.
+/// Takes the next message off the queue. Closes the descriptors that came with it: for a thread that
+/// may block, or after [`peek`] has found none.
+pub(crate) fn discard(socket: BorrowedFd<'_>) {
+    // Nothing depends on it: the other side may be gone.
+    let _ = recv(socket.as_raw_fd(), &mut [0; 1], MsgFlags::MSG_DONTWAIT);
+}
+
+/// Nobody can send anything to this end from now on. Whether its queue is empty, now and for good.
+pub(crate) fn stop_receiving(socket: BorrowedFd<'_>) -> bool {
+    use nix::sys::socket::{Shutdown, shutdown};
+    // The end of the queue looks like an empty message. But with credentials asked for, each message
+    // has control data to cut off, and the end has none.
+    let tells_apart = setsockopt(&socket, sockopt::PassCred, &true).is_ok();
+    // It fails only if the other side is gone, and then nobody sends either.
+    let _ = shutdown(socket.as_raw_fd(), Shutdown::Read);
+    let next = peek(socket, &mut [0; MESSAGE_MAX]);
+    tells_apart && matches!(next, Ok((Received::HungUp, false)))
+}
+
+fn what(bytes: usize, flags: MsgFlags) -> Received {
+    match bytes {
+        0 => Received::HungUp,
+        _ if flags.contains(MsgFlags::MSG_TRUNC) => Received::TooLong,
+        bytes => Received::Message(bytes),
+    }
+}
+
+/// Receives one message with its descriptors, up to as many as a message can have. They are the
+/// peer's: for a thread that may block, or a peer that is trusted.
 pub(crate) fn receive_with_files(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8; MESSAGE_MAX],
@@ -174,39 +196,11 @@ pub(crate) fn receive_with_files(
             );
         }
     }
-    let what = match received.bytes {
-        0 => Received::HungUp,
-        _ if received.flags.contains(MsgFlags::MSG_TRUNC) => Received::TooLong,
-        bytes => Received::Message(bytes),
-    };
-    Ok((what, files))
+    Ok((what(received.bytes, received.flags), files))
 }
 
-/// The other side is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HungUp;
-
-/// Rings the other side. A full queue means that it has been rung.
-#[cfg(not(loom))]
-pub(crate) fn ring(socket: BorrowedFd<'_>) -> Result<(), HungUp> {
-    match nix::sys::socket::send(socket.as_raw_fd(), &[1], SEND) {
-        Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Ok(()),
-        Err(_) => Err(HungUp),
-    }
-}
-
-/// Takes one ring, if there is one. Does not allocate.
-#[cfg(not(loom))]
-pub(crate) fn take_ring(socket: BorrowedFd<'_>) -> Result<bool, HungUp> {
-    let mut byte = [0; 1];
-    match recv(socket.as_raw_fd(), &mut byte, MsgFlags::MSG_DONTWAIT) {
-        Ok(bytes) if bytes > 0 => Ok(true),
-        Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
-        _ => Err(HungUp),
-    }
-}
-
-/// Hangs up: whoever watches either end notices.
+/// Hangs up: whoever watches either end notices. It wakes whoever waits for the other end, however
+/// many the peer has made of these: not for a real-time thread.
 #[cfg(not(loom))]
 pub(crate) fn hang_up(socket: BorrowedFd<'_>) {
     // It fails only if the other side was first.
@@ -216,12 +210,6 @@ pub(crate) fn hang_up(socket: BorrowedFd<'_>) {
 /// Two connected ends in this process.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), OsError> {
     let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
-    let ends = nix::sys::socket::socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)
-        .map_err(os_error("socketpair"))?;
-    #[cfg(loom)]
-    {
-        use std::os::fd::AsFd;
-        crate::socket_model::join(ends.0.as_fd(), ends.1.as_fd());
-    }
-    Ok(ends)
+    nix::sys::socket::socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)
+        .map_err(os_error("socketpair"))
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use punctual_ipc::internals::{pair, small_terms};
 use punctual_ipc::{
-    ClientChannel, ConnectError, Crop, Disconnected, Hello, Listener, Opening, PixelFormat,
-    Progress, ResultRecord, Submissions, SubmitError, Verdict,
+    ClientChannel, ConnectError, Crop, Hello, Listener, Opening, PixelFormat, Progress,
+    ResultRecord, Submissions, SubmitError, Verdict,
 };
 use punctual_platform::poll::wait_readable;
 
@@ -101,40 +101,33 @@ fn a_submission_that_is_refused_leaves_its_slot_free() {
 }
 
 #[test]
-fn an_armed_client_is_rung_over_its_socket_once_for_what_it_has_not_seen() {
+fn another_thread_can_wait_for_the_bell_while_its_client_waits_too() {
     let (server, mut client) = pair(small_terms());
     let (mut submissions, _payload, mut results) = server.split();
-    for _ in 0..2 {
+    let watch = client.watch();
+    let until_rung = |seen| {
+        let watch = watch.clone();
+        move || {
+            while watch.count() == seen {
+                watch.wait(seen, u64::MAX);
+            }
+        }
+    };
+    // Each time the client is awake afterwards, and the other thread is to be woken all the same.
+    for _ in 0..50 {
+        let seen = client.bell();
         let claim = client.claim().unwrap();
         client.submit(claim, 0, None, CORNER).unwrap();
-        let seen = client.bell();
-        assert_eq!(client.take(), Ok(None));
-        assert_eq!(client.arm(seen), Ok(true));
-        assert!(!wait_readable(client.as_fd(), Some(0)));
-        answer(&mut submissions, &mut results);
-        assert!(wait_readable(client.as_fd(), Some(0)));
+        std::thread::scope(|scope| {
+            scope.spawn(until_rung(seen));
+            scope.spawn(|| answer(&mut submissions, &mut results));
+            assert_eq!(client.wait(seen, None), Ok(true));
+        });
         assert!(client.take().unwrap().is_some());
     }
-    let seen = client.bell();
-    assert_eq!(client.arm(seen), Ok(true));
-    assert!(
-        !wait_readable(client.as_fd(), Some(0)),
-        "arming reads old rings"
-    );
+    let waiting = std::thread::spawn(until_rung(client.bell()));
     drop(results);
-    assert!(wait_readable(client.as_fd(), Some(0)), "a hang-up is news");
-    assert_eq!(client.arm(client.bell()), Err(Disconnected::HungUp));
-}
-
-#[test]
-fn a_client_that_has_missed_a_ring_is_not_armed() {
-    let (server, mut client) = pair(small_terms());
-    let (mut submissions, _payload, mut results) = server.split();
-    let claim = client.claim().unwrap();
-    let seen = client.bell();
-    client.submit(claim, 0, None, CORNER).unwrap();
-    answer(&mut submissions, &mut results);
-    assert_eq!(client.arm(seen), Ok(false));
+    waiting.join().unwrap();
 }
 
 #[test]

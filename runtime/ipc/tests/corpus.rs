@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use punctual_ipc::{fuzzed, internals};
+use punctual_ipc::fuzzed;
 
 fn replay(target: &str, entry: impl Fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
@@ -34,6 +34,6 @@ fn clients_survive_their_daemons_memory() {
 #[test]
 fn daemons_survive_their_clients_memory() {
     replay("hostile_client", |script| {
-        let _ = internals::exercise(script);
+        let _ = fuzzed::hostile_client(script);
     });
 }

@@ -2,14 +2,14 @@
 //! and leaks nothing.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use punctual_ipc::internals::{self, Fields, exercise, pair, small_terms};
+use punctual_ipc::fuzzed::hostile_client;
+use punctual_ipc::internals::{self, Fields, pair, small_terms};
 use punctual_ipc::{
     ChannelFault, ClientChannel, Crop, Disconnected, ResultRecord, Results, Submissions, Verdict,
 };
-use punctual_platform::poll::wait_readable;
+use punctual_platform::poll::Poller;
 
 /// A small generator with a good spread (SplitMix64, Steele et al. 2014).
 struct Random(u64);
@@ -52,7 +52,7 @@ fn twenty_thousand_hostile_clients_are_survived_and_every_fault_is_met() {
     for _ in 0..20_000 {
         let length = 16 + random.next() as usize % 240;
         let script: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
-        let code = exercise(&script).map(|fault| fault.code());
+        let code = hostile_client(&script).map(|fault| fault.code());
         *faults.entry(code).or_insert(0_u32) += 1;
     }
     for code in 1..ChannelFault::NAMES.len() as u32 {
@@ -134,23 +134,60 @@ fn positions_in_the_result_ring_are_checked_on_both_sides_of_the_work() {
             "{taken}: {fault}"
         );
         assert_eq!(submissions.slots_in_use(), 0, "released all the same");
-        assert_eq!(submissions.poll(), Err(ChannelFault::HungUp));
+        assert!(submissions.is_broken(), "for the ingress to end it");
     }
+}
+
+/// A poller that watches these.
+fn watched(submissions: &Submissions) -> Poller {
+    let poller = Poller::new(2).unwrap();
+    submissions.watch(&poller, 0).unwrap();
+    poller
+}
+
+/// Whether the poller has something to report at this moment.
+fn reports(poller: &mut Poller) -> bool {
+    poller.wait(Some(0)).count() > 0
 }
 
 #[test]
 fn ringing_without_submitting_is_a_fault_and_not_a_burden() {
     let (mut submissions, _results, client, _) = submitted();
+    let mut poller = watched(&submissions);
     assert!(submissions.poll().unwrap().is_some());
-    assert_eq!(submissions.poll(), Ok(None));
-    for _ in 0..100 {
-        internals::ring(&client);
+    let heard = (0..100).find_map(|_| {
+        for _ in 0..100 {
+            internals::ring(&client);
+        }
+        assert!(reports(&mut poller));
+        submissions.rung().err()
+    });
+    assert_eq!(heard, Some(ChannelFault::Doorbell));
+}
+
+#[test]
+fn a_client_that_has_submitted_much_has_earned_no_right_to_ring_for_nothing() {
+    let (mut submissions, mut results, mut client, _) = submitted();
+    let mut poller = watched(&submissions);
+    for _ in 0..1000 {
+        let taken = submissions.poll().unwrap().unwrap();
+        results.push(&record(taken.slot, taken.sequence)).unwrap();
+        client.take().unwrap().unwrap();
+        let slot = client.slot().unwrap();
+        slot.submit(1, None, Crop::default()).unwrap();
     }
-    let fault = ChannelFault::Doorbell {
-        rings: 2,
-        submissions: 1,
+    assert!(submissions.poll().unwrap().is_some());
+    let mut rings = 0;
+    let fault = loop {
+        internals::ring(&client);
+        assert!(reports(&mut poller));
+        rings += 1;
+        if let Err(fault) = submissions.rung() {
+            break fault;
+        }
     };
-    assert_eq!(submissions.poll(), Err(fault));
+    assert_eq!(fault, ChannelFault::Doorbell);
+    assert!(rings < 20, "{rings} rings for nothing");
 }
 
 #[test]
@@ -158,6 +195,11 @@ fn a_client_that_was_hung_up_on_notices() {
     let (mut submissions, _results, mut client, fields) = submitted();
     fields.requests.write_word(fields.cells, 7);
     assert!(submissions.poll().is_err());
+    assert!(
+        !client.is_hung_up(),
+        "that is for a thread that nobody waits for"
+    );
+    drop(submissions);
     assert!(client.is_hung_up());
     assert_eq!(client.take(), Ok(None));
     assert_eq!(client.wait(client.bell(), None), Err(Disconnected::HungUp));
@@ -179,36 +221,63 @@ fn lies_about_sleeping_cost_only_the_liar() {
 }
 
 #[test]
-fn what_was_left_unread_keeps_the_descriptor_readable() {
+fn a_client_that_rings_after_each_submission_is_never_at_fault_however_they_are_read() {
     let (server, mut client) = pair(small_terms());
     let (mut submissions, _payload, mut results) = server.split();
-    for _ in 0..500 {
-        for _ in 0..2 {
-            let slot = client.slot().unwrap();
-            slot.submit(1, None, Crop::default()).unwrap();
-        }
-        for _ in 0..2 {
-            assert!(wait_readable(submissions.as_fd(), Some(0)));
-            let taken = submissions.poll().unwrap().unwrap();
-            results.push(&record(taken.slot, taken.sequence)).unwrap();
-            client.take().unwrap().unwrap();
+    let mut poller = watched(&submissions);
+    let mut random = Random(7);
+    let mut open = Vec::new();
+    for _ in 0..20_000 {
+        match random.next() % 4 {
+            0 => {
+                if let Some(slot) = client.slot() {
+                    // Refused while results wait to be read.
+                    let _ = slot.submit(1, None, Crop::default());
+                }
+            }
+            1 => {
+                if reports(&mut poller) {
+                    submissions.rung().unwrap();
+                }
+            }
+            2 => open.extend(submissions.poll().unwrap()),
+            _ => {
+                if let Some(taken) = open.pop() {
+                    results.push(&record(taken.slot, taken.sequence)).unwrap();
+                    client.take().unwrap().unwrap();
+                }
+            }
         }
     }
-    assert_eq!(submissions.poll(), Ok(None));
-    assert!(!wait_readable(submissions.as_fd(), Some(0)));
+}
+
+#[test]
+fn a_poller_tells_the_rings_of_a_client_from_its_end() {
+    let (submissions, _results, mut client, _) = submitted();
+    let mut poller = watched(&submissions);
+    let next = |poller: &mut Poller| poller.wait(Some(0)).map(|r| (r.readable, r.hung_up)).next();
+    assert_eq!(next(&mut poller), Some((true, false)), "rung before");
+    assert_eq!(next(&mut poller), None, "once");
+    let slot = client.slot().unwrap();
+    slot.submit(1, None, Crop::default()).unwrap();
+    assert_eq!(next(&mut poller), Some((true, false)));
+    drop(client);
+    assert_eq!(next(&mut poller), Some((false, true)));
+    submissions.unwatch(&poller);
+    assert_eq!(next(&mut poller), None);
 }
 
 #[test]
 fn an_attentive_daemon_is_not_rung_and_a_sleepy_one_is() {
     let (server, mut client) = pair(small_terms());
     let (mut submissions, _payload, mut results) = server.split();
+    let mut poller = watched(&submissions);
     for attentive in [true, false, true] {
         submissions.attend(attentive);
         let slot = client.slot().unwrap();
         slot.submit(1, None, Crop::default()).unwrap();
-        assert_eq!(wait_readable(submissions.as_fd(), Some(0)), !attentive);
-        let taken = submissions.look().unwrap().unwrap();
-        assert_eq!(submissions.look(), Ok(None));
+        assert_eq!(reports(&mut poller), !attentive);
+        let taken = submissions.poll().unwrap().unwrap();
         assert_eq!(submissions.poll(), Ok(None));
         results.push(&record(taken.slot, taken.sequence)).unwrap();
         client.take().unwrap().unwrap();

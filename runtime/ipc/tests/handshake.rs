@@ -200,7 +200,9 @@ fn header(lowest: u16, highest: u16, features: u64, agreed: u16) -> Vec<u8> {
 /// What the daemon says to somebody who says this.
 fn answer_to(listener: &Listener, path: &Path, says: &[u8]) -> (Vec<u8>, HelloError) {
     let socket = stranger(path, says);
-    let error = opening(listener).1.unwrap_err();
+    let (connection, said) = opening(listener);
+    let error = said.unwrap_err();
+    connection.refuse(Refusal::Malformed);
     let mut answer = [0; 64];
     let bytes = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap();
     (answer[..bytes].to_vec(), error)

@@ -32,7 +32,7 @@ fn admitted(test: &str) -> Admitted {
         assert_eq!(connection.hello().unwrap().as_ref(), Some(&hello));
         let server = connection.admit(&small_terms()).unwrap();
         let (socket, files) = client.join().unwrap();
-        let [requests, results] = <[OwnedFd; 2]>::try_from(files).unwrap();
+        let [requests, results, _bell] = <[OwnedFd; 3]>::try_from(files).unwrap();
         Admitted {
             server,
             _socket: socket,

@@ -53,7 +53,10 @@ pub use frame::FrameCause;
 pub use gpu::{GpuCause, GpuPlan};
 pub use inputs::{CudaFootprint, GpuHost, Host, PackageInput, PlanInputs, ProfileInput};
 pub use load::CoreLoad;
-pub use memory::{HEAP_BYTES, MemoryBudget, MemoryItem, Purpose, STACK_BYTES};
+pub use memory::{
+    BLOCKING_THREADS, HEAP_BYTES, MemoryBudget, MemoryItem, ORDINARY_STACK_BYTES, Purpose,
+    STACK_BYTES,
+};
 pub use needs::{ModelNeeds, Needs};
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingCause};
 pub use partition::{DeviceKind, PartitionPlan};

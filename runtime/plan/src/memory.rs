@@ -132,6 +132,12 @@ impl Purpose {
 /// Bytes of a real-time thread's stack. Locking memory brings in all of it.
 pub const STACK_BYTES: u64 = 1 << 20;
 
+/// Bytes of the stack of a thread that makes calls which others can make slow.
+pub const ORDINARY_STACK_BYTES: u64 = 256 << 10;
+
+/// How many of these the daemon has.
+pub const BLOCKING_THREADS: u64 = 5;
+
 /// The heap that the C library makes for a thread that allocates, as it is at first.
 const THREAD_HEAP_BYTES: u64 = 132 * 1024;
 
@@ -238,6 +244,13 @@ pub(crate) fn items(
     // With a cache there is a thread that fills it.
     let threads = threads as u64 + u64::from(cached > 0);
     add(Purpose::Stacks, "threads", stack, threads);
+    let ordinary = ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
+    add(
+        Purpose::Stacks,
+        "ordinary threads",
+        ordinary,
+        BLOCKING_THREADS,
+    );
     items.extend(solutions(models, placement));
     items.extend(packing(models, &items));
     items

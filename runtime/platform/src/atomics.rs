@@ -3,6 +3,6 @@
 //! model allows.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};

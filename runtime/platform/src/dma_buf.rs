@@ -24,11 +24,21 @@ const TRIES_MAX: u32 = 64;
 pub struct DmaBuffer(OwnedFd);
 
 impl DmaBuffer {
-    /// Whether the file is one, by the file system that it is on.
+    /// Whether the file is one, by what it tells of itself and the file system that it is on. A file
+    /// system in user space is not asked: it need not answer.
     ///
     /// # Errors
     /// If the kernel does not tell.
     pub fn is_one(file: BorrowedFd<'_>) -> Result<bool, OsError> {
+        // The kernel writes this file; the line with the exporter's name is a DMA-BUF's only.
+        let about = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
+        let about = std::fs::read_to_string(about).map_err(|source| OsError {
+            call: "read(/proc/self/fdinfo)",
+            source,
+        })?;
+        if !about.lines().any(|line| line.starts_with("exp_name:")) {
+            return Ok(false);
+        }
         let mut about = std::mem::MaybeUninit::<libc::statfs>::uninit();
         // SAFETY: an open descriptor, and room for the answer.
         check("fstatfs", unsafe {

@@ -9,7 +9,8 @@
 //! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
-//! | [`poll`], [`timer`], [`signals`], [`service`] | epoll with a waker, a time to wait for with it, SIGTERM and SIGINT, the service manager |
+//! | [`poll`], [`event`], [`timer`], [`signals`], [`service`] | epoll with a waker, events and times to wait for with it, SIGTERM and SIGINT, the service manager |
+//! | [`interrupt`] | a bound on how long a call may sleep |
 //! | [`rt_log`], [`journal`] | logging from real-time threads; log entries with fields |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod dma_buf;
 pub mod doorbell;
 mod error;
+pub mod event;
 pub mod faults;
 pub mod files;
 #[cfg(not(loom))]
@@ -35,6 +37,7 @@ pub mod futex;
 pub mod futex;
 pub mod heartbeat;
 pub mod idle;
+pub mod interrupt;
 pub mod journal;
 pub mod mapped_file;
 pub mod memory;

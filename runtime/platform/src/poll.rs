@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::clock;
 use crate::error::{OsError, check};
+use crate::event::Event;
 
 /// What happened to one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub struct Poller {
 /// Interrupts a [`Poller::wait`] from any thread. Cheap to clone; never blocks.
 #[derive(Clone, Debug)]
 pub struct Waker {
-    event: Arc<OwnedFd>,
+    event: Arc<Event>,
 }
 
 /// The token of the poller's own waker, which is never reported.
@@ -50,20 +51,19 @@ impl Poller {
             let raw = check("epoll_create1", libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
             OwnedFd::from_raw_fd(raw)
         };
-        // SAFETY: as above.
-        let event = unsafe {
-            let raw = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            OwnedFd::from_raw_fd(check("eventfd", raw)?)
-        };
         let poller = Self {
             epoll,
             waker: Waker {
-                event: Arc::new(event),
+                event: Arc::new(Event::new()?),
             },
             // One more, so that the waker never takes a descriptor's place.
             events: vec![libc::epoll_event { events: 0, u64: 0 }; capacity + 1].into(),
         };
-        poller.control(libc::EPOLL_CTL_ADD, poller.waker.event.as_fd(), WAKER)?;
+        poller.control(
+            libc::EPOLL_CTL_ADD,
+            poller.waker.event.as_fd(),
+            (libc::EPOLLIN, WAKER),
+        )?;
         Ok(poller)
     }
 
@@ -75,8 +75,43 @@ impl Poller {
     /// # Panics
     /// If `token` is `u64::MAX`.
     pub fn add(&self, descriptor: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
+        let events = libc::EPOLLIN | libc::EPOLLRDHUP;
+        self.start(descriptor, events, token)
+    }
+
+    /// As [`add`](Self::add), but edge-triggered: each time that something comes is reported once,
+    /// whether or not it is read.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    ///
+    /// # Panics
+    /// If `token` is `u64::MAX`.
+    pub fn add_edge(&self, descriptor: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
+        self.start(descriptor, libc::EPOLLIN | libc::EPOLLET, token)
+    }
+
+    /// Watches a socket for its hang-up only, not for input. Shutting down our own reading side is
+    /// no hang-up.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    ///
+    /// # Panics
+    /// If `token` is `u64::MAX`.
+    pub fn add_hang_up(&self, descriptor: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
+        // EPOLLHUP and EPOLLERR are always reported.
+        self.start(descriptor, 0, token)
+    }
+
+    fn start(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        events: libc::c_int,
+        token: u64,
+    ) -> Result<(), OsError> {
         assert_ne!(token, WAKER, "this token is the waker's");
-        self.control(libc::EPOLL_CTL_ADD, descriptor, token)
+        self.control(libc::EPOLL_CTL_ADD, descriptor, (events, token))
     }
 
     /// Watches `descriptor` no longer.
@@ -84,7 +119,7 @@ impl Poller {
     /// # Errors
     /// If it was not watched.
     pub fn remove(&self, descriptor: BorrowedFd<'_>) -> Result<(), OsError> {
-        self.control(libc::EPOLL_CTL_DEL, descriptor, 0)
+        self.control(libc::EPOLL_CTL_DEL, descriptor, (0, 0))
     }
 
     /// What interrupts [`wait`](Self::wait).
@@ -109,7 +144,7 @@ impl Poller {
         // An error can only be EINTR here: the same as nothing ready.
         let ready = &self.events[..usize::try_from(count).unwrap_or(0)];
         if ready.iter().any(|event| event.u64 == WAKER) {
-            self.waker.reset();
+            self.waker.event.clear();
         }
         ready.iter().filter_map(|event| {
             let (token, bits) = (event.u64, event.events as libc::c_int);
@@ -121,9 +156,14 @@ impl Poller {
         })
     }
 
-    fn control(&self, operation: i32, fd: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
+    fn control(
+        &self,
+        operation: i32,
+        fd: BorrowedFd<'_>,
+        (events, token): (libc::c_int, u64),
+    ) -> Result<(), OsError> {
         let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+            events: events as u32,
             u64: token,
         };
         // SAFETY: both descriptors are open; `event` is valid for reads.
@@ -150,15 +190,7 @@ impl AsFd for Poller {
 impl Waker {
     /// Makes the poller's current or next wait return.
     pub fn wake(&self) {
-        let one = 1_u64;
-        // SAFETY: reads 8 bytes of `one`. A full counter (EAGAIN) wakes as well.
-        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    fn reset(&self) {
-        let mut count = 0_u64;
-        // SAFETY: writes 8 bytes to `count`.
-        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+        self.event.signal();
     }
 }
 
@@ -246,6 +278,21 @@ mod tests {
         let limit = clock::now_ns() + 1_000_000;
         assert_eq!(poller.wait(Some(limit)).count(), 0);
         assert!(clock::now_ns() >= limit);
+    }
+
+    #[test]
+    fn a_socket_that_is_watched_for_its_end_reports_no_input_and_no_shutdown_of_our_own() {
+        let mut poller = Poller::new(2).unwrap();
+        let (mut a, b) = UnixStream::pair().unwrap();
+        poller.add_hang_up(b.as_fd(), 1).unwrap();
+        a.write_all(b"x").unwrap();
+        assert_eq!(poller.wait(Some(0)).count(), 0);
+        b.shutdown(std::net::Shutdown::Read).unwrap();
+        assert_eq!(poller.wait(Some(0)).count(), 0);
+        assert!(!is_hung_up(a.as_fd()), "the other end may go on reading");
+        drop(a);
+        let seen: Vec<Readiness> = poller.wait(soon()).collect();
+        assert!(seen.len() == 1 && seen[0].hung_up, "{seen:?}");
     }
 
     #[test]

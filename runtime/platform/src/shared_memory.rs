@@ -25,6 +25,18 @@ impl Seals {
     /// No further seals.
     pub const SEAL: Self = Self(libc::F_SEAL_SEAL);
 
+    /// Those of a file, whosever it is. No file system is asked: the kernel knows.
+    ///
+    /// # Errors
+    /// If it is no memory file.
+    pub fn of(file: BorrowedFd<'_>) -> Result<Self, OsError> {
+        // SAFETY: an open descriptor.
+        check("fcntl(F_GET_SEALS)", unsafe {
+            libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS)
+        })
+        .map(Self)
+    }
+
     /// Both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -109,11 +121,7 @@ impl MemoryFile {
     /// # Errors
     /// If the file is none that can be sealed.
     pub fn seals(&self) -> Result<Seals, OsError> {
-        // SAFETY: an open descriptor.
-        check("fcntl(F_GET_SEALS)", unsafe {
-            libc::fcntl(self.file.as_raw_fd(), libc::F_GET_SEALS)
-        })
-        .map(Seals)
+        Seals::of(self.file.as_fd())
     }
 
     /// Maps the whole file, touching every page.

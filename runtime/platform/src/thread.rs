@@ -209,7 +209,31 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Builder::new()
+    start(Builder::new(), name, body)
+}
+
+/// As [`spawn_ordinary`], with a stack of this size, all of which counts where memory is locked.
+///
+/// # Errors
+/// If no thread can be had.
+pub fn spawn_ordinary_with_stack<F, T>(
+    name: &str,
+    bytes: usize,
+    body: F,
+) -> Result<JoinHandle<T>, ThreadError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    start(Builder::new().stack_size(bytes), name, body)
+}
+
+fn start<F, T>(builder: Builder, name: &str, body: F) -> Result<JoinHandle<T>, ThreadError>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    builder
         .name(name.to_owned())
         .spawn(body)
         .map_err(|source| ThreadError::Start {

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use punctual_ipc::{
-    Connection, FrameSpec, HelloError, ListenError, Listener, PixelFormat, ServerChannel,
+    Connection, FrameSpec, HelloError, ListenError, Listener, PixelFormat, Refusal, ServerChannel,
     StreamTerms,
 };
 use punctual_platform::OsError;
@@ -88,10 +88,11 @@ impl Door {
                 continue;
             };
             poller.remove(connection.as_fd())?;
-            if let Ok(Some(_)) = said {
-                guests.extend(self.admit(token, connection));
-            } else if let Err(HelloError::Os(error)) = said {
-                return Err(error);
+            match said {
+                Ok(Some(_)) => guests.extend(self.admit(token, connection)),
+                Err(HelloError::Os(error)) => return Err(error),
+                Err(_) => connection.refuse(Refusal::Malformed),
+                Ok(None) => {}
             }
         }
         Ok(guests)

@@ -2,7 +2,6 @@
 //! and answers, as the daemon's ingress, intake and egress do.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -13,7 +12,7 @@ use punctual_ipc::{
     Submissions,
 };
 use punctual_platform::clock::now_ns;
-use punctual_platform::poll::{Poller, Waker};
+use punctual_platform::poll::{Poller, Readiness, Waker};
 use punctual_platform::thread::{ThreadError, spawn_ordinary};
 
 use crate::payload;
@@ -88,11 +87,13 @@ impl Server {
         let (over, ended) = channel();
         let accepted = Arc::new(AtomicU64::new(0));
         let waker = poller.waker();
+        let woken = waker.clone();
         let count = Arc::clone(&accepted);
         let ingress = spawn_ordinary("torture-in", move || {
             let ingress = Ingress {
                 poller,
                 clients: BTreeMap::new(),
+                unread: Vec::new(),
                 work,
                 accepted: count,
             };
@@ -105,6 +106,7 @@ impl Server {
                 held: Vec::with_capacity(2 * HELD),
                 over,
                 door,
+                ingress: woken,
                 copy: Vec::new(),
             };
             answerer.run(&worked);
@@ -157,6 +159,8 @@ struct Ingress {
     poller: Poller,
     /// By number, with whether its submissions count.
     clients: BTreeMap<u64, (Submissions, bool)>,
+    /// Clients that were not read to the end.
+    unread: Vec<u64>,
     work: Sender<Work>,
     accepted: Arc<AtomicU64>,
 }
@@ -173,19 +177,44 @@ impl Ingress {
                 }
             }
             ready.clear();
-            ready.extend(self.poller.wait(None).map(|event| event.token));
-            for &token in &ready {
+            // Whoever was not read to the end is not reported again.
+            let limit = (!self.unread.is_empty()).then_some(0);
+            ready.extend(self.poller.wait(limit));
+            for token in std::mem::take(&mut self.unread) {
                 self.turn(token);
+            }
+            let broken = |(token, (submissions, _)): (&u64, &(Submissions, bool))| {
+                submissions.is_broken().then_some(*token)
+            };
+            for token in self.clients.iter().filter_map(broken).collect::<Vec<_>>() {
+                self.end(token, ChannelFault::HungUp);
+            }
+            for &event in &ready {
+                self.hear(event);
             }
         }
     }
 
     fn welcome(&mut self, token: u64, channel: ServerChannel, counts: bool) {
         let (submissions, payload, results) = channel.split();
-        let added = self.poller.add(submissions.as_fd(), token);
+        let added = submissions.watch(&self.poller, token);
         added.expect("memory for one more descriptor");
         self.clients.insert(token, (submissions, counts));
         self.tell(Work::Came(token, payload, results));
+    }
+
+    fn hear(&mut self, event: Readiness) {
+        let Some((submissions, _)) = self.clients.get_mut(&event.token) else {
+            return;
+        };
+        let heard = match event.hung_up {
+            true => Err(ChannelFault::HungUp),
+            false => submissions.rung(),
+        };
+        match heard {
+            Ok(()) => self.turn(event.token),
+            Err(fault) => self.end(event.token, fault),
+        }
     }
 
     fn turn(&mut self, token: u64) {
@@ -200,14 +229,16 @@ impl Ingress {
                     self.tell(Work::Frame(token, descriptor));
                 }
                 Ok(None) => return,
-                Err(fault) => {
-                    let removed = self.poller.remove(submissions.as_fd());
-                    removed.expect("it was added");
-                    if let Some((submissions, _)) = self.clients.remove(&token) {
-                        self.tell(Work::Gone(token, fault, submissions));
-                    }
-                }
+                Err(fault) => return self.end(token, fault),
             }
+        }
+        self.unread.push(token);
+    }
+
+    fn end(&mut self, token: u64, fault: ChannelFault) {
+        if let Some((submissions, _)) = self.clients.remove(&token) {
+            submissions.unwatch(&self.poller);
+            self.tell(Work::Gone(token, fault, submissions));
         }
     }
 
@@ -239,6 +270,7 @@ struct Answerer {
     held: Vec<Held>,
     over: Sender<Ended>,
     door: Waker,
+    ingress: Waker,
     copy: Vec<u8>,
 }
 
@@ -329,7 +361,11 @@ impl Answerer {
             };
             match client.results.push(&held.record) {
                 Ok(()) => client.book.answered += 1,
-                Err(_) => client.book.gone += 1,
+                Err(_) => {
+                    client.book.gone += 1;
+                    // It ends the client.
+                    self.ingress.wake();
+                }
             }
         }
     }

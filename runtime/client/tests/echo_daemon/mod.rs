@@ -14,7 +14,7 @@ use punctual_ipc::{
     PixelFormat, Refusal, ResultRecord, Results, Rows, StreamTerms, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
-use punctual_platform::poll::{Poller, Waker};
+use punctual_platform::poll::{Poller, Readiness, Waker};
 
 /// A stream of small frames.
 pub fn terms() -> StreamTerms {
@@ -142,17 +142,22 @@ struct Work {
 impl Work {
     fn serve(mut self) -> Account {
         self.poller.add(self.listener.as_fd(), LISTENER).unwrap();
-        while !self.stop.load(Ordering::Relaxed) {
-            let ready: Vec<u64> = self.poller.wait(None).map(|ready| ready.token).collect();
-            for token in ready {
-                if token == LISTENER {
+        loop {
+            // What happened before it was told to stop is still seen.
+            let stopping = self.stop.load(Ordering::Relaxed);
+            let limit = stopping.then_some(0);
+            let ready: Vec<Readiness> = self.poller.wait(limit).collect();
+            for ready in ready {
+                if ready.token == LISTENER {
                     self.accept();
                 } else {
-                    self.attend(token);
+                    self.attend(ready);
                 }
             }
+            if stopping {
+                return self.account;
+            }
         }
-        self.account
     }
 
     fn accept(&mut self) {
@@ -163,12 +168,14 @@ impl Work {
         }
     }
 
-    fn let_in(&self, connection: Connection, hello: Hello) -> Option<Guest> {
+    fn let_in(&self, connection: Connection, hello: Hello, token: u64) -> Option<Guest> {
         let Some(terms) = &self.terms else {
             connection.refuse(Refusal::UnknownTask { task: hello.task });
             return None;
         };
+        self.poller.remove(connection.as_fd()).unwrap();
         let (submissions, payload, results) = connection.admit(terms).ok()?.split();
+        submissions.watch(&self.poller, token).unwrap();
         Some(Guest::Served(Box::new(Served {
             submissions,
             payload,
@@ -177,7 +184,8 @@ impl Work {
     }
 
     /// A guest has said something, or is gone.
-    fn attend(&mut self, token: u64) {
+    fn attend(&mut self, ready: Readiness) {
+        let token = ready.token;
         // One that is gone may be reported once more: a process that this one is just starting has its
         // descriptors too, until it runs a program of its own.
         let Some(guest) = self.guests.remove(&token) else {
@@ -186,10 +194,10 @@ impl Work {
         let staying = match guest {
             Guest::Opening(connection) => match connection.hello() {
                 Ok(None) => Some(Guest::Opening(connection)),
-                Ok(Some(hello)) => self.let_in(connection, hello),
+                Ok(Some(hello)) => self.let_in(connection, hello, token),
                 Err(_) => None,
             },
-            Guest::Served(mut served) => match self.account.answer_all(&mut served) {
+            Guest::Served(mut served) => match self.account.answer_all(&mut served, ready) {
                 Ok(()) => Some(Guest::Served(served)),
                 Err(fault) => {
                     self.account.close(&served, fault);
@@ -203,13 +211,19 @@ impl Work {
 }
 
 impl Account {
-    fn answer_all(&mut self, served: &mut Served) -> Result<(), ChannelFault> {
+    fn answer_all(&mut self, served: &mut Served, ready: Readiness) -> Result<(), ChannelFault> {
+        if ready.readable {
+            served.submissions.rung()?;
+        }
         while let Some(descriptor) = served.submissions.poll()? {
             let record = self.answer(&descriptor, &served.payload);
             served.results.push(&record)?;
             self.answered += 1;
         }
-        Ok(())
+        match ready.hung_up {
+            true => Err(ChannelFault::HungUp),
+            false => Ok(()),
+        }
     }
 
     fn answer(&mut self, descriptor: &Descriptor, payload: &PayloadReader) -> ResultRecord {

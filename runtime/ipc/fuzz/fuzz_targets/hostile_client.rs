@@ -5,5 +5,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| {
-    let _ = punctual_ipc::internals::exercise(script);
+    let _ = punctual_ipc::fuzzed::hostile_client(script);
 });

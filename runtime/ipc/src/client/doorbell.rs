@@ -1,44 +1,43 @@
-//! How the daemon wakes a client: by futex, or over the socket for one that waits on descriptors.
+//! How the daemon wakes a client: by a futex in the memory that only the daemon writes.
 
-use punctual_platform::atomics::{Ordering, fence};
-use std::os::fd::AsFd;
+use punctual_platform::atomics::{AtomicU32, Ordering};
+use punctual_platform::futex::{self, Scope};
 
-use super::{ClientChannel, Disconnected};
-use crate::socket::{self, HungUp};
+use crate::region::Region;
 
 /// What the client's word `sleeping` says: it looks for results by itself.
 pub(crate) const AWAKE: u32 = 0;
-/// It sleeps on the bell: wake it by futex.
-pub(crate) const ASLEEP_ON_BELL: u32 = 1;
-/// It waits on descriptors: send it a byte over the socket.
-pub(crate) const ASLEEP_ON_SOCKET: u32 = 2;
+/// It sleeps on the bell.
+pub(crate) const ASLEEP: u32 = 1;
 
-impl ClientChannel {
-    /// Asks the daemon to ring over the socket when there is a result, so that the channel's
-    /// descriptor becomes readable. `seen` is the [bell](Self::bell) before results were last
-    /// looked for; false if it has rung since, so that there may be more already.
-    ///
-    /// # Errors
-    /// If the daemon is gone. Results that it pushed before can still be taken.
-    pub fn arm(&self, seen: u32) -> Result<bool, Disconnected> {
-        // Old rings would make the descriptor readable for nothing.
-        while socket::take_ring(self.socket.as_fd()).map_err(|HungUp| Disconnected::HungUp)? {}
-        let sleeping = self.requests.word32(self.request_layout.sleeping);
-        let bell = self.results.word32(self.result_layout.bell);
-        sleeping.store(ASLEEP_ON_SOCKET, Ordering::Relaxed);
-        // Pairs with the fence in `Results::ring_bell`, as in `wait`.
-        fence(Ordering::SeqCst);
-        if bell.load(Ordering::Acquire) == seen {
-            return Ok(true);
-        }
-        self.disarm();
-        Ok(false)
+/// The daemon's bell, for a thread to wait for.
+#[derive(Clone, Debug)]
+pub struct BellWatch {
+    results: Region,
+    at: usize,
+}
+
+impl BellWatch {
+    /// The bell is the word at `at`.
+    pub(super) fn new(results: Region, at: usize) -> Self {
+        Self { results, at }
     }
 
-    /// The client looks for results by itself again: spares the daemon the ringing.
-    pub fn disarm(&self) {
-        let sleeping = self.requests.word32(self.request_layout.sleeping);
-        // Relaxed: a ring too many does no harm.
-        sleeping.store(AWAKE, Ordering::Relaxed);
+    fn word(&self) -> &AtomicU32 {
+        self.results.word32(self.at)
+    }
+
+    /// How often the daemon rang, modulo 2^32.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        // Acquire pairs with the store in `Results::ring_bell`: the result is there.
+        self.word().load(Ordering::Acquire)
+    }
+
+    /// Sleeps until the daemon has rung since `seen`, or `until_ns` (absolute) has come, or for no
+    /// reason. A daemon that is gone does not ring.
+    pub fn wait(&self, seen: u32, until_ns: u64) {
+        let word = std::ptr::from_ref(self.word());
+        futex::wait(word, seen, Some(until_ns), Scope::Machine);
     }
 }

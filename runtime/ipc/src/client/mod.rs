@@ -11,15 +11,16 @@ use std::sync::atomic::AtomicU64;
 
 pub use connect::{Opening, Progress};
 pub(crate) use connect::{Welcome, be_welcomed};
-pub(crate) use doorbell::{ASLEEP_ON_BELL, ASLEEP_ON_SOCKET, AWAKE};
+pub use doorbell::BellWatch;
+pub(crate) use doorbell::{ASLEEP, AWAKE};
 pub use error::{ConnectError, Disconnected, SubmitError};
 pub use slot::{Claim, Slot, SlotMemory};
 
 use punctual_platform::atomics::{Ordering, fence};
 use punctual_platform::clock;
-use punctual_platform::futex::{self, Scope};
 use punctual_platform::shared_memory::Access;
 
+use crate::bell::ClientBell;
 use crate::descriptor::{Crop, Descriptor};
 use crate::handshake::{Agreement, Hello, StreamTerms};
 use crate::layout::{RequestLayout, ResultLayout};
@@ -27,7 +28,7 @@ use crate::region::Region;
 use crate::result::ResultRecord;
 use crate::ring::{RingReader, RingWriter};
 use crate::slots::FIRST_GENERATION;
-use crate::socket::{self, HungUp};
+use crate::socket;
 use connect::map;
 
 /// A killed daemon rings no bell: a sleeper looks after it this often, in ns.
@@ -43,7 +44,14 @@ pub struct ClientChannel {
     number: u64,
     agreement: Agreement,
     terms: StreamTerms,
+    /// Carried the handshake; now it only tells that the daemon is gone.
     socket: OwnedFd,
+    /// Rings the daemon.
+    bell: ClientBell,
+    /// What the daemon rings.
+    watch: BellWatch,
+    /// Whether another thread sleeps on the bell all the time.
+    watched: bool,
     requests: Region,
     request_layout: RequestLayout,
     results: Region,
@@ -96,24 +104,26 @@ impl ClientChannel {
         } = welcome;
         let request_layout = RequestLayout::of(&terms, own_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
-        let [requests, results] = <[OwnedFd; 2]>::try_from(files)
-            .map_err(|_| ConnectError::Memory("there must be two files"))?;
+        let [requests, results, bell] = <[OwnedFd; 3]>::try_from(files)
+            .map_err(|_| ConnectError::Memory("there must be three files"))?;
         let requests = map(requests, request_layout.bytes, Access::ReadWrite)?;
         let results = map(results, result_layout.bytes, Access::Read)?;
+        let ends = (socket, ClientBell::received(bell));
         let memory = (requests, results);
-        Ok(Self::new(agreement, terms, socket, memory, own_buffers))
+        Ok(Self::new(agreement, terms, ends, memory, own_buffers))
     }
 
     /// Over memory that has the layout of these (checked) terms.
     pub(crate) fn new(
         agreement: Agreement,
         terms: StreamTerms,
-        socket: OwnedFd,
+        (socket, bell): (OwnedFd, ClientBell),
         (requests, results): (Region, Region),
         own_buffers: bool,
     ) -> Self {
         let request_layout = RequestLayout::of(&terms, own_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
+        let watch = BellWatch::new(results.clone(), result_layout.bell);
         Self {
             // Relaxed: nothing but its being another each time is asked for.
             number: CHANNELS.fetch_add(1, Ordering::Relaxed),
@@ -127,6 +137,9 @@ impl ClientChannel {
             agreement,
             terms,
             socket,
+            bell,
+            watch,
+            watched: false,
             requests,
             request_layout,
             results,
@@ -242,9 +255,7 @@ impl ClientChannel {
     /// given to [`wait`](Self::wait), which so misses nothing.
     #[must_use]
     pub fn bell(&self) -> u32 {
-        // Acquire pairs with the store in `Results::ring_bell`: the result is there.
-        let bell = self.results.word32(self.result_layout.bell);
-        bell.load(Ordering::Acquire)
+        self.watch.count()
     }
 
     /// Sleeps until the daemon has rung since `seen`, or `until_ns` (absolute; none: no limit) has
@@ -253,17 +264,12 @@ impl ClientChannel {
     /// # Errors
     /// If the daemon is gone. Results that it pushed before can still be taken.
     pub fn wait(&self, seen: u32, until_ns: Option<u64>) -> Result<bool, Disconnected> {
-        let sleeping = self.requests.word32(self.request_layout.sleeping);
-        let bell = self.results.word32(self.result_layout.bell);
-        sleeping.store(ASLEEP_ON_BELL, Ordering::Relaxed);
-        // Pairs with the fence in `Results::ring_bell`.
-        fence(Ordering::SeqCst);
+        self.set_asleep(true);
         let result = loop {
-            // Acquire as in `bell`.
-            if bell.load(Ordering::Acquire) != seen {
+            if self.bell() != seen {
                 break Ok(true);
             }
-            if socket::is_hung_up(self.socket.as_fd()) {
+            if self.is_hung_up() {
                 break Err(Disconnected::HungUp);
             }
             let now = clock::now_ns();
@@ -272,10 +278,29 @@ impl ClientChannel {
             }
             let look = now.saturating_add(LOOK_NS);
             let slice = until_ns.map_or(look, |until| until.min(look));
-            futex::wait(std::ptr::from_ref(bell), seen, Some(slice), Scope::Machine);
+            self.watch.wait(seen, slice);
         };
-        sleeping.store(AWAKE, Ordering::Relaxed);
+        self.set_asleep(self.watched);
         result
+    }
+
+    /// The bell for another thread to wait for, from now on to the channel's end: one thread besides
+    /// the one that calls [`wait`](Self::wait), for a client that waits for a descriptor. The daemon
+    /// wakes two at a time.
+    pub fn watch(&mut self) -> BellWatch {
+        self.watched = true;
+        self.set_asleep(true);
+        self.watch.clone()
+    }
+
+    /// Whether a thread sleeps on the bell, so that the daemon must wake it.
+    fn set_asleep(&self, asleep: bool) {
+        let word = self.requests.word32(self.request_layout.sleeping);
+        // Relaxed: a wake-up too many does no harm, and for going to sleep there is the fence.
+        word.store(if asleep { ASLEEP } else { AWAKE }, Ordering::Relaxed);
+        // Pairs with the fence in `Results::ring_bell`: either that sees that somebody sleeps, or the
+        // sleeper (or the kernel) sees the new count.
+        fence(Ordering::SeqCst);
     }
 
     /// Whether the daemon is gone.
@@ -340,10 +365,17 @@ impl ClientChannel {
         self.sequence += 1;
         self.submitted.push(slot);
         if !self.is_daemon_attentive() {
-            socket::ring(self.socket.as_fd())
-                .map_err(|HungUp| SubmitError::Disconnected(Disconnected::HungUp))?;
+            if self.is_hung_up() {
+                return Err(SubmitError::Disconnected(Disconnected::HungUp));
+            }
+            self.ring();
         }
         Ok(self.sequence)
+    }
+
+    /// Has the daemon look for submissions.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
     }
 
     /// Whether the daemon will see what was just pushed without being rung.
@@ -367,7 +399,7 @@ impl ClientChannel {
 }
 
 impl AsFd for ClientChannel {
-    /// Hung up when the daemon is gone; readable when it rang an [armed](ClientChannel::arm) client.
+    /// Hung up when the daemon is gone; never readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

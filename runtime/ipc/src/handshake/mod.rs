@@ -71,7 +71,7 @@ impl Hello {
 /// The daemon's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Come in; two memory files are attached: requests, results.
+    /// Come in; three files are attached: the memory of requests and of results, and the bell.
     Welcome(StreamTerms),
     /// Go away.
     Refused(Refusal),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     const AGREED: Agreement = Agreement {
-        version: 2,
+        version: 3,
         features: Features::ALL,
     };
 
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_peer_above_or_below_is_told_both_ranges_whatever_its_body() {
-        for (lowest, highest) in [(1, 1), (3, 3), (3, 900)] {
+        for (lowest, highest) in [(1, 1), (1, 2), (2, 2), (4, 4), (4, 900)] {
             let theirs = VersionRange { lowest, highest };
             let ours = PROTOCOL_VERSIONS;
             let apart = MessageError::Version { theirs, ours };
@@ -227,19 +227,19 @@ mod tests {
 
     #[test]
     fn a_peer_whose_range_overlaps_is_understood() {
-        for (lowest, highest) in [(1, 2), (2, 2)] {
+        for (lowest, highest) in [(1, 3), (3, 3)] {
             let opened = decode_opening(&opening(lowest, highest, 3, &body()));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         // What a newer client adds stands behind what is known, and its features are not ours.
         let mut longer = body();
         longer.extend(*b"of a version to come");
-        for (lowest, highest) in [(2, 3), (1, 900)] {
+        for (lowest, highest) in [(3, 4), (1, 900)] {
             let opened = decode_opening(&opening(lowest, highest, u64::MAX, &longer));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         assert_eq!(
-            decode_opening(&opening(1, 2, 0, &longer)),
+            decode_opening(&opening(1, 3, 0, &longer)),
             Err(MessageError::Malformed)
         );
     }
@@ -249,7 +249,7 @@ mod tests {
         let reply = Reply::Refused(Refusal::Draining);
         let good = encode_answer(Some(AGREED), &reply);
         assert!(decode_answer(&good).is_ok());
-        for (at, value) in [(16, 3), (16, 1), (9, 1)] {
+        for (at, value) in [(16, 4), (16, 2), (9, 1)] {
             let mut bad = good.clone();
             bad[at] = value;
             assert_eq!(decode_answer(&bad), Err(MessageError::Malformed));

@@ -14,10 +14,10 @@ pub struct VersionRange {
     pub highest: u16,
 }
 
-/// What this release speaks. Version 1 was never released.
+/// What this release speaks. Versions 1 and 2 were never released.
 pub const PROTOCOL_VERSIONS: VersionRange = VersionRange {
-    lowest: 2,
-    highest: 2,
+    lowest: 3,
+    highest: 3,
 };
 
 const _: () = assert!(

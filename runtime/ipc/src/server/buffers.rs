@@ -36,12 +36,13 @@ impl Buffer {
             bytes: bytes as u64,
             needed: needed as u64,
         };
-        let file = MemoryFile::received(file).map_err(|_| kind)?;
-        // Only memory files have seals; asking for them disturbs no file system.
-        if let Ok(seals) = file.seals() {
+        // Only memory files have seals. Asking for them disturbs no file system, and nothing else is
+        // asked of a file before it is known: one in user space need not answer.
+        if let Ok(seals) = Seals::of(file.as_fd()) {
             if !seals.contain(Seals::SHRINK) {
                 return Err(BufferRefusal::Unsealed { buffer: number });
             }
+            let file = MemoryFile::received(file).map_err(|_| kind)?;
             if file.bytes() < needed {
                 return Err(small(file.bytes()));
             }
@@ -53,7 +54,7 @@ impl Buffer {
         if !DmaBuffer::is_one(file.as_fd()).unwrap_or(false) {
             return Err(kind);
         }
-        let buffer = DmaBuffer::received(file.into());
+        let buffer = DmaBuffer::received(file);
         let pages = buffer
             .map()
             .map_err(|_| BufferRefusal::Unreadable { buffer: number })?;

@@ -3,7 +3,7 @@
 use crate::descriptor::DescriptorError;
 use crate::ring::PositionError;
 
-/// A client that is gone, or that broke the protocol and has been hung up on.
+/// A client that is gone, or that broke the protocol and is to be hung up on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelFault {
     /// It hung up.
@@ -43,13 +43,8 @@ pub enum ChannelFault {
     #[error("results: {0}")]
     Results(PositionError),
     /// It rang without having submitted.
-    #[error("{rings} doorbells for {submissions} submissions")]
-    Doorbell {
-        /// How often it rang.
-        rings: u64,
-        /// How often it submitted.
-        submissions: u64,
-    },
+    #[error("it rings without submitting")]
+    Doorbell,
 }
 
 impl ChannelFault {
@@ -64,7 +59,7 @@ impl ChannelFault {
             Self::StaleSlot { .. } => 4,
             Self::ResultsUnread { .. } => 5,
             Self::Results(_) => 6,
-            Self::Doorbell { .. } => 7,
+            Self::Doorbell => 7,
         }
     }
 

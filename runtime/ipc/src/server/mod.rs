@@ -6,7 +6,7 @@ mod payload;
 mod results;
 mod submissions;
 
-use punctual_platform::atomics::Ordering;
+use punctual_platform::atomics::{AtomicBool, Ordering};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub use payload::{PayloadError, PayloadReader, Rows};
 pub use results::Results;
 pub use submissions::Submissions;
 
+use crate::bell::ServerBell;
 use crate::handshake::StreamTerms;
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
 use crate::slots::{FIRST_GENERATION, SlotTable};
-use crate::socket;
 
 /// A client that was let in.
 #[derive(Debug)]
@@ -28,12 +28,17 @@ pub struct ServerChannel {
     shared: Arc<Shared>,
 }
 
-/// What the three parts have in common. Whoever drops the last part unmaps the memory, which
-/// takes milliseconds: hand the parts back to an ordinary thread.
+/// What the three parts have in common. Whoever drops a part hangs up, and wakes whatever the client
+/// has made wait for that; whoever drops the last one unmaps the memory, which takes milliseconds:
+/// hand the parts back to a thread that nobody waits for.
 #[derive(Debug)]
 struct Shared {
     terms: StreamTerms,
+    /// Nothing can be in its queue.
     socket: OwnedFd,
+    bell: ServerBell,
+    /// The client broke the protocol as the egress saw it: for the ingress, which ends it.
+    broken: AtomicBool,
     slots: SlotTable,
     /// Mapped read-only; the client writes.
     requests: Region,
@@ -49,9 +54,8 @@ impl ServerChannel {
     /// Over memory that has the layout of these (checked) terms and is zero.
     pub(crate) fn new(
         terms: StreamTerms,
-        socket: OwnedFd,
-        requests: Region,
-        results: Region,
+        (socket, bell): (OwnedFd, ServerBell),
+        (requests, results): (Region, Region),
         buffers: Option<Box<[Buffer]>>,
     ) -> Self {
         let shared = Shared {
@@ -60,6 +64,8 @@ impl ServerChannel {
             slots: SlotTable::new(terms.slots),
             terms,
             socket,
+            bell,
+            broken: AtomicBool::new(false),
             requests,
             results,
             buffers,
@@ -97,6 +103,11 @@ impl ServerChannel {
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.shared.socket.as_fd()
     }
+
+    /// For the client, with its welcome.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.shared.bell.for_peer()
+    }
 }
 
 impl Shared {
@@ -114,11 +125,5 @@ impl Shared {
         // Release pairs with the Acquire in `ClientChannel::reclaim`: our reading of the payload
         // is over before the client writes the next.
         word.store(generation, Ordering::Release);
-    }
-
-    /// Hangs up on a client that broke the protocol, so that whoever watches the socket ends it.
-    fn disconnect(&self, fault: ChannelFault) -> ChannelFault {
-        socket::hang_up(self.socket.as_fd());
-        fault
     }
 }

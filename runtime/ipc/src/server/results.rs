@@ -1,19 +1,23 @@
 //! The egress's part: results out.
 
-use punctual_platform::atomics::{Ordering, fence};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use punctual_platform::atomics::{Ordering, fence};
 use punctual_platform::futex::{self, Scope};
 
 use super::{ChannelFault, Shared};
-use crate::client::{ASLEEP_ON_SOCKET, AWAKE};
+use crate::client::AWAKE;
 use crate::result::ResultRecord;
 use crate::ring::{PositionError, RingWriter};
 use crate::socket;
 
+/// The most threads of a client that wait for its bell: the one that takes results, and the one behind
+/// its descriptor. A client can have thousands, and wakes no more of them than this at our expense.
+const WAITERS_MAX: u32 = 2;
+
 /// What a client is told. Never blocks, never allocates. Dropping it hangs up on the client,
-/// which can still read what was pushed.
+/// which can still read what was pushed, and is for a thread that nobody waits for.
 #[derive(Debug)]
 pub struct Results {
     shared: Arc<Shared>,
@@ -37,22 +41,25 @@ impl Results {
     /// for whose result there is none.
     ///
     /// # Errors
-    /// If the client's position makes no sense (any more): it has been hung up on, and the result
-    /// goes nowhere. The slot is given back all the same.
+    /// If the client's position makes no sense (any more): the result goes nowhere, and
+    /// [`Submissions::is_broken`](super::Submissions::is_broken) from now on, so that the ingress,
+    /// once it is woken, ends this client. The slot is given back all the same.
     pub fn push(&mut self, record: &ResultRecord) -> Result<(), ChannelFault> {
         self.shared.release(record.slot, record.sequence);
         let taken = self.shared.request_layout.results_taken;
         // Acquire pairs with the Release in `ClientChannel::take`: it has read the cells before.
         let taken = self.shared.requests.word32(taken).load(Ordering::Acquire);
-        match self.ring.push(&record.encode(), taken) {
+        let fault = match self.ring.push(&record.encode(), taken) {
             Ok(true) => {
                 self.ring_bell();
-                Ok(())
+                return Ok(());
             }
-            Ok(false) => Err(self.full(taken)),
-            Err(error) => Err(ChannelFault::Results(error)),
-        }
-        .map_err(|fault| self.shared.disconnect(fault))
+            Ok(false) => self.full(taken),
+            Err(error) => ChannelFault::Results(error),
+        };
+        // Relaxed: it says nothing about other memory, and its reader is woken through the kernel.
+        self.shared.broken.store(true, Ordering::Relaxed);
+        Err(fault)
     }
 
     /// Its position went backwards, or it would have room.
@@ -70,16 +77,13 @@ impl Results {
         let bell = self.shared.results.word32(self.shared.result_layout.bell);
         // Release pairs with the Acquire in `ClientChannel::bell`: the result is there.
         bell.store(self.bell, Ordering::Release);
-        // Pairs with the fences in `ClientChannel::{wait, arm}`: either its flag is seen here, or it
-        // (or the kernel) sees the new count.
+        // Pairs with the fence in `ClientChannel::set_asleep`: either its flag is seen here, or it (or the kernel)
+        // sees the new count.
         fence(Ordering::SeqCst);
         let sleeping = self.shared.request_layout.sleeping;
         let sleeping = self.shared.requests.word32(sleeping);
-        match sleeping.load(Ordering::Relaxed) {
-            AWAKE => {}
-            // Does not block, and a client that is gone needs no ring.
-            ASLEEP_ON_SOCKET => drop(socket::ring(self.shared.socket.as_fd())),
-            _ => futex::wake(std::ptr::from_ref(bell), u32::MAX, Scope::Machine),
+        if sleeping.load(Ordering::Relaxed) != AWAKE {
+            futex::wake(std::ptr::from_ref(bell), WAITERS_MAX, Scope::Machine);
         }
     }
 }

@@ -1,24 +1,32 @@
 //! The ingress's part: descriptors in.
 
-use punctual_platform::atomics::{Ordering, fence};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
+
+use punctual_platform::atomics::{Ordering, fence};
 
 use super::{ChannelFault, Shared};
 use crate::descriptor::{Descriptor, Expected};
 use crate::ring::{Cell, RingReader};
 use crate::slots::Unavailable;
-use crate::socket::{self, HungUp};
+use crate::socket;
 
-/// What a client submits, validated. Never blocks, never allocates.
+/// Rings that a client may owe its submissions. It rings after each, and rings that came while nobody
+/// listened become one; so when all was read, at most one ring is being handled, one is queued and one
+/// has yet to come.
+const RINGS_OWED_MAX: i64 = 8;
+
+/// What a client submits, validated. Never blocks, never allocates. Dropping it hangs up on the client,
+/// and is for a thread that nobody waits for.
 #[derive(Debug)]
 pub struct Submissions {
     shared: Arc<Shared>,
     ring: RingReader,
     /// What the next descriptor is checked against.
     expected: Expected,
-    /// How often the client has rung.
-    rings: u64,
+    /// Submissions that were read less rings that were heard, but not more than the bound above: a client
+    /// earns no right to ring for nothing.
+    rings_owed: i64,
 }
 
 impl Submissions {
@@ -29,41 +37,50 @@ impl Submissions {
         Self {
             expected: Expected::first(terms.stream, terms.slots, &terms.frame, crop),
             ring,
-            rings: 0,
+            rings_owed: 0,
             shared,
         }
     }
 
-    /// The next submission; none once all were read and the doorbell is silent, so that sleeping
-    /// on [`as_fd`](AsFd::as_fd) misses nothing. Its slot is taken until it is released by
+    /// The next submission; none once all were read. Its slot is taken until it is released by
     /// [`PayloadReader::release`](super::PayloadReader::release) or
     /// [`Results::push`](super::Results::push).
     ///
-    /// One client must not keep the others waiting: it is safe to stop after a few, since
-    /// [`as_fd`](AsFd::as_fd) stays readable as long as something is unread.
+    /// Each time that the client rings, all of them are to be read: the ring is not repeated. One
+    /// client must not keep the others waiting, so whoever stops after a few comes back by itself.
     ///
     /// # Errors
-    /// If the client is gone or broke the protocol; then it has been hung up on, and this part is
-    /// of no further use.
+    /// If the client broke the protocol; then this part is of no further use, and to be dropped.
     pub fn poll(&mut self) -> Result<Option<Descriptor>, ChannelFault> {
-        self.next().map_err(|fault| self.shared.disconnect(fault))
+        let cell = self.ring.pop().map_err(ChannelFault::Submissions)?;
+        cell.map(|cell| self.accept(&cell)).transpose()
     }
 
-    /// The next submission, as far as memory says: no system call, for an ingress that looks again and
-    /// again and has [said so](Self::attend). A client's death goes unnoticed: [`poll`](Self::poll) now
-    /// and then.
+    /// The client has rung, as the poller says. Each ring must follow a submission of its own, or a
+    /// client could keep this thread busy by ringing.
     ///
     /// # Errors
-    /// As for [`poll`](Self::poll).
-    pub fn look(&mut self) -> Result<Option<Descriptor>, ChannelFault> {
-        let cell = self.ring.pop().map_err(ChannelFault::Submissions);
-        cell.and_then(|cell| cell.map(|cell| self.accept(&cell)).transpose())
-            .map_err(|fault| self.shared.disconnect(fault))
+    /// If it rings for nothing; as for [`poll`](Self::poll).
+    pub fn rung(&mut self) -> Result<(), ChannelFault> {
+        self.rings_owed -= 1;
+        let waiting = self.ring.waiting().map_err(ChannelFault::Submissions)?;
+        match self.rings_owed + i64::from(waiting) {
+            0.. => Ok(()),
+            _ => Err(ChannelFault::Doorbell),
+        }
+    }
+
+    /// Whether [`Results::push`](super::Results::push) has found that the client broke the protocol:
+    /// this part is to be dropped.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        // Relaxed: as where it is set.
+        self.shared.broken.load(Ordering::Relaxed)
     }
 
     /// Tells the client whether the ingress looks by itself, so that it spares the ringing. Before
-    /// sleeping on [`as_fd`](AsFd::as_fd): `attend(false)`, then [`poll`](Self::poll) until there is
-    /// nothing; so no submission is missed.
+    /// sleeping: `attend(false)`, then [`poll`](Self::poll) until there is nothing; so no submission
+    /// is missed.
     pub fn attend(&self, attentive: bool) {
         let word = self.shared.result_layout.attentive;
         let word = self.shared.results.word32(word);
@@ -77,18 +94,6 @@ impl Submissions {
     #[must_use]
     pub fn slots_in_use(&self) -> usize {
         self.shared.slots.in_use()
-    }
-
-    fn next(&mut self) -> Result<Option<Descriptor>, ChannelFault> {
-        loop {
-            if let Some(cell) = self.ring.pop().map_err(ChannelFault::Submissions)? {
-                return self.accept(&cell).map(Some);
-            }
-            // One at a time and only now: the ring of what is unread stays in the socket.
-            if !self.take_ring()? {
-                return Ok(None);
-            }
-        }
     }
 
     fn accept(&mut self, cell: &Cell) -> Result<Descriptor, ChannelFault> {
@@ -105,6 +110,7 @@ impl Submissions {
             },
         })?;
         self.expected.sequence += 1;
+        self.rings_owed = (self.rings_owed + 1).min(RINGS_OWED_MAX);
         Ok(descriptor)
     }
 
@@ -121,29 +127,43 @@ impl Submissions {
         Ok(())
     }
 
-    /// Takes one ring off the socket. Each must follow a submission of its own, or a client could
-    /// keep this thread busy by ringing.
-    fn take_ring(&mut self) -> Result<bool, ChannelFault> {
-        let socket = self.shared.socket.as_fd();
-        let rung = socket::take_ring(socket).map_err(|HungUp| ChannelFault::HungUp)?;
-        if rung {
-            self.rings += 1;
-            let waiting = self.ring.waiting().map_err(ChannelFault::Submissions)?;
-            let submissions = self.expected.sequence - 1 + u64::from(waiting);
-            if self.rings > submissions {
-                return Err(ChannelFault::Doorbell {
-                    rings: self.rings,
-                    submissions,
-                });
-            }
-        }
-        Ok(rung)
+    /// Sleeps until the client rings.
+    #[cfg(all(loom, test))]
+    pub(crate) fn wait_for_ring(&self) {
+        self.shared.bell.wait();
     }
 }
 
-impl AsFd for Submissions {
-    /// Readable when the client has rung; hung up when it is gone.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.socket.as_fd()
+#[cfg(not(loom))]
+impl Submissions {
+    /// Has `poller` report as `token`: readable each time that the client [rings](Self::rung), hung
+    /// up once it is gone.
+    ///
+    /// # Errors
+    /// When out of kernel memory; then it is not watched at all.
+    pub fn watch(
+        &self,
+        poller: &punctual_platform::poll::Poller,
+        token: u64,
+    ) -> Result<(), punctual_platform::OsError> {
+        poller.add_hang_up(self.shared.socket.as_fd(), token)?;
+        let added = poller.add_edge(self.shared.bell.as_fd(), token);
+        if added.is_err() {
+            self.unwatch(poller);
+        }
+        added
+    }
+
+    /// Ends [`watch`](Self::watch), if it was watched.
+    pub fn unwatch(&self, poller: &punctual_platform::poll::Poller) {
+        // They fail only for what was not watched.
+        let _ = poller.remove(self.shared.bell.as_fd());
+        let _ = poller.remove(self.shared.socket.as_fd());
+    }
+}
+
+impl Drop for Submissions {
+    fn drop(&mut self) {
+        socket::hang_up(self.shared.socket.as_fd());
     }
 }

@@ -24,13 +24,13 @@ struct Stream {
 
 pub fn serve(orders: &Orders) -> Result<()> {
     let listener = Listener::bind(&orders.folder.join("channel"))?;
-    let mut poller = Poller::new(orders.clients + 1)?;
+    let mut poller = Poller::new(2 * orders.clients)?;
     let mut streams = Vec::new();
     while streams.len() < orders.clients {
         streams.push(welcome(&listener, streams.len(), orders.bytes)?);
     }
     for (token, stream) in streams.iter().enumerate() {
-        poller.add(stream.submissions.as_fd(), token as u64)?;
+        stream.submissions.watch(&poller, token as u64)?;
         stream.submissions.attend(orders.wait == Wait::Spin);
     }
     loop {
@@ -38,20 +38,23 @@ pub fn serve(orders: &Orders) -> Result<()> {
             Wait::Spin => {
                 for _ in 0..GLANCE {
                     for stream in &mut streams {
-                        if let Some(descriptor) = stream.submissions.look()? {
+                        if let Some(descriptor) = stream.submissions.poll()? {
                             stream.answer(descriptor, orders.bytes)?;
                         }
                     }
                 }
-                for stream in &mut streams {
-                    if let Some(descriptor) = stream.submissions.poll()? {
-                        stream.answer(descriptor, orders.bytes)?;
-                    }
+                // Ends with its clients.
+                if poller.wait(Some(0)).any(|event| event.hung_up) {
+                    return Ok(());
                 }
             }
             Wait::Sleep => {
                 for event in poller.wait(None) {
                     let stream = &mut streams[event.token as usize];
+                    if event.hung_up {
+                        return Ok(());
+                    }
+                    stream.submissions.rung()?;
                     while let Some(descriptor) = stream.submissions.poll()? {
                         stream.answer(descriptor, orders.bytes)?;
                     }

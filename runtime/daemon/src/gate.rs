@@ -1,0 +1,88 @@
+//! Whether a listening socket is waited for. One that nobody can answer is not, or it would be
+//! reported again and again: while there is no room for who comes, and for a while after
+//! descriptors have run out.
+
+use std::os::fd::BorrowedFd;
+
+use punctual_platform::poll::Poller;
+
+/// How long nobody is accepted after descriptors have run out, in ns.
+const PAUSE_NS: u64 = 100_000_000;
+
+/// Of one listening socket.
+#[derive(Debug)]
+pub struct Gate {
+    token: u64,
+    watched: bool,
+    /// Descriptors had run out; to be tried again then.
+    retry_ns: Option<u64>,
+}
+
+impl Gate {
+    /// Not waited for yet; reported as `token` when it is.
+    pub fn new(token: u64) -> Self {
+        Self {
+            token,
+            watched: false,
+            retry_ns: None,
+        }
+    }
+
+    /// Waits for the listener if `room` for who comes and descriptors allow.
+    pub fn attend(&mut self, poller: &Poller, listener: BorrowedFd<'_>, room: bool, now_ns: u64) {
+        let wanted = room && self.retry_ns.is_none_or(|retry_ns| now_ns >= retry_ns);
+        if wanted == self.watched {
+            return;
+        }
+        let changed = match wanted {
+            true => poller.add(listener, self.token),
+            false => poller.remove(listener),
+        };
+        // Out of kernel memory: it is tried again the next time.
+        if changed.is_ok() {
+            self.watched = wanted;
+        }
+    }
+
+    /// Somebody could not be accepted. Whether that is news.
+    pub fn failed(&mut self, now_ns: u64) -> bool {
+        self.retry_ns.replace(now_ns + PAUSE_NS).is_none()
+    }
+
+    /// Whoever came could be accepted. Whether that is news.
+    pub fn succeeded(&mut self) -> bool {
+        self.retry_ns.take().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn a_listener_without_room_or_descriptors_is_not_reported() {
+        let path = std::env::temp_dir().join(format!("punctual-gate-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).expect("a path");
+        let _waiting = UnixStream::connect(&path).expect("a listener");
+        let mut poller = Poller::new(1).expect("descriptors");
+        let mut gate = Gate::new(1);
+        let mut reported = |gate: &mut Gate, room, now_ns| {
+            gate.attend(&poller, listener.as_fd(), room, now_ns);
+            poller.wait(Some(0)).count() > 0
+        };
+        assert!(!reported(&mut gate, false, 0));
+        assert!(reported(&mut gate, true, 0));
+        assert!(gate.failed(5), "news");
+        assert!(!reported(&mut gate, true, 5));
+        assert!(reported(&mut gate, true, 5 + PAUSE_NS));
+        assert!(!gate.failed(5 + PAUSE_NS), "as before");
+        assert!(!reported(&mut gate, true, 6 + PAUSE_NS));
+        assert!(gate.succeeded() && !gate.succeeded());
+        assert!(reported(&mut gate, true, 7 + PAUSE_NS));
+        assert!(!reported(&mut gate, false, 7 + PAUSE_NS));
+        std::fs::remove_file(&path).expect("it is there");
+    }
+}

@@ -1,0 +1,63 @@
+//! The bell as the model checker sees it: rings that nobody heard yet become one, as an
+//! edge-triggered wait has it.
+
+use std::os::fd::OwnedFd;
+
+use loom::sync::{Arc, Condvar, Mutex};
+use punctual_platform::OsError;
+
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// The daemon's end.
+#[derive(Debug)]
+pub(crate) struct ServerBell(Arc<Bell>);
+
+/// The client's end.
+#[derive(Debug)]
+pub(crate) struct ClientBell(Arc<Bell>);
+
+impl ServerBell {
+    /// Only over the sockets, which models do not have.
+    pub(crate) fn new() -> Result<Self, OsError> {
+        Ok(pair()?.0)
+    }
+
+    /// As above.
+    pub(crate) fn for_peer(&self) -> std::os::fd::BorrowedFd<'_> {
+        unreachable!("models send no descriptors")
+    }
+
+    /// Sleeps until it rings, as a poller does: a ring that is lost is a deadlock, which the
+    /// checker reports.
+    #[cfg(test)]
+    pub(crate) fn wait(&self) {
+        let mut rung = self.0.rung.lock().expect("no panic");
+        while !*rung {
+            rung = self.0.changed.wait(rung).expect("no panic");
+        }
+        *rung = false;
+    }
+}
+
+impl ClientBell {
+    /// As above.
+    pub(crate) fn received(_: OwnedFd) -> Self {
+        unreachable!("models receive no descriptors")
+    }
+
+    /// Rings the daemon.
+    pub(crate) fn ring(&self) {
+        *self.0.rung.lock().expect("no panic") = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Both ends.
+pub(crate) fn pair() -> Result<(ServerBell, ClientBell), OsError> {
+    let bell = Arc::new(Bell::default());
+    Ok((ServerBell(Arc::clone(&bell)), ClientBell(bell)))
+}
