@@ -102,7 +102,8 @@ fn refused_well(
             wanted: word.to_owned(),
         });
     }
-    scene.effect(1, format!("start refused: {}", words.trim()));
+    let last = words.trim().lines().last().unwrap_or_default();
+    scene.effect(1, format!("start refused: {last}"));
     Ok(())
 }
 
