@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
 /// The files of the tree.
@@ -115,7 +116,7 @@ impl Bounds {
     /// # Errors
     /// As [`of_board`](Self::of_board).
     pub fn of_file(path: &Path, measures: &[String]) -> Result<Self, BoundsError> {
-        let text = std::fs::read_to_string(path).map_err(|source| BoundsError::Read {
+        let text = read::text(path, read::TEXT_BYTES_MAX).map_err(|source| BoundsError::Read {
             path: path.to_owned(),
             source,
         })?;

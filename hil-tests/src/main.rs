@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use punctual_hil::{agent, run};
+use punctual_platform::output;
 
 /// Black-box tests of the installed binaries on a named target.
 #[derive(Debug, Parser)]
@@ -41,15 +42,19 @@ TERMINATION CODES:
   4   a file is missing, unreadable or cannot be written
   5   the target cannot be reached or prepared
   6   every case was skipped: nothing was tested
-  7   interrupted by SIGINT or SIGTERM: the target was cleared, cases not begun are not reported";
+  7   interrupted by SIGINT or SIGTERM: the target was cleared, cases not begun are not reported
+  141 whoever read standard output went away before everything was printed";
 
 fn main() -> ExitCode {
-    match Command::parse() {
-        Command::Run(options) => run::run(&options).into(),
-        Command::Agent(role) => match agent::play(&role) {
+    match Command::try_parse() {
+        Err(usage) => {
+            output::usage_code(usage.print(), usage.exit_code(), "punctual-hil", 4).into()
+        }
+        Ok(Command::Run(options)) => run::run(&options).into(),
+        Ok(Command::Agent(role)) => match agent::play(&role) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("punctual-hil agent: {error}");
+                output::note(format_args!("punctual-hil agent: {error}"));
                 ExitCode::FAILURE
             }
         },

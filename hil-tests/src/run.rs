@@ -1,9 +1,10 @@
 //! A run: the target is looked at and prepared, cases are chosen, played and reported.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use punctual_client::now_ns;
+use punctual_platform::output::{self, OutputError};
 
 use crate::bounds::{Bounds, BoundsError};
 use crate::case::Case;
@@ -40,7 +41,7 @@ pub struct Options {
     /// Only this case, `SUITE/NAME`; once for each.
     #[arg(long, value_name = "SUITE/NAME")]
     case: Vec<String>,
-    /// Folder of `punctuald` and `punctual` on the target; otherwise those in its PATH.
+    /// Folder of `punctuald` and `punctual` on the target, relative to where its shell starts; otherwise those in its PATH.
     #[arg(long, value_name = "DIR")]
     bin: Option<String>,
     /// Folder of another version's, on the target, for the upgrade.
@@ -113,13 +114,19 @@ pub enum RunError {
     /// The report.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl RunError {
     fn termination(&self) -> Termination {
         match self {
             Self::NoSuch { .. } => Termination::BadInput,
-            Self::Bounds(BoundsError::Read { .. }) | Self::Write(_) => Termination::File,
+            Self::Output(OutputError::ReaderGone) => Termination::ReaderGone,
+            Self::Bounds(BoundsError::Read { .. }) | Self::Write(_) | Self::Output(_) => {
+                Termination::File
+            }
             Self::Bounds(_) => Termination::BadInput,
             Self::Target(TargetError::Interrupted { .. })
             | Self::Stage(StageError::Target(TargetError::Interrupted { .. })) => {
@@ -134,15 +141,18 @@ impl RunError {
 #[must_use]
 pub fn run(options: &Options) -> Termination {
     go(options).unwrap_or_else(|error| {
-        eprintln!("punctual-hil: {error}");
-        error.termination()
+        let termination = error.termination();
+        if termination != Termination::ReaderGone {
+            output::note(format_args!("punctual-hil: {error}"));
+        }
+        termination
     })
 }
 
 fn go(options: &Options) -> Result<Termination, RunError> {
     let cases = chosen(options)?;
     if options.list {
-        list(&cases);
+        list(&cases)?;
         return Ok(Termination::Passed);
     }
     let measures = suites::measures();
@@ -154,11 +164,12 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         .interruptible()
         .map_err(RunError::Signals)?;
     let facts = Facts::probe(&target, now_ns() + PROBE_NS)?;
+    let here = said(&target, "pwd", "")?;
     let binaries = Binaries {
-        folder: options.bin.clone(),
-        old_folder: options.old_bin.clone(),
+        folder: options.bin.as_ref().map(|path| absolute(&here, path)),
+        old_folder: options.old_bin.as_ref().map(|path| absolute(&here, path)),
         agent: options.agent.clone(),
-        torture: options.torture.clone(),
+        torture: options.torture.as_ref().map(|path| absolute(&here, path)),
         thorough: options.thorough_profile,
     };
     // Unique among runs from this machine, and short: sockets have at most 107 bytes for a path.
@@ -211,7 +222,7 @@ fn go(options: &Options) -> Result<Termination, RunError> {
         report::write(&report, folder)?;
     }
     if options.json {
-        println!("{}", report::json(&report));
+        output::line(report::json(&report))?;
     }
     progress.close(&report);
     if target.was_interrupted() {
@@ -234,6 +245,12 @@ fn ending(report: &RunReport) -> Termination {
 fn said(target: &Target, text: &'static str, argument: &str) -> Result<String, TargetError> {
     let script = Script::new("describe the target", text).with([argument]);
     Ok(target.run(&script, now_ns() + PROBE_NS)?.text())
+}
+
+/// Where `path` leads from `here`: cases run in folders of their own.
+fn absolute(here: &str, path: &str) -> String {
+    let path = Path::new(here.trim_end()).join(path);
+    path.display().to_string()
 }
 
 /// Plays a case, or says why not.
@@ -289,10 +306,11 @@ fn known(kind: &'static str, names: &[String], known: Vec<String>) -> Result<(),
     }
 }
 
-fn list(cases: &[&Case]) {
+fn list(cases: &[&Case]) -> Result<(), OutputError> {
     for case in cases {
-        println!("{:<34} {}", case.path(), case.about);
+        output::line(format_args!("{:<34} {}", case.path(), case.about))?;
     }
+    Ok(())
 }
 
 /// What a person sees meanwhile: on standard error, in place on a terminal.
@@ -341,19 +359,19 @@ impl Progress {
             format!("{word:<7}")
         };
         let path = format!("{}/{}", report.suite, report.name);
-        eprintln!(
+        output::note(format_args!(
             "{word} {path:<34} {:>6.1} s  {}",
             report.seconds,
             report.skipped_because.as_deref().unwrap_or_default()
-        );
+        ));
         for finding in &report.findings {
-            eprintln!("        {finding}");
+            output::note(format_args!("        {finding}"));
         }
     }
 
     fn close(&self, report: &RunReport) {
         let count = |outcome| report.count(outcome);
-        eprintln!(
+        output::note(format_args!(
             "{} passed, {} failed, {} skipped on {} as board `{}` ({})",
             count(Outcome::Passed),
             count(Outcome::Failed),
@@ -361,6 +379,6 @@ impl Progress {
             report.target,
             report.board,
             report.daemon,
-        );
+        ));
     }
 }

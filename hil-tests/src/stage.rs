@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use punctual_client::now_ns;
+use punctual_platform::read;
 
 use crate::facts::Facts;
 use crate::manifest::{Task, manifest};
@@ -183,6 +184,9 @@ impl Stage {
     }
 }
 
+/// More than any build of this program has.
+const AGENT_BYTES_MAX: u64 = 1 << 30;
+
 fn agent(facts: &Facts, given: Option<&Path>) -> Result<Vec<u8>, StageError> {
     let ours = std::env::consts::ARCH;
     let path = match given {
@@ -193,7 +197,7 @@ fn agent(facts: &Facts, given: Option<&Path>) -> Result<Vec<u8>, StageError> {
         }
         None => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
     };
-    std::fs::read(&path).map_err(|source| StageError::Agent { path, source })
+    read::bytes(&path, AGENT_BYTES_MAX).map_err(|source| StageError::Agent { path, source })
 }
 
 fn runs(target: &Target, program: &str) -> Result<(), StageError> {

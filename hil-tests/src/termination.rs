@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use punctual_platform::output::READER_GONE_CODE;
+
 /// How a run ended. `--help` documents the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Termination {
@@ -19,6 +21,8 @@ pub enum Termination {
     NothingRun,
     /// Told to end; what had been started was cleared away.
     Interrupted,
+    /// Whoever read standard output went away.
+    ReaderGone,
 }
 
 impl Termination {
@@ -33,6 +37,7 @@ impl Termination {
             Self::Target => 5,
             Self::NothingRun => 6,
             Self::Interrupted => 7,
+            Self::ReaderGone => READER_GONE_CODE,
         }
     }
 }

@@ -179,7 +179,10 @@ fn own_camera(scene: &mut Scene<'_>) -> Result<(), Failure> {
         count("correct"),
         format!("right classes of {answers} answers"),
     );
-    scene.measure("right_share", count("correct") as f64 / answers as f64);
+    scene.measure(
+        "right_share",
+        count("correct") as f64 / answers.max(1) as f64,
+    );
     Ok(())
 }
 

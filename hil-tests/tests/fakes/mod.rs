@@ -86,8 +86,12 @@ impl Fakes {
     /// Starts the rig.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let path = std::env::var("PATH").unwrap_or_default();
+        // As typed: relative.
+        let name = self.folder.file_name().expect("it has a name");
         let rig = Command::new(env!("CARGO_BIN_EXE_punctual-hil"))
-            .args(["run", "--json", "--bin", &self.folder.display().to_string()])
+            .current_dir(std::env::temp_dir())
+            .args(["run", "--json", "--bin"])
+            .arg(name)
             .args(arguments)
             .env("PATH", format!("{}:{path}", self.folder.display()))
             .stdin(Stdio::null())

@@ -2,7 +2,10 @@
 
 use std::os::fd::AsFd;
 
-use punctual_client::{Client, Crop, FrameSpec, Lost, ResultRecord, SubmitError, now_ns};
+use punctual_client::{
+    Client, ConnectError, Crop, FrameSpec, Lost, PixelFormat, Refusal, ResultRecord, SubmitError,
+    now_ns,
+};
 use punctual_platform::OsError;
 use punctual_platform::poll::Poller;
 use punctual_platform::signals::TerminationSignals;
@@ -71,8 +74,7 @@ impl FeedError {
 pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, FeedError> {
     // The device first: a camera that is not there should be said before a daemon is waited for.
     let mut capture = Capture::open(&options.device)?;
-    let to = punctual_client::Options::new(&options.socket, &options.task, options.format.into());
-    let mut client = to.open(Some(now_ns() + OPEN_NS))?;
+    let mut client = connected(options)?;
     let wanted = *client.frame();
     let given = capture.set_format(asked_for(&wanted))?;
     let copying = Copying::new(&given, &wanted)?;
@@ -117,6 +119,25 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
     drop(capture);
     tally.missing = last_verdicts(&mut client, |result| tally.count(result))?;
     Ok(tally)
+}
+
+/// A client for frames of the format that was asked for; if none was, of the manifest's, which the daemon says when it
+/// refuses another.
+fn connected(options: &Options) -> Result<Client, Lost> {
+    let until_ns = now_ns() + OPEN_NS;
+    let open = |format| {
+        punctual_client::Options::new(&options.socket, &options.task, format).open(Some(until_ns))
+    };
+    if let Some(format) = options.format {
+        return open(format.into());
+    }
+    match open(PixelFormat::Nv12) {
+        Err(Lost::Refused(refused)) => match *refused {
+            ConnectError::Refused(Refusal::Format { expected }) => open(expected),
+            _ => Err(Lost::Refused(refused)),
+        },
+        other => other,
+    }
 }
 
 /// What to ask the driver for: the task's frames, in the slot's stride if it can.

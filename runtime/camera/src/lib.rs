@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use punctual_client::PixelFormat;
+use punctual_platform::output;
 use punctual_platform::signals::TerminationSignals;
 
 /// Feeds a task of punctuald with the frames of a V4L2 camera.
@@ -20,16 +21,17 @@ use punctual_platform::signals::TerminationSignals;
     version,
     after_help = "\
 EXAMPLES:
-  punctual-v4l2 --device /dev/video0 --socket /run/punctual/socket --task front --format nv12
+  punctual-v4l2 --device /dev/video0 --task front
   punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
 
-The frame's size is the manifest's; the driver has to give just that, in any stride. A frame's time is the
+The frame's size is the manifest's, and the format, unless it is given; the driver has to give just that, in any stride. A frame's time is the
 driver's time stamp, if that is of the monotonic clock, else the moment at which it was received. A frame that
 comes while every slot is in use, or while there is no daemon, is skipped; the program connects anew by itself.
 SIGTERM and SIGINT end it, once what was submitted has its verdicts.
 
 TERMINATION CODES: 0 done; 1 a verdict is missing; 2 wrong usage; 3 the camera cannot give what the task wants, or
-the daemon refused; 4 the device cannot be opened; 5 the camera fell silent, or the system refused."
+the daemon refused; 4 the device cannot be opened, or standard output not be written; 5 the camera fell silent, or the
+system refused; 141 whoever read standard output went away."
 )]
 pub struct Options {
     /// The capturing node of the camera.
@@ -41,9 +43,9 @@ pub struct Options {
     /// The task of its manifest to feed.
     #[arg(long)]
     task: String,
-    /// How pixels are coded, as the manifest says for the task.
+    /// How pixels are coded; refused if the manifest says otherwise for the task [default: as the manifest says].
     #[arg(long, value_enum)]
-    format: Format,
+    format: Option<Format>,
     /// Where the network is to look, if its crop is smaller than the frame: the upper left corner.
     #[arg(long, value_name = "X,Y", value_parser = corner, default_value = "0,0")]
     crop: (u32, u32),
@@ -102,12 +104,12 @@ pub fn run(options: &Options) -> ExitCode {
         .map_err(feed::FeedError::from)
         .and_then(|signals| feed::feed(options, &signals));
     match fed {
-        Ok(tally) => {
-            tally.print(options.json);
-            ExitCode::from(u8::from(tally.missing > 0))
-        }
+        Ok(tally) => match tally.print(options.json) {
+            Ok(()) => ExitCode::from(u8::from(tally.missing > 0)),
+            Err(error) => ExitCode::from(error.end("punctual-v4l2", 4)),
+        },
         Err(error) => {
-            eprintln!("punctual-v4l2: {error}");
+            output::note(format_args!("punctual-v4l2: {error}"));
             ExitCode::from(error.code())
         }
     }

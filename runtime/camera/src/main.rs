@@ -2,7 +2,13 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser as _;
+use punctual_platform::output;
 
 fn main() -> std::process::ExitCode {
-    punctual_camera::run(&punctual_camera::Options::parse())
+    match punctual_camera::Options::try_parse() {
+        Ok(options) => punctual_camera::run(&options),
+        Err(usage) => {
+            output::usage_code(usage.print(), usage.exit_code(), "punctual-v4l2", 4).into()
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What became of a camera's frames.
 
 use punctual_client::{ResultRecord, Verdict};
+use punctual_platform::output::{self, OutputError};
 use serde::Serialize;
 
 /// Counts of frames. What was submitted is the sum of the verdicts and `missing`.
@@ -20,6 +21,8 @@ pub struct Tally {
     pub on_time: u64,
     /// Verdicts: answered after the deadline.
     pub late: u64,
+    /// Verdicts: answered; there was no deadline.
+    pub without_deadline: u64,
     /// Verdicts: refused.
     pub rejected: u64,
     /// Verdicts: failed, those of a daemon that went away included.
@@ -32,6 +35,7 @@ impl Tally {
     /// Counts a verdict.
     pub fn count(&mut self, result: &ResultRecord) {
         match result.verdict {
+            Verdict::OnTime | Verdict::Late if !result.has_deadline() => self.without_deadline += 1,
             Verdict::OnTime => self.on_time += 1,
             Verdict::Late => self.late += 1,
             Verdict::Rejected(_) => self.rejected += 1,
@@ -40,19 +44,25 @@ impl Tally {
     }
 
     /// Says it, for people or for machines.
-    pub fn print(&self, json: bool) {
+    ///
+    /// # Errors
+    /// When standard output takes no more.
+    pub fn print(&self, json: bool) -> Result<(), OutputError> {
         if json {
             // A struct of numbers always becomes JSON.
-            println!("{}", serde_json::json!(self));
-            return;
+            return output::line(serde_json::json!(self));
         }
-        println!(
+        output::line(format_args!(
             "{} frames captured ({} dropped by the driver, {} damaged), {} skipped, {} submitted:",
             self.captured, self.dropped_by_driver, self.damaged, self.skipped, self.submitted
-        );
-        println!(
-            "{} on time, {} late, {} rejected, {} failed, {} missing",
-            self.on_time, self.late, self.rejected, self.failed, self.missing
-        );
+        ))?;
+        let answered = match self.without_deadline {
+            0 => format!("{} on time, {} late", self.on_time, self.late),
+            answered => format!("{answered} answered (no deadline)"),
+        };
+        output::line(format_args!(
+            "{answered}, {} rejected, {} failed, {} missing",
+            self.rejected, self.failed, self.missing
+        ))
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use punctual_device::profile::{self, Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError};
 use punctual_plan::{Needs, PlanErrors};
+use punctual_platform::output;
 
 use crate::measure::{self, PackageNeeds};
 use crate::termination::{Terminates, Termination};
@@ -56,13 +57,17 @@ pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, Cach
     if let Some(kept) = kept.as_ref().filter(|kept| !again && usable(kept)) {
         return Ok(kept.clone());
     }
-    eprintln!("measuring the network on this machine, once (a few seconds)");
+    output::note(format_args!(
+        "measuring the network on this machine, once (a few seconds)"
+    ));
     let request = measure::request(&needs, wanted, &wanted.cpu, Effort::Quick, wanted.paged);
     let measured = measure::measure(&wanted.name, &package, &request)?;
     if let Some(kept) = kept {
         match keep(&measured, &kept) {
             Ok(()) => return Ok(kept),
-            Err(error) => eprintln!("punctual demo: the figures are for this run only: {error}"),
+            Err(error) => output::note(format_args!(
+                "punctual demo: the figures are for this run only: {error}"
+            )),
         }
     }
     measured.write(&beside)?;

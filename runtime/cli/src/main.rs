@@ -17,6 +17,7 @@ use commands::{
     bench, board, calibrate as calibrate_command, camera, check, compare, compile, manuals, plan,
     profile, share, simulate,
 };
+use punctual_platform::output;
 use termination::Termination;
 
 /// Counts what the daemon's real-time threads must not do.
@@ -86,12 +87,20 @@ TERMINATION CODES:
   1   it ran, and the result is bad: a frame was lost, a process did not end cleanly
   2   wrong usage of the command line
   3   bad input: the manifest, plan, network, package or workload is invalid
-  4   a file is missing, unreadable or cannot be written
+  4   a file is missing, unreadable or cannot be written; so is standard output, as on a full disk
   5   resources could not be had: memory, threads, sockets, processes
-  6, 7, 70  as `punctual daemon --help` says";
+  6, 7, 70  as `punctual daemon --help` says
+  141 whoever read standard output went away before everything was printed";
 
 fn main() -> std::process::ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) => {
+            let unwritten = Termination::File.code();
+            return output::usage_code(usage.print(), usage.exit_code(), "punctual", unwritten)
+                .into();
+        }
+    };
     match arguments.command {
         Command::Demo(options) => demo::run(&options).into(),
         Command::Daemon(options) => commands::daemon::run(&options).into(),

@@ -38,12 +38,16 @@ impl LatencyUs {
 pub struct CameraReport {
     /// The task it feeds.
     pub task: String,
+    /// For how long it has captured, or did.
+    pub seconds: f64,
     /// Frames handed to the daemon.
     pub submitted: u64,
     /// Answers before their deadline.
     pub on_time: u64,
     /// Answers after it.
     pub late: u64,
+    /// Answers to frames that had no deadline.
+    pub without_deadline: u64,
     /// Not taken on, by the daemon's word.
     pub rejected: u64,
     /// Taken on and not answered, by the daemon's word.
@@ -71,13 +75,19 @@ impl CameraReport {
     /// Submissions with a verdict.
     #[must_use]
     pub fn settled(&self) -> u64 {
-        self.on_time + self.late + self.rejected + self.failed
+        self.answered() + self.rejected + self.failed
     }
 
     /// Answers with a class.
     #[must_use]
     pub fn answered(&self) -> u64 {
-        self.on_time + self.late
+        self.on_time + self.late + self.without_deadline
+    }
+
+    /// Whether its frames have deadlines, as far as its answers tell.
+    #[must_use]
+    pub fn has_deadlines(&self) -> bool {
+        self.without_deadline == 0
     }
 
     /// Share of answers that were right; none without answers.

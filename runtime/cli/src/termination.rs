@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use punctual_platform::output::{self, OutputError};
+
 /// How a command ended. `--help` documents the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Termination {
@@ -15,6 +17,8 @@ pub enum Termination {
     File,
     /// Memory, threads, sockets or processes could not be had.
     Resources,
+    /// Whoever read standard output went away.
+    ReaderGone,
     /// The daemon's own code.
     Daemon(punctual_daemon::Termination),
 }
@@ -35,6 +39,7 @@ impl Termination {
             Self::BadInput => 3,
             Self::File => 4,
             Self::Resources => 5,
+            Self::ReaderGone => output::READER_GONE_CODE,
             Self::Daemon(termination) => termination.code(),
         }
     }
@@ -45,8 +50,29 @@ impl Termination {
         let Err(error) = result else {
             return Self::Done;
         };
-        eprintln!("punctual {what}: {error}");
-        error.termination()
+        let termination = error.termination();
+        if termination != Self::ReaderGone {
+            output::note(format_args!("punctual {what}: {error}"));
+        }
+        termination
+    }
+
+    /// How the command called `what` ends that would end so, after it has printed, or tried to.
+    #[must_use]
+    pub fn once_printed(self, what: &str, printed: Result<(), OutputError>) -> Self {
+        match Self::of(what, printed) {
+            Self::Done => self,
+            failed => failed,
+        }
+    }
+}
+
+impl Terminates for OutputError {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::ReaderGone => Termination::ReaderGone,
+            Self::Write(_) => Termination::File,
+        }
     }
 }
 

@@ -101,6 +101,68 @@ fn folders_and_a_list_of_the_same_pictures_give_the_same_report() {
 }
 
 #[test]
+fn pictures_named_by_their_class_and_folders_of_classes_without_names_give_the_same_report() {
+    let folders = json(&calibrate(pictures(), &["--json"]));
+    let accuracy = |report: &serde_json::Value| report["exits"][0]["accuracy"].clone();
+
+    let flat = scratch("named");
+    let _ = fs::remove_dir_all(&flat);
+    fs::create_dir_all(&flat).expect("a folder");
+    let classes = fs::read_dir(pictures()).expect("folders");
+    for class in classes.map(|entry| entry.expect("an entry").path()) {
+        let name = class.file_name().expect("a name").to_string_lossy();
+        for picture in fs::read_dir(&class).expect("pictures") {
+            let picture = picture.expect("an entry");
+            let file = picture.file_name();
+            let to = flat.join(format!("{name}-{}", file.to_string_lossy()));
+            fs::copy(picture.path(), to).expect("a copy");
+        }
+    }
+    assert_eq!(
+        accuracy(&json(&calibrate(&flat, &["--json"]))),
+        accuracy(&folders)
+    );
+    fs::write(flat.join("cat.ppm"), "").expect("written");
+    let unknown = calibrate(&flat, &[]);
+    assert_eq!(unknown.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no class `cat`"));
+
+    // As from an ONNX file alone: as many folders as classes, in the order of their names.
+    let mut network = Package::read(&package())
+        .expect("a package")
+        .network()
+        .clone();
+    network.classes = (0..CLASSES.len()).map(|at| format!("class_{at}")).collect();
+    let unnamed = scratch("unnamed.punctual");
+    let unnamed_package = Package::new(network, Calibration::default()).expect("a package");
+    unnamed_package.write(&unnamed).expect("written");
+    let ordered = scratch("ordered");
+    let _ = fs::remove_dir_all(&ordered);
+    for (at, class) in CLASSES.iter().enumerate() {
+        let folder = ordered.join(format!("n{:04}", 1_000 + at));
+        fs::create_dir_all(&folder).expect("a folder");
+        let pictures = fs::read_dir(pictures().join(class))
+            .into_iter()
+            .flatten()
+            .flatten();
+        for picture in pictures {
+            fs::copy(picture.path(), folder.join(picture.file_name())).expect("a copy");
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command
+        .arg("calibrate")
+        .arg(&unnamed)
+        .arg("--json")
+        .arg("--samples")
+        .arg(&ordered);
+    assert_eq!(
+        accuracy(&json(&command.output().expect("it runs"))),
+        accuracy(&folders)
+    );
+}
+
+#[test]
 fn a_package_with_temperatures_gives_the_same_answers_with_other_confidences() {
     let (into, records) = (scratch("scaled.punctual"), scratch("records.json"));
     let (svg, html) = (scratch("plot.svg"), scratch("page.html"));

@@ -12,7 +12,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-platform", &[]),
     ("punctual-model", &["core", "platform"]),
     ("punctual-device", &["core", "model", "kernels", "platform"]),
-    ("punctual-compile", &["core", "model", "device", "kernels"]),
+    (
+        "punctual-compile",
+        &["core", "model", "device", "kernels", "platform"],
+    ),
     (
         "punctual-device-ort",
         &["core", "model", "device", "compile", "platform"],
@@ -23,11 +26,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["core", "model", "device", "kernels", "platform"],
     ),
     ("punctual-emulated-driver", &["kernels"]),
-    ("punctual-plan", &["core", "model"]),
+    ("punctual-plan", &["core", "model", "platform"]),
     ("punctual-executor", &["core"]),
     (
         "punctual-simulator",
-        &["core", "plan", "model", "device", "executor"],
+        &["core", "plan", "model", "device", "executor", "platform"],
     ),
     ("punctual-ipc", &["platform"]),
     ("punctual-torture", &["ipc", "platform"]),
@@ -49,7 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("punctual-signs", &["kernels"]),
-    ("punctual-hil", &["client"]),
+    ("punctual-hil", &["client", "platform"]),
     (
         "punctual",
         &[

@@ -11,6 +11,9 @@ use crate::{OptionsError, ParseError, Problem};
 /// Protocol buffers have no larger files.
 pub(crate) const ONNX_BYTES_MAX: u64 = (2 << 30) - 1;
 
+/// Some millions of samples.
+pub(crate) const CALIBRATION_BYTES_MAX: u64 = 256 << 20;
+
 /// Why a network cannot be compiled.
 #[derive(Debug, Error)]
 pub enum CompileError {
@@ -21,12 +24,6 @@ pub enum CompileError {
         path: PathBuf,
         /// What the operating system said.
         source: std::io::Error,
-    },
-    /// The ONNX file is larger than any.
-    #[error("{path} has more than {ONNX_BYTES_MAX} bytes; no ONNX file can")]
-    TooLarge {
-        /// Which file.
-        path: PathBuf,
     },
     /// The options file is malformed.
     #[error(transparent)]

@@ -23,14 +23,13 @@ mod stage;
 mod tests;
 mod write;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use punctual_core::STAGES_MAX;
 use punctual_model::{
     Calibration, InputForm, InputSpec, Package, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
 };
+use punctual_platform::read;
 
 pub use error::CompileError;
 pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, OptionsError, Overrides};
@@ -40,7 +39,7 @@ pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
 pub use write::{WriteError, stage_to_onnx, tensor_name};
 
 use draft::Draft;
-use error::ONNX_BYTES_MAX;
+use error::{CALIBRATION_BYTES_MAX, ONNX_BYTES_MAX};
 use graph::{Graph, ValueId};
 use lower::{Lowering, Value};
 use parse::External;
@@ -84,7 +83,7 @@ pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, Comp
         }
         (graph, options, Path::new(""))
     } else {
-        let mut options = CompileOptions::from_toml(&read_text(path)?)?;
+        let mut options = CompileOptions::from_toml(&read_text(path, read::TEXT_BYTES_MAX)?)?;
         overrides.apply(&mut options);
         let folder = path.parent().unwrap_or(Path::new(""));
         let onnx = folder.join(&options.onnx);
@@ -93,7 +92,7 @@ pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, Comp
     };
     let in_options = options.calibration.as_ref().map(|path| folder.join(path));
     let calibration = match overrides.calibration.clone().or(in_options) {
-        Some(path) => Calibration::from_json(&read_text(&path)?)?,
+        Some(path) => Calibration::from_json(&read_text(&path, CALIBRATION_BYTES_MAX)?)?,
         None => Calibration::default(),
     };
     compile_graph(&graph, calibration, &options)
@@ -104,24 +103,15 @@ fn read_onnx(path: &Path) -> Result<Vec<u8>, CompileError> {
         path: path.to_owned(),
         source,
     };
-    let file = File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(ONNX_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    if bytes.len() as u64 > ONNX_BYTES_MAX {
-        let path = path.to_owned();
-        return Err(CompileError::TooLarge { path });
-    }
-    Ok(bytes)
+    read::bytes(path, ONNX_BYTES_MAX).map_err(failed)
 }
 
-fn read_text(path: &Path) -> Result<String, CompileError> {
+fn read_text(path: &Path, limit: u64) -> Result<String, CompileError> {
     let failed = |source| CompileError::Read {
         path: path.to_owned(),
         source,
     };
-    std::fs::read_to_string(path).map_err(failed)
+    read::text(path, limit).map_err(failed)
 }
 
 /// Compiles an ONNX file. Same input, same package.

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use prost::Message;
 use punctual_model::InputForm;
+use punctual_platform::read::Refused;
 use thiserror::Error;
 
 use constant::constant;
@@ -109,6 +110,16 @@ pub enum ParseError {
         path: PathBuf,
         /// What went wrong.
         kind: io::ErrorKind,
+    },
+    /// The file with a constant's data is no regular file.
+    #[error("the data of {name:?} are not read from {path}: {refused}", path = .path.display())]
+    ExternalRefused {
+        /// The constant.
+        name: String,
+        /// The file, relative to the ONNX file.
+        path: PathBuf,
+        /// Why not.
+        refused: Refused,
     },
     /// A constant whose data do not fit its shape.
     #[error("the constant {name:?} has shape {dims:?} and {found} elements")]

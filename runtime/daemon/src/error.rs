@@ -10,6 +10,7 @@ use punctual_platform::thread::ThreadError;
 
 use crate::Termination;
 use crate::gpu::GpuError;
+use crate::limits::LimitError;
 
 /// Why the daemon did not start. Its text says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,9 @@ pub enum StartupError {
     /// The kernel refused something that every part needs.
     #[error(transparent)]
     System(#[from] OsError),
+    /// Memory that this process may not have.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// A thread.
     #[error(transparent)]
     Thread(#[from] ThreadError),
@@ -67,6 +71,7 @@ impl StartupError {
             Self::Plan(_) | Self::Preprocess { .. } => Termination::InvalidPlan,
             Self::ReadyFd(_)
             | Self::System(_)
+            | Self::Limit(_)
             | Self::Thread(_)
             | Self::Device(_)
             | Self::Gpu(_)

@@ -9,7 +9,7 @@ use punctual_platform::clock;
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
-use punctual_platform::signals::TerminationSignals;
+use punctual_platform::signals::{Signal, TerminationSignals};
 
 use crate::Termination;
 use crate::devices::LoadFailures;
@@ -21,6 +21,7 @@ use crate::observer::Observer;
 use crate::report::State;
 use crate::rt_notes;
 use crate::say::{Event, Line, Moderated, record, say};
+use crate::standard_error;
 use crate::threads::Threads;
 use crate::watchdog::{self, Health};
 
@@ -102,11 +103,7 @@ impl Housekeeping {
             .collect();
         for token in tokens {
             match token {
-                SIGNALS => {
-                    while self.signals.next(Some(0)).is_some() {
-                        self.signalled += 1;
-                    }
-                }
+                SIGNALS => self.obey_signals(),
                 METRICS => {
                     let (observer, clients) = (&self.observer, self.door.report());
                     let report = || observer.report(self.state, clients);
@@ -127,6 +124,34 @@ impl Housekeeping {
         let (observer, clients) = (&self.observer, self.door.report());
         let status = || observer.status(self.state, clients);
         self.manager.tell(clock::now_ns(), status);
+    }
+
+    fn obey_signals(&mut self) {
+        while let Some(signal) = self.signals.next(Some(0)) {
+            match signal {
+                Signal::Report => self.report_now(),
+                Signal::Terminate | Signal::Interrupt | Signal::HangUp | Signal::Quit => {
+                    self.signalled += 1;
+                }
+            }
+        }
+    }
+
+    /// Writes the report's present state to where the last one will be.
+    fn report_now(&mut self) {
+        let said = match &self.report {
+            Some(path) => {
+                let report = self.observer.report(self.state, self.door.report());
+                match report.write(path) {
+                    Ok(()) => Line::notice(format!("SIGUSR1: wrote {}", path.display())),
+                    Err(error) => Line::error(error.to_string()),
+                }
+            }
+            None => Line::warning(
+                "SIGUSR1: there is no report without --report; the metrics socket has the same",
+            ),
+        };
+        self.log.say(said);
     }
 
     /// Looks after the real-time threads; the service manager hears from a process whose threads are
@@ -174,6 +199,7 @@ impl Housekeeping {
         if let Some(Err(error)) = self.report.as_ref().map(|path| report.write(path)) {
             say(Line::error(error.to_string()));
         }
+        standard_error::flush();
         service::end_now(Termination::Stuck.code())
     }
 

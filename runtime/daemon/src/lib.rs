@@ -36,6 +36,7 @@ pub mod host;
 mod housekeeping;
 mod ingress;
 mod intake;
+mod limits;
 mod manager;
 mod messages;
 mod metrics;
@@ -50,6 +51,7 @@ mod report;
 mod reserve;
 mod rt_notes;
 mod say;
+mod standard_error;
 mod startup;
 mod termination;
 mod threads;
@@ -59,6 +61,7 @@ mod wiring;
 mod world;
 
 pub use error::StartupError;
+pub use limits::LimitError;
 pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
 pub use reload::refuse_reload;
 pub use report::{

@@ -1,9 +1,11 @@
 //! `punctuald`: the daemon as a program of its own.
 #![forbid(unsafe_code)]
 
+use std::process::ExitCode;
+
 use clap::Parser;
 use punctual_daemon::{AFTER_HELP, Options, Termination};
-use punctual_platform::SealedAllocator;
+use punctual_platform::{SealedAllocator, output};
 
 #[global_allocator]
 static ALLOCATOR: SealedAllocator = SealedAllocator;
@@ -21,10 +23,18 @@ struct Arguments {
     refuse_reload: bool,
 }
 
-fn main() -> Termination {
-    let arguments = Arguments::parse();
-    match arguments.refuse_reload {
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) => {
+            let unwritten = Termination::MissingFile.code();
+            return output::usage_code(usage.print(), usage.exit_code(), "punctuald", unwritten)
+                .into();
+        }
+    };
+    let termination = match arguments.refuse_reload {
         true => punctual_daemon::refuse_reload(&arguments.options),
         false => punctual_daemon::run(&arguments.options),
-    }
+    };
+    termination.into()
 }

@@ -18,6 +18,7 @@ use crate::report::{
     REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_notes;
+use crate::standard_error;
 use crate::watchdog::Watchdog;
 
 /// Everything a report is made of.
@@ -69,6 +70,7 @@ impl Observer {
             threads: self.threads.clone(),
             watchdog: self.watchdog.report(),
             log_dropped: rt_notes::dropped(),
+            lines_dropped: standard_error::dropped(),
             missing: self.missing.clone(),
         }
     }

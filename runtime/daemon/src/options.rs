@@ -26,7 +26,8 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// Write the report (JSON) here at termination.
+    /// Write the report (JSON) here at termination, and at SIGUSR1. A pipe or a device is written into,
+    /// never replaced.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 
@@ -88,8 +89,12 @@ EXAMPLES:
       socat -u UNIX-CONNECT:/tmp/signs.sock.metrics -
 
 SIGNALS:
-  SIGTERM, SIGINT   stop accepting, answer what was accepted, terminate; a second one
-                    terminates at once.
+  SIGTERM, SIGINT, SIGHUP, SIGQUIT
+                    stop accepting, answer what was accepted, terminate; a second one
+                    terminates at once. (With nohup(1), SIGHUP is ignored.)
+  SIGUSR1           write the report's present state to --report, and serve on.
+  SIGUSR2, SIGALRM, SIGXFSZ, SIGTTOU and others that would end or stop it are ignored;
+                    SIGUSR2 is reserved.
 
 TERMINATION CODES:
   0   clean: everything accepted was answered

@@ -2,12 +2,14 @@
 //! memory was sized by it. What a service manager may want to know instead is whether a restart would work.
 
 use crate::say::say;
+use crate::standard_error::LastWords;
 use crate::{Options, Termination, startup};
 
 /// Says on standard error why nothing is reloaded, and whether a restart would work. The daemon that runs,
 /// if one does, is left alone.
 #[must_use]
 pub fn refuse_reload(options: &Options) -> Termination {
+    let _last_words = LastWords::take_over();
     let source = options.manifest();
     let path = source.path.display();
     let copy = match source.is_credential {

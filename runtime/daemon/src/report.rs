@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual_platform::files::write_whole;
+use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
 pub use crate::gpu_watch::GpuReport;
@@ -80,6 +81,9 @@ pub struct Report {
     pub watchdog: WatchdogReport,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
+    /// Lines of the log that were left out because nobody read standard error.
+    #[serde(default)]
+    pub lines_dropped: u64,
     /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.
     pub missing: Vec<String>,
 }
@@ -260,7 +264,7 @@ impl Report {
     /// # Errors
     /// If the file cannot be read or is no report of this form.
     pub fn read(path: &Path) -> Result<Self, ReportError> {
-        let file = std::fs::File::open(path).map_err(|source| io_error(path, source))?;
+        let file = read::open(path).map_err(|source| io_error(path, source))?;
         Self::from_reader(path, file)
     }
 
@@ -278,7 +282,8 @@ impl Report {
     }
 
     /// Writes it where [`read`](Self::read) reads it: first beside it, then renamed, so that a
-    /// reader sees all of it or none.
+    /// reader sees all of it or none. A pipe or a device is written into
+    /// ([`punctual_platform::files`]).
     ///
     /// # Errors
     /// If the file cannot be written.

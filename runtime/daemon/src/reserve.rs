@@ -16,6 +16,7 @@ use crate::housekeeping::METRICS;
 use crate::metrics::Metrics;
 use crate::metrics_socket::MetricsSocket;
 use crate::report::metrics_socket;
+use crate::standard_error;
 use crate::validate::Validated;
 use crate::wiring::Wiring;
 
@@ -70,6 +71,7 @@ pub fn prefault(plan: &Plan) -> Vec<Missing> {
     memory::prefault_heap(punctual_plan::HEAP_BYTES as usize);
     let cores = plan.housekeeping_cores.iter().copied().map(usize::from);
     let cores: Vec<usize> = cores.collect();
+    standard_error::keep_to(&cores);
     let mut missing = Vec::from_iter(affinity::keep_current_thread_to(&cores).err());
     if !plan.realtime {
         missing.push(Missing::Realtime);

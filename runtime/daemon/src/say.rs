@@ -1,11 +1,12 @@
 //! Words for people: plain lines on standard error, or entries with fields where that is the journal.
-//! Housekeeping and start-up only.
+//! Housekeeping and start-up only. Nobody waits here for who reads them.
 
-use std::io::Write as _;
 use std::sync::OnceLock;
 
 use punctual_platform::clock;
 use punctual_platform::journal::{Journal, Priority};
+
+use crate::standard_error;
 
 /// Lines that others can cause, at most, in one second.
 const LINES_MAX: u32 = 20;
@@ -148,12 +149,12 @@ impl<T: AsRef<str> + ?Sized> From<&T> for Line {
     }
 }
 
-/// Says one line; a standard error that is gone is no reason to stop.
+/// Says one line; a standard error that is gone, or that nobody reads, is no reason to stop.
 pub fn say(line: impl Into<Line>) {
     let line = line.into();
     let written = journal().is_some_and(|journal| journal.write(&line.fields()).is_ok());
     if !written {
-        let _ = writeln!(std::io::stderr(), "punctuald: {}", line.text);
+        standard_error::write(&line.text);
     }
 }
 

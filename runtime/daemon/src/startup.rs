@@ -11,7 +11,7 @@ use punctual_plan::{Plan, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{Missing, allocator, clock, memory};
+use punctual_platform::{Missing, allocator, clock, limits, memory, poll};
 
 use crate::devices::{self, Devices, LoadFailures};
 use crate::door::Door;
@@ -26,6 +26,7 @@ use crate::page_faults::PageFaults;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
 use crate::say::{Event, Line, Moderated, record, say};
+use crate::standard_error::LastWords;
 use crate::threads::{Crew, Threads, stall_probes};
 use crate::validate::{Validated, validate};
 use crate::watchdog::Watchdog;
@@ -46,6 +47,7 @@ pub fn plan(options: &Options) -> Result<Plan, StartupError> {
 /// been said on standard error by then.
 #[must_use]
 pub fn run(options: &Options) -> Termination {
+    let _last_words = LastWords::take_over();
     match start(options) {
         Ok(daemon) => daemon.run(),
         Err(error) => {
@@ -57,6 +59,8 @@ pub fn run(options: &Options) -> Termination {
 
 fn start(options: &Options) -> Result<Housekeeping, StartupError> {
     let mut origin = Origin::take_over(options)?;
+    allocator::end_with_code_when_out_of_memory(Termination::Resources.code());
+    limits::raise_open_files();
     // A dump of gigabytes of locked memory would keep the next start waiting.
     memory::keep_dumps_small();
     // Before packages are mapped: what is mapped at that moment is read in and stays.
@@ -125,17 +129,21 @@ impl Origin {
             ready: options.ready_fd.map(inherited).transpose()?,
             socket: service::passed_socket(CLIENTS_SOCKET),
             parent: options.end_with_parent.then(parent_id),
-            signals: TerminationSignals::take_over()?,
+            signals: TerminationSignals::take_over_for_service()?,
             notifier: Notifier::from_environment()?,
         })
     }
 
-    /// Says that clients may come. Whoever wanted to know and is gone is no reason not to serve.
+    /// Says that clients may come. Whoever wanted to know and is gone, or does not read, is no reason
+    /// not to serve.
     fn announce(&mut self, plan: &Plan) {
         let status = serving(plan);
         record(Line::notice(status.as_str()).event(Event::Started));
         self.notifier.ready(&status);
-        if let Some(ready) = self.ready.take() {
+        let ready = self.ready.take();
+        // A pipe that takes anything takes a line at once.
+        let ready = ready.filter(|ready| poll::wait_writable(ready.as_fd(), Some(0)));
+        if let Some(ready) = ready {
             let _ = File::from(ready).write_all(b"ready\n");
         }
     }

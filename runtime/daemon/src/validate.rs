@@ -10,7 +10,7 @@ use punctual_plan::{PackageInput, Plan, PlanInputs};
 
 use crate::error::StartupError;
 use crate::gpu::{self, Gpu};
-use crate::{Options, host};
+use crate::{Options, host, limits};
 
 /// A plan and the networks that it is about.
 pub struct Validated {
@@ -44,8 +44,9 @@ fn lay_out(input: &mut PackageInput) {
 /// Reads manifest, packages and profiles, looks at the machine, makes the plan.
 ///
 /// # Errors
-/// If a file cannot be had, or with all problems of the plan.
+/// If a file cannot be had, with all problems of the plan, or if this process may not have the memory.
 pub fn validate(options: &Options) -> Result<Validated, StartupError> {
+    limits::check_any()?;
     let host = host::detect()?;
     let manifest = options.manifest();
     let mut inputs =
@@ -56,6 +57,7 @@ pub fn validate(options: &Options) -> Result<Validated, StartupError> {
     if let Some(socket) = &options.socket {
         plan.socket.clone_from(socket);
     }
+    limits::check(&plan)?;
     Ok(Validated {
         plan,
         gpu,

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use punctual_platform::read;
+
 /// A board's files, below `/` or, in tests, elsewhere.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -145,9 +147,12 @@ impl Host {
     }
 
     fn read(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.root.join(path)).ok()
+        read::text(&self.root.join(path), FILE_BYTES_MAX).ok()
     }
 }
+
+/// A longer file is none that is looked at here.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// How the names of GPUs end in `/sys/class/devfreq`: of Orin and later, and by chip before.
 const GPU_NAMES: [&str; 5] = ["gpu", "ga10b", "gv11b", "gp10b", "gb10b"];

@@ -164,6 +164,7 @@ fn a_slot_is_never_in_two_hands_and_no_submission_sleeps_through() {
                 read.with(|pixels| assert_eq!(unsafe { *pixels }, sequence));
                 assert!(payload.release(descriptor.slot, sequence));
             }
+            submissions
         });
         for sequence in 1..=2 {
             while !client.has_slot() {

@@ -18,10 +18,19 @@ pub struct ResultRecord {
     pub answer: Option<Answer>,
     /// When the frame was captured: monotonic ns.
     pub captured_ns: u64,
-    /// The absolute deadline that applied.
+    /// The absolute deadline that applied; `u64::MAX`: none did.
     pub deadline_ns: u64,
     /// When the verdict was reached.
     pub finished_ns: u64,
+}
+
+impl ResultRecord {
+    /// Whether there was a deadline to keep. Without one, an answer has the verdict [`Verdict::OnTime`], which then says no
+    /// more than that there is an answer.
+    #[must_use]
+    pub const fn has_deadline(&self) -> bool {
+        self.deadline_ns != u64::MAX
+    }
 }
 
 /// What a network says of a frame.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use punctual_platform::files::write_whole;
+use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -243,7 +244,7 @@ impl Profile {
             path: path.to_owned(),
             source,
         };
-        Self::from_json(&std::fs::read_to_string(path).map_err(failed)?)
+        Self::from_json(&read::text(path, read::TEXT_BYTES_MAX).map_err(failed)?)
     }
 
     /// Writes a profile file: first beside it, then renamed, so that a reader sees the old file

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use punctual_core::offline::Infeasible;
 use punctual_core::{ConfigError, Nanos};
 use punctual_model::{PackageError, ProfileError};
+use punctual_platform::read::Refused;
 use thiserror::Error;
 
 use crate::frame::FrameCause;
@@ -30,6 +31,12 @@ pub enum Cause {
     Unreadable {
         /// What the system says.
         kind: std::io::ErrorKind,
+    },
+    /// The file is no regular file, or too large.
+    #[error("the file is not read: {refused}")]
+    Refused {
+        /// Why not.
+        refused: Refused,
     },
     /// A key that means nothing here.
     #[error("unknown key `{key}`")]
@@ -148,6 +155,14 @@ pub enum Cause {
         board: String,
         /// What the system says.
         kind: std::io::ErrorKind,
+    },
+    /// A board whose file is no regular file, or too large.
+    #[error("the file of board {board:?} is not read: {refused}")]
+    BoardRefused {
+        /// Its name.
+        board: String,
+        /// Why not.
+        refused: Refused,
     },
     /// Another board's plan.
     #[error("the manifest is for board {manifest:?}, this is {board:?}")]

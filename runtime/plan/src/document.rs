@@ -4,6 +4,7 @@
 
 use std::ops::RangeInclusive;
 
+use punctual_platform::read::Refused;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -16,8 +17,11 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Parses `text`; what could be understood comes back together with the noted syntax errors.
 pub(crate) fn parse<'t>(text: &'t str, problems: &mut Problems<'_>) -> Spanned<DeTable<'t>> {
     if text.len() as u64 > FILE_BYTES_MAX {
-        let kind = std::io::ErrorKind::FileTooLarge;
-        problems.add(&Place::default(), Cause::Unreadable { kind });
+        let refused = Refused::TooLarge {
+            bytes: text.len() as u64,
+            limit: FILE_BYTES_MAX,
+        };
+        problems.add(&Place::default(), Cause::Refused { refused });
         return Spanned::new(0..0, DeTable::new());
     }
     let (table, errors) = DeTable::parse_recoverable(text);

@@ -1,11 +1,11 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punctual_model::{Package, Profile};
+use punctual_platform::read::{self, Refused};
 
 use crate::board::Board;
 use crate::cause::Cause;
@@ -42,9 +42,9 @@ impl PlanInputs {
         profiles: &[PathBuf],
         host: Host,
     ) -> Result<Self, PlanErrors> {
-        let manifest_text = read_text(manifest_path).map_err(|kind| {
+        let manifest_text = read_text(manifest_path).map_err(|cause| {
             let mut problems = Problems::new(manifest_path, "");
-            problems.add(&Place::default(), Cause::Unreadable { kind });
+            problems.add(&Place::default(), cause);
             problems.into_errors()
         })?;
         let mut problems = Problems::new(manifest_path, &manifest_text);
@@ -54,9 +54,16 @@ impl PlanInputs {
         };
         let board = match find_board(&name.value, directory) {
             Ok(board) => board,
-            Err(BoardProblem::Unreadable(kind)) => {
+            Err(BoardProblem::Unreadable(error)) => {
                 let board = name.value.clone();
-                problems.add(&name.place, Cause::NoSuchBoard { board, kind });
+                let cause = match Refused::behind(&error) {
+                    Some(refused) => Cause::BoardRefused { board, refused },
+                    None => Cause::NoSuchBoard {
+                        board,
+                        kind: error.kind(),
+                    },
+                };
+                problems.add(&name.place, cause);
                 return Err(problems.into_errors());
             }
             Err(BoardProblem::Invalid(errors)) => return Err(errors),
@@ -129,7 +136,7 @@ pub(crate) fn read_profile(path: PathBuf) -> ProfileInput {
 }
 
 enum BoardProblem {
-    Unreadable(ErrorKind),
+    Unreadable(io::Error),
     Invalid(PlanErrors),
 }
 
@@ -138,20 +145,14 @@ fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
         return Ok(board);
     }
     let path = directory.join("boards").join(format!("{name}.toml"));
-    let text = read_text(&path).map_err(BoardProblem::Unreadable)?;
+    let text = read::text(&path, FILE_BYTES_MAX).map_err(BoardProblem::Unreadable)?;
     Board::parse(&text, &path).map_err(BoardProblem::Invalid)
 }
 
 /// A text file, no larger than anybody writes.
-pub(crate) fn read_text(path: &Path) -> Result<String, ErrorKind> {
-    let file = File::open(path).map_err(|error| error.kind())?;
-    let mut text = String::new();
-    // One byte more, so that too large a file is noticed and not cut.
-    file.take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| error.kind())?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(ErrorKind::FileTooLarge);
-    }
-    Ok(text)
+pub(crate) fn read_text(path: &Path) -> Result<String, Cause> {
+    read::text(path, FILE_BYTES_MAX).map_err(|error| match Refused::behind(&error) {
+        Some(refused) => Cause::Refused { refused },
+        None => Cause::Unreadable { kind: error.kind() },
+    })
 }

@@ -1,9 +1,8 @@
 //! For each cause, the rule as a sentence about what is right, and the way out.
 
-use std::io::ErrorKind;
+use punctual_platform::read::Refused;
 
 use crate::cause::Cause;
-use crate::document::FILE_BYTES_MAX;
 use crate::frame::FrameCause;
 use crate::memory::Bytes;
 use crate::spelling::{list, nearest};
@@ -15,7 +14,9 @@ impl Cause {
         matches!(
             self,
             Self::Unreadable { .. }
+                | Self::Refused { .. }
                 | Self::NoSuchBoard { .. }
+                | Self::BoardRefused { .. }
                 | Self::PackageMissing { .. }
                 | Self::PackageInvalid { .. }
                 | Self::ProfileInvalid { .. }
@@ -29,6 +30,7 @@ impl Cause {
         match self {
             Self::Syntax { .. } => "the file is TOML 1.1",
             Self::Unreadable { .. } => "the file and every file that it names can be read",
+            Self::Refused { .. } | Self::BoardRefused { .. } => REGULAR,
             Self::UnknownKey { .. } => "a key that means nothing is refused: it may be misspelt",
             Self::MissingKey { .. } => "this key has no default",
             Self::WrongType { .. } => "a value has its key's type",
@@ -85,7 +87,8 @@ impl Cause {
     pub fn remedy(&self) -> String {
         match self {
             Self::Syntax { .. } => "correct the marked place".into(),
-            Self::Unreadable { kind } => readable(*kind),
+            Self::Unreadable { .. } => "check its path and its permissions".into(),
+            Self::Refused { refused } | Self::BoardRefused { refused, .. } => another(*refused),
             Self::UnknownKey { key, known } => known_key(key, known),
             Self::MissingKey { .. } => "add the key".into(),
             Self::WrongType { expected, .. } => format!("write {expected}"),
@@ -153,6 +156,8 @@ impl Cause {
     }
 }
 
+const REGULAR: &str =
+    "files are regular and of bounded size: others may have no end, or be waited for for ever";
 const PRIORITIES: &str = "intake, worker < egress < scheduler < ingress < probe, within 1 to 99";
 const MEASURED: &str =
     "budgets come from measurements of this package on this machine in this power mode";
@@ -169,10 +174,10 @@ const MORE_TIME: &str =
 const REPORT: &str =
     "change what it names; please report this, the plan's own rules should say it better";
 
-fn readable(kind: ErrorKind) -> String {
-    match kind {
-        ErrorKind::FileTooLarge => format!("reduce it to {}", Bytes(FILE_BYTES_MAX)),
-        _ => "check its path and its permissions".into(),
+fn another(refused: Refused) -> String {
+    match refused {
+        Refused::TooLarge { limit, .. } => format!("reduce it to {}", Bytes(limit)),
+        Refused::NotRegular { .. } => "name a regular file".into(),
     }
 }
 

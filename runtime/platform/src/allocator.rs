@@ -8,16 +8,22 @@
 //! Before [`seal`] it is the system's allocator. Afterwards it counts, apart for real-time
 //! threads (those of [`crate::thread::spawn_realtime`]) and others. With
 //! [`abort_on_realtime_allocation`], as in tests, the first allocation on a real-time thread ends
-//! the process with a message that names the thread.
+//! the process with a message that names the thread. [`end_with_code_when_out_of_memory`] is for
+//! programs whose end is acted on.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::io::Write;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use crate::{clock, poll, service};
 
 // Relaxed everywhere: these are counters and switches that order nothing else.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 static SEALED: AtomicBool = AtomicBool::new(false);
 static ABORTS: AtomicBool = AtomicBool::new(false);
+static OUT_OF_MEMORY_CODE: AtomicU8 = AtomicU8::new(0);
 static REALTIME: AtomicU64 = AtomicU64::new(0);
 static REALTIME_FREES: AtomicU64 = AtomicU64::new(0);
 static ELSEWHERE: AtomicU64 = AtomicU64::new(0);
@@ -70,6 +76,12 @@ pub fn abort_on_realtime_allocation(abort: bool) {
     ABORTS.store(abort, Relaxed);
 }
 
+/// From now on an allocation that fails ends the process with this code (not 0), which a supervisor can
+/// act on, rather than with a signal.
+pub fn end_with_code_when_out_of_memory(code: u8) {
+    OUT_OF_MEMORY_CODE.store(code, Relaxed);
+}
+
 /// Marks the calling thread as real-time for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct RealtimeMark(());
@@ -116,19 +128,55 @@ fn count_sealed_allocation() {
 /// Ends the process with a message, allocating nothing.
 fn abort() -> ! {
     let mut name = [0_u8; 16];
-    // SAFETY: PR_GET_NAME writes at most 16 bytes with a terminating zero; write reads what it is
-    // given; abort does not return.
-    unsafe {
-        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
-        for text in [
-            b"punctual: real-time thread '".as_slice(),
-            name.split(|&b| b == 0).next().unwrap_or(b"?"),
-            b"' allocated memory after the allocator was sealed; run under a debugger and break on \
-              abort to see where\n",
-        ] {
-            libc::write(2, text.as_ptr().cast(), text.len());
-        }
-        libc::abort()
+    // SAFETY: PR_GET_NAME writes at most 16 bytes with a terminating zero.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    for text in [
+        b"punctual: real-time thread '".as_slice(),
+        name.split(|&b| b == 0).next().unwrap_or(b"?"),
+        b"' allocated memory after the allocator was sealed; run under a debugger and break on \
+          abort to see where\n",
+    ] {
+        say(text);
+    }
+    // SAFETY: no preconditions; does not return.
+    unsafe { libc::abort() }
+}
+
+/// Passes on `block`, which was asked for with so many bytes, if it was had.
+#[inline]
+fn had(block: *mut u8, bytes: usize) -> *mut u8 {
+    if block.is_null() {
+        out_of_memory(bytes);
+    }
+    block
+}
+
+/// Ends the process, if that is wanted.
+#[cold]
+fn out_of_memory(bytes: usize) {
+    let code = OUT_OF_MEMORY_CODE.load(Relaxed);
+    if code == 0 {
+        return;
+    }
+    let mut text = [0_u8; 160];
+    let mut rest = text.as_mut_slice();
+    let _ = writeln!(
+        rest,
+        "punctual: no memory for {bytes} bytes: raise the limit (ulimit -v, ulimit -d, MemoryMax=)"
+    );
+    let left = rest.len();
+    say(&text[..text.len() - left]);
+    service::end_now(code);
+}
+
+/// The last words of a process that cannot allocate. They are lost if nobody reads standard error.
+fn say(text: &[u8]) {
+    const PATIENCE_NS: u64 = 100_000_000;
+    // SAFETY: closing standard error is nobody's business in this process.
+    let error = unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) };
+    if poll::wait_writable(error, Some(clock::now_ns() + PATIENCE_NS)) {
+        // SAFETY: `text` is valid for reads of its length.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     }
 }
 
@@ -137,19 +185,19 @@ unsafe impl GlobalAlloc for SealedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_allocation();
         // SAFETY: the caller's promises are System's.
-        unsafe { System.alloc(layout) }
+        had(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count_allocation();
         // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
+        had(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count_allocation();
         // SAFETY: as above.
-        unsafe { System.realloc(block, layout, bytes) }
+        had(unsafe { System.realloc(block, layout, bytes) }, bytes)
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {

@@ -115,6 +115,21 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_that_was_stopped_is_an_error_and_holds_nobody_up() {
+        let path = std::env::temp_dir().join(format!("punctual-stopped-{}", std::process::id()));
+        let listening = UnixDatagram::bind(&path).expect("a socket");
+        let journal = Journal::at(&path).expect("a journal");
+        std::fs::remove_file(&path).expect("it is there");
+        // Its queue has an end.
+        let refused = (0..100_000).find_map(|_| journal.write(&[("MESSAGE", "unread")]).err());
+        assert_eq!(
+            refused.map(|error| error.kind()),
+            Some(io::ErrorKind::WouldBlock)
+        );
+        drop(listening);
+    }
+
+    #[test]
     fn without_a_journal_there_is_none() {
         assert!(Journal::at(Path::new("/nonexistent/journal")).is_err());
     }

@@ -9,12 +9,14 @@
 //! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
-//! | [`poll`], [`event`], [`timer`], [`signals`], [`service`] | epoll with a waker, events and times to wait for with it, SIGTERM and SIGINT, the service manager |
+//! | [`poll`], [`event`], [`timer`], [`signals`], [`service`] | epoll with a waker, events and times to wait for with it, signals, the service manager |
 //! | [`interrupt`] | a bound on how long a call may sleep |
-//! | [`rt_log`], [`journal`] | logging from real-time threads; log entries with fields |
+//! | [`rt_log`], [`journal`], [`line_writer`] | logging from real-time threads; log entries with fields; lines that nobody has to read |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
+//! | [`read`], [`output`] | files of a user's, of bounded size and regular; standard output that may end |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
+//! | [`limits`], [`control_group`] | what this process may have of memory and files |
 //! | [`heartbeat`] | how a thread shows that it lives |
 //! | [`idle`] | keeping cores from deep idle states |
 //!
@@ -24,6 +26,7 @@ pub mod affinity;
 pub mod allocator;
 pub mod atomics;
 pub mod clock;
+pub mod control_group;
 pub mod dma_buf;
 pub mod doorbell;
 mod error;
@@ -39,11 +42,15 @@ pub mod heartbeat;
 pub mod idle;
 pub mod interrupt;
 pub mod journal;
+pub mod limits;
+pub mod line_writer;
 pub mod mapped_file;
 pub mod memory;
+pub mod output;
 pub mod paging;
 pub mod peer;
 pub mod poll;
+pub mod read;
 pub mod rt_log;
 pub mod service;
 pub mod shared_memory;

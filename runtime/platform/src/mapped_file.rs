@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 
 use crate::error::{OsError, check};
 use crate::memory::Plain;
+use crate::read;
 
 /// A file's content, mapped for reading. Pages come when they are first read and are never locked,
 /// so a file may be larger than the memory.
@@ -35,13 +36,8 @@ impl MappedFile {
     /// # Errors
     /// When it cannot be opened or mapped, or is no regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            let kind = io::ErrorKind::InvalidInput;
-            return Err(io::Error::new(kind, "not a regular file"));
-        }
-        let bytes = usize::try_from(metadata.len())
+        let file = read::open(path)?;
+        let bytes = usize::try_from(file.metadata()?.len())
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         Self::of(&file, bytes).map_err(|error| error.source)
     }

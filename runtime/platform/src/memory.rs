@@ -89,6 +89,16 @@ pub fn prefault_heap(bytes: usize) {
     std::hint::black_box(&block);
 }
 
+/// Has all threads share one heap (glibc only), rather than each have its own with 64 MiB of addresses:
+/// for processes whose address space is limited. To be called before threads start.
+pub fn share_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt only sets a parameter.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Leaves `bytes` from `start` on out of a core dump: gigabytes of weights and frames would be written
 /// for seconds while nobody serves, and say nothing about a defect. Advice only: what the kernel does
 /// not take (`start` must be a page's) is dumped.

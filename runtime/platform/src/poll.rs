@@ -198,10 +198,21 @@ impl Waker {
 /// (absolute; none: no limit) came first.
 #[must_use]
 pub fn wait_readable(descriptor: BorrowedFd<'_>, until_ns: Option<u64>) -> bool {
+    wait_for(descriptor, libc::POLLIN, until_ns)
+}
+
+/// As [`wait_readable`], until `descriptor` takes something (a pipe: `PIPE_BUF` bytes) or its reader is
+/// gone.
+#[must_use]
+pub fn wait_writable(descriptor: BorrowedFd<'_>, until_ns: Option<u64>) -> bool {
+    wait_for(descriptor, libc::POLLOUT, until_ns)
+}
+
+fn wait_for(descriptor: BorrowedFd<'_>, events: libc::c_short, until_ns: Option<u64>) -> bool {
     loop {
         let mut poll = libc::pollfd {
             fd: descriptor.as_raw_fd(),
-            events: libc::POLLIN,
+            events,
             revents: 0,
         };
         // SAFETY: one valid pollfd.

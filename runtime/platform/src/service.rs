@@ -169,6 +169,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_manager_that_was_stopped_holds_nobody_up() {
+        let name = format!("punctual-stopped-manager-{}", std::process::id());
+        let manager =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let notifier = Notifier::to(Path::new(&format!("@{name}"))).unwrap();
+        let sent = 10_000;
+        for _ in 0..sent {
+            notifier.alive();
+        }
+        manager.set_nonblocking(true).unwrap();
+        let heard = std::iter::from_fn(|| manager.recv(&mut [0; 64]).ok()).count();
+        assert!(heard > 0 && heard < sent, "{heard}");
+    }
+
+    #[test]
     fn messages_arrive_at_an_abstract_address() {
         let name = format!("punctual-notify-{}", std::process::id());
         let manager =

@@ -1,38 +1,101 @@
-//! SIGTERM and SIGINT as something to wait for, without a handler that could interrupt anything.
+//! Signals as something to wait for, without a handler that could interrupt anything.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::error::{OsError, check};
 use crate::poll;
 
-/// A request to terminate.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM, from a service manager.
+    /// SIGTERM, from a service manager: to terminate.
     Terminate,
-    /// SIGINT, from a terminal.
+    /// SIGINT, from a terminal: to terminate.
     Interrupt,
+    /// SIGHUP, from a terminal or a session that ended: to terminate.
+    HangUp,
+    /// SIGQUIT, from a terminal: to terminate.
+    Quit,
+    /// SIGUSR1: to say how it is, and to go on.
+    Report,
 }
 
-/// Receives SIGTERM and SIGINT of this process.
+impl Signal {
+    /// Those that a program takes.
+    const OF_PROGRAMS: [Self; 2] = [Self::Terminate, Self::Interrupt];
+    /// Those that a service takes.
+    const OF_SERVICES: [Self; 5] = [
+        Self::Terminate,
+        Self::Interrupt,
+        Self::HangUp,
+        Self::Quit,
+        Self::Report,
+    ];
+
+    const fn number(self) -> libc::c_int {
+        match self {
+            Self::Terminate => libc::SIGTERM,
+            Self::Interrupt => libc::SIGINT,
+            Self::HangUp => libc::SIGHUP,
+            Self::Quit => libc::SIGQUIT,
+            Self::Report => libc::SIGUSR1,
+        }
+    }
+}
+
+/// What a service ignores. Each would end or stop the process: timers that nobody here sets, `SIGUSR2`,
+/// which has no meaning yet; and what a write has an error for: a file that may not grow (`EFBIG`), a pipe
+/// without a reader, a terminal that belongs to somebody else.
+const IGNORED: [libc::c_int; 9] = [
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGUSR2,
+    libc::SIGXFSZ,
+    libc::SIGPIPE,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// Receives signals of this process.
 #[derive(Debug)]
 pub struct TerminationSignals {
     descriptor: OwnedFd,
 }
 
 impl TerminationSignals {
-    /// Blocks both signals on the calling thread and those that it starts from now on: call it
-    /// before starting any thread.
+    /// SIGTERM and SIGINT. Blocks them on the calling thread and those that it starts from now on:
+    /// call it before starting any thread.
     ///
     /// # Errors
     /// When out of file descriptors.
     pub fn take_over() -> Result<Self, OsError> {
-        // SAFETY: a sigset_t is a bit mask that sigemptyset initialises.
+        Self::of(&Signal::OF_PROGRAMS)
+    }
+
+    /// As [`take_over`](Self::take_over), every [`Signal`]; what else would end or stop the process
+    /// without need is ignored from now on. Whoever started it with a signal ignored, as nohup(1) does,
+    /// keeps that.
+    ///
+    /// # Errors
+    /// When out of file descriptors.
+    pub fn take_over_for_service() -> Result<Self, OsError> {
+        for number in IGNORED {
+            // SAFETY: no handler is installed; fails only for numbers that are no signals.
+            unsafe { libc::signal(number, libc::SIG_IGN) };
+        }
+        Self::of(&Signal::OF_SERVICES)
+    }
+
+    fn of(signals: &[Signal]) -> Result<Self, OsError> {
+        // SAFETY: a sigset_t is a bit mask that sigemptyset initialises; the numbers are signals'.
         let set = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, libc::SIGTERM);
-            libc::sigaddset(&raw mut set, libc::SIGINT);
+            for signal in signals {
+                libc::sigaddset(&raw mut set, signal.number());
+            }
             set
         };
         // SAFETY: `set` is initialised; the old mask is not asked for.
@@ -63,10 +126,9 @@ impl TerminationSignals {
             let read =
                 unsafe { libc::read(self.descriptor.as_raw_fd(), (&raw mut info).cast(), size) };
             if read == size as isize {
-                return Some(match info.ssi_signo as i32 {
-                    libc::SIGTERM => Signal::Terminate,
-                    _ => Signal::Interrupt,
-                });
+                let number = info.ssi_signo as i32;
+                let mut all = Signal::OF_SERVICES.into_iter();
+                return all.find(|signal| signal.number() == number);
             }
             if !poll::wait_readable(self.as_fd(), until_ns) {
                 return None;

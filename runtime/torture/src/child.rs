@@ -8,6 +8,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use punctual_ipc::{ClientChannel, ConnectError, Hello, PixelFormat, Refusal};
 use punctual_platform::clock::{now_ns, sleep_until_ns};
+use punctual_platform::output;
 
 use crate::ledger::{Entry, Ledger, Phase};
 use crate::{healthy, hostile};
@@ -116,7 +117,9 @@ pub(crate) fn connect(
                 sleep_until_ns(now_ns() + ATTEMPT_NS);
             }
             Err(error) => {
-                eprintln!("channel-torture: a client was not let in: {error}");
+                output::note(format_args!(
+                    "channel-torture: a client was not let in: {error}"
+                ));
                 return Ok(None);
             }
         }

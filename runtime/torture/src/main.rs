@@ -1,12 +1,13 @@
 //! `channel-torture`: the long version of what `cargo test` does for seconds.
 #![forbid(unsafe_code)]
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use punctual_platform::clock::now_ns;
+use punctual_platform::output;
 use punctual_torture::child::{self, Orders};
 use punctual_torture::rig::{self, Against, Options};
 
@@ -16,7 +17,7 @@ const PROGRESS_NS: u64 = 1_000_000_000;
 /// Kills, stops and besets clients of the channel, and checks that nobody else notices
 ///
 /// Exit codes: 0 nothing was lost, doubled or wrong; 1 something was (the report says what);
-/// 2 the command line makes no sense; 3 it could not run.
+/// 2 the command line makes no sense; 3 it could not run, or not print its report; 141 nobody read it.
 #[derive(Parser)]
 #[command(
     version,
@@ -77,7 +78,13 @@ struct Torture {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            return output::usage_code(usage.print(), usage.exit_code(), "channel-torture", 3)
+                .into();
+        }
+    };
     match cli.client {
         Some(Command::Client(orders)) => match child::live(&orders) {
             Ok(()) => ExitCode::SUCCESS,
@@ -116,15 +123,18 @@ fn torture(arguments: &Torture) -> ExitCode {
         Ok(report) => report,
         Err(error) => return failed(&error),
     };
-    if arguments.json {
+    let printed = if arguments.json {
         match serde_json::to_string_pretty(&report) {
-            Ok(json) => println!("{json}"),
+            Ok(json) => output::line(json),
             Err(error) => return failed(&error),
         }
     } else {
-        println!("{report}");
+        output::line(&report)
+    };
+    match printed {
+        Ok(()) => ExitCode::from(u8::from(!report.is_clean())),
+        Err(error) => ExitCode::from(error.end("channel-torture", 3)),
     }
-    ExitCode::from(u8::from(!report.is_clean()))
 }
 
 /// Says once a second how far it is, on a terminal.
@@ -136,12 +146,16 @@ fn progress(options: &Options) -> impl FnMut(u64, u64) + use<> {
         let now = now_ns();
         if terminal && now >= next_ns {
             next_ns = now + PROGRESS_NS;
-            eprint!("\r{frames} of {frames_max} submissions, {kills} of {kills_max} kills ");
+            // Nobody to see it is no reason to fail.
+            let _ = write!(
+                std::io::stderr(),
+                "\r{frames} of {frames_max} submissions, {kills} of {kills_max} kills "
+            );
         }
     }
 }
 
 fn failed(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("channel-torture: {error}");
+    output::note(format_args!("channel-torture: {error}"));
     ExitCode::from(3)
 }

@@ -1,5 +1,6 @@
 //! From a picture's file to the network's input, by the daemon's own preprocessing.
 
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use punctual_kernels::preprocess::{
@@ -7,6 +8,7 @@ use punctual_kernels::preprocess::{
     SIDE_MAX, Size,
 };
 use punctual_model::Network;
+use punctual_platform::read;
 
 /// A picture that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +124,9 @@ fn decode(path: &Path) -> Result<image::RgbImage, PictureError> {
         source,
     };
     let io = |source| failed(image::ImageError::IoError(source));
-    let mut reader = image::ImageReader::open(path).map_err(io)?;
+    // Its content says what it is, not its name.
+    let file = BufReader::new(read::open(path).map_err(io)?);
+    let mut reader = image::ImageReader::new(file);
     reader = reader.with_guessed_format().map_err(io)?;
     let mut limits = image::Limits::default();
     limits.max_image_width = Some(SIDE_MAX);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use punctual_platform::read;
+
 /// A picture and its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -49,7 +51,7 @@ pub enum SamplesError {
     /// Nothing there.
     #[error(
         "{path} has no pictures (.png, .jpg, .jpeg, .ppm, .pgm, .bmp): give a folder with one folder \
-         a class, or a list of lines `picture,class`",
+         a class, or with pictures named by their class, or a list of lines `picture,class`",
         path = path.display()
     )]
     None {
@@ -66,19 +68,26 @@ fn listed(classes: &[String]) -> String {
     format!("{}{rest}", shown.collect::<Vec<_>>().join(", "))
 }
 
+/// Some millions of lines.
+const LIST_BYTES_MAX: u64 = 256 << 20;
+
 /// Endings of files that are taken for pictures.
 const ENDINGS: [&str; 6] = ["png", "jpg", "jpeg", "ppm", "pgm", "bmp"];
 
-/// The samples at `path`, in the order of their names: a folder with one folder a class, or a file of
-/// lines `picture,class`, pictures relative to the file. A class is the network's name for it or its
-/// number.
+/// The samples at `path`, in the order of their names: a folder with one folder a class, or with pictures that are named
+/// by their class; or a file of lines `picture,class`, pictures relative to the file. A class is the network's name for it or
+/// its number.
 ///
 /// # Errors
 /// [`SamplesError`]; no sample is left out in silence.
 pub fn find(path: &Path, classes: &[String]) -> Result<Vec<Sample>, SamplesError> {
     let labels = Labels::new(classes);
     let samples = if path.is_dir() {
-        in_folders(path, &labels)?
+        let (folders, files): (Vec<_>, Vec<_>) =
+            entries(path)?.into_iter().partition(|e| e.is_dir());
+        let mut samples = in_folders(&folders, &labels)?;
+        samples.extend(by_name(files, &labels)?);
+        samples
     } else {
         in_list(path, &labels)?
     };
@@ -105,37 +114,94 @@ impl<'c> Labels<'c> {
         }
     }
 
-    fn of(&self, class: &str, place: impl FnOnce() -> String) -> Result<usize, SamplesError> {
+    fn known(&self, class: &str) -> Option<usize> {
         let number = || {
             class
                 .parse()
                 .ok()
                 .filter(|&label| label < self.classes.len())
         };
-        let label = self.by_name.get(class).copied().or_else(number);
-        label.ok_or_else(|| SamplesError::UnknownClass {
-            place: place(),
+        self.by_name.get(class).copied().or_else(number)
+    }
+
+    fn unknown(&self, class: &str, place: String) -> SamplesError {
+        SamplesError::UnknownClass {
+            place,
             class: class.to_owned(),
             classes: self.classes.to_vec(),
-        })
+        }
+    }
+
+    /// Whether the compiler made the names up: the ONNX file has none.
+    fn made_up(&self) -> bool {
+        let names = self.classes.iter().enumerate();
+        names
+            .into_iter()
+            .all(|(label, name)| *name == format!("class_{label}"))
+    }
+
+    /// The class that a picture's name begins with: `give way.png`, `give way-17.png`. Numbers are not
+    /// taken for classes here: pictures are often numbered.
+    fn beginning(&self, stem: &str) -> Option<usize> {
+        let begins = |class: &str| {
+            let rest = stem.strip_prefix(class)?;
+            (!rest.starts_with(char::is_alphanumeric)).then_some(class.len())
+        };
+        let fitting = self
+            .by_name
+            .iter()
+            .filter_map(|(class, label)| Some((begins(class)?, *label)));
+        // The longest: there may be `limit 8` and `limit 80`, or `stop` and `stop sign`.
+        fitting.max().map(|(_, label)| label)
     }
 }
 
-fn in_folders(path: &Path, labels: &Labels<'_>) -> Result<Vec<Sample>, SamplesError> {
+/// Pictures in one folder a class.
+fn in_folders(folders: &[PathBuf], labels: &Labels<'_>) -> Result<Vec<Sample>, SamplesError> {
+    let name = |folder: &PathBuf| {
+        folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    // Classes that nobody named have the order of their folders, as in torchvision's ImageFolder, by which such networks are
+    // trained.
+    let in_order = labels.made_up()
+        && folders.len() == labels.classes.len()
+        && folders
+            .iter()
+            .all(|folder| labels.known(&name(folder)).is_none());
     let mut samples = Vec::new();
-    for folder in entries(path)?.into_iter().filter(|entry| entry.is_dir()) {
-        let class = folder.file_name().unwrap_or_default().to_string_lossy();
-        let label = labels.of(&class, || folder.display().to_string())?;
-        let pictures = entries(&folder)?
-            .into_iter()
-            .filter(|file| is_picture(file));
+    for (at, folder) in folders.iter().enumerate() {
+        let class = name(folder);
+        let label = if in_order {
+            Some(at)
+        } else {
+            labels.known(&class)
+        };
+        let label = label.ok_or_else(|| labels.unknown(&class, folder.display().to_string()))?;
+        let pictures = entries(folder)?.into_iter().filter(|file| is_picture(file));
         samples.extend(pictures.map(|path| Sample { path, label }));
     }
     Ok(samples)
 }
 
+/// Pictures that are named by their class.
+fn by_name(files: Vec<PathBuf>, labels: &Labels<'_>) -> Result<Vec<Sample>, SamplesError> {
+    let pictures = files.into_iter().filter(|file| is_picture(file));
+    pictures
+        .map(|path| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let label = labels.beginning(&stem);
+            let label = label.ok_or_else(|| labels.unknown(&stem, path.display().to_string()))?;
+            Ok(Sample { path, label })
+        })
+        .collect()
+}
+
 fn in_list(path: &Path, labels: &Labels<'_>) -> Result<Vec<Sample>, SamplesError> {
-    let text = std::fs::read_to_string(path).map_err(|source| SamplesError::Read {
+    let text = read::text(path, LIST_BYTES_MAX).map_err(|source| SamplesError::Read {
         path: path.to_owned(),
         source,
     })?;
@@ -152,7 +218,10 @@ fn in_list(path: &Path, labels: &Labels<'_>) -> Result<Vec<Sample>, SamplesError
                 line: at + 1,
                 found: line.to_owned(),
             })?;
-            let label = labels.of(class.trim(), || format!("{}:{}", path.display(), at + 1))?;
+            let class = class.trim();
+            let label = labels.known(class);
+            let place = || format!("{}:{}", path.display(), at + 1);
+            let label = label.ok_or_else(|| labels.unknown(class, place()))?;
             let path = folder.join(picture.trim());
             Ok(Sample { path, label })
         })

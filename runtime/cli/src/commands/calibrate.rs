@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use punctual_device::StartError;
 use punctual_model::{Calibration, Package, PackageError, TemperatureError, WeightImage};
 use punctual_platform::files::write_whole;
+use punctual_platform::output::{self, OutputError};
 
 use crate::calibrate::pictures::{PictureError, Pictures};
 use crate::calibrate::report::Report;
@@ -21,8 +22,10 @@ EXAMPLES:
   punctual calibrate signs.punctual --samples held-out.csv --into signs.punctual --svg signs.svg
   punctual calibrate resnet.punctual --samples val/ --crop 0.875 --temperature --into resnet.punctual
 
-Samples are pictures (PNG, JPEG, PPM, BMP) in one folder a class, or a file of lines `picture,class`
-with pictures relative to it. A class is the network's name for it, or its number. Take samples that
+Samples are pictures (PNG, JPEG, PPM, BMP) in one folder a class, or named by their class (stop-17.png),
+or a file of lines `picture,class` with pictures relative to it. A class is the network's name for it, or
+its number. Where classes have no names (an ONNX file compiled alone) and there is a folder for each,
+the folders count in the order of their names, as torchvision's ImageFolder counts. Take samples that
 were used neither for training nor for choosing anything, and that look like what the cameras will
 see: the scheduler believes them.
 
@@ -36,7 +39,7 @@ unreadable or cannot be written.")]
 pub struct Options {
     /// The package.
     package: PathBuf,
-    /// Labelled pictures: a folder of folders, or a list.
+    /// Labelled pictures: a folder, or a list.
     #[arg(long, short, value_name = "PATH")]
     samples: PathBuf,
     /// See a centred square of this share (0 to 1) of each picture's shorter side; without it, the
@@ -109,11 +112,15 @@ pub enum Error {
         /// What went wrong.
         source: std::io::Error,
     },
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Package {
                 source: PackageError::File { .. },
                 ..
@@ -159,8 +166,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         write_package(path, package, records.clone(), temperatures)?;
     }
     write_others(options, &report, &records)?;
-    print(options, &report);
-    Ok(())
+    Ok(print(options, &report)?)
 }
 
 /// About `limit` of the samples, evenly over all of them.
@@ -225,20 +231,23 @@ fn page(report: &Report, svg: &str) -> String {
     )
 }
 
-fn print(options: &Options, report: &Report) {
+fn print(options: &Options, report: &Report) -> Result<(), OutputError> {
     if options.json {
         let json = serde_json::to_string_pretty(report).expect("plain data always serialises");
-        println!("{json}");
-        return;
+        return output::line(json);
     }
-    println!("{}: {} samples\n", report.network, report.samples);
-    println!("{}", report.exits_table().text());
-    print!("{}", report.thresholds_table(false).text());
+    output::line(format_args!(
+        "{}: {} samples\n",
+        report.network, report.samples
+    ))?;
+    output::line(report.exits_table().text())?;
+    output::text(report.thresholds_table(false).text())?;
     let written = [&options.into, &options.output, &options.svg, &options.html];
     for path in written.into_iter().flatten() {
-        println!("wrote {}", path.display());
+        output::line(format_args!("wrote {}", path.display()))?;
     }
     for advice in report.advice() {
-        println!("note: {advice}");
+        output::line(format_args!("note: {advice}"))?;
     }
+    Ok(())
 }

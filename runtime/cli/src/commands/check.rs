@@ -1,10 +1,11 @@
 //! `punctual check`: the plan made from a manifest, or everything that is wrong with it; and with
 //! `--host` everything on the machine that will cost latency.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use punctual_platform::files::write_whole;
+use punctual_platform::output::{self, OutputError};
 
 use crate::host::{self, Cores, Finding, Machine};
 use crate::termination::{Terminates, Termination};
@@ -30,7 +31,8 @@ who says so, and the command that mends it. Without a manifest the first core co
 and the others as the partitions'.
 
 TERMINATION CODES: 0 the daemon would start, nothing about the machine is grave; 1 something is grave;
-3 the manifest or its plan is invalid; 4 a file is missing or unreadable.")]
+3 the manifest or its plan is invalid; 4 a file is missing or unreadable; 5 this process, or its control
+group, may not have the memory that the plan takes.")]
 pub struct Options {
     /// The manifest (TOML).
     #[arg(required_unless_present = "host")]
@@ -69,20 +71,17 @@ pub fn run(options: &Options) -> Termination {
             } else {
                 plan.to_string()
             };
-            // A reader that went away is no reason to fail.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            Termination::Done
+            Termination::of("check", output::text(text))
         }
         Err(error) => {
+            let termination = Termination::Daemon(error.termination());
             if options.json
                 && let punctual_daemon::StartupError::Plan(problems) = &error
             {
-                let json = serde_json::to_string_pretty(problems).expect("plain data serialises");
-                println!("{json}");
-            } else {
-                eprintln!("{error}");
+                return termination.once_printed("check", output::text(problems.to_json()));
             }
-            Termination::Daemon(error.termination())
+            output::note(error);
+            termination
         }
     }
 }
@@ -112,6 +111,8 @@ enum HostError {
     },
     #[error(transparent)]
     Plan(#[from] punctual_daemon::StartupError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for HostError {
@@ -119,6 +120,7 @@ impl Terminates for HostError {
         match self {
             Self::Root { .. } | Self::Record { .. } => Termination::File,
             Self::Plan(error) => Termination::Daemon(error.termination()),
+            Self::Output(error) => error.termination(),
         }
     }
 }
@@ -165,8 +167,7 @@ fn check_host(options: &Options) -> Result<Termination, HostError> {
             )
         }
     };
-    // A reader that went away is no reason to fail.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    output::text(text)?;
     Ok(match grave {
         true => Termination::BadResult,
         false => Termination::Done,

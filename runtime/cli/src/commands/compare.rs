@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_core::PolicyConfig;
+use punctual_platform::output;
 use punctual_simulator::compare::{Comparison, Run};
 use punctual_simulator::format::Document;
 use punctual_simulator::report;
@@ -71,7 +72,7 @@ pub struct Options {
 /// Compares, prints, writes.
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
-        print!("{}", workload::list());
+        output::text(workload::list())?;
         return Ok(());
     }
     let name = options.workload.as_deref().expect("clap requires it");
@@ -92,20 +93,19 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let runs = comparison.run(jobs(options), || progress.inc(1))?;
     progress.finish_and_clear();
     let rows: Vec<report::Row> = runs.iter().map(|run| run.row.clone()).collect();
-    if options.json {
-        let json = serde_json::to_string_pretty(&rows).expect("plain data");
-        println!("{json}");
-    } else {
-        println!("{}: {}\n", scenario.name, scenario.about);
-        print!("{}", report::comparison(&rows).text());
-    }
     if let Some(path) = &options.html {
         let page = report::page(&page(options, &comparison, &runs));
         workload::write(path, &page)?;
-        eprintln!("wrote {}", path.display());
+        output::note(format_args!("wrote {}", path.display()));
     }
     if let Some(folder) = &options.svg {
         pictures(folder, &page(options, &comparison, &runs))?;
+    }
+    if options.json {
+        output::line(serde_json::to_string_pretty(&rows).expect("plain data"))?;
+    } else {
+        output::line(format_args!("{}: {}\n", scenario.name, scenario.about))?;
+        output::text(report::comparison(&rows).text())?;
     }
     let lost: u64 = rows.iter().map(|row| row.lost).sum();
     if lost > 0 {
@@ -120,7 +120,7 @@ fn takes(policy: &PolicyConfig, scenario: &Scenario) -> bool {
     match punctual_core::Scheduler::new(scenario.config(policy)) {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("without {}: {error}", policy.name());
+            output::note(format_args!("without {}: {error}", policy.name()));
             false
         }
     }
@@ -192,7 +192,7 @@ fn pictures(folder: &Path, page: &report::Page) -> Result<(), Error> {
     ] {
         let path = folder.join(name);
         workload::write(&path, &report::picture(&plot, &policies))?;
-        eprintln!("wrote {}", path.display());
+        output::note(format_args!("wrote {}", path.display()));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use punctual_compile::{CompileError, Compiled, Overrides, compile_with};
 use punctual_device::{LowerError, image_layout};
 use punctual_kernels::Isa;
 use punctual_model::{Network, PackageError};
+use punctual_platform::output::{self, OutputError};
 use serde_json::json;
 
 use crate::images::{self, ImageError};
@@ -138,11 +139,15 @@ pub enum Error {
     /// The package could not be written.
     #[error(transparent)]
     Write(#[from] PackageError),
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Write(_) => Termination::File,
             Self::Compile { source, .. } if matches!(**source, CompileError::Read { .. }) => {
                 Termination::File
@@ -175,18 +180,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
     package.write(&output)?;
     if options.json {
         let file = json!({"path": output, "hash": package.hash().to_string(), "lanes": lanes});
-        println!(
-            "{}",
-            json!({"report": report, "memory": memory.json(), "package": file})
-        );
+        output::line(json!({"report": report, "memory": memory.json(), "package": file}))?;
         return Ok(());
     }
-    print!("{report}\n{memory}");
-    println!(
+    output::text(format_args!("{report}\n{memory}"))?;
+    output::line(format_args!(
         "package {}, weights packed for {lanes:?} lanes",
         package.hash()
-    );
-    println!("wrote {}", output.display());
+    ))?;
+    output::line(format_args!("wrote {}", output.display()))?;
     Ok(())
 }
 

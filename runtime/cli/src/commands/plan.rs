@@ -1,11 +1,11 @@
 //! `punctual plan`: sessions and queries packed onto the boards of a fleet.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use punctual_plan::PlanErrors;
 use punctual_plan::fleet::{FleetInputs, FleetPlan};
 use punctual_platform::files::write_whole;
+use punctual_platform::output;
 
 use crate::termination::Termination;
 
@@ -45,7 +45,10 @@ pub fn run(options: &Options) -> Termination {
     if let Some(path) = &options.svg
         && let Err(error) = write_whole(path, plan.to_svg().as_bytes())
     {
-        eprintln!("punctual plan: cannot write {}: {error}", path.display());
+        output::note(format_args!(
+            "punctual plan: cannot write {}: {error}",
+            path.display()
+        ));
         return Termination::File;
     }
     let text = if options.json {
@@ -53,24 +56,23 @@ pub fn run(options: &Options) -> Termination {
     } else {
         plan.to_string()
     };
-    // A reader that went away is no reason to fail.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    if plan.unplaced.is_empty() {
+    let termination = if plan.unplaced.is_empty() {
         Termination::Done
     } else {
         Termination::BadResult
-    }
+    };
+    termination.once_printed("plan", output::text(text))
 }
 
 fn refuse(errors: &PlanErrors, json: bool) -> Termination {
-    if json {
-        print!("{}", errors.to_json());
-    } else {
-        eprintln!("{errors}");
-    }
-    if errors.is_about_files_only() {
+    let termination = if errors.is_about_files_only() {
         Termination::File
     } else {
         Termination::BadInput
+    };
+    if json {
+        return termination.once_printed("plan", output::text(errors.to_json()));
     }
+    output::note(errors);
+    termination
 }

@@ -7,7 +7,8 @@ use punctual_daemon::gpu::{Gpu, GpuError};
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
 use punctual_plan::{Needs, PlanErrors};
-use punctual_platform::affinity;
+use punctual_platform::output::{self, OutputError};
+use punctual_platform::{affinity, read};
 
 use crate::measure::{self, PackageNeeds};
 use crate::termination::{Terminates, Termination};
@@ -78,11 +79,15 @@ pub enum Error {
     /// The profile could not be written.
     #[error(transparent)]
     Write(#[from] ProfileError),
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Read { .. } | Self::Write(_) => Termination::File,
             Self::Package(PackageError::File { .. }) => Termination::File,
             Self::Manifest(_) | Self::Package(_) => Termination::BadInput,
@@ -94,7 +99,7 @@ impl Terminates for Error {
 /// Measures each model of the manifest and writes its profile.
 pub fn run(options: &Options) -> Result<(), Error> {
     let path = &options.manifest;
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+    let text = read::text(path, read::TEXT_BYTES_MAX).map_err(|source| Error::Read {
         path: path.clone(),
         source,
     })?;
@@ -123,8 +128,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let direct = options.direct || wanted.paged;
         let request = measure::request(&needs, wanted, &wanted.cpu, effort, direct);
         let profile = measure::measure(&wanted.name, &package, &request)?;
-        print!("{}", table(&wanted.name, &profile));
-        keep(profile, &package_file, BESIDE, options.into_packages)?;
+        let shown = table(&wanted.name, &profile);
+        let kept = keep(profile, &package_file, BESIDE, options.into_packages)?;
+        output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
         let Some(gpu) = gpu.as_ref().filter(|_| on_gpu(wanted)) else {
             continue;
         };
@@ -140,8 +146,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         // Interrupts are mostly served by the first cores.
         let starter = gpu.starter(request.cores.last().copied().unwrap_or_default());
         let profile = measure::measure_stages(&starter, &wanted.name, &package, &request)?;
-        print!("{}", table(&wanted.name, &profile));
-        keep(profile, &package_file, BESIDE_GPU, options.into_packages)?;
+        let shown = table(&wanted.name, &profile);
+        let kept = keep(profile, &package_file, BESIDE_GPU, options.into_packages)?;
+        output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
     }
     Ok(())
 }
@@ -150,13 +157,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
 const BESIDE: &str = "profile.json";
 const BESIDE_GPU: &str = "gpu.profile.json";
 
-/// Writes a profile into its package, if it is to be there or has one of this machine, or beside it.
+/// Writes a profile into its package, if it is to be there or has one of this machine, or beside it. Says which.
 fn keep(
     profile: Profile,
     package_file: &Path,
     beside: &str,
     into_package: bool,
-) -> Result<(), Error> {
+) -> Result<PathBuf, Error> {
     // Read again: it may have got another profile since.
     let package = Package::read(package_file)?;
     let known = package.profiles().iter().any(|old| old.key == profile.key);
@@ -168,8 +175,7 @@ fn keep(
         profile.write(&beside)?;
         beside
     };
-    println!("wrote {}", output.display());
-    Ok(())
+    Ok(output)
 }
 
 fn table(name: &str, profile: &Profile) -> String {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use punctual_model::{
     Network, Package, PackageError, PrefixHash, WeightImage, cut_where_they_part,
 };
+use punctual_platform::output::{self, OutputError};
 
 use report::Report;
 
@@ -108,11 +109,15 @@ pub enum Error {
         /// What went wrong.
         source: std::io::Error,
     },
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Package {
                 source: PackageError::File { .. },
                 ..
@@ -155,9 +160,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     if options.json {
         let json = serde_json::to_string_pretty(&report).expect("plain data always serialises");
-        println!("{json}");
+        output::line(json)?;
     } else {
-        print!("{report}");
+        output::text(report)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use punctual_core::{Instant, Nanos, TaskId};
-use punctual_platform::clock;
+use punctual_platform::{clock, output};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::experiments;
 use punctual_simulator::format::Document;
@@ -75,10 +75,13 @@ pub struct Options {
 /// Simulates, prints, writes.
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
-        print!("{}", workload::list());
-        println!("\nEXPERIMENTS");
+        output::text(workload::list())?;
+        output::line(format_args!("\nEXPERIMENTS"))?;
         for experiment in experiments::all() {
-            println!("  {:<24} {}", experiment.name, experiment.about);
+            output::line(format_args!(
+                "  {:<24} {}",
+                experiment.name, experiment.about
+            ))?;
         }
         return Ok(());
     }
@@ -117,22 +120,22 @@ pub fn run(options: &Options) -> Result<(), Error> {
         options.seed,
         &outcome.summary(),
     );
-    if options.json {
-        println!("{}", json(&scenario, &row, &outcome));
-    } else {
-        print!("{}", text(&scenario, &row, &outcome));
-        let wall = took as f64 / 1e9;
-        let rate = row.submitted as f64 / wall;
-        eprintln!(
-            "\nsimulated {} in {wall:.2} s: {rate:.0} requests/s of wall time",
-            Nanos::new(outcome.ended.as_nanos())
-        );
-    }
     if let Some(path) = &options.html {
         let bars = recorder.map(Recorder::into_bars).unwrap_or_default();
         let page = page(options, &scenario, &row, &outcome, &bars);
         workload::write(path, &report::page(&page))?;
-        eprintln!("wrote {}", path.display());
+        output::note(format_args!("wrote {}", path.display()));
+    }
+    if options.json {
+        output::line(json(&scenario, &row, &outcome))?;
+    } else {
+        output::text(text(&scenario, &row, &outcome))?;
+        let wall = took as f64 / 1e9;
+        let rate = row.submitted as f64 / wall;
+        output::note(format_args!(
+            "\nsimulated {} in {wall:.2} s: {rate:.0} requests/s of wall time",
+            Nanos::new(outcome.ended.as_nanos())
+        ));
     }
     if let Some(auditor) = auditor {
         audited(&auditor)?;
@@ -151,11 +154,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
 fn audited(auditor: &Auditor) -> Result<(), Error> {
     let findings = auditor.findings();
     if findings.total() == 0 {
-        eprintln!("the auditor found nothing");
+        output::note(format_args!("the auditor found nothing"));
         return Ok(());
     }
     for finding in findings.list() {
-        eprintln!("{finding}");
+        output::note(finding);
     }
     let message = format!("the auditor found {} violations", findings.total());
     Err(Error::Bad(message))
@@ -176,10 +179,10 @@ fn fuzz(options: &Options, cases: u64) -> Result<(), Error> {
     };
     let report = campaign(plan, |_| clock::now_ns() - started < limit_ns);
     drop(std::panic::take_hook());
-    print!("{report}");
+    output::text(&report)?;
     let wall = (clock::now_ns() - started) as f64 / 1e9;
     let rate = report.cases as f64 / wall * 3600.0;
-    eprintln!("{wall:.1} s: {rate:.0} cases/h");
+    output::note(format_args!("{wall:.1} s: {rate:.0} cases/h"));
     match report.failures.len() {
         0 => Ok(()),
         kinds => Err(Error::Bad(format!("{kinds} kinds of failures: see above"))),
@@ -194,8 +197,11 @@ fn experiment(name: &str) -> Result<(), Error> {
             known: known.iter().map(|experiment| experiment.name).collect(),
         });
     };
-    eprintln!("{}; see also {}", experiment.about, experiment.results);
-    println!("{}", (experiment.run)());
+    output::note(format_args!(
+        "{}; see also {}",
+        experiment.about, experiment.results
+    ));
+    output::line((experiment.run)())?;
     Ok(())
 }
 

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use punctual_core::PolicyConfig;
+use punctual_platform::output::OutputError;
+use punctual_platform::read;
 use punctual_simulator::disb::{self, DisbError};
 use punctual_simulator::format::{self, Document, FormatError};
 use punctual_simulator::run::RunError;
@@ -61,11 +63,15 @@ pub enum Error {
     /// Something ran, and its result is bad.
     #[error("{0}")]
     Bad(String),
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Read { .. } | Self::Write { .. } => Termination::File,
             Self::Workload(_)
             | Self::Format(_)
@@ -95,7 +101,7 @@ pub fn document(name: &str) -> Result<Document, Error> {
 
 /// A file of DISB's.
 fn published(path: &Path) -> Result<Scenario, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+    let text = read::text(path, read::TEXT_BYTES_MAX).map_err(|source| Error::Read {
         path: path.to_owned(),
         source,
     })?;

@@ -5,20 +5,21 @@ mod processes;
 mod summary;
 pub mod table;
 
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use punctual_daemon::Report;
 use punctual_platform::OsError;
 use punctual_platform::clock;
+use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
 
 use crate::cache;
 use crate::report::CameraReport;
 use crate::termination::{Terminates, Termination};
 
-use cameras::CAMERAS;
+use cameras::{CAMERAS, CameraRole};
 use processes::{Camera, Daemon};
 use summary::{Summary, TaskSummary};
 use table::Row;
@@ -52,6 +53,8 @@ EXAMPLES:
 The first run measures the network on this machine for a few seconds and keeps the result in the
 user's cache folder. Real-time priorities and locked memory are used when they may be had; the
 demo says once what is missing and how to grant it.
+
+A frame without a deadline (of `watch`) is answered, and neither on time nor late.
 
 TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 1 otherwise.")]
 pub struct Options {
@@ -113,6 +116,9 @@ pub enum DemoError {
     /// Signals.
     #[error("cannot wait for signals: {0}")]
     Signals(OsError),
+    /// Standard output takes no more; everything was ended.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for DemoError {
@@ -122,6 +128,7 @@ impl Terminates for DemoError {
             Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
             Self::NotReady { .. } | Self::Report(_) => Termination::BadResult,
             Self::Cache(error) => error.termination(),
+            Self::Output(error) => error.termination(),
         }
     }
 }
@@ -146,10 +153,10 @@ fn show(options: &Options) -> Result<bool, DemoError> {
 
     let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
     if !options.json {
-        println!(
+        output::line(format_args!(
             "starting punctuald and {} camera processes ...",
             CAMERAS.len()
-        );
+        ))?;
     }
     let mut daemon = Daemon::start(&manifest, &profile, &socket, &report_file)?;
     let mut cameras = Vec::new();
@@ -160,12 +167,7 @@ fn show(options: &Options) -> Result<bool, DemoError> {
             options.overload,
         ))?);
     }
-    let began_ns = clock::now_ns();
-    let mut rows = watch(&mut daemon, &mut cameras, &signals, options);
-    let seconds = options
-        .seconds
-        .min(clock::now_ns().saturating_sub(began_ns) as f64 / 1e9);
-
+    let (mut rows, drawn) = watch(&mut daemon, &mut cameras, &signals, options);
     let mut clean = true;
     for (camera, (role, row)) in cameras.into_iter().zip(CAMERAS.iter().zip(&mut rows)) {
         let (status, last_words) = camera.wait(END_MS);
@@ -173,29 +175,27 @@ fn show(options: &Options) -> Result<bool, DemoError> {
         clean &= ended_well(&format!("camera {}", role.task), status);
     }
     clean &= ended_well("daemon", daemon.stop(END_MS));
+    drawn?;
     let report = Report::read(&report_file)?;
-    let summary = summarise(seconds, &report, &rows, clean);
-    print(&summary, &rows, options);
+    let summary = summarise(&report, &rows, clean);
+    print(&summary, &rows, options)?;
     Ok(summary.succeeded())
 }
 
-/// Draws the table until every camera has finished, or a signal or the daemon's end stops them.
+/// Draws the table until every camera has finished, or a signal, the daemon's end, or that nobody sees the table stops
+/// them.
 fn watch(
     daemon: &mut Daemon,
     cameras: &mut [Camera],
     signals: &TerminationSignals,
     options: &Options,
-) -> Vec<Row> {
-    let mut rows: Vec<Row> = CAMERAS
-        .iter()
-        .map(|role| Row {
-            now: CameraReport {
-                task: role.task.to_owned(),
-                ..CameraReport::default()
-            },
-            before: CameraReport::default(),
-        })
-        .collect();
+) -> (Vec<Row>, Result<(), OutputError>) {
+    let silent = |role: &CameraRole| CameraReport {
+        task: role.task.to_owned(),
+        ..CameraReport::default()
+    };
+    let mut rows: Vec<Row> = CAMERAS.iter().map(silent).map(Row::whole).collect();
+    let mut drawn = Ok(());
     let mut screen = Screen::new(!options.json);
     let mut stopping = false;
     let mut drawn_ns = clock::now_ns();
@@ -206,15 +206,15 @@ fn watch(
         for (camera, row) in cameras.iter_mut().zip(&mut rows) {
             row.hear(camera.lines());
         }
-        if !stopping && (signals.next(Some(0)).is_some() || daemon.terminated()) {
+        if !stopping && (signals.next(Some(0)).is_some() || daemon.terminated() || drawn.is_err()) {
             cameras.iter().for_each(Camera::stop);
             stopping = true;
         }
         let now_ns = clock::now_ns();
         if now_ns.saturating_sub(drawn_ns) >= REDRAW_MS * 1_000_000 {
             // Before its first frame a camera draws its scenes.
-            if rows.iter().any(|row| row.now.submitted > 0) {
-                screen.draw(&table::draw(&rows, (now_ns - drawn_ns) as f64 / 1e9));
+            if drawn.is_ok() && rows.iter().any(|row| row.now.submitted > 0) {
+                drawn = screen.draw(&table::draw(&rows));
             }
             rows.iter_mut().for_each(|row| row.before = row.now.clone());
             drawn_ns = now_ns;
@@ -222,10 +222,10 @@ fn watch(
     }
     rows.iter_mut()
         .for_each(|row| row.before = CameraReport::default());
-    rows
+    (rows, drawn)
 }
 
-fn summarise(seconds: f64, report: &Report, rows: &[Row], clean: bool) -> Summary {
+fn summarise(report: &Report, rows: &[Row], clean: bool) -> Summary {
     let stalls = &report.host_stalls;
     let tasks = rows
         .iter()
@@ -233,7 +233,7 @@ fn summarise(seconds: f64, report: &Report, rows: &[Row], clean: bool) -> Summar
         .map(|(row, role)| TaskSummary::new(role.criticality(), &row.now, &stalls.list))
         .collect();
     Summary {
-        seconds,
+        seconds: rows.iter().map(|row| row.now.seconds).fold(0.0, f64::max),
         board: report.board.clone(),
         device: report.device.clone(),
         tasks,
@@ -248,27 +248,24 @@ fn summarise(seconds: f64, report: &Report, rows: &[Row], clean: bool) -> Summar
     }
 }
 
-fn print(summary: &Summary, rows: &[Row], options: &Options) {
-    let text = if options.json {
-        let mut text = serde_json::to_string_pretty(summary).expect("plain data serialises");
-        text.push('\n');
-        text
-    } else {
-        table::closing(summary, rows, options.overload)
-    };
-    // A reader that went away is no reason to fail.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+fn print(summary: &Summary, rows: &[Row], options: &Options) -> Result<(), OutputError> {
+    if options.json {
+        return output::line(serde_json::to_string_pretty(summary).expect("plain data serialises"));
+    }
+    output::text(table::closing(summary, rows, options.overload))
 }
 
 fn ended_well(what: &str, status: std::io::Result<ExitStatus>) -> bool {
     match status {
         Ok(status) if status.success() => true,
         Ok(status) => {
-            eprintln!("punctual demo: {what} ended with {status}");
+            output::note(format_args!("punctual demo: {what} ended with {status}"));
             false
         }
         Err(error) => {
-            eprintln!("punctual demo: {what} could not be waited for: {error}");
+            output::note(format_args!(
+                "punctual demo: {what} could not be waited for: {error}"
+            ));
             false
         }
     }
@@ -327,10 +324,10 @@ impl Screen {
         }
     }
 
-    fn draw(&mut self, lines: &[String]) {
+    fn draw(&mut self, lines: &[String]) -> Result<(), OutputError> {
         self.drawings += 1;
         if !self.shown || (!self.terminal && !self.drawings.is_multiple_of(10)) {
-            return;
+            return Ok(());
         }
         let mut text = String::new();
         if self.terminal {
@@ -352,8 +349,6 @@ impl Screen {
             text.push_str("\x1b[?7h");
         }
         self.lines = lines.len();
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(text.as_bytes());
-        let _ = out.flush();
+        output::text(text)
     }
 }

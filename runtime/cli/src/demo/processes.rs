@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
@@ -26,11 +27,12 @@ pub struct Camera {
     open: bool,
 }
 
-/// This program's own file, to start it again under another role.
+/// This program's own file, to start it again under another role. In a process group of its own: an interrupt from the
+/// keyboard is the demo's alone, which ends the cameras before the daemon.
 fn this_program() -> Result<Command, DemoError> {
-    Ok(Command::new(
-        std::env::current_exe().map_err(DemoError::Spawn)?,
-    ))
+    let mut program = Command::new(std::env::current_exe().map_err(DemoError::Spawn)?);
+    program.process_group(0);
+    Ok(program)
 }
 
 impl Daemon {

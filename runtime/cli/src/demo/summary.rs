@@ -47,6 +47,8 @@ pub struct TaskSummary {
     pub on_time: u64,
     /// Answered after it.
     pub late: u64,
+    /// Answered; there was no deadline.
+    pub without_deadline: u64,
     /// Those of the late ones that overlap a stall of the machine over 1 ms.
     pub late_in_host_stall: u64,
     /// Not taken on.
@@ -101,6 +103,7 @@ impl TaskSummary {
             submitted: camera.submitted,
             on_time: camera.on_time,
             late: camera.late,
+            without_deadline: camera.without_deadline,
             late_in_host_stall: camera.late_spans_ns.iter().filter(overlaps).count() as u64,
             rejected: camera.rejected,
             failed: camera.failed,

@@ -16,6 +16,21 @@ pub struct Row {
 }
 
 impl Row {
+    /// All of a camera's time.
+    pub fn whole(now: CameraReport) -> Self {
+        Self {
+            now,
+            before: CameraReport::default(),
+        }
+    }
+
+    /// Frames a second between then and now, by the camera's own time; none if it has not got on.
+    fn rate(&self) -> Option<f64> {
+        let seconds = self.now.seconds - self.before.seconds;
+        let frames = self.now.submitted.saturating_sub(self.before.submitted);
+        (seconds > 0.0).then(|| frames as f64 / seconds)
+    }
+
     /// Takes the latest of a camera's JSON lines; what is none of them is passed over.
     pub fn hear(&mut self, lines: Vec<String>) {
         let reports = lines
@@ -28,23 +43,20 @@ impl Row {
     }
 }
 
-/// The table's lines, for `interval_s` seconds between now and before.
+/// The table's lines.
 #[must_use]
-pub fn draw(rows: &[Row], interval_s: f64) -> Vec<String> {
-    let mut lines = vec![header()];
-    for row in rows {
-        let rate = row.now.submitted.saturating_sub(row.before.submitted) as f64 / interval_s;
-        lines.push(line(&row.now, rate));
-    }
-    lines
+pub fn draw(rows: &[Row]) -> Vec<String> {
+    let rows = rows.iter().map(|row| line(&row.now, row.rate()));
+    std::iter::once(header()).chain(rows).collect()
 }
 
 fn header() -> String {
     format!(
-        "{:<10} {:>7} {:>6} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7} {:>7} {:>7}",
+        "{:<10} {:>7} {:>6} {:>8} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7} {:>7} {:>7}",
         "task",
         "rate/s",
         "sent",
+        "answered",
         "on time",
         "late",
         "rejected",
@@ -57,21 +69,23 @@ fn header() -> String {
     )
 }
 
-fn line(camera: &CameraReport, rate: f64) -> String {
-    let accuracy = camera
-        .accuracy()
-        .map_or("-".to_owned(), |a| format!("{:.1}%", a * 100.0));
+fn line(camera: &CameraReport, rate: Option<f64>) -> String {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    // What has no deadline is not on time, nor late.
+    let kept = |count: u64| or_none(camera.has_deadlines().then(|| count.to_string()));
+    let accuracy = camera.accuracy().map(|a| format!("{:.1}%", a * 100.0));
     format!(
-        "{:<10} {:>7.1} {:>6} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7.1} {:>7.1} {:>7.1}",
+        "{:<10} {:>7} {:>6} {:>8} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7.1} {:>7.1} {:>7.1}",
         camera.task,
-        rate,
+        or_none(rate.map(|rate| format!("{rate:.1}"))),
         camera.submitted,
-        camera.on_time,
-        camera.late,
+        camera.answered(),
+        kept(camera.on_time),
+        kept(camera.late),
         camera.rejected,
         camera.failed,
         exits(&camera.exits),
-        accuracy,
+        or_none(accuracy),
         ms(camera.latency_us.p50),
         ms(camera.latency_us.p99),
         ms(camera.latency_us.max),
@@ -105,7 +119,7 @@ pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
     };
     say(format!(
         "\n{} s on board `{}`, device {}{}",
-        summary.seconds,
+        (summary.seconds * 10.0).round() / 10.0,
         summary.board,
         summary.device,
         if overload == 1.0 {
@@ -114,15 +128,19 @@ pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
             format!(", cameras at {overload} x their rate")
         },
     ));
-    for line in draw(rows, summary.seconds.max(f64::EPSILON)) {
-        say(line);
-    }
+    draw(rows).into_iter().for_each(&mut say);
     say(String::new());
     for task in &summary.tasks {
-        let mut line = format!(
-            "{}: {} of {} on time",
-            task.name, task.on_time, task.submitted
-        );
+        let mut line = match task.without_deadline {
+            0 => format!(
+                "{}: {} of {} on time",
+                task.name, task.on_time, task.submitted
+            ),
+            answered => format!(
+                "{}: {answered} of {} answered, without a deadline",
+                task.name, task.submitted
+            ),
+        };
         let mut also = |count: u64, what: &str| {
             if count > 0 {
                 let _ = write!(line, ", {count} {what}");
@@ -174,6 +192,7 @@ mod tests {
     fn rate_is_of_the_interval_and_exits_are_shares() {
         let now = CameraReport {
             task: "signs".to_owned(),
+            seconds: 3.5,
             submitted: 45,
             on_time: 44,
             exits: vec![22, 11, 11],
@@ -187,10 +206,11 @@ mod tests {
             ..CameraReport::default()
         };
         let before = CameraReport {
+            seconds: 3.0,
             submitted: 30,
             ..CameraReport::default()
         };
-        let lines = draw(&[Row { now, before }], 0.5);
+        let lines = draw(&[Row { now, before }]);
         assert_eq!(lines.len(), 2);
         assert!(lines[1].contains("  30.0 "), "{}", lines[1]);
         assert!(lines[1].contains("50/25/25 "), "{}", lines[1]);
@@ -200,7 +220,37 @@ mod tests {
 
     #[test]
     fn a_task_without_answers_has_no_accuracy_and_no_exits() {
-        let lines = draw(&[Row::default()], 1.0);
+        let lines = draw(&[Row::default()]);
         assert!(lines[1].contains(" - "), "{}", lines[1]);
+    }
+
+    #[test]
+    fn a_camera_that_has_not_captured_has_no_rate() {
+        let lines = draw(&[Row::default()]);
+        assert!(!lines[1].contains("NaN") && !lines[1].contains("inf"));
+        assert_eq!(
+            lines[1].split_whitespace().next(),
+            Some("-"),
+            "{}",
+            lines[1]
+        );
+    }
+
+    #[test]
+    fn answers_to_frames_without_a_deadline_are_answers_and_not_on_time() {
+        let camera = CameraReport {
+            task: "watch".to_owned(),
+            submitted: 9,
+            without_deadline: 7,
+            ..CameraReport::default()
+        };
+        let lines = draw(&[Row::whole(camera)]);
+        let words: Vec<&str> = lines[1].split_whitespace().collect();
+        assert_eq!(
+            words[..6],
+            ["watch", "-", "9", "7", "-", "-"],
+            "{}",
+            lines[1]
+        );
     }
 }

@@ -8,12 +8,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use punctual_platform::affinity::cores_in;
+use punctual_platform::read;
 
 /// Before the path of each file in a record.
 const HEADING: &str = "==> ";
 
 /// A longer file is not one that is looked at here.
-const FILE_BYTES_MAX: usize = 1 << 20;
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A record of all of them.
+const RECORD_BYTES_MAX: u64 = 64 << 20;
 
 /// A machine's `/proc` and `/sys`.
 #[derive(Debug)]
@@ -39,7 +43,7 @@ impl Machine {
         if std::fs::metadata(root)?.is_dir() {
             return Ok(Self::of(Source::Root(root.to_owned())));
         }
-        Ok(Self::recorded(&std::fs::read_to_string(root)?))
+        Ok(Self::recorded(&read::text(root, RECORD_BYTES_MAX)?))
     }
 
     /// The one that a record describes.
@@ -73,9 +77,8 @@ impl Machine {
     pub fn text(&self, path: &str) -> Option<String> {
         let text = match &self.source {
             Source::Root(root) => {
-                let bytes = std::fs::read(root.join(path.trim_start_matches('/'))).ok()?;
-                let bytes = &bytes[..bytes.len().min(FILE_BYTES_MAX)];
-                String::from_utf8_lossy(bytes).into_owned()
+                let bytes = read::bytes(&below(root, path), FILE_BYTES_MAX).ok()?;
+                String::from_utf8_lossy(&bytes).into_owned()
             }
             Source::Record(files) => files.get(path)?.clone(),
         };
@@ -97,7 +100,7 @@ impl Machine {
     /// The names in a folder, sorted; none of them if it is not there.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.source {
-            Source::Root(root) => std::fs::read_dir(root.join(folder.trim_start_matches('/')))
+            Source::Root(root) => std::fs::read_dir(below(root, folder))
                 .into_iter()
                 .flatten()
                 .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -123,7 +126,7 @@ impl Machine {
         // Only the one that is found is recorded: the others are nobody's business.
         let found = paths.find(|path| match &self.source {
             Source::Root(root) => {
-                let text = std::fs::read_to_string(root.join(path.trim_start_matches('/')));
+                let text = read::text(&below(root, path), FILE_BYTES_MAX);
                 text.is_ok_and(|text| text.trim_end() == name)
             }
             Source::Record(files) => files.get(path).is_some_and(|text| text.trim_end() == name),
@@ -138,6 +141,11 @@ impl Machine {
         let mut seen = self.seen.borrow_mut();
         seen.insert(path.to_owned(), text.to_owned());
     }
+}
+
+/// Where the absolute `path` lies below `root`.
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
 }
 
 /// Numbers as `0-3,6`.

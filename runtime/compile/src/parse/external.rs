@@ -1,11 +1,11 @@
 //! Constants whose data lie in another file beside the ONNX file, as PyTorch's dynamo exporter
 //! writes them unless told otherwise.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use punctual_model::WEIGHTS_MAX;
+use punctual_platform::read::{self, Refused};
 
 use super::ParseError;
 use crate::schema::{DATA_LOCATION_EXTERNAL, TensorProto};
@@ -75,18 +75,29 @@ impl<'a> External<'a> {
         let path = folder.join(location);
         let offset = entry("offset").map_or(Some(0), |offset| offset.parse().ok());
         let data = offset.ok_or(io::ErrorKind::InvalidInput);
-        let data = data.and_then(|offset| read_part(&path, offset, bytes).map_err(|e| e.kind()));
-        data.map(Some).map_err(|kind| ParseError::ExternalRead {
-            name: name.to_owned(),
-            path: PathBuf::from(location),
-            kind,
+        let data = data.map_err(io::Error::from);
+        let data = data.and_then(|offset| read_part(&path, offset, bytes));
+        data.map(Some).map_err(|error| {
+            let (name, path) = (name.to_owned(), PathBuf::from(location));
+            match Refused::behind(&error) {
+                Some(refused) => ParseError::ExternalRefused {
+                    name,
+                    path,
+                    refused,
+                },
+                None => ParseError::ExternalRead {
+                    name,
+                    path,
+                    kind: error.kind(),
+                },
+            }
         })
     }
 }
 
 /// Exactly `bytes` bytes; nothing is reserved before they are there.
 fn read_part(path: &Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    let mut file = read::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut data = Vec::new();
     file.take(bytes).read_to_end(&mut data)?;

@@ -200,13 +200,17 @@ impl Daemon {
 
     /// With what is in a folder.
     pub fn start_in(folder: Folder) -> Self {
+        Self::start_as(folder, |_| ())
+    }
+
+    /// As [`start_in`](Self::start_in), with a command that was changed.
+    pub fn start_as(folder: Folder, change: impl FnOnce(&mut Command)) -> Self {
         let manager = UnixDatagram::bind(folder.path("notify")).expect("a socket");
         manager.set_read_timeout(Some(LIMIT)).expect("a time limit");
-        let child = folder
-            .command()
-            .env("NOTIFY_SOCKET", folder.path("notify"))
-            .spawn()
-            .expect("punctuald starts");
+        let mut command = folder.command();
+        command.env("NOTIFY_SOCKET", folder.path("notify"));
+        change(&mut command);
+        let child = command.spawn().expect("punctuald starts");
         wait_for(&manager, "READY=1");
         Self {
             folder,
@@ -262,9 +266,14 @@ impl Daemon {
 
     /// Its end, without being asked again.
     pub fn end(mut self) -> (ExitStatus, Report) {
-        let status = self.child.wait().expect("it ends");
+        let status = self.wait();
         let report = Report::read(&self.folder.path("report.json")).expect("a report");
         (status, report)
+    }
+
+    /// As [`end`](Self::end), where it leaves no report.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
     }
 
     /// Asks it to end; it must end well, and have kept account of everything.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use punctual_platform::files::write_whole;
+use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
 use super::Mechanism;
@@ -72,7 +73,7 @@ impl Key {
 /// of another key, or of a device with other multiprocessors: then it is to be found out anew.
 #[must_use]
 pub fn read(folder: &Path, key: &Key) -> Option<Outcome> {
-    let bytes = fs::read(key.file(folder)).ok()?;
+    let bytes = read::bytes(&key.file(folder), read::TEXT_BYTES_MAX).ok()?;
     let record: Record = serde_json::from_slice(&bytes).ok()?;
     (record.format == FORMAT && record.key == *key).then_some(record.outcome)
 }

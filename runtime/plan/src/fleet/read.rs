@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use punctual_model::Package;
 
-use crate::cause::Cause;
 use crate::inputs::PackageInput;
 use crate::problem::{Place, PlanErrors, Problems};
 use crate::read::{inside, read_profile, read_text};
@@ -21,9 +20,9 @@ impl FleetInputs {
     /// When the fleet file cannot be read. A package or profile that cannot be is noted in its
     /// place, so that [`FleetPlan::build`](super::FleetPlan::build) reports it together with all else.
     pub fn read(path: &Path) -> Result<Self, PlanErrors> {
-        let text = read_text(path).map_err(|kind| {
+        let text = read_text(path).map_err(|cause| {
             let mut problems = Problems::new(path, "");
-            problems.add(&Place::default(), Cause::Unreadable { kind });
+            problems.add(&Place::default(), cause);
             problems.into_errors()
         })?;
         let file = File::read(&text, &mut Problems::new(path, &text));

@@ -14,10 +14,11 @@ mod tests;
 mod timing;
 mod trace;
 
-use std::io::ErrorKind;
+use std::io;
 use std::path::Path;
 
 use punctual_core::{Nanos, PolicyConfig, Scheduler, Units};
+use punctual_platform::read;
 use serde::Deserialize;
 use toml::de::DeTable;
 
@@ -38,8 +39,11 @@ pub struct Document {
 /// Ten thousand lines. A file beyond it is not what somebody wrote, and is not looked into.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
+/// Some millions of recorded arrivals, or of samples.
+const NAMED_BYTES_MAX: u64 = 256 << 20;
+
 /// How the files are read that a workload file names, relative to it.
-type Files<'f> = &'f dyn Fn(&str) -> Result<String, ErrorKind>;
+type Files<'f> = &'f dyn Fn(&str) -> io::Result<String>;
 
 /// Reads a workload file and those that it names.
 ///
@@ -48,8 +52,8 @@ type Files<'f> = &'f dyn Fn(&str) -> Result<String, ErrorKind>;
 pub fn read(path: &Path) -> Result<Document, FormatError> {
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
-    let files = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|e| e.kind());
-    match std::fs::read_to_string(path) {
+    let files = |file: &str| read::text(&folder.join(file), NAMED_BYTES_MAX);
+    match read::text(path, FILE_BYTES_MAX as u64) {
         Ok(text) => parse(&name, &text, &files),
         Err(error) => Err(FormatError {
             problems: vec![Problem {
@@ -57,7 +61,7 @@ pub fn read(path: &Path) -> Result<Document, FormatError> {
                 key: String::new(),
                 cause: Cause::Unreadable {
                     file: name.clone(),
-                    kind: error.kind(),
+                    error,
                 },
             }],
             file: name,

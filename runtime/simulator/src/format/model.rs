@@ -172,9 +172,9 @@ fn load<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Option<T> {
     let cause = match files(file) {
-        Err(kind) => Cause::Unreadable {
+        Err(error) => Cause::Unreadable {
             file: file.into(),
-            kind,
+            error,
         },
         Ok(text) => match parse(&text) {
             Ok(parsed) => return Some(parsed),

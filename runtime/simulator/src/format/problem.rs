@@ -33,12 +33,12 @@ pub struct Problem {
 #[derive(Debug, Error)]
 pub enum Cause {
     /// The file or one that it names cannot be read.
-    #[error("{file} cannot be read: {kind}")]
+    #[error("{file} cannot be read: {error}")]
     Unreadable {
         /// Which file.
         file: String,
         /// Why.
-        kind: std::io::ErrorKind,
+        error: std::io::Error,
     },
     /// The file is too large to be what somebody wrote.
     #[error("the file has {found} bytes; the most are {limit}")]

@@ -221,7 +221,7 @@ fn recordings(root: &Section<'_>, tasks: &mut [Task], files: Files<'_>) {
     let file = root.text("trace", None);
     let text = match files(&file) {
         Ok(text) => text,
-        Err(kind) => return root.note(Cause::Unreadable { file, kind }),
+        Err(error) => return root.note(Cause::Unreadable { file, error }),
     };
     match trace::parse(&file, &text, &names) {
         Err(error) => root.note(Cause::Trace(error)),

@@ -1,4 +1,4 @@
-use std::io::ErrorKind;
+use std::io;
 
 use punctual_core::{PolicyConfig, TaskId};
 
@@ -9,8 +9,8 @@ use crate::run::{Settings, simulate};
 const EXAMPLE: &str = include_str!("../../../../examples/workload.toml");
 const REFERENCE: &str = include_str!("../../../../docs/workloads.md");
 
-fn none(_: &str) -> Result<String, ErrorKind> {
-    Err(ErrorKind::NotFound)
+fn none(_: &str) -> io::Result<String> {
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// A workload that is as small as can be, with further lines before the tables.
@@ -130,7 +130,7 @@ fn a_recording_is_given_to_the_tasks_that_play_it() {
     );
     let files = |name: &str| match name {
         "t.csv" => Ok("time_ms,task\n5,t\n50,t,12\n".to_owned()),
-        _ => Err(ErrorKind::NotFound),
+        _ => Err(io::ErrorKind::NotFound.into()),
     };
     let document = parse("w.toml", &text, &files).unwrap_or_else(|error| panic!("{error}"));
     let Pattern::Trace { entries, .. } = &document.scenario.tasks[0].pattern else {

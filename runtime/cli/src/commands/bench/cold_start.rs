@@ -15,7 +15,8 @@ use punctual_device::cold_start::{
 use punctual_device::profile::{SolutionRequest, measure_solutions};
 use punctual_kernels::Isa;
 use punctual_model::{Network, Package, PackageError, SolutionChoice};
-use punctual_platform::clock;
+use punctual_platform::output::{self, OutputError};
+use punctual_platform::{clock, read};
 use serde::{Deserialize, Serialize};
 
 use super::cold_start_report::{Report, Row};
@@ -134,11 +135,15 @@ pub enum Error {
         /// What it wrote.
         said: String,
     },
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Package(PackageError::File { .. }) => Termination::File,
             Self::Package(_) | Self::Start(_) => Termination::BadInput,
             Self::Solutions(_) | Self::System { .. } | Self::Started { .. } => {
@@ -170,16 +175,16 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     let report = measure(options)?;
     if options.json {
-        println!("{}", report.json());
+        output::line(report.json())?;
     } else {
-        print!("{}", report.table());
+        output::text(report.table())?;
     }
     Ok(())
 }
 
 fn answer_once(path: &Path, way: Way, solutions: &Path) -> Result<(), Error> {
     let entered = clock::now_ns();
-    let choices = std::fs::read(solutions).map_err(|source| Error::System {
+    let choices = read::bytes(solutions, read::TEXT_BYTES_MAX).map_err(|source| Error::System {
         what: "reading the solutions",
         source,
     })?;
@@ -191,7 +196,7 @@ fn answer_once(path: &Path, way: Way, solutions: &Path) -> Result<(), Error> {
     let answers = first_answers(Isa::detect(), path, input, way.order(), &choices)?;
     let times = Times::of(entered, &answers);
     let line = serde_json::to_string(&times).expect("numbers");
-    println!("{line}");
+    output::line(line)?;
     Ok(())
 }
 
@@ -246,7 +251,7 @@ fn measure(options: &Options) -> Result<Report, Error> {
     let solutions = Solutions::measure(package.network())?;
     report.solutions = solutions.count;
     drop(package);
-    let file = File::open(path).map_err(|source| Error::System {
+    let file = read::open(path).map_err(|source| Error::System {
         what: "opening the package",
         source,
     })?;

@@ -8,6 +8,7 @@ use punctual_device::{Evaluator, StartError};
 use punctual_device_ort::{FileError, Library, LibraryError, OnnxFile};
 use punctual_kernels::Isa;
 use punctual_model::Network;
+use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, clock};
 
 use super::engine_report::{Report, Row, Times};
@@ -89,11 +90,15 @@ pub enum Error {
         /// From the least score to the greatest.
         spread: f32,
     },
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Compile { source, .. } if matches!(**source, CompileError::Read { .. }) => {
                 Termination::File
             }
@@ -136,12 +141,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         rows,
     };
     if options.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&report).expect("plain data always serialises")
-        );
+        output::line(serde_json::to_string_pretty(&report).expect("plain data always serialises"))?;
     } else {
-        print!("{report}");
+        output::text(&report)?;
     }
     agreed(&report)
 }

@@ -13,6 +13,7 @@ use punctual_device::{CacheSpec, CpuDevice, DeviceSpec, ModelSpec, PartitionSpec
 use punctual_executor::{Events, drive};
 use punctual_kernels::Isa;
 use punctual_model::{Calibration, Package, PackageError};
+use punctual_platform::output::{self, OutputError};
 use punctual_platform::{Doorbell, clock};
 use punctual_simulator::random::Random;
 use serde::Serialize;
@@ -99,11 +100,15 @@ pub enum Error {
     /// Requests without a verdict.
     #[error("{0} requests were lost")]
     Lost(u64),
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Lost(_) => Termination::BadResult,
             Self::Package(PackageError::File { .. }) | Self::Folder { .. } => Termination::File,
             Self::Package(_) | Self::Image(_) | Self::Plan(_) => Termination::BadInput,
@@ -154,9 +159,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let report = outcome?;
     if options.json {
         let json = serde_json::to_string_pretty(&report).expect("numbers and names");
-        println!("{json}");
+        output::line(json)?;
     } else {
-        print!("{}", report.text());
+        output::text(report.text())?;
     }
     if report.lost > 0 {
         return Err(Error::Lost(report.lost));

@@ -1,10 +1,10 @@
 //! `punctual board detect`: what this machine offers, as a table, as JSON, as a board file.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use punctual_plan::{Board, PlanErrors};
 use punctual_platform::files::write_whole;
+use punctual_platform::output;
 
 use super::file;
 use super::found::Found;
@@ -77,20 +77,15 @@ pub fn run(options: &Options) -> Termination {
     } else {
         table::of(&found)
     };
-    // A reader that went away is no reason to fail.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    if let Some(path) = &options.write {
-        let written = Termination::of("board detect", write(&found, path));
-        if written != Termination::Done {
-            return written;
-        }
-    }
+    let written = options.write.as_ref().map(|path| write(&found, path));
+    let written = Termination::of("board detect", written.unwrap_or(Ok(())));
+    let printed = written.once_printed("board detect", output::text(text));
     match &found.no_gpu {
-        None => Termination::Done,
-        Some(reason) => {
-            eprintln!("punctual board detect: no GPU: {reason}");
+        Some(reason) if printed == Termination::Done => {
+            output::note(format_args!("punctual board detect: no GPU: {reason}"));
             Termination::Resources
         }
+        _ => printed,
     }
 }
 

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 
 use punctual_device_cuda::partition::{CudaVersion, Mechanism, Trial, trial};
 
+use punctual_platform::output;
+
 use crate::termination::Termination;
 
 /// What is tried, for what.
@@ -37,8 +39,7 @@ pub fn run(options: &Options) -> Termination {
         compute_capability: (major.into(), minor.into()),
         libsmctrl: options.libsmctrl.clone(),
     };
-    println!("{}", trial::print(&trial.run()));
-    Termination::Done
+    Termination::of("board calibrate", output::line(trial::print(&trial.run())))
 }
 
 /// A text that is not what an argument wants.

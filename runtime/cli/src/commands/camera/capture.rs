@@ -1,6 +1,7 @@
 //! The camera's loop: a frame at each intended capture time, verdicts in between.
 
 use punctual_client::{Client, Crop, now_ns};
+use punctual_platform::output::OutputError;
 use punctual_platform::signals::TerminationSignals;
 use punctual_signs::Camera;
 
@@ -23,6 +24,9 @@ pub struct Pace {
     pub fps: Option<f64>,
 }
 
+/// Says the counts.
+pub type Say<'s> = &'s mut dyn FnMut(&CameraReport) -> Result<(), OutputError>;
+
 /// Shows frames until the time is over or a signal comes, collects what is open, and says the
 /// counts now and then. Returns the last counts, and how it ended.
 pub fn capture(
@@ -31,7 +35,7 @@ pub fn capture(
     signals: &TerminationSignals,
     pace: Pace,
     report: CameraReport,
-    say: &mut dyn FnMut(&CameraReport),
+    say: Say<'_>,
 ) -> (CameraReport, Result<(), Error>) {
     let mut tally = Tally::new(report);
     let result = show(client, camera, signals, pace, &mut tally, say);
@@ -50,7 +54,7 @@ fn show(
     signals: &TerminationSignals,
     pace: Pace,
     tally: &mut Tally,
-    say: &mut dyn FnMut(&CameraReport),
+    say: Say<'_>,
 ) -> Result<(), Error> {
     let start_ns = now_ns();
     let end_ns = pace
@@ -63,6 +67,8 @@ fn show(
             Some(fps) => start_ns + (number as f64 * 1e9 / fps) as u64,
             None => now_ns(),
         };
+        let until_ns = end_ns.map_or(captured_ns, |end| end.min(captured_ns));
+        tally.reach(until_ns - start_ns);
         if end_ns.is_some_and(|end| captured_ns >= end) || signals.next(Some(0)).is_some() {
             break;
         }
@@ -76,7 +82,7 @@ fn show(
             await_one(client, tally)?;
         }
         if now_ns() >= say_ns {
-            say(&tally.now());
+            say(&tally.now())?;
             say_ns += SAY_NS;
         }
     }

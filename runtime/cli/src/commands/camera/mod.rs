@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use punctual_client::{ConnectError, Lost, PixelFormat, SubmitError};
 use punctual_kernels::preprocess;
+use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{OsError, thread};
 use punctual_signs::Camera;
@@ -37,7 +38,7 @@ verdict was. A frame is skipped when all slots are in flight at its time, or the
 (--reconnect).
 
 TERMINATION CODES: 0 every frame got its verdict; 1 the daemon went away or a verdict is missing;
-3 the daemon's frames are not what this camera shows; 5 no connection.")]
+3 the daemon's frames are not what this camera shows; 4 standard output cannot be written; 5 no connection; 141 whoever read it went away.")]
 pub struct Options {
     /// Where the daemon listens.
     #[arg(long, value_name = "PATH")]
@@ -124,11 +125,15 @@ pub enum Error {
     /// Signals or threads could not be had.
     #[error(transparent)]
     Os(#[from] OsError),
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Connect { .. } | Self::Os(_) => Termination::Resources,
             Self::Frame { .. } => Termination::BadInput,
             Self::Lost(_) | Self::Submit(_) | Self::Missing { .. } => Termination::BadResult,
@@ -176,39 +181,29 @@ pub fn run(options: &Options) -> Result<(), Error> {
         task: options.task.clone(),
         ..CameraReport::default()
     };
-    let json = options.json;
+    let mut say_counts = |report: &CameraReport| match options.json {
+        true => say_json(report),
+        false => Ok(()),
+    };
     let (report, end) = capture(
         &mut client,
         &camera,
         &signals,
         pace,
         report,
-        &mut |report| {
-            say(report, json);
-        },
+        &mut say_counts,
     );
-    say_last(&report, json, options.seconds);
-    end
+    // What went wrong first is what there is to know.
+    end.and(say_last(report, options.json).map_err(Error::from))
 }
 
-fn say(report: &CameraReport, json: bool) {
-    use std::io::Write as _;
-    if json {
-        let text = serde_json::to_string(report).expect("plain data serialises");
-        // A reader that went away is no reason to fail.
-        let _ = writeln!(std::io::stdout(), "{text}");
-    }
+fn say_json(report: &CameraReport) -> Result<(), OutputError> {
+    output::line(serde_json::to_string(report).expect("plain data serialises"))
 }
 
-fn say_last(report: &CameraReport, json: bool, seconds: Option<f64>) {
+fn say_last(report: CameraReport, json: bool) -> Result<(), OutputError> {
     if json {
-        return say(report, json);
+        return say_json(&report);
     }
-    let row = Row {
-        now: report.clone(),
-        before: CameraReport::default(),
-    };
-    for line in table::draw(&[row], seconds.unwrap_or(f64::NAN)) {
-        println!("{line}");
-    }
+    output::text(table::draw(&[Row::whole(report)]).join("\n") + "\n")
 }

@@ -35,6 +35,11 @@ impl Tally {
         self.report.submitted
     }
 
+    /// The camera has captured for so long.
+    pub fn reach(&mut self, captured_ns: u64) {
+        self.report.seconds = (captured_ns / 1_000_000) as f64 / 1e3;
+    }
+
     /// A frame was handed over.
     pub fn submit(&mut self, sequence: u64, label: usize) {
         self.report.submitted += 1;
@@ -55,7 +60,9 @@ impl Tally {
             Verdict::Failed(_) => return report.failed += 1,
         }
         // An answer that is read after its deadline is late for whoever reads it.
-        if result.verdict == Verdict::OnTime && received_ns <= result.deadline_ns {
+        if !result.has_deadline() {
+            report.without_deadline += 1;
+        } else if result.verdict == Verdict::OnTime && received_ns <= result.deadline_ns {
             report.on_time += 1;
         } else {
             report.late += 1;
@@ -135,6 +142,18 @@ mod tests {
         assert_eq!((report.correct, report.exits), (1, vec![1, 0, 1]));
         // To three digits, as the histogram keeps it.
         assert!((3_000..=3_003).contains(&report.latency_us.max));
+    }
+
+    #[test]
+    fn an_answer_to_a_frame_without_a_deadline_is_neither_on_time_nor_late() {
+        let mut tally = Tally::new(CameraReport::default());
+        tally.submit(1, 7);
+        let mut answered = result(1, Verdict::OnTime, Some(0));
+        answered.deadline_ns = u64::MAX;
+        tally.count(&answered, 9_000_000_000);
+        let report = tally.last(true);
+        assert_eq!((report.on_time, report.late), (0, 0));
+        assert_eq!((report.without_deadline, report.settled()), (1, 1));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use punctual_platform::files;
+use punctual_platform::{files, read};
 use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
@@ -121,7 +121,7 @@ impl Folder {
     /// When the file cannot be read.
     pub fn read(&self, step: &str) -> Result<Option<Record>, FolderError> {
         let path = self.file(step);
-        let text = match fs::read(&path) {
+        let text = match read::bytes(&path, read::TEXT_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(FolderError::File { path, source }),

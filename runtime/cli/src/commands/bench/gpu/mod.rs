@@ -13,11 +13,11 @@ mod rig;
 mod step;
 mod steps;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use punctual_device_cuda::driver::OpenError;
+use punctual_platform::output::{self, OutputError};
 
 use self::course::{Choice, Course, NoSuchStep, Progress};
 use self::folder::{Folder, FolderError, Outcome};
@@ -104,11 +104,15 @@ pub enum Error {
     /// A bound was missed.
     #[error("not everything reaches its bound")]
     Missed,
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::NoGpu(_) | Self::Program(_) | Self::NoAnswer(_) => Termination::Resources,
             Self::NoSuchStep(_) | Self::Folder(FolderError::Other { .. }) => Termination::BadInput,
             Self::Folder(_) => Termination::File,
@@ -120,7 +124,7 @@ impl Terminates for Error {
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
-        print!("{}", list());
+        output::text(list())?;
         return Ok(());
     }
     if let (Some(order), Some(package)) = (&options.cold_start, &options.package) {
@@ -143,11 +147,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
     folder.write_text("report.json", &json)?;
     let page = folder.write_text("report.html", &report::page(&report, steps::ALL))?;
     if options.json {
-        println!("{json}");
+        output::line(json)?;
     } else {
-        print!("{}", report::text(&report));
+        output::text(report::text(&report))?;
     }
-    eprintln!("wrote {}", page.display());
+    output::note(format_args!("wrote {}", page.display()));
     match (report.any_failed(), report.any_missed()) {
         (true, _) => Err(Error::StepFailed),
         (false, true) => Err(Error::Missed),
@@ -192,11 +196,19 @@ fn patience(step: &dyn Step) -> u32 {
 fn tell(index: usize, all: usize, step: &dyn Step, progress: Progress<'_>) {
     let place = format!("[{}/{all}] {}", index + 1, step.name());
     match progress {
-        Progress::Kept => eprintln!("{place}: has a result"),
-        Progress::Begins => eprintln!("{place}: {} (about {} s)", step.about(), step.seconds()),
+        Progress::Kept => output::note(format_args!("{place}: has a result")),
+        Progress::Begins => output::note(format_args!(
+            "{place}: {} (about {} s)",
+            step.about(),
+            step.seconds()
+        )),
         Progress::Ended(Outcome::Measured(_)) => {}
-        Progress::Ended(Outcome::NotMeasured { why }) => eprintln!("{place}: not measured: {why}"),
-        Progress::Ended(Outcome::Failed { why }) => eprintln!("{place}: failed: {why}"),
+        Progress::Ended(Outcome::NotMeasured { why }) => {
+            output::note(format_args!("{place}: not measured: {why}"))
+        }
+        Progress::Ended(Outcome::Failed { why }) => {
+            output::note(format_args!("{place}: failed: {why}"))
+        }
     }
 }
 
@@ -214,9 +226,7 @@ fn run_here(options: &Options, step: &dyn Step) -> Result<(), Error> {
         },
     };
     let text = serde_json::to_string(&outcome).expect("plain data");
-    // Whoever started us reads it; if nobody does, nobody needs it.
-    let _ = writeln!(std::io::stdout(), "{text}");
-    Ok(())
+    Ok(output::line(text)?)
 }
 
 /// One start of the step `cold-start`.
@@ -225,9 +235,7 @@ fn answer_once(options: &Options, package: &Path, order: &str) -> Result<(), Err
     let session = Session::new(&folder, options.device, options.quick, 0);
     let times = steps::cold_start::answer_once(&session, package, order);
     let times = times.map_err(|error| Error::NoAnswer(Box::new(error)))?;
-    // Whoever started us reads it.
-    let _ = writeln!(std::io::stdout(), "{times}");
-    Ok(())
+    Ok(output::line(times)?)
 }
 
 fn list() -> String {

@@ -6,13 +6,14 @@ mod loads;
 mod report;
 mod ways;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_platform::files::write_whole;
 use punctual_platform::idle::IdleHold;
+use punctual_platform::output::{self, OutputError};
 use punctual_platform::{Missing, OsError, affinity, memory};
 
 use crate::termination::{Terminates, Termination};
@@ -103,11 +104,15 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// Standard output takes no more.
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
+            Self::Output(error) => error.termination(),
             Self::Page { .. } => Termination::File,
             Self::Way(_) | Self::System(_) | Self::Load { .. } | Self::Cyclictest(_) => {
                 Termination::Resources
@@ -139,9 +144,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     } else {
         report.table()
     };
-    // A reader that went away is no reason to fail.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
+    Ok(output::text(text)?)
 }
 
 fn measure(options: &Options) -> Result<Report, Error> {

@@ -1,0 +1,134 @@
+//! Limits of this process and of its control group, compared with what the plan takes: beyond them the
+//! kernel refuses memory at some later moment, or ends the process.
+
+use std::path::PathBuf;
+
+use punctual_plan::{Plan, Purpose};
+use punctual_platform::control_group::{self, MemoryLimit};
+use punctual_platform::limits::MemoryResource;
+use punctual_platform::memory;
+
+/// What the least of plans takes: below it there is no use in reading one.
+const LEAST_BYTES: u64 = 24 << 20;
+
+/// A limit that the plan does not fit into.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// Of this process.
+    #[error(
+        "{} are needed beside the {} that the process has, and its limit on {resource} is {}: \
+         raise the limit, or make the plan smaller (`punctual check` lists what it takes)",
+        Mebibytes(*planned), Mebibytes(*used), Mebibytes(*limit)
+    )]
+    Process {
+        /// Which limit.
+        resource: MemoryResource,
+        /// What the plan takes, or the least of plans, in bytes.
+        planned: u64,
+        /// What the process has already.
+        used: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Of the control group.
+    #[error(
+        "the plan takes {}, and the control group may have {} ({}): the kernel would end the daemon. \
+         Raise MemoryMax= and MemoryHigh= of the unit and its slices, or the container's memory, or make \
+         the plan smaller (`punctual check` lists what it takes)",
+        Mebibytes(*planned), Mebibytes(*limit), file.display()
+    )]
+    ControlGroup {
+        /// What the plan takes, in bytes.
+        planned: u64,
+        /// The limit.
+        limit: u64,
+        /// The kernel's file that says so.
+        file: PathBuf,
+    },
+}
+
+/// Whether any plan at all can be served.
+///
+/// # Errors
+/// The limit that is too low.
+pub fn check_any() -> Result<(), LimitError> {
+    if process_limits().next().is_some() {
+        // Otherwise each thread that allocates reserves 64 MiB of addresses for a heap of its own.
+        memory::share_heap();
+    }
+    check_process(LEAST_BYTES)
+}
+
+/// Whether this plan can be served.
+///
+/// # Errors
+/// The limit that is too low.
+pub fn check(plan: &Plan) -> Result<(), LimitError> {
+    // The program is mapped already.
+    let items = plan.memory.items.iter();
+    let mapped = items.filter(|item| item.purpose == Purpose::Program);
+    let mapped: u64 = mapped.map(|item| item.total_bytes()).sum();
+    let planned = plan.memory.total_bytes();
+    check_process(planned.saturating_sub(mapped))?;
+    check_group(planned, control_group::memory_limit())
+}
+
+fn process_limits() -> impl Iterator<Item = (MemoryResource, u64)> {
+    let limits = MemoryResource::ALL.into_iter();
+    limits.filter_map(|resource| Some((resource, resource.limit_bytes()?)))
+}
+
+fn check_process(planned: u64) -> Result<(), LimitError> {
+    for (resource, limit) in process_limits() {
+        let used = resource.used_bytes();
+        if used.saturating_add(planned) > limit {
+            return Err(LimitError::Process {
+                resource,
+                planned,
+                used,
+                limit,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_group(planned: u64, limit: Option<MemoryLimit>) -> Result<(), LimitError> {
+    match limit {
+        Some(MemoryLimit { bytes, file }) if planned > bytes => Err(LimitError::ControlGroup {
+            planned,
+            limit: bytes,
+            file,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// For people.
+struct Mebibytes(u64);
+
+impl std::fmt::Display for Mebibytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1} MiB", self.0 as f64 / f64::from(1 << 20))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_may_have_what_the_plan_takes_is_enough_and_a_byte_less_is_not() {
+        let group = |bytes| {
+            let file = "/sys/fs/cgroup/memory.max".into();
+            Some(MemoryLimit { bytes, file })
+        };
+        assert_eq!(check_group(100 << 20, None), Ok(()));
+        assert_eq!(check_group(100 << 20, group(100 << 20)), Ok(()));
+        let error = check_group(100 << 20, group((100 << 20) - 1)).unwrap_err();
+        let said = error.to_string();
+        for words in ["100.0 MiB", "/sys/fs/cgroup/memory.max", "MemoryMax="] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Standard output and standard error of a program that may lose its reader, or find the disk full. `println!` panics then.
+
+use std::fmt::Display;
+use std::io::{self, Write as _};
+
+/// What a program ends with whose reader went away: as a shell reports an end by `SIGPIPE`.
+pub const READER_GONE_CODE: u8 = 141;
+
+/// Standard output takes no more.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// Its reader went away, as `head` does: the program ends with [`READER_GONE_CODE`] and says nothing.
+    #[error("nobody reads standard output any more")]
+    ReaderGone,
+    /// Anything else, such as a full disk.
+    #[error("cannot write to standard output: {0}")]
+    Write(io::Error),
+}
+
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::Write(error),
+        }
+    }
+}
+
+impl OutputError {
+    /// How a program ends that has nothing to do but to print: with [`READER_GONE_CODE`] or `code`, which its help documents
+    /// for files that cannot be written. Says the second on standard error.
+    #[must_use]
+    pub fn end(&self, program: &str, code: u8) -> u8 {
+        match self {
+            Self::ReaderGone => READER_GONE_CODE,
+            Self::Write(_) => {
+                note(format_args!("{program}: {self}"));
+                code
+            }
+        }
+    }
+}
+
+/// The code of a program called `program` whose arguments are wrong, or ask for its help, after its command line's parser has
+/// `printed` what there is to say and wants to end with `code`. `write_code` is as for [`OutputError::end`].
+#[must_use]
+pub fn usage_code(printed: io::Result<()>, code: i32, program: &str, write_code: u8) -> u8 {
+    match printed {
+        Err(error) if code == 0 => OutputError::from(error).end(program, write_code),
+        // What is wrong went to standard error; see `note`.
+        _ => code as u8,
+    }
+}
+
+/// Writes `text` to standard output, all of it.
+///
+/// # Errors
+/// When standard output takes no more.
+pub fn text(text: impl Display) -> Result<(), OutputError> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}")?;
+    // At the program's end an error would go unnoticed.
+    Ok(out.flush()?)
+}
+
+/// As [`text`], and ends the line.
+///
+/// # Errors
+/// When standard output takes no more.
+pub fn line(line: impl Display) -> Result<(), OutputError> {
+    text(format_args!("{line}\n"))
+}
+
+/// Writes a line to standard error. That nobody can read it is no reason to fail: there is no other place to say so.
+pub fn note(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
