@@ -170,12 +170,29 @@ impl Account {
         book.late - spans.filter(|span| self.stood_still(span)).count() as u64
     }
 
-    /// The frames of a book that were refused or failed, and no stall of the machine explains why.
+    /// The late answers of a book that neither a stall of the machine explains, nor its wake.
     #[must_use]
-    pub fn unexcused_unserved(&self, book: &Book) -> u64 {
+    pub fn late_unexplained(&self, book: &Book) -> u64 {
+        let spans = book.late_spans_ns.iter();
+        book.late - spans.filter(|span| self.held_up(span)).count() as u64
+    }
+
+    /// The frames of a book that were refused or failed, likewise.
+    #[must_use]
+    pub fn unserved_unexplained(&self, book: &Book) -> u64 {
         let spans = book.unserved_spans_ns.iter();
-        let excused = spans.filter(|span| self.stood_still(span)).count() as u64;
-        book.rejected_total() + book.failed_total() - excused
+        let explained = spans.filter(|span| self.held_up(span)).count() as u64;
+        book.rejected_total() + book.failed_total() - explained
+    }
+
+    /// Whether the machine stood still within this span, or so shortly before that it served what that
+    /// had held up: less than half of its time is promised, so that takes no longer than the stall did.
+    fn held_up(&self, span: &[u64; 2]) -> bool {
+        let mut stalls = self.host_stalls.list.iter();
+        stalls.any(|stall| {
+            let wake_ns = stall.end_ns + (stall.end_ns - stall.start_ns);
+            stall.start_ns <= span[1] && span[0] <= wake_ns
+        })
     }
 
     /// Whether the machine stood still within this span, monotonic.
@@ -291,6 +308,25 @@ mod tests {
             (account.missed_share(&book) - 0.5).abs() < 1e-9,
             "one late, one skipped, of four"
         );
+    }
+
+    #[test]
+    fn what_a_stall_held_up_is_explained_for_as_long_again() {
+        let mut account = account(2, 0);
+        account.host_stalls.list = vec![Stall {
+            start_ns: 10,
+            end_ns: 20,
+        }];
+        let book = Book {
+            late: 3,
+            late_spans_ns: vec![[5, 9], [30, 40], [31, 40]],
+            unserved_spans_ns: vec![[25, 26], [50, 51]],
+            rejected: [("NoSlack".to_owned(), 2)].into(),
+            failed: [("Shed".to_owned(), 1)].into(),
+            ..Book::default()
+        };
+        assert_eq!(account.late_unexplained(&book), 2);
+        assert_eq!(account.unserved_unexplained(&book), 2);
     }
 
     #[test]

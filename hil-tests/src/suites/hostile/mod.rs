@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod doorbell;
+mod figures;
 mod lifetimes;
 mod limits;
 mod memory;
