@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use punctual_device::StartError;
 use punctual_kernels::preprocess::PreprocessError;
-use punctual_plan::PlanErrors;
+use punctual_plan::{DoorCause, PlanErrors};
 use punctual_platform::OsError;
+use punctual_platform::socket_path::SocketPathError;
 use punctual_platform::thread::ThreadError;
 
 use crate::Termination;
@@ -41,14 +42,17 @@ pub enum StartupError {
     /// The socket for clients.
     #[error("cannot listen for clients: {0}")]
     Listen(#[from] punctual_ipc::ListenError),
-    /// The socket for metrics.
-    #[error("cannot serve metrics at {path}: {source}; is the folder there and writable?")]
-    Metrics {
+    /// A socket that was named otherwise than in the manifest.
+    #[error("the socket {path}: {cause}. To do: {}", cause.remedy())]
+    SocketPath {
         /// Where.
         path: PathBuf,
-        /// What went wrong.
-        source: std::io::Error,
+        /// What is wrong with it.
+        cause: DoorCause,
     },
+    /// The socket for metrics.
+    #[error("cannot serve metrics: {0}")]
+    Metrics(#[source] SocketPathError),
     /// A frame that the plan took and the preprocessor does not.
     #[error("task {task:?}: its frames cannot be prepared: {source}")]
     Preprocess {
@@ -68,7 +72,9 @@ impl StartupError {
     pub fn termination(&self) -> Termination {
         match self {
             Self::Plan(errors) if errors.is_about_files_only() => Termination::MissingFile,
-            Self::Plan(_) | Self::Preprocess { .. } => Termination::InvalidPlan,
+            Self::Plan(_) | Self::Preprocess { .. } | Self::SocketPath { .. } => {
+                Termination::InvalidPlan
+            }
             Self::ReadyFd(_)
             | Self::System(_)
             | Self::Limit(_)
@@ -76,7 +82,7 @@ impl StartupError {
             | Self::Device(_)
             | Self::Gpu(_)
             | Self::Listen(_)
-            | Self::Metrics { .. } => Termination::Resources,
+            | Self::Metrics(_) => Termination::Resources,
             Self::Scheduler(_) => Termination::Internal,
         }
     }

@@ -40,6 +40,7 @@ pub struct Hired<T> {
 struct HiredPulse {
     heart: Arc<Heartbeat>,
     alarm: Alarm,
+    tid: i32,
 }
 
 impl Pulse for HiredPulse {
@@ -49,6 +50,10 @@ impl Pulse for HiredPulse {
 
     fn nudge(&self) {
         self.alarm.sound();
+    }
+
+    fn tid(&self) -> i32 {
+        self.tid
     }
 }
 
@@ -78,6 +83,7 @@ impl<T: Send + 'static> Hired<T> {
         Arc::new(HiredPulse {
             heart: Arc::clone(&self.heart),
             alarm: self.alarm.clone(),
+            tid: self.thread.tid(),
         })
     }
 

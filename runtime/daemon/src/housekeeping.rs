@@ -167,6 +167,11 @@ impl Housekeeping {
                 manager.alive(now_ns);
                 self.shed(false);
             }
+            // It is ready, and a restart would give it no processor.
+            Health::Starved => {
+                manager.alive(now_ns);
+                self.shed(true);
+            }
             Health::Silent => self.shed(true),
             Health::Stuck => self.end_stuck(),
         }

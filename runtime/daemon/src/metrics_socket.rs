@@ -2,14 +2,15 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_platform::clock;
 use punctual_platform::poll::Poller;
+use punctual_platform::socket_path::{SocketPath, SocketPathError};
 
 use crate::gate::Gate;
 use crate::helpers::Helpers;
@@ -24,32 +25,37 @@ const MODE: u32 = 0o660;
 /// Readers answered in one turn.
 const AT_ONCE: usize = 4;
 
-/// The listening socket. Its path is removed when it is dropped.
+/// The listening socket. Its path is removed when it is dropped, if it is still this one's.
 pub struct MetricsSocket {
+    /// Dropped before the socket.
+    _path: SocketPath,
     listener: UnixListener,
-    path: PathBuf,
     gate: Gate,
 }
 
 impl MetricsSocket {
-    /// Listens at `path` for the user and the group, to be reported as `token`, in place of the socket that a daemon left
-    /// there that is gone. (That it is gone is known: the clients' socket could be had.)
+    /// Listens at `path` for the user and the group, to be reported as `token`, in place of the socket
+    /// that a daemon left there that is gone.
     ///
     /// # Errors
-    /// If the path cannot be made, or something else is there.
-    pub fn bind(path: &Path, token: u64) -> io::Result<Self> {
-        let is_socket = |found: std::fs::Metadata| found.file_type().is_socket();
-        if std::fs::symlink_metadata(path).is_ok_and(is_socket) {
-            std::fs::remove_file(path)?;
-        }
-        let socket = Self {
-            listener: UnixListener::bind(path)?,
+    /// If the path is taken or cannot be made.
+    pub fn bind(path: &Path, token: u64) -> Result<Self, SocketPathError> {
+        let bind = |path: &Path| UnixListener::bind(path);
+        let (bound, listener) = SocketPath::bind(path, bind)?;
+        let failed = |call, source| SocketPathError::Os {
             path: path.to_owned(),
-            gate: Gate::new(token),
+            call,
+            source,
         };
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(MODE))?;
-        socket.listener.set_nonblocking(true)?;
-        Ok(socket)
+        let mode = std::fs::Permissions::from_mode(MODE);
+        std::fs::set_permissions(path, mode).map_err(|source| failed("chmod", source))?;
+        let nonblocking = listener.set_nonblocking(true);
+        nonblocking.map_err(|source| failed("fcntl", source))?;
+        Ok(Self {
+            _path: bound,
+            listener,
+            gate: Gate::new(token),
+        })
     }
 
     /// Answers who waits, a few at a time: clients wait for the same thread. What readers have sent, or
@@ -128,12 +134,5 @@ impl AsFd for MetricsSocket {
     /// Readable when somebody waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
-    }
-}
-
-impl Drop for MetricsSocket {
-    fn drop(&mut self) {
-        // It may have been removed by hand.
-        let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -328,7 +328,7 @@ fn io_error(path: &Path, source: std::io::Error) -> ReportError {
 #[must_use]
 pub fn metrics_socket(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
-    path.push(".metrics");
+    path.push(punctual_plan::METRICS_SUFFIX);
     path.into()
 }
 

@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::metrics_socket::MetricsSocket;
 use crate::report::metrics_socket;
 use crate::standard_error;
-use crate::validate::Validated;
+use crate::validate::{Validated, check_socket};
 use crate::wiring::Wiring;
 
 // What the plan counts is what is taken.
@@ -47,9 +47,9 @@ impl Reserved {
             Some(socket) => Listener::passed(socket)?,
             None => Listener::bind(&plan.socket)?,
         };
+        check_socket(listener.path())?;
         let path = metrics_socket(listener.path());
-        let metrics_socket = MetricsSocket::bind(&path, METRICS)
-            .map_err(|source| StartupError::Metrics { path, source })?;
+        let metrics_socket = MetricsSocket::bind(&path, METRICS).map_err(StartupError::Metrics)?;
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
         let wiring = Wiring::new(plan);

@@ -11,6 +11,7 @@ use punctual_plan::{Plan, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
+use punctual_platform::stall::StallProbe;
 use punctual_platform::{Missing, allocator, clock, limits, memory, poll};
 
 use crate::devices::{self, Devices, LoadFailures};
@@ -179,7 +180,7 @@ fn hire(
     poller.add(origin.signals.as_fd(), SIGNALS)?;
     reserved.metrics_socket.attend(&poller, &door.helpers);
     door.open(reserved.listener, &poller);
-    let watchdog = watchdog(&mut threads, &plan);
+    let watchdog = watchdog(&mut threads, &plan, &probes);
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
     allocator::seal();
     let observer = Observer {
@@ -224,9 +225,9 @@ fn introduced_gpu(devices: &Devices, validated: &Validated) -> Option<GpuWatch> 
 }
 
 /// All threads beat from now on.
-fn watchdog(threads: &mut Threads, plan: &Plan) -> Watchdog {
+fn watchdog(threads: &mut Threads, plan: &Plan, probes: &[StallProbe]) -> Watchdog {
     let bound_ns = plan.watchdog.as_nanos();
-    Watchdog::new(threads.watched(plan), bound_ns, clock::now_ns())
+    Watchdog::new(threads.watched(plan, probes), bound_ns, clock::now_ns())
 }
 
 /// Says once what the machine did not grant and how it can be granted; returns it for the report.

@@ -8,8 +8,9 @@ use punctual_plan::{Plan, Role};
 use punctual_platform::Missing;
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::poll::{Poller, Waker};
-use punctual_platform::stall::StallProbe;
-use punctual_platform::thread::{RealtimeThread, Reservation, ThreadSpec};
+use punctual_platform::running;
+use punctual_platform::stall::{CoreWatch, StallProbe};
+use punctual_platform::thread::{self, RealtimeThread, Reservation, ThreadSpec};
 
 use crate::devices::{self, Devices};
 use crate::drain::{DrainOrder, Flag};
@@ -22,7 +23,7 @@ use crate::ingress::{Ingress, Place};
 use crate::intake::{Intake, Target};
 use crate::metrics::Metrics;
 use crate::validate::Validated;
-use crate::watchdog::{Watched, bounds};
+use crate::watchdog::{Had, Machine, Watched, bounds};
 use crate::wiring::{EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds, Wiring};
 use crate::world::{DaemonWorld, WeightBooks};
 
@@ -108,31 +109,28 @@ impl Threads {
         tids
     }
 
-    /// All that the watchdog watches, leaving the leaders' pulses to it.
-    pub fn watched(&mut self, plan: &Plan) -> Vec<Watched> {
-        let bound_ns = |role| bounds::of(plan, role);
+    /// All that the watchdog watches, leaving the leaders' pulses to it. `probes` are of the plan's cores.
+    pub fn watched(&mut self, plan: &Plan, probes: &[StallProbe]) -> Vec<Watched> {
+        let watch = |name: String, role: Role, pulse: Arc<dyn Pulse>| {
+            let tid = pulse.tid();
+            let bound_ns = bounds::of(plan, role, thread::policy_of(tid));
+            let core = core_of(plan, role, probes);
+            Watched::new(name, pulse, bound_ns).run_by(machine(tid, core))
+        };
         let mut watched = vec![
-            Watched::new("ingress", self.ingress.pulse(), bound_ns(Role::Ingress)),
-            Watched::new(
-                "scheduler",
-                self.scheduler.pulse(),
-                bound_ns(Role::Scheduler),
-            ),
-            Watched::new("egress", self.egress.pulse(), bound_ns(Role::Egress)),
+            watch("ingress".into(), Role::Ingress, self.ingress.pulse()),
+            watch("scheduler".into(), Role::Scheduler, self.scheduler.pulse()),
+            watch("egress".into(), Role::Egress, self.egress.pulse()),
         ];
         for (client, intake) in (0..).zip(&self.intakes) {
-            let bound_ns = bound_ns(Role::Intake { client });
-            watched.push(Watched::new(
-                format!("intake/{client}"),
-                intake.pulse(),
-                bound_ns,
-            ));
+            let name = format!("intake/{client}");
+            watched.push(watch(name, Role::Intake { client }, intake.pulse()));
         }
         for (index, pulse) in (0..).zip(self.leaders.drain(..)) {
             let partition = PartitionId(index);
             let name = format!("{}/0", plan.partitions[partition.index()].name);
             let role = Role::Worker { partition, unit: 0 };
-            watched.push(Watched::new(name, pulse, bound_ns(role)));
+            watched.push(watch(name, role, pulse));
         }
         watched
     }
@@ -160,6 +158,29 @@ impl Threads {
         let intakes = intakes.fold(true, |all, intake| all & intake.is_some());
         ingress & scheduler & egress & intakes
     }
+}
+
+/// The probe's core that a thread of the plan is pinned to; none if it may run on several.
+fn core_of(plan: &Plan, role: Role, probes: &[StallProbe]) -> Option<CoreWatch> {
+    let planned = plan.threads.iter().find(|thread| thread.role == role)?;
+    let probed = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
+    let at = probed
+        .map(|thread| thread.core)
+        .position(|core| core == planned.core)?;
+    let pinned = planned.reservation.is_none();
+    probes.get(at).filter(|_| pinned).map(StallProbe::core)
+}
+
+/// What the watchdog asks of a thread that does not beat.
+fn machine(tid: i32, core: Option<CoreWatch>) -> Machine {
+    Box::new(move || {
+        let running = running::of_thread(tid)?;
+        Some(Had {
+            ran_ns: running.ran_ns,
+            runnable: running.runnable,
+            core_ran_ns: core.as_ref().map(CoreWatch::ran_ns),
+        })
+    })
 }
 
 /// One probe for each core of the plan.

@@ -6,7 +6,7 @@ use punctual_core::ModelId;
 use punctual_device::image_layout;
 use punctual_kernels::Isa;
 use punctual_model::Package;
-use punctual_plan::{PackageInput, Plan, PlanInputs};
+use punctual_plan::{DoorCause, PackageInput, Plan, PlanInputs};
 
 use crate::error::StartupError;
 use crate::gpu::{self, Gpu};
@@ -55,6 +55,7 @@ pub fn validate(options: &Options) -> Result<Validated, StartupError> {
     let gpu = gpu::look_if_needed(&mut inputs)?;
     let mut plan = Plan::build(&inputs)?;
     if let Some(socket) = &options.socket {
+        check_socket(socket)?;
         plan.socket.clone_from(socket);
     }
     limits::check(&plan)?;
@@ -62,5 +63,18 @@ pub fn validate(options: &Options) -> Result<Validated, StartupError> {
         plan,
         gpu,
         packages: inputs.packages,
+    })
+}
+
+/// As the manifest's `socket` is checked, one that was named otherwise.
+///
+/// # Errors
+/// If no daemon can serve there.
+pub fn check_socket(path: &Path) -> Result<(), StartupError> {
+    DoorCause::of_socket(path).map_or(Ok(()), |cause| {
+        Err(StartupError::SocketPath {
+            path: path.to_owned(),
+            cause,
+        })
     })
 }

@@ -4,11 +4,11 @@
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
+use punctual_platform::socket_path::{SocketPath, SocketPathError};
 use punctual_platform::{OsError, clock, peer};
 
 use crate::bell::ServerBell;
@@ -26,18 +26,9 @@ const MODE: u32 = 0o660;
 /// Why there is no door.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another daemon listens there.
-    #[error("{path}: another daemon is listening on this socket")]
-    InUse {
-        /// Where.
-        path: PathBuf,
-    },
-    /// Something that is not a socket is there, and is left alone.
-    #[error("{path} exists and is not a socket: remove it or choose another path")]
-    NotASocket {
-        /// Where.
-        path: PathBuf,
-    },
+    /// The path cannot be had.
+    #[error(transparent)]
+    Path(#[from] SocketPathError),
     /// The system refused.
     #[error("{path}: {source}")]
     Os {
@@ -54,14 +45,15 @@ pub enum ListenError {
     Passed,
 }
 
-/// The listening socket. Its path is removed when it is dropped, unless the service manager made it.
-/// Connections that nobody accepted are closed then: for a thread that may block.
+/// The listening socket. Its path is removed when it is dropped, unless the service manager made it, or
+/// another process's socket is there by then. Connections that nobody accepted are closed then: for a
+/// thread that may block.
 #[derive(Debug)]
 pub struct Listener {
+    /// If the path is ours to remove; dropped before the socket.
+    _bound: Option<SocketPath>,
     socket: OwnedFd,
     path: PathBuf,
-    /// Whether the path is ours to remove.
-    bound: bool,
 }
 
 impl Listener {
@@ -75,12 +67,13 @@ impl Listener {
             path: path.to_owned(),
             source,
         };
-        remove_stale(path)?;
-        let socket = socket::bound(path).map_err(failed)?;
+        let (bound, socket) = SocketPath::bind(path, |path| {
+            socket::bound(path).map_err(|error| error.source)
+        })?;
         let listener = Self {
+            _bound: Some(bound),
             socket,
             path: path.to_owned(),
-            bound: true,
         };
         let mode = std::fs::Permissions::from_mode(MODE);
         std::fs::set_permissions(path, mode).map_err(|source| {
@@ -105,9 +98,9 @@ impl Listener {
         let path = name.ok().and_then(|name| Some(name.path()?.to_owned()));
         match (listening, kind, path) {
             (true, Ok(SockType::SeqPacket), Some(path)) => Ok(Self {
+                _bound: None,
                 socket,
                 path,
-                bound: false,
             }),
             _ => Err(ListenError::Passed),
         }
@@ -152,41 +145,6 @@ impl AsFd for Listener {
     /// Readable when a connection waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if self.bound {
-            // It may have been removed by hand.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Removes a socket that nobody listens on.
-fn remove_stale(path: &Path) -> Result<(), ListenError> {
-    let Ok(found) = std::fs::symlink_metadata(path) else {
-        return Ok(());
-    };
-    let path = path.to_owned();
-    if !found.file_type().is_socket() {
-        return Err(ListenError::NotASocket { path });
-    }
-    let failed = |call, path, source| ListenError::Os {
-        path,
-        source: OsError { call, source },
-    };
-    let Err(error) = socket::connected(&path) else {
-        return Err(ListenError::InUse { path });
-    };
-    match error.code().map(Errno::from_raw) {
-        Some(Errno::ECONNREFUSED) => {
-            std::fs::remove_file(&path).map_err(|source| failed("unlink", path, source))
-        }
-        // Somebody listens there, too busy for us or for another kind of socket.
-        Some(Errno::EAGAIN | Errno::EPROTOTYPE) => Err(ListenError::InUse { path }),
-        _ => Err(failed(error.call, path, error.source)),
     }
 }
 

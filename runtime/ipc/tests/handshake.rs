@@ -331,16 +331,15 @@ fn a_path_that_is_taken_is_left_alone_and_a_dead_daemons_is_replaced() {
     let path = path();
     std::fs::write(&path, "precious").unwrap();
     let taken = Listener::bind(&path);
-    assert!(
-        matches!(taken, Err(ListenError::NotASocket { .. })),
-        "{taken:?}"
-    );
+    let expected = "exists and is not a socket";
+    assert!(taken.unwrap_err().to_string().contains(expected));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     std::fs::remove_file(&path).unwrap();
 
     let living = Listener::bind(&path).unwrap();
     let taken = Listener::bind(&path);
-    assert!(matches!(taken, Err(ListenError::InUse { .. })), "{taken:?}");
+    let expected = "another daemon is listening";
+    assert!(taken.unwrap_err().to_string().contains(expected));
     drop(living);
 
     // A file that outlived its socket, as after SIGKILL.
@@ -353,7 +352,7 @@ fn a_path_that_is_taken_is_left_alone_and_a_dead_daemons_is_replaced() {
 fn a_path_beyond_what_a_socket_can_have_is_an_error() {
     let long = std::env::temp_dir().join("x".repeat(200));
     let error = Listener::bind(&long).unwrap_err();
-    assert!(matches!(error, ListenError::Os { .. }), "{error}");
+    assert!(matches!(error, ListenError::Path(_)), "{error}");
     let error = ClientChannel::connect(&long, &hello()).unwrap_err();
     assert!(matches!(error, ConnectError::Connect(_)), "{error}");
 }

@@ -1,6 +1,8 @@
 //! Who may come in, with how much: the keys of the daemon's door.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use punctual_core::Nanos;
 use serde::Serialize;
@@ -17,14 +19,17 @@ use crate::problem::{At, Place, Problems};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DoorCause {
-    /// A socket path that the kernel cannot hold.
+    /// A socket path that the kernel cannot hold, or not with the metrics' suffix.
     #[error("the socket path has {bytes} bytes, more than {limit}")]
     SocketPathTooLong {
         /// Its length.
         bytes: usize,
-        /// The kernel's limit.
+        /// The most it may have.
         limit: usize,
     },
+    /// Not a path that a socket can have.
+    #[error("{0:?} is no path of a socket")]
+    NoSocketPath(String),
     /// A name that no account has.
     #[error("this machine has no {what} {name:?}")]
     UnknownAccount {
@@ -38,18 +43,43 @@ pub enum DoorCause {
     NobodyAllowed,
 }
 
+/// What the path of the metrics' socket has behind that of the clients'.
+pub const METRICS_SUFFIX: &str = ".metrics";
+
+/// A path's bytes in the kernel's `sockaddr_un`, without the zero behind them.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
 impl DoorCause {
+    /// What is wrong with a path for the clients' socket.
+    #[must_use]
+    pub fn of_socket(path: &Path) -> Option<Self> {
+        let bytes = path.as_os_str().as_bytes();
+        let limit = SOCKET_PATH_BYTES_MAX - METRICS_SUFFIX.len();
+        if bytes.is_empty() || bytes.contains(&0) {
+            return Some(Self::NoSocketPath(path.display().to_string()));
+        }
+        let bytes = bytes.len();
+        (bytes > limit).then_some(Self::SocketPathTooLong { bytes, limit })
+    }
+
     pub(crate) const fn rule(&self) -> &'static str {
         match self {
-            Self::SocketPathTooLong { .. } => "the kernel limits a socket's path",
+            Self::SocketPathTooLong { .. } => {
+                "a socket's path has at most 107 bytes, and the metrics' is the clients' with \
+                 `.metrics` behind it"
+            }
+            Self::NoSocketPath(_) => "a socket has a path of at least one byte, none of them zero",
             Self::UnknownAccount { .. } => "names stand in /etc/passwd or /etc/group",
             Self::NobodyAllowed => "a task is there for somebody",
         }
     }
 
-    pub(crate) fn remedy(&self) -> String {
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
         match self {
             Self::SocketPathTooLong { .. } => "choose a shorter path, e.g. under /run".into(),
+            Self::NoSocketPath(_) => "name a file, e.g. /run/punctual/socket".into(),
             Self::UnknownAccount { what, .. } => {
                 format!("create the {what}, or give its number")
             }

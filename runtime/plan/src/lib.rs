@@ -48,7 +48,7 @@ mod warning;
 pub use board::{Board, Fact, Gpu, Source};
 pub use budgets::Margins;
 pub use cause::Cause;
-pub use door::{Access, Accounts, DoorCause, DoorPlan, EntryPlan};
+pub use door::{Access, Accounts, DoorCause, DoorPlan, EntryPlan, METRICS_SUFFIX};
 pub use frame::FrameCause;
 pub use gpu::{GpuCause, GpuPlan};
 pub use inputs::{CudaFootprint, GpuHost, Host, PackageInput, PlanInputs, ProfileInput};

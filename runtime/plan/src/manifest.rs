@@ -29,7 +29,6 @@ const SCHEDULINGS: [(&str, Scheduling); 2] = [
     ("fifo", Scheduling::Fifo),
     ("deadline", Scheduling::Deadline),
 ];
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 pub(crate) struct Manifest {
     pub(crate) daemon: RawDaemon,
@@ -166,9 +165,7 @@ impl RawDaemon {
         let board = board.filter(|name| checked_name(name, problems));
         let power_mode = section.optional("power_mode", problems);
         let socket = section.or("socket", "/run/punctual/socket".to_owned(), problems);
-        if socket.value.len() > SOCKET_PATH_BYTES_MAX || socket.value.is_empty() {
-            let (bytes, limit) = (socket.value.len(), SOCKET_PATH_BYTES_MAX);
-            let cause = DoorCause::SocketPathTooLong { bytes, limit };
+        if let Some(cause) = DoorCause::of_socket(socket.value.as_ref()) {
             problems.add(&socket.place, Cause::Door(cause));
         }
         let door = RawDoor::read(&mut section, problems);

@@ -6,6 +6,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::error::{OsError, check};
+use crate::poll;
 use crate::shared_memory::{Access, Mapping, map_shared};
 
 /// The file system that all of them are on (`DMA_BUF_MAGIC`, "DMAB").
@@ -67,12 +68,16 @@ impl DmaBuffer {
         map_shared(self.0.as_fd(), bytes, Access::Read)
     }
 
-    /// Makes what the device wrote visible to the processor, which may mean to wait until the
-    /// device has finished. To be ended by [`end_read`](Self::end_read).
+    /// Makes what the device wrote visible to the processor, once the device has finished. To be ended
+    /// by [`end_read`](Self::end_read).
     ///
     /// # Errors
-    /// What the driver says.
-    pub fn begin_read(&self) -> Result<(), OsError> {
+    /// What the driver says; `ETIMEDOUT` if the device has not finished at `until_ns` (absolute).
+    pub fn begin_read(&self, until_ns: u64) -> Result<(), OsError> {
+        // The driver itself waits for the device as long as that takes, and it may never finish.
+        if !poll::wait_readable(self.0.as_fd(), Some(until_ns)) {
+            return Err(OsError::from_code("poll", libc::ETIMEDOUT));
+        }
         sync(self.0.as_fd(), SYNC_READ)
     }
 
@@ -115,6 +120,16 @@ mod tests {
         assert!(!DmaBuffer::is_one(file.as_fd()).unwrap());
         let error = sync(file.as_fd(), SYNC_READ).unwrap_err();
         assert_eq!(error.code(), Some(libc::ENOTTY));
+    }
+
+    #[test]
+    fn a_device_that_does_not_finish_is_not_waited_for_for_ever() {
+        // In the place of a buffer that a device still writes to: nothing to read.
+        let (busy, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let buffer = DmaBuffer::received(busy.into());
+        let until = crate::clock::now_ns() + 1_000_000;
+        let error = buffer.begin_read(until).unwrap_err();
+        assert_eq!(error.code(), Some(libc::ETIMEDOUT));
     }
 
     #[test]

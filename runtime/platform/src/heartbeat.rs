@@ -70,6 +70,9 @@ pub trait Pulse: Send + Sync {
 
     /// Makes it take a turn of its loop, if it waits. Never blocks.
     fn nudge(&self);
+
+    /// The kernel's id of it.
+    fn tid(&self) -> i32;
 }
 
 #[cfg(test)]

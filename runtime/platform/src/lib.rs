@@ -17,7 +17,8 @@
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`limits`], [`control_group`] | what this process may have of memory and files |
-//! | [`heartbeat`] | how a thread shows that it lives |
+//! | [`socket_path`] | paths of sockets, removed by whoever made them only |
+//! | [`heartbeat`], [`running`] | how a thread shows that it lives; whether the machine runs it |
 //! | [`idle`] | keeping cores from deep idle states |
 //!
 //! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
@@ -52,9 +53,11 @@ pub mod peer;
 pub mod poll;
 pub mod read;
 pub mod rt_log;
+pub mod running;
 pub mod service;
 pub mod shared_memory;
 pub mod signals;
+pub mod socket_path;
 pub mod stall;
 pub mod thread;
 pub mod timer;

@@ -34,9 +34,23 @@ pub struct StallProbe {
     thread: RealtimeThread<()>,
 }
 
+/// Sees when a probe's core last ran its probe, which nothing else there delays.
+#[derive(Clone, Debug)]
+pub struct CoreWatch(Arc<Record>);
+
+impl CoreWatch {
+    /// In ns.
+    #[must_use]
+    pub fn ran_ns(&self) -> u64 {
+        self.0.ran_ns.load(Ordering::Relaxed)
+    }
+}
+
 #[derive(Debug)]
 struct Record {
     ended: AtomicBool,
+    /// When the probe last ran, in ns. Relaxed: it publishes nothing else.
+    ran_ns: AtomicU64,
     /// Stalls seen; those from `stalls.len()` on were counted only.
     count: AtomicU64,
     total_ns: AtomicU64,
@@ -52,6 +66,7 @@ impl StallProbe {
     pub fn start(spec: ThreadSpec, capacity: usize) -> Result<Self, ThreadError> {
         let record = Arc::new(Record {
             ended: AtomicBool::new(false),
+            ran_ns: AtomicU64::new(clock::now_ns()),
             count: AtomicU64::new(0),
             total_ns: AtomicU64::new(0),
             stalls: (0..capacity)
@@ -67,6 +82,12 @@ impl StallProbe {
     #[must_use]
     pub fn thread(&self) -> &RealtimeThread<()> {
         &self.thread
+    }
+
+    /// For whoever wants to know whether the core runs anything at all.
+    #[must_use]
+    pub fn core(&self) -> CoreWatch {
+        CoreWatch(Arc::clone(&self.record))
     }
 
     /// How many stalls there were.
@@ -111,6 +132,7 @@ impl Record {
     }
 
     fn woke(&self, expected: u64, now: u64) {
+        self.ran_ns.store(now, Ordering::Relaxed);
         let late = now.saturating_sub(expected);
         if late < THRESHOLD_NS {
             return;
@@ -147,6 +169,7 @@ mod tests {
     fn late_wake_ups_are_recorded_and_punctual_ones_are_not() {
         let record = Record {
             ended: AtomicBool::new(false),
+            ran_ns: AtomicU64::new(0),
             count: AtomicU64::new(0),
             total_ns: AtomicU64::new(0),
             stalls: (0..2).map(|_| Default::default()).collect(),

@@ -2,6 +2,7 @@
 
 use punctual_core::{PartitionId, SPAN_MAX};
 use punctual_plan::{Plan, Role};
+use punctual_platform::thread::Policy;
 
 use super::ORDINARY_FACTOR;
 
@@ -11,14 +12,10 @@ use super::ORDINARY_FACTOR;
 const STAGE_FACTOR: u64 = 16;
 const STAGE_FLOOR_NS: u64 = 100_000_000;
 
-/// The bound of a thread of the plan, in ns.
-pub fn of(plan: &Plan, role: Role) -> u64 {
-    let bound_ns = plan.watchdog.as_nanos();
-    let priority = plan.threads.iter().find(|thread| thread.role == role);
-    let bound_ns = match priority.and_then(|thread| thread.priority) {
-        Some(_) => bound_ns,
-        None => bound_ns.saturating_mul(ORDINARY_FACTOR),
-    };
+/// The bound of a thread of the plan, in ns. It depends on how the thread was granted to run (none: it has
+/// ended), not on what the plan asks for.
+pub fn of(plan: &Plan, role: Role, granted: Option<Policy>) -> u64 {
+    let bound_ns = of_turn(plan.watchdog.as_nanos(), granted);
     let stage_ns = match role {
         Role::Worker { partition, .. } => longest_action_ns(plan, partition),
         Role::Ingress | Role::Scheduler | Role::Egress | Role::Intake { .. } | Role::StallProbe => {
@@ -26,6 +23,13 @@ pub fn of(plan: &Plan, role: Role) -> u64 {
         }
     };
     bound_ns.saturating_add(stage_ns)
+}
+
+fn of_turn(bound_ns: u64, granted: Option<Policy>) -> u64 {
+    match granted {
+        Some(Policy::Fifo(_) | Policy::Deadline { .. }) => bound_ns,
+        Some(Policy::Ordinary) | None => bound_ns.saturating_mul(ORDINARY_FACTOR),
+    }
 }
 
 fn longest_action_ns(plan: &Plan, partition: PartitionId) -> u64 {
@@ -38,4 +42,20 @@ fn longest_action_ns(plan: &Plan, partition: PartitionId) -> u64 {
     longest.map_or(0, |time| {
         time.as_nanos().saturating_mul(STAGE_FACTOR) + STAGE_FLOOR_NS
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_was_refused_its_priority_has_the_bound_of_an_ordinary_one() {
+        let reserved = Policy::Deadline {
+            runtime_ns: 1,
+            period_ns: 2,
+        };
+        assert_eq!(of_turn(1_000, Some(Policy::Fifo(41))), 1_000);
+        assert_eq!(of_turn(1_000, Some(reserved)), 1_000);
+        assert_eq!(of_turn(1_000, Some(Policy::Ordinary)), 4_000);
+    }
 }

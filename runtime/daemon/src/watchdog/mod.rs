@@ -5,6 +5,11 @@
 //!
 //! Silence is counted in the watchdog's own steps, each at most [`STEP_NS_MAX`] long: a process that
 //! was stopped, or a machine that stood still, makes nobody silent.
+//!
+//! A thread that is ready to run and gets no processor is not silent either but *starved*: a more urgent
+//! program has its core, or the hypervisor does. A restart cures nothing then, so it has
+//! [`STARVED_FACTOR`] times as long. What tells the two apart is what the kernel says of the thread
+//! ([`punctual_platform::running`]) and when its core last ran its stall probe.
 
 pub mod bounds;
 
@@ -20,17 +25,26 @@ pub const STEP_NS_MAX: u64 = 200_000_000;
 /// that of the manifest.
 pub const ORDINARY_FACTOR: u64 = 4;
 
+/// Starvation has this many times the bound of silence.
+pub const STARVED_FACTOR: u64 = 10;
+
 /// What the watchdog has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchdogReport {
     /// `[daemon] watchdog_ms`.
     pub bound_ms: u64,
-    /// Threads that are silent now.
+    /// Threads that are silent or starved now.
     pub silent: Vec<SilentReport>,
     /// How often a thread became silent.
     pub episodes: u64,
     /// The longest silence so far.
     pub longest_ms: u64,
+    /// How often a thread was starved: ready to run, and not run by the machine.
+    #[serde(default)]
+    pub starved_episodes: u64,
+    /// The longest starvation so far.
+    #[serde(default)]
+    pub longest_starved_ms: u64,
 }
 
 /// A thread that does not beat.
@@ -38,32 +52,59 @@ pub struct WatchdogReport {
 pub struct SilentReport {
     /// Its name, as `ps -L` shows it.
     pub thread: String,
-    /// Since when.
+    /// How long it did not beat though it had the processor, or waited for something else.
     pub silent_ms: u64,
     /// After this long the daemon terminates.
     pub bound_ms: u64,
+    /// How long it was ready to run, and the machine did not run it.
+    #[serde(default)]
+    pub starved_ms: u64,
+    /// After this long the daemon terminates.
+    #[serde(default)]
+    pub starved_bound_ms: u64,
     /// Whether it was at work; otherwise it was told to take a turn and did not.
     pub working: bool,
 }
 
 /// How the threads are, the worst of them counting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
     /// All beat.
     Well,
+    /// One has not beaten for half of its bound, and for want of a processor.
+    Starved,
     /// One has not beaten for half of its bound.
     Silent,
     /// One has not beaten for its bound.
     Stuck,
 }
 
+/// What the machine has given a thread, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Had {
+    /// Processor time, in ns.
+    pub ran_ns: u64,
+    /// Whether it wants more.
+    pub runnable: bool,
+    /// When its core last ran the most urgent thread that it has; none if it may run on several.
+    pub core_ran_ns: Option<u64>,
+}
+
+/// Tells what a thread has had; none if that is not known.
+pub type Machine = Box<dyn Fn() -> Option<Had>>;
+
 /// A thread under watch.
 pub struct Watched {
     name: String,
     pulse: Arc<dyn Pulse>,
+    machine: Machine,
     bound_ns: u64,
     last: Beat,
+    /// Both since its last beat.
     silent_ns: u64,
+    starved_ns: u64,
+    /// The processor time that it had had when it was last looked at without a new beat.
+    ran_ns: Option<u64>,
 }
 
 impl Watched {
@@ -73,29 +114,67 @@ impl Watched {
             name: name.into(),
             last: pulse.beat(),
             pulse,
+            machine: Box::new(|| None),
             bound_ns,
             silent_ns: 0,
+            starved_ns: 0,
+            ran_ns: None,
         }
+    }
+
+    /// Of which `machine` tells whether it is run.
+    pub fn run_by(self, machine: Machine) -> Self {
+        Self { machine, ..self }
+    }
+
+    fn starved_bound_ns(&self) -> u64 {
+        self.bound_ns.saturating_mul(STARVED_FACTOR)
     }
 
     fn health(&self) -> Health {
-        match self.silent_ns {
-            silent if silent >= self.bound_ns => Health::Stuck,
-            silent if silent >= self.bound_ns / 2 => Health::Silent,
-            _ => Health::Well,
+        let unseen_ns = self.silent_ns + self.starved_ns;
+        if self.silent_ns >= self.bound_ns || self.starved_ns >= self.starved_bound_ns() {
+            Health::Stuck
+        } else if self.silent_ns >= self.bound_ns / 2 {
+            Health::Silent
+        } else if unseen_ns >= self.bound_ns / 2 {
+            Health::Starved
+        } else {
+            Health::Well
         }
     }
 
-    fn look(&mut self, step_ns: u64) {
+    fn look(&mut self, now_ns: u64, step_ns: u64) {
         let beat = self.pulse.beat();
         if beat != self.last {
-            (self.last, self.silent_ns) = (beat, 0);
+            (self.last, self.ran_ns) = (beat, None);
+            (self.silent_ns, self.starved_ns) = (0, 0);
             return;
         }
-        self.silent_ns += step_ns;
+        let denied_ns = self.denied_ns(now_ns, step_ns);
+        self.starved_ns += denied_ns;
+        self.silent_ns += step_ns - denied_ns;
         // It may have nothing to do: then it shows now that it could.
-        if !beat.is_working() && self.silent_ns >= self.bound_ns / 4 {
+        let unseen_ns = self.silent_ns + self.starved_ns;
+        if !beat.is_working() && unseen_ns >= self.bound_ns / 4 {
             self.pulse.nudge();
+        }
+    }
+
+    /// How much of the step that ends now it was ready to run and did not.
+    fn denied_ns(&mut self, now_ns: u64, step_ns: u64) -> u64 {
+        let Some(had) = (self.machine)() else {
+            return 0;
+        };
+        let before_ns = self.ran_ns.replace(had.ran_ns);
+        let core_stood = had.core_ran_ns.is_some_and(|ran| ran + step_ns < now_ns);
+        match before_ns {
+            // A core that stands still may go on counting for whoever was there.
+            _ if had.runnable && core_stood => step_ns,
+            Some(before_ns) if had.runnable => {
+                step_ns.saturating_sub(had.ran_ns.saturating_sub(before_ns))
+            }
+            _ => 0,
         }
     }
 
@@ -104,6 +183,8 @@ impl Watched {
             thread: self.name.clone(),
             silent_ms: self.silent_ns / 1_000_000,
             bound_ms: self.bound_ns / 1_000_000,
+            starved_ms: self.starved_ns / 1_000_000,
+            starved_bound_ms: self.starved_bound_ns() / 1_000_000,
             working: self.last.is_working(),
         }
     }
@@ -116,6 +197,8 @@ pub struct Watchdog {
     looked_ns: u64,
     episodes: u64,
     longest_ns: u64,
+    starved_episodes: u64,
+    longest_starved_ns: u64,
 }
 
 impl Watchdog {
@@ -127,6 +210,8 @@ impl Watchdog {
             looked_ns: now_ns,
             episodes: 0,
             longest_ns: 0,
+            starved_episodes: 0,
+            longest_starved_ns: 0,
         }
     }
 
@@ -135,26 +220,30 @@ impl Watchdog {
         (self.bound_ns / 8).min(STEP_NS_MAX / 2)
     }
 
-    /// Looks at every thread; `said` is told who became silent, and who goes on.
+    /// Looks at every thread; `said` is told who became silent or starved, and who goes on.
     pub fn look(&mut self, now_ns: u64, mut said: impl FnMut(&str)) -> Health {
         let step_ns = now_ns.saturating_sub(self.looked_ns).min(STEP_NS_MAX);
         self.looked_ns = now_ns;
         let mut worst = Health::Well;
         for thread in &mut self.watched {
-            let (before, silent_ms) = (thread.health(), thread.silent_ns / 1_000_000);
-            thread.look(step_ns);
+            let before = thread.health();
+            let unseen_ms = (thread.silent_ns + thread.starved_ns) / 1_000_000;
+            thread.look(now_ns, step_ns);
             self.longest_ns = self.longest_ns.max(thread.silent_ns);
+            self.longest_starved_ns = self.longest_starved_ns.max(thread.starved_ns);
             let health = thread.health();
-            if health != Health::Well && before == Health::Well {
-                self.episodes += 1;
+            self.starved_episodes += u64::from(begins(Health::Starved, before, health));
+            self.episodes += u64::from(begins(Health::Silent, before, health));
+            // Of one that is stuck, whoever ends the daemon says so.
+            if health > before && health != Health::Stuck {
                 said(&sentence(&thread.report()));
             } else if health == Health::Well && before != Health::Well {
                 let name = &thread.name;
                 said(&format!(
-                    "thread {name} goes on after at least {silent_ms} ms"
+                    "thread {name} goes on after at least {unseen_ms} ms"
                 ));
             }
-            worst = worse(worst, health);
+            worst = worst.max(health);
         }
         worst
     }
@@ -167,12 +256,26 @@ impl Watchdog {
             silent: silent.map(Watched::report).collect(),
             episodes: self.episodes,
             longest_ms: self.longest_ns / 1_000_000,
+            starved_episodes: self.starved_episodes,
+            longest_starved_ms: self.longest_starved_ns / 1_000_000,
         }
     }
 }
 
-/// What is said of a silent thread.
+/// Whether `what`, or worse, begins.
+fn begins(what: Health, before: Health, now: Health) -> bool {
+    before < what && now >= what
+}
+
+/// What is said of a silent or a starved thread.
 pub fn sentence(silent: &SilentReport) -> String {
+    if silent.starved_ms > silent.silent_ms {
+        return format!(
+            "thread {} is starved: it is ready to run, and the machine has not run it for {} ms; the \
+             daemon ends at {} ms",
+            silent.thread, silent.starved_ms, silent.starved_bound_ms
+        );
+    }
     let doing = if silent.working {
         "is inside one turn of its work"
     } else {
@@ -182,14 +285,6 @@ pub fn sentence(silent: &SilentReport) -> String {
         "thread {} is silent: it {doing} for {} ms; the daemon ends at {} ms",
         silent.thread, silent.silent_ms, silent.bound_ms
     )
-}
-
-fn worse(a: Health, b: Health) -> Health {
-    match (a, b) {
-        (Health::Stuck, _) | (_, Health::Stuck) => Health::Stuck,
-        (Health::Silent, _) | (_, Health::Silent) => Health::Silent,
-        (Health::Well, Health::Well) => Health::Well,
-    }
 }
 
 #[cfg(test)]
@@ -218,6 +313,10 @@ mod tests {
             if !self.dead.load(Ordering::Relaxed) {
                 self.heart.waiting();
             }
+        }
+
+        fn tid(&self) -> i32 {
+            0
         }
     }
 
@@ -278,6 +377,90 @@ mod tests {
         let report = dog.report();
         assert_eq!((report.episodes, report.longest_ms), (1, 700));
         assert_eq!(report.silent, []);
+    }
+
+    /// A thread that never beats, and what the machine says of it at each look.
+    fn starving(had: impl Fn(u64) -> Had + 'static) -> (Watchdog, Arc<Sleeper>) {
+        let sleeper = Arc::<Sleeper>::default();
+        sleeper.dead.store(true, Ordering::Relaxed);
+        let looks = std::cell::Cell::new(0);
+        let machine = move || {
+            looks.set(looks.get() + 1);
+            Some(had(looks.get()))
+        };
+        let watched = Watched::new("main/0", sleeper.clone(), 1_000 * MS);
+        let watched = watched.run_by(Box::new(machine));
+        (Watchdog::new(vec![watched], 1_000 * MS, 0), sleeper)
+    }
+
+    #[test]
+    fn a_thread_that_gets_no_processor_is_starved_and_has_ten_times_as_long() {
+        let (mut dog, sleeper) = starving(|_| Had {
+            ran_ns: 7,
+            runnable: true,
+            core_ran_ns: None,
+        });
+        let (found, said) = looks(&mut dog, 100, 9_900);
+        assert_eq!(found[4..], [Health::Starved; 95]);
+        let words = "thread main/0 is starved: it is ready to run, and the machine has not run it for \
+                     400 ms; the daemon ends at 10000 ms";
+        assert_eq!(said, [words]);
+        let report = dog.report();
+        assert_eq!((report.episodes, report.starved_episodes), (0, 1));
+        assert_eq!(report.silent[0].starved_ms, 9_800);
+        sleeper.heart.waiting();
+        let (found, said) = looks(&mut dog, 10_000, 10_000);
+        assert_eq!(found, [Health::Well]);
+        assert_eq!(said, ["thread main/0 goes on after at least 9900 ms"]);
+        assert_eq!(dog.report().longest_starved_ms, 9_800);
+        // And once more, to the end.
+        let (found, _) = looks(&mut dog, 10_100, 20_100);
+        assert_eq!(found.last(), Some(&Health::Stuck));
+    }
+
+    #[test]
+    fn a_thread_that_has_the_processor_and_does_not_beat_is_stuck() {
+        let core_ran_ns = |look| Some(look * 100 * MS);
+        let (mut dog, _) = starving(move |look| Had {
+            ran_ns: look * 100 * MS,
+            runnable: true,
+            core_ran_ns: core_ran_ns(look),
+        });
+        let (found, _) = looks(&mut dog, 100, 1_000);
+        assert_eq!(found.last(), Some(&Health::Stuck));
+        // As one that waits for something else.
+        let (mut dog, _) = starving(move |look| Had {
+            ran_ns: 7,
+            runnable: false,
+            core_ran_ns: core_ran_ns(look),
+        });
+        let (found, _) = looks(&mut dog, 100, 1_000);
+        assert_eq!(found.last(), Some(&Health::Stuck));
+    }
+
+    #[test]
+    fn a_core_that_stands_still_starves_even_whoever_it_seems_to_run() {
+        let (mut dog, _) = starving(|look| Had {
+            ran_ns: look * 100 * MS,
+            runnable: true,
+            core_ran_ns: Some(3),
+        });
+        let (found, _) = looks(&mut dog, 100, 1_500);
+        assert_eq!(found.last(), Some(&Health::Starved));
+        assert_eq!(dog.report().longest_ms, 100, "the step in which it stopped");
+    }
+
+    #[test]
+    fn a_thread_that_gets_half_of_a_processor_is_stuck_after_its_own_share() {
+        let (mut dog, _) = starving(|look| Had {
+            ran_ns: look * 50 * MS,
+            runnable: true,
+            core_ran_ns: Some(look * 100 * MS),
+        });
+        let (found, _) = looks(&mut dog, 100, 2_000);
+        let stuck = found.iter().position(|health| *health == Health::Stuck);
+        // 100 ms in the first look, 50 ms in each after it.
+        assert_eq!(stuck, Some(18));
     }
 
     #[test]

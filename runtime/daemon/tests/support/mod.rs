@@ -116,6 +116,8 @@ pub struct Folder {
     path: PathBuf,
     /// What the daemon's environment has beside the test's.
     pub environment: Vec<(&'static str, OsString)>,
+    /// Where clients connect, if that is not in the folder.
+    pub socket: Option<PathBuf>,
 }
 
 impl Folder {
@@ -132,6 +134,7 @@ impl Folder {
         let folder = Self {
             path: std::env::temp_dir().join(name),
             environment: Vec::new(),
+            socket: None,
         };
         std::fs::create_dir(&folder.path).expect("a fresh folder");
         let package = package();
@@ -159,11 +162,22 @@ impl Folder {
 
     /// `punctuald` with this folder's manifest, socket and report.
     pub fn command(&self) -> Command {
+        self.command_at(&self.socket())
+    }
+
+    /// Where clients connect.
+    pub fn socket(&self) -> PathBuf {
+        let own = || self.path("socket");
+        self.socket.clone().unwrap_or_else(own)
+    }
+
+    /// As [`command`](Self::command), with another socket.
+    pub fn command_at(&self, socket: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punctuald"));
         command
             .arg(self.path("manifest.toml"))
             .arg("--socket")
-            .arg(self.path("socket"))
+            .arg(socket)
             .arg("--report")
             .arg(self.path("report.json"))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
@@ -224,7 +238,7 @@ impl Daemon {
     }
 
     pub fn socket(&self) -> PathBuf {
-        self.folder.path("socket")
+        self.folder.socket()
     }
 
     /// What it says of itself now.

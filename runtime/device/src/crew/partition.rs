@@ -39,6 +39,10 @@ impl Pulse for Link {
     fn nudge(&self) {
         self.bell.ring();
     }
+
+    fn tid(&self) -> i32 {
+        self.priorities.leader()
+    }
 }
 
 /// The scheduler's end.

@@ -36,6 +36,11 @@ impl Priorities {
         self.tids[worker].store(tid, Ordering::Relaxed);
     }
 
+    /// The leader's thread id; 0 until it has started.
+    pub(super) fn leader(&self) -> i32 {
+        self.tids[0].load(Ordering::Relaxed)
+    }
+
     /// All workers run at their priority.
     pub(super) fn grant(&self) {
         self.granted

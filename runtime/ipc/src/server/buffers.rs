@@ -7,12 +7,17 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use punctual_platform::clock;
 use punctual_platform::dma_buf::DmaBuffer;
 use punctual_platform::shared_memory::{MemoryFile, Seals};
 
 use super::payload::Rows;
 use crate::handshake::BufferRefusal;
 use crate::region::Region;
+
+/// How long a device may still write to a frame that its client has submitted, in ns. The client's own
+/// intake waits for it, and must not seem stuck.
+const DEVICE_NS: u64 = 100_000_000;
 
 /// One slot's frame.
 #[derive(Debug)]
@@ -71,7 +76,7 @@ impl Buffer {
             Self::Memory(file) if rows.stride == rows.bytes => file.read_at(rows.offset, copy).ok(),
             Self::Memory(file) => each_row(rows, copy, |at, row| file.read_at(at, row).ok()),
             Self::Dma(buffer, pages) => {
-                buffer.begin_read().ok()?;
+                buffer.begin_read(clock::now_ns() + DEVICE_NS).ok()?;
                 let copied = each_row(rows, copy, |at, row| {
                     pages.copy_out(at, row);
                     Some(())

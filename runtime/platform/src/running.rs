@@ -1,0 +1,89 @@
+//! Whether the kernel runs a thread of this process, as another of its threads sees it: what tells a thread
+//! that is stuck from one that is ready and gets no processor.
+
+/// A thread at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Processor time that it has had, in ns.
+    pub ran_ns: u64,
+    /// Whether it runs or waits for a processor, rather than for anything else.
+    pub runnable: bool,
+}
+
+/// Thread `tid` of this process, now; none if it has ended. Reads `/proc`: for ordinary threads.
+#[must_use]
+pub fn of_thread(tid: i32) -> Option<Running> {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    Some(Running {
+        ran_ns: processor_ns(tid)?,
+        runnable: is_runnable(&stat)?,
+    })
+}
+
+/// The state is behind the name, which may hold anything (proc_pid_stat(5)).
+fn is_runnable(stat: &str) -> Option<bool> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    Some(fields.trim_start().starts_with('R'))
+}
+
+/// Exact at this moment, unlike what `/proc` has of a thread that runs.
+fn processor_ns(tid: i32) -> Option<u64> {
+    /// A thread's own clock, by its id (the kernel's CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED).
+    const OF_THREAD: libc::clockid_t = 4 | 2;
+    let clock = (!tid << 3) | OF_THREAD;
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is valid for writes; a clock that is not there is an error.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (result == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::thread::current_tid;
+
+    #[test]
+    fn a_thread_that_computes_runs_and_one_that_waits_does_not() {
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let computes = tell.clone();
+            scope.spawn(|| {
+                let computes = computes;
+                computes.send(current_tid()).unwrap();
+                while !stop.load(Ordering::Relaxed) {}
+            });
+            let computing = told.recv().unwrap();
+            scope.spawn(move || {
+                tell.send(current_tid()).unwrap();
+                let _ = ended.recv();
+            });
+            let waiting = told.recv().unwrap();
+            let before = of_thread(computing).unwrap();
+            assert!(before.runnable);
+            while of_thread(computing).unwrap().ran_ns < before.ran_ns + 1_000_000 {}
+            // As soon as it waits, it has no more.
+            while of_thread(waiting).unwrap().runnable {}
+            let waits = of_thread(waiting).unwrap();
+            assert_eq!(of_thread(waiting), Some(waits));
+            stop.store(true, Ordering::Relaxed);
+            drop(end);
+        });
+        assert_eq!(of_thread(i32::MAX), None);
+    }
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_is_no_state() {
+        assert_eq!(is_runnable("12 (a) S (b) R 1 2"), Some(true));
+        assert_eq!(is_runnable("12 (main/0) S 1 2"), Some(false));
+        assert_eq!(is_runnable("12 (main/0) t 1 2"), Some(false));
+        assert_eq!(is_runnable("nonsense"), None);
+    }
+}
