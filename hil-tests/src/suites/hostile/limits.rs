@@ -1,6 +1,6 @@
 //! What the daemon needs of the system and does not get.
 
-use super::siege::{Attack, BESIDE, Siege, case, note};
+use super::siege::{Attack, BESIDE, Siege, Start, case, note, start};
 use crate::case::Case;
 use crate::facts::{Need, Thing};
 use crate::manifest::Task;
@@ -47,24 +47,6 @@ const CLIENT_S: f64 = 0.3;
 
 /// Memory of a group that no plan of the rig's fits in.
 const GROUP_BYTES: u64 = 64 << 20;
-
-/// A daemon that was started: ready, or ended with these words.
-enum Start {
-    Ready(Daemon),
-    Ended(End, String, Daemon),
-}
-
-fn start(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Failure> {
-    let daemon = scene.launch(plan)?;
-    match scene.ready(&daemon, 1) {
-        Ok(_) => Ok(Start::Ready(daemon)),
-        Err(Failure::NotReady { seconds, words }) => match scene.end(&daemon)? {
-            Some(end) => Ok(Start::Ended(end, words, daemon)),
-            None => Err(Failure::NotReady { seconds, words }),
-        },
-        Err(failure) => Err(failure),
-    }
-}
 
 /// A daemon must refuse to start, with one of these codes and this word.
 fn refused(

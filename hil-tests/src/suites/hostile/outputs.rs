@@ -1,7 +1,7 @@
 //! Where the daemon writes: standard streams that are closed or blocked, reports onto what is no
 //! file, a disk that is full.
 
-use super::siege::{Attack, BESIDE, Siege, case, note};
+use super::siege::{Attack, BESIDE, Siege, case, note, refusal};
 use crate::case::Case;
 use crate::facts::{Need, Thing};
 use crate::manifest::Task;
@@ -103,10 +103,7 @@ fn onto(scene: &mut Scene<'_>, make: &'static str, test: &str) -> Result<(), Fai
                 .signal(daemon.service, "TERM", false, until_ns)?;
         }
         Err(Failure::NotReady { .. }) => {
-            scene.effect(
-                1,
-                format!("start refused: {}", scene.last_words(&daemon)?.trim()),
-            );
+            refusal(scene, &daemon)?;
         }
         Err(failure) => return Err(failure),
     }

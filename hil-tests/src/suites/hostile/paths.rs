@@ -1,6 +1,6 @@
 //! The paths of the daemon's sockets: too long, taken by another, handed on to a successor.
 
-use super::siege::{BESIDE, Siege, case};
+use super::siege::{BESIDE, Siege, Start, case, refusal, start};
 use crate::case::Case;
 use crate::manifest::Task;
 use crate::outcome::Failure;
@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "successor-while-it-drains",
-        "A successor starts on the path of a daemon that drains, and its sockets are there when that one has ended.",
+        "A successor starts on the path of a daemon that drains, or is refused by name: its sockets are there when that one has ended.",
         BESIDE,
         draining,
     ),
@@ -133,11 +133,25 @@ fn draining(scene: &mut Scene<'_>) -> Result<(), Failure> {
         // They would go over to the successor.
         scene.strike(camera.process.pid, "KILL")?;
     }
-    let second = scene.daemon(&successor())?;
-    let siege = Siege::around(scene, second.clone())?;
+    // A refusal that says who is in the way is as good: its service manager comes again.
+    let early = match start(scene, &successor())? {
+        Start::Ready(second) => Some(second),
+        Start::Ended(_, words, _) if words.contains("listening") => None,
+        Start::Ended(end, _, daemon) => {
+            return Err(scene.bad_end(&daemon, Some(end), "a refusal that says why"));
+        }
+    };
     scene.strike(pid, "CONT")?;
     // Its clients are gone and its drain took long, through no fault of its own.
     scene.ended(&first.name, first.service, 15)?;
+    let second = match early {
+        Some(second) => second,
+        None => {
+            scene.effect(1, "successor refused until its predecessor had ended");
+            scene.daemon(&successor())?
+        }
+    };
+    let siege = Siege::around(scene, second.clone())?;
     answers(scene, &second)?;
     siege.lifted(scene).map(drop)
 }
@@ -158,10 +172,7 @@ fn taken(scene: &mut Scene<'_>) -> Result<(), Failure> {
         Ok(_) => scene.end_daemon(&daemon)?,
         Err(Failure::NotReady { .. }) => {
             scene.ended("the daemon", daemon.service, 15)?;
-            scene.effect(
-                1,
-                format!("start refused: {}", scene.last_words(&daemon)?.trim()),
-            );
+            refusal(scene, &daemon)?;
         }
         Err(failure) => return Err(failure),
     }

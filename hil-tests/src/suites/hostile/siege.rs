@@ -8,7 +8,7 @@ use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{Camera, CameraPlan, Daemon, DaemonPlan, Scene};
+use crate::scene::{Camera, CameraPlan, Daemon, DaemonPlan, End, Scene};
 use crate::target::process::Started;
 
 /// How long an attack lasts, unless a case says otherwise.
@@ -298,6 +298,35 @@ impl Siege {
         let (all, egress) = shares(began, ended);
         (all - self.calm_shares.0, egress - self.calm_shares.1)
     }
+}
+
+/// What came of the start of a daemon.
+pub enum Start {
+    /// It serves.
+    Ready(Daemon),
+    /// It ended so, with these words.
+    Ended(End, String, Daemon),
+}
+
+/// Starts a daemon that may refuse to.
+pub fn start(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Failure> {
+    let daemon = scene.launch(plan)?;
+    match scene.ready(&daemon, 1) {
+        Ok(_) => Ok(Start::Ready(daemon)),
+        Err(Failure::NotReady { seconds, words }) => match scene.end(&daemon)? {
+            Some(end) => Ok(Start::Ended(end, words, daemon)),
+            None => Err(Failure::NotReady { seconds, words }),
+        },
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Notes why a daemon did not start.
+pub fn refusal(scene: &mut Scene<'_>, daemon: &Daemon) -> Result<(), Failure> {
+    let words = scene.last_words(daemon)?;
+    let last = words.trim().lines().last().unwrap_or_default();
+    scene.effect(1, format!("start refused: {last}"));
+    Ok(())
 }
 
 /// A whole siege with these attackers, who must have come near; what they did is noted in words.
