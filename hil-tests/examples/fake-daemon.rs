@@ -5,8 +5,9 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixDatagram;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 
 use punctual_ipc::internals::small_terms;
@@ -37,6 +38,16 @@ enum Fault {
     Falls,
     /// A process of its own stays behind.
     LeavesOne,
+    /// Who asks at the metrics socket has no answer.
+    Deaf,
+    /// A descriptor of each connection is kept.
+    Hoards,
+    /// It turns without end while somebody says nothing.
+    Busy,
+    /// An opening that is none ends it.
+    FallsForGarbage,
+    /// What was at its report's path is replaced, whatever it was.
+    Replaces,
 }
 
 impl Fault {
@@ -49,6 +60,11 @@ impl Fault {
             "invents" => Self::Invents,
             "falls" => Self::Falls,
             "leaves-one" => Self::LeavesOne,
+            "deaf" => Self::Deaf,
+            "hoards" => Self::Hoards,
+            "busy" => Self::Busy,
+            "falls-for-garbage" => Self::FallsForGarbage,
+            "replaces" => Self::Replaces,
             _ => Self::None,
         }
     }
@@ -67,6 +83,7 @@ const TICK_NS: u64 = 5_000_000;
 const LEAK: usize = 100_000;
 
 const LISTENER: u64 = 0;
+const METRICS: u64 = 1;
 
 enum Guest {
     Opening(Connection),
@@ -91,6 +108,8 @@ struct Counts {
 struct Daemon {
     fault: Fault,
     listener: Listener,
+    metrics: UnixListener,
+    hoarded: Vec<OwnedFd>,
     poller: Poller,
     guests: BTreeMap<u64, Guest>,
     next: u64,
@@ -109,12 +128,17 @@ fn main() {
     let signals = TerminationSignals::take_over().expect("signals");
     let fault = Fault::named(&arguments[1]);
     let listener = Listener::bind(Path::new(after("--socket"))).expect("a socket");
+    let path = format!("{}.metrics", after("--socket"));
+    let metrics = UnixListener::bind(&path).expect("a socket");
+    metrics.set_nonblocking(true).expect("a socket");
     let mut daemon = Daemon {
         fault,
         listener,
+        metrics,
+        hoarded: Vec::new(),
         poller: Poller::new(16).expect("a poller"),
         guests: BTreeMap::new(),
-        next: LISTENER + 1,
+        next: METRICS + 1,
         tasks: BTreeMap::new(),
         leaked: Vec::new(),
     };
@@ -126,7 +150,11 @@ fn main() {
             .expect("it listens");
     }
     daemon.serve(&signals);
+    if fault == Fault::Replaces {
+        std::fs::remove_file(after("--report")).expect("something is there");
+    }
     std::fs::write(after("--report"), daemon.report()).expect("a report");
+    std::fs::remove_file(&path).expect("it is there");
     match fault {
         Fault::Falls => std::process::exit(70),
         Fault::LeavesOne => {
@@ -145,12 +173,21 @@ impl Daemon {
         self.poller
             .add(self.listener.as_fd(), LISTENER)
             .expect("added");
+        self.poller
+            .add(self.metrics.as_fd(), METRICS)
+            .expect("added");
         while signals.next(Some(0)).is_none() {
-            let until_ns = self.due_ns().unwrap_or(u64::MAX).min(now_ns() + TICK_NS);
+            let silent = |guest: &Guest| matches!(guest, Guest::Opening(_));
+            let tick_ns = match self.fault == Fault::Busy && self.guests.values().any(silent) {
+                true => 0,
+                false => TICK_NS,
+            };
+            let until_ns = self.due_ns().unwrap_or(u64::MAX).min(now_ns() + tick_ns);
             let ready: Vec<Readiness> = self.poller.wait(Some(until_ns)).collect();
             for ready in ready {
                 match ready.token {
                     LISTENER => self.accept(),
+                    METRICS => self.tell(),
                     _ => self.attend(ready),
                 }
             }
@@ -158,8 +195,21 @@ impl Daemon {
         }
     }
 
+    fn tell(&self) {
+        while let Ok((mut reader, _)) = self.metrics.accept() {
+            if self.fault != Fault::Deaf {
+                // One that went away is its own loss.
+                let _ = reader.write_all(self.report().as_bytes());
+            }
+        }
+    }
+
     fn accept(&mut self) {
         while let Ok(Some(connection)) = self.listener.accept() {
+            if self.fault == Fault::Hoards {
+                let copy = connection.as_fd().try_clone_to_owned();
+                self.hoarded.extend(copy);
+            }
             self.poller
                 .add(connection.as_fd(), self.next)
                 .expect("added");
@@ -174,7 +224,7 @@ impl Daemon {
             return;
         };
         let staying = match guest {
-            Guest::Opening(connection) => let_in(connection, &self.poller, token),
+            Guest::Opening(connection) => let_in(connection, self.fault, &self.poller, token),
             Guest::Served(_) if ready.hung_up => None,
             Guest::Served(mut served) => {
                 let taken = self.take(&mut served);
@@ -244,10 +294,11 @@ impl Daemon {
     }
 }
 
-fn let_in(connection: Connection, poller: &Poller, token: u64) -> Option<Guest> {
+fn let_in(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> Option<Guest> {
     let hello = match connection.hello() {
         Ok(None) => return Some(Guest::Opening(connection)),
         Ok(Some(hello)) => hello,
+        Err(_) if fault == Fault::FallsForGarbage => std::process::exit(8),
         Err(_) => return None,
     };
     let terms = StreamTerms {

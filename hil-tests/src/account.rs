@@ -166,11 +166,50 @@ impl Account {
     /// The late answers of a book that no stall of the machine explains.
     #[must_use]
     pub fn unexcused(&self, book: &Book) -> u64 {
-        let excused = |span: &&[u64; 2]| {
-            let mut stalls = self.host_stalls.list.iter();
-            stalls.any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
-        };
-        book.late - book.late_spans_ns.iter().filter(excused).count() as u64
+        let spans = book.late_spans_ns.iter();
+        book.late - spans.filter(|span| self.stood_still(span)).count() as u64
+    }
+
+    /// The late answers of a book that neither a stall of the machine explains, nor its wake.
+    #[must_use]
+    pub fn late_unexplained(&self, book: &Book) -> u64 {
+        let spans = book.late_spans_ns.iter();
+        book.late - spans.filter(|span| self.held_up(span)).count() as u64
+    }
+
+    /// The frames of a book that were refused or failed, likewise.
+    #[must_use]
+    pub fn unserved_unexplained(&self, book: &Book) -> u64 {
+        let spans = book.unserved_spans_ns.iter();
+        let explained = spans.filter(|span| self.held_up(span)).count() as u64;
+        book.rejected_total() + book.failed_total() - explained
+    }
+
+    /// Whether the machine stood still within this span, or so shortly before that it served what that
+    /// had held up: less than half of its time is promised, so that takes no longer than the stall did.
+    fn held_up(&self, span: &[u64; 2]) -> bool {
+        let mut stalls = self.host_stalls.list.iter();
+        stalls.any(|stall| {
+            let wake_ns = stall.end_ns + (stall.end_ns - stall.start_ns);
+            stall.start_ns <= span[1] && span[0] <= wake_ns
+        })
+    }
+
+    /// Whether the machine stood still within this span, monotonic.
+    fn stood_still(&self, span: &[u64; 2]) -> bool {
+        let mut stalls = self.host_stalls.list.iter();
+        stalls.any(|stall| stall.start_ns <= span[1] && span[0] <= stall.end_ns)
+    }
+
+    /// How long the machine stood still within this span, at most all of it.
+    #[must_use]
+    pub fn stalled_ns(&self, span: &[u64; 2]) -> u64 {
+        let stalls = self.host_stalls.list.iter();
+        let within = stalls.map(|stall| {
+            let (since, until) = (stall.start_ns.max(span[0]), stall.end_ns.min(span[1]));
+            until.saturating_sub(since)
+        });
+        within.sum::<u64>().min(span[1].saturating_sub(span[0]))
     }
 
     /// The frames of a book that were not answered on time, and no stall of the machine explains
@@ -269,6 +308,37 @@ mod tests {
             (account.missed_share(&book) - 0.5).abs() < 1e-9,
             "one late, one skipped, of four"
         );
+    }
+
+    #[test]
+    fn what_a_stall_held_up_is_explained_for_as_long_again() {
+        let mut account = account(2, 0);
+        account.host_stalls.list = vec![Stall {
+            start_ns: 10,
+            end_ns: 20,
+        }];
+        let book = Book {
+            late: 3,
+            late_spans_ns: vec![[5, 9], [30, 40], [31, 40]],
+            unserved_spans_ns: vec![[25, 26], [50, 51]],
+            rejected: [("NoSlack".to_owned(), 2)].into(),
+            failed: [("Shed".to_owned(), 1)].into(),
+            ..Book::default()
+        };
+        assert_eq!(account.late_unexplained(&book), 2);
+        assert_eq!(account.unserved_unexplained(&book), 2);
+    }
+
+    #[test]
+    fn only_the_time_of_stalls_is_taken_off_a_span() {
+        let stall = |start_ns, end_ns| Stall { start_ns, end_ns };
+        let mut account = Account::default();
+        account.host_stalls.list = vec![stall(0, 15), stall(20, 22), stall(95, 300)];
+        assert_eq!(account.stalled_ns(&[10, 100]), 5 + 2 + 5);
+        assert_eq!(account.stalled_ns(&[30, 40]), 0);
+        // Two cores may stand still at once.
+        account.host_stalls.list.push(stall(0, 15));
+        assert_eq!(account.stalled_ns(&[10, 15]), 5);
     }
 
     #[test]

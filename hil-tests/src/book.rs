@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// The longest latency that is told apart: a minute, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
-/// How many late answers a camera describes one by one.
-pub const LATE_SPANS_MAX: usize = 4096;
+/// How many spans of what was late or slow are described one by one.
+pub const SPANS_MAX: usize = 4096;
 
 /// A camera's account: every frame that it handed over is in exactly one of `on_time`, `late`,
 /// `rejected`, `failed`, `gone` and `open`.
@@ -41,8 +41,10 @@ pub struct Book {
     pub connected: u64,
     /// From capture to the reading of an answer.
     pub latency_us: Latencies,
-    /// `[captured, read]` of late answers, monotonic ns; the first [`LATE_SPANS_MAX`].
+    /// `[captured, read]` of late answers, monotonic ns; the first [`SPANS_MAX`].
     pub late_spans_ns: Vec<[u64; 2]>,
+    /// Likewise of frames that were refused or failed.
+    pub unserved_spans_ns: Vec<[u64; 2]>,
     /// Times without a daemon.
     pub outages: Vec<Outage>,
     /// True in the last line.
@@ -181,6 +183,10 @@ pub struct Sample {
     pub descriptors: u64,
     /// Threads.
     pub threads: u64,
+    /// What it has computed for, in all.
+    pub cpu_ms: u64,
+    /// What its threads named `egress` have.
+    pub egress_cpu_ms: u64,
 }
 
 /// An act of the agent and its moment.
@@ -190,15 +196,42 @@ pub struct Moment {
     pub at_ns: u64,
 }
 
-/// What a client that writes everywhere did.
+/// What an attacker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mischief {
-    /// Openings that were no openings.
-    pub openings: u64,
-    /// Connections that said nothing.
-    pub mutes: u64,
-    /// Connections whose memory was written over at random.
-    pub scribbled: u64,
+    /// Connections made, and what else was done.
+    pub acts: u64,
+    /// Connections that were let in as clients.
+    pub let_in: u64,
+    /// Connections that the daemon ended.
+    pub ended: u64,
+    /// Descriptors that were sent.
+    pub descriptors: u64,
+    /// Threads and watches that waited.
+    pub waiters: u64,
+    /// True in the last line.
+    pub finished: bool,
+}
+
+/// How a daemon answered who asked all the time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Questions.
+    pub asked: u64,
+    /// Questions without an answer.
+    pub unanswered: u64,
+    /// From a question to the end of its answer, or to its failure.
+    pub answer_us: Latencies,
+    /// `[asked, answered]` of slow ones, monotonic ns; the first [`SPANS_MAX`].
+    pub slow_ns: Vec<[u64; 2]>,
+    /// Honest clients that were let in.
+    pub let_in: u64,
+    /// Honest clients that were not.
+    pub kept_out: u64,
+    /// From a client's first try to its welcome, or to its giving up.
+    pub let_in_us: Latencies,
+    /// As `slow_ns`, of the clients.
+    pub slow_visits_ns: Vec<[u64; 2]>,
     /// True in the last line.
     pub finished: bool,
 }

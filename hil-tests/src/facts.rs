@@ -43,6 +43,8 @@ pub enum Thing {
     HotUnplug,
     /// The right to set the clock.
     SetClock,
+    /// File systems in user space.
+    Fuse,
 }
 
 /// What a case needs, beyond what every target must have.
@@ -107,6 +109,9 @@ impl fmt::Display for Missing {
                 "needs a processor that can be switched off (no writable .../cpuN/online)"
             }
             Need::Has(Thing::SetClock) => "needs the right to set the clock",
+            Need::Has(Thing::Fuse) => {
+                "needs file systems in user space (no /dev/fuse that may be opened)"
+            }
             Need::Disruption => "disturbs the whole machine: allow it with --disruptive",
             Need::OldBinaries => "needs the binaries of another version: --old-bin DIR",
             Need::Torture => "needs the program `channel-torture` on the target: --torture FILE",
@@ -131,6 +136,7 @@ chrt -f 1 true 2>/dev/null && echo has=real-time
 command -v nvpmodel >/dev/null && [ "$(id -u)" = 0 ] && echo has=power-modes
 capability 21 && echo has=mount
 capability 25 && echo has=set-clock
+[ -c /dev/fuse ] && ( exec 3<>/dev/fuse ) 2>/dev/null && echo has=fuse
 for gpu in /dev/nvidia0 /dev/nvhost-gpu /dev/nvgpu; do [ -e $gpu ] && { echo has=gpu; break; }; done
 for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -w "$cpu" ] && { echo has=hot-unplug; break; }; done
 for group in /sys/fs/cgroup/memory /sys/fs/cgroup; do
@@ -198,6 +204,7 @@ impl Thing {
             "memory-groups" => Self::MemoryGroups,
             "hot-unplug" => Self::HotUnplug,
             "set-clock" => Self::SetClock,
+            "fuse" => Self::Fuse,
             _ => return None,
         })
     }

@@ -4,7 +4,7 @@
 //!
 //! The way of a run: `run` → `probe` (what the target has) → `stage` (files for all cases) → each
 //! `case` in a fresh `scene` → `report`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod account;
 pub mod agent;

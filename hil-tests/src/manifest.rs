@@ -11,11 +11,18 @@ pub enum Task {
     Fast,
     /// Best-effort, for up to six clients: 320 x 240 in RGB.
     Watch,
+    /// The same for four clients that bring their buffers.
+    Own,
+    /// The same for two clients that stay a moment only.
+    Guest,
 }
 
 impl Task {
-    /// All of them.
+    /// Those that cameras feed.
     pub const ALL: [Self; 3] = [Self::Front, Self::Fast, Self::Watch];
+
+    /// Those of a daemon that is attacked.
+    pub const ATTACKED: [Self; 5] = [Self::Front, Self::Fast, Self::Watch, Self::Own, Self::Guest];
 
     /// Its name.
     #[must_use]
@@ -24,6 +31,8 @@ impl Task {
             Self::Front => "front",
             Self::Fast => "fast",
             Self::Watch => "watch",
+            Self::Own => "own",
+            Self::Guest => "guest",
         }
     }
 
@@ -31,7 +40,7 @@ impl Task {
     #[must_use]
     pub const fn format(self) -> &'static str {
         match self {
-            Self::Front | Self::Watch => "rgb8",
+            Self::Front | Self::Watch | Self::Own | Self::Guest => "rgb8",
             Self::Fast => "nv12",
         }
     }
@@ -42,7 +51,7 @@ impl Task {
         match self {
             Self::Front => Some(30.0),
             Self::Fast => Some(60.0),
-            Self::Watch => None,
+            Self::Watch | Self::Own | Self::Guest => None,
         }
     }
 
@@ -63,15 +72,26 @@ frame = { format = \"nv12\", width = 320, height = 240, crop = [192, 192] }\n"
 batch_max = 2\nqueue = 8\nclients = 6
 frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
+            Self::Own => {
+                "criticality = \"best-effort\"\nrate_hz = 100\nthreshold = 0.9
+batch_max = 2\nqueue = 8\nclients = 4\nown_buffers = true
+frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
+            }
+            Self::Guest => {
+                "criticality = \"best-effort\"\nrate_hz = 100\nthreshold = 0.9
+batch_max = 2\nqueue = 8\nclients = 2
+frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
+            }
         }
     }
 }
 
-/// The manifest of these tasks on `board`, with the package at `package`.
+/// The manifest of these tasks on `board`, with the package at `package` and further lines for the
+/// table `[daemon]`.
 #[must_use]
-pub fn manifest(board: &str, package: &str, tasks: &[Task]) -> String {
+pub fn manifest(board: &str, package: &str, tasks: &[Task], daemon: &str) -> String {
     let mut text = format!(
-        "[daemon]\nboard = \"{board}\"\n\n[[model]]\nname = \"signs\"\npackage = \"{package}\"\n
+        "[daemon]\nboard = \"{board}\"\n{daemon}\n[[model]]\nname = \"signs\"\npackage = \"{package}\"\n
 [[partition]]\nname = \"main\"\nunits = 1\n"
     );
     for task in tasks {
@@ -89,8 +109,8 @@ mod tests {
 
     #[test]
     fn every_combination_is_toml() {
-        for tasks in [&Task::ALL[..], &Task::ALL[..1], &[]] {
-            let text = manifest("host", "signs.punctual", tasks);
+        for tasks in [&Task::ATTACKED[..], &Task::ALL[..1], &[]] {
+            let text = manifest("host", "signs.punctual", tasks, "");
             let table: toml::Table = text.parse().expect("TOML");
             let listed = table.get("task").and_then(|list| list.as_array());
             assert_eq!(listed.map_or(0, Vec::len), tasks.len());

@@ -150,7 +150,7 @@ impl Stage {
     /// Measures the network once, for all manifests of the cases.
     fn profile(&self, target: &Target, thorough: bool) -> Result<(), StageError> {
         let path = format!("{}/manifest.toml", self.folder);
-        let text = manifest(&self.board, "signs.punctual", &Task::ALL);
+        let text = manifest(&self.board, "signs.punctual", &Task::ALL, "");
         target.write(&path, "644", text.as_bytes(), now_ns() + COPY_NS)?;
         let script = Script::new("measure the network", "\"$@\" >&2")
             .with([self.command.as_str(), "profile", path.as_str()])
@@ -166,10 +166,10 @@ impl Stage {
         }
     }
 
-    /// The manifest of these tasks, for a case's folder.
+    /// The manifest of these tasks, for a case's folder, with further lines for the table `[daemon]`.
     #[must_use]
-    pub fn manifest(&self, tasks: &[Task]) -> String {
-        manifest(&self.board, "../signs.punctual", tasks)
+    pub fn manifest(&self, tasks: &[Task], daemon: &str) -> String {
+        manifest(&self.board, "../signs.punctual", tasks, daemon)
     }
 
     /// Removes everything from the target.

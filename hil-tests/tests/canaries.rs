@@ -234,3 +234,90 @@ fn a_rig_that_is_told_to_end_clears_the_target_first() {
     assert!(finding(&report).contains("told to end"), "{report:#}");
     fakes.assert_nothing_is_left();
 }
+
+/// Only what a case of the hostile suite is tested for here, on any machine, however busy.
+fn hostile(fault: &str, case: &str, bound: &str) -> (Option<i32>, Value) {
+    let fakes = Fakes::with(fault);
+    fakes.write("one.toml", &format!("about = 'one'\n[hostile]\n{bound}\n"));
+    let bounds = fakes.path("one.toml");
+    let outcome = fakes.run(&["--case", case, "--bounds", &bounds]);
+    fakes.assert_nothing_is_left();
+    outcome
+}
+
+const DESCRIPTORS: &str = "descriptors_growth = { max = 0.9, why = 'none is kept' }";
+const UNANSWERED: &str = "unanswered = { max = 0, why = 'somebody answers' }";
+const IDLE: &str = "idle_attack_cpu_share = { max = 0.3, why = 'silence costs nothing' }";
+
+#[test]
+fn a_sound_daemon_withstands_an_attack() {
+    let bounds = [DESCRIPTORS, UNANSWERED, IDLE].join("\n");
+    for case in ["hostile/openings-garbage", "hostile/silent-40"] {
+        let (code, report) = hostile("none", case, &bounds);
+        assert_eq!(code, Some(0), "{report:#}");
+    }
+}
+
+#[test]
+fn a_daemon_that_an_attack_ends_is_found() {
+    let (code, report) = hostile("falls-for-garbage", "hostile/openings-garbage", "");
+    assert_eq!(code, Some(1));
+    let found = finding(&report);
+    assert!(
+        found.contains("ended with code 8, not with none"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_daemon_that_answers_nobody_is_found() {
+    let (code, report) = hostile("deaf", "hostile/openings-garbage", UNANSWERED);
+    assert_eq!(code, Some(1));
+    assert!(
+        finding(&report).contains("hostile.unanswered"),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn descriptors_that_attackers_leave_behind_are_found() {
+    let (code, report) = hostile("hoards", "hostile/openings-garbage", DESCRIPTORS);
+    assert_eq!(code, Some(1));
+    let found = finding(&report);
+    assert!(found.contains("hostile.descriptors_growth"), "{found}");
+}
+
+#[test]
+fn a_busy_loop_is_found() {
+    // Less than a whole core: other tests run beside.
+    let little = IDLE.replace("0.3", "0.05");
+    let (code, report) = hostile("busy", "hostile/silent-40", &little);
+    assert_eq!(code, Some(1));
+    let found = finding(&report);
+    assert!(found.contains("hostile.idle_attack_cpu_share"), "{found}");
+}
+
+#[test]
+fn a_report_that_replaces_what_is_no_file_is_found() {
+    let (code, report) = hostile("replaces", "hostile/report-onto-a-pipe", "");
+    assert_eq!(code, Some(1));
+    let found = finding(&report);
+    assert!(found.contains("is still what it was"), "{found}");
+}
+
+#[test]
+fn a_report_that_is_waited_for_is_found() {
+    // To open a pipe that nobody reads waits for a reader.
+    let (code, report) = hostile("none", "hostile/report-onto-a-pipe", "");
+    assert_eq!(code, Some(1));
+    let found = finding(&report);
+    assert!(found.contains("the daemon had not ended"), "{found}");
+}
+
+#[test]
+fn a_signal_that_ends_a_daemon_without_its_report_is_found() {
+    let (code, report) = hostile("none", "hostile/signals-that-drain", "");
+    assert_eq!(code, Some(1));
+    let found = finding(&report);
+    assert!(found.contains("HUP ended with signal 1"), "{found}");
+}

@@ -9,7 +9,7 @@ use nix::sys::signalfd::SignalFd;
 use punctual_client::{Client, Crop, Failure, Lost, PixelFormat, ResultRecord, Verdict, now_ns};
 
 use super::{AgentError, say, signals, told_to_end};
-use crate::book::{Book, LATE_SPANS_MAX, Latencies, Outage};
+use crate::book::{Book, Latencies, Outage, SPANS_MAX};
 
 /// How often the account is said, in ns.
 const SAY_NS: u64 = 200_000_000;
@@ -278,19 +278,20 @@ impl Account {
             return;
         }
         let book = &mut self.book;
+        let span = [record.captured_ns, read_ns];
         match record.verdict {
             Verdict::OnTime | Verdict::Late => {}
-            Verdict::Rejected(reason) => {
-                *book.rejected.entry(format!("{reason:?}")).or_default() += 1;
-                return;
-            }
             Verdict::Failed(Failure::DaemonGone) => {
                 book.gone += 1;
                 return;
             }
+            Verdict::Rejected(reason) => {
+                *book.rejected.entry(format!("{reason:?}")).or_default() += 1;
+                return note(&mut book.unserved_spans_ns, span);
+            }
             Verdict::Failed(reason) => {
                 *book.failed.entry(format!("{reason:?}")).or_default() += 1;
-                return;
+                return note(&mut book.unserved_spans_ns, span);
             }
         }
         self.latency_us
@@ -307,24 +308,27 @@ impl Account {
             }
         } else {
             book.late += 1;
-            if book.late_spans_ns.len() < LATE_SPANS_MAX {
-                book.late_spans_ns.push([record.captured_ns, read_ns]);
-            }
+            note(&mut book.late_spans_ns, span);
         }
     }
 
     fn book(&self, finished: bool) -> Book {
+        // Only the last line has the lists: the others would grow with them.
+        let spans = |spans: &[[u64; 2]]| if finished { spans.to_vec() } else { Vec::new() };
         Book {
             latency_us: Latencies::of(&self.latency_us),
-            // Only the last line has the list: the others would grow with it.
-            late_spans_ns: if finished {
-                self.book.late_spans_ns.clone()
-            } else {
-                Vec::new()
-            },
+            late_spans_ns: spans(&self.book.late_spans_ns),
+            unserved_spans_ns: spans(&self.book.unserved_spans_ns),
             finished,
             ..self.book.clone()
         }
+    }
+}
+
+/// Notes one of the first spans.
+fn note(spans: &mut Vec<[u64; 2]>, span: [u64; 2]) {
+    if spans.len() < SPANS_MAX {
+        spans.push(span);
     }
 }
 

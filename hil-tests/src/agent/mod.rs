@@ -1,14 +1,17 @@
 //! What runs on the target: this program, copied over, in one of these roles. It writes JSON, one
 //! object a line, whose forms are in [`crate::book`].
 
+mod attack;
 mod camera;
 mod floor;
 mod hog;
-mod hostile;
+mod probe;
+mod random;
 mod sample;
 mod service;
 
 use std::io::{self, Write as _};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -19,6 +22,7 @@ use punctual_client::{Lost, SubmitError, now_ns};
 use serde::Serialize;
 
 use crate::book::Moment;
+use crate::target::child::pause;
 
 /// The roles.
 #[derive(Debug, clap::Subcommand)]
@@ -29,8 +33,10 @@ pub enum Role {
     Service(service::Options),
     /// Take processor, memory or disk.
     Hog(hog::Options),
-    /// Be a client that writes everywhere it can.
-    Hostile(hostile::Options),
+    /// Be a client that means harm.
+    Attack(attack::Options),
+    /// Ask a daemon all the time how it is, and be let in now and then.
+    Probe(probe::Options),
     /// Measure how late a sleeping thread wakes, as `cyclictest` does.
     Floor(floor::Options),
     /// Watch a process: memory, descriptors, threads.
@@ -40,6 +46,12 @@ pub enum Role {
         /// Its socket for clients.
         #[arg(long)]
         socket: PathBuf,
+    },
+    /// Listen at a path, and answer nobody.
+    Listen {
+        /// Where.
+        #[arg(long)]
+        path: PathBuf,
     },
     /// Send a signal to a process, and say when.
     Signal {
@@ -99,11 +111,20 @@ pub fn play(role: &Role) -> Result<(), AgentError> {
         Role::Camera(options) => camera::run(options),
         Role::Service(options) => service::run(options),
         Role::Hog(options) => hog::run(options),
-        Role::Hostile(options) => hostile::run(options),
+        Role::Attack(options) => attack::run(options),
+        Role::Probe(options) => probe::run(options),
         Role::Floor(options) => floor::run(options),
         Role::Sample(options) => sample::run(options),
         Role::Metrics { socket } => {
             say_text(&sample::metrics(socket)?);
+            Ok(())
+        }
+        Role::Listen { path } => {
+            let signals = signals(&[])?;
+            let _listener = UnixListener::bind(path).map_err(AgentError::io("a socket"))?;
+            while !told_to_end(&signals) {
+                pause(10);
+            }
             Ok(())
         }
         Role::Signal { pid, signal } => {

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use nix::unistd::{SysconfVar, sysconf};
 use punctual_client::now_ns;
 
 use super::{AgentError, say, signals, told_to_end};
@@ -23,6 +24,9 @@ pub struct Options {
     /// From one look to the next.
     #[arg(long, default_value_t = 1000)]
     every_ms: u64,
+    /// Only one look.
+    #[arg(long)]
+    once: bool,
 }
 
 /// Says a sample now and then.
@@ -41,6 +45,9 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
             return Ok(());
         };
         say(&sample);
+        if options.once {
+            break;
+        }
     }
     Ok(())
 }
@@ -58,7 +65,35 @@ fn look(pid: u32) -> Option<Sample> {
         rss_kib: field("VmRSS:")?,
         threads: field("Threads:")?,
         descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64,
+        cpu_ms: cpu_ms(&format!("/proc/{pid}/stat"))?,
+        egress_cpu_ms: thread_cpu_ms(pid, "egress"),
     })
+}
+
+/// What a process or thread has computed for; none if it has ended.
+fn cpu_ms(stat: &str) -> Option<u64> {
+    let stat = std::fs::read_to_string(stat).ok()?;
+    // Behind the name, which may contain anything: utime and stime are the 12th and 13th.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok()??;
+    Some((ticks()? + ticks()?) * 1000 / per_second.max(1) as u64)
+}
+
+/// What the threads of this name have computed for.
+fn thread_cpu_ms(pid: u32, name: &str) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let named = threads.filter(|path| {
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|found| found.trim() == name)
+    });
+    named
+        .filter_map(|path| cpu_ms(&path.join("stat").to_string_lossy()))
+        .sum()
 }
 
 /// What the daemon whose clients connect at `socket` says of itself: one line of JSON.

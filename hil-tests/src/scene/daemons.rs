@@ -25,6 +25,13 @@ pub struct DaemonPlan<'a> {
     pub watchdog_ms: Option<u64>,
     /// Its program; none: the one under test.
     pub program: Option<&'a str>,
+    /// What starts its program: a command that becomes the one that follows it, such as
+    /// `sh -c '...; exec "$@"' sh`.
+    pub starter: Vec<String>,
+    /// Further lines for the table `[daemon]` of its manifest.
+    pub keys: &'a str,
+    /// Where clients connect; none: in the case's folder.
+    pub socket: Option<String>,
     /// Where it writes its report; none: in the case's folder.
     pub report: Option<String>,
     /// Further environment.
@@ -41,8 +48,21 @@ impl<'a> DaemonPlan<'a> {
             restart: false,
             watchdog_ms: None,
             program: None,
+            starter: Vec::new(),
+            keys: "",
+            socket: None,
             report: None,
             environment: Vec::new(),
+        }
+    }
+
+    /// The same, whose process is this shell's before it is the daemon's.
+    #[must_use]
+    pub fn after(self, script: &str) -> Self {
+        let starter = ["sh", "-c", &format!("{script}\nexec \"$@\""), "sh"].map(str::to_owned);
+        Self {
+            starter: starter.into(),
+            ..self
         }
     }
 
@@ -69,15 +89,37 @@ pub struct Daemon {
     pub report: String,
 }
 
+/// How a daemon ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// With this code, unless by a signal.
+    pub code: Option<i32>,
+    /// By this signal, unless with a code.
+    pub signal: Option<i32>,
+    /// When, monotonic.
+    pub at_ns: u64,
+}
+
 impl Scene<'_> {
     /// Starts a daemon and waits until it is ready.
     ///
     /// # Errors
     /// If it does not get ready.
     pub fn daemon(&mut self, plan: &DaemonPlan<'_>) -> Result<Daemon, Failure> {
+        let daemon = self.launch(plan)?;
+        self.ready(&daemon, 1)?;
+        Ok(daemon)
+    }
+
+    /// Starts a daemon, whatever comes of it.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn launch(&mut self, plan: &DaemonPlan<'_>) -> Result<Daemon, Failure> {
         let name = plan.name;
-        self.write(&format!("{name}.toml"), &self.stage.manifest(plan.tasks))?;
-        let socket = self.path("socket");
+        let manifest = self.stage.manifest(plan.tasks, plan.keys);
+        self.write(&format!("{name}.toml"), &manifest)?;
+        let socket = plan.socket.clone().unwrap_or_else(|| self.path("socket"));
         let report = plan
             .report
             .clone()
@@ -100,7 +142,9 @@ impl Scene<'_> {
             .map(|ms| ["--watchdog-ms".to_owned(), ms.to_string()]);
         command.extend(watchdog.into_iter().flatten());
         let program = plan.program.unwrap_or(&self.stage.daemon);
-        command.extend(["--".to_owned(), program.to_owned(), path("toml")]);
+        command.push("--".to_owned());
+        command.extend(plan.starter.iter().cloned());
+        command.extend([program.to_owned(), path("toml")]);
         command.extend([
             "--socket".to_owned(),
             socket.clone(),
@@ -108,14 +152,12 @@ impl Scene<'_> {
             report.clone(),
         ]);
         let service = self.start(name, &plan.environment, command)?;
-        let daemon = Daemon {
+        Ok(Daemon {
             name: name.to_owned(),
             service,
             socket,
             report,
-        };
-        self.ready(&daemon, 1)?;
-        Ok(daemon)
+        })
     }
 
     /// Waits until a daemon has been ready for the `times`th time.
@@ -257,6 +299,14 @@ impl Scene<'_> {
     /// If not.
     pub fn stop_daemon(&self, daemon: &Daemon) -> Result<Account, Failure> {
         self.end_daemon(daemon)?;
+        self.account(daemon)
+    }
+
+    /// What a daemon that has ended wrote; it must add up.
+    ///
+    /// # Errors
+    /// If it does not, or nothing was written.
+    pub fn account(&self, daemon: &Daemon) -> Result<Account, Failure> {
         let text = self.target.read(&daemon.report, self.until_ns())?;
         let account: Account = self.form("the daemon's report", &text)?;
         account.adds_up()?;
@@ -270,25 +320,65 @@ impl Scene<'_> {
     pub fn end_daemon(&self, daemon: &Daemon) -> Result<(), Failure> {
         self.target
             .signal(daemon.service, "TERM", false, self.until_ns())?;
+        self.ended_well(daemon).map(drop)
+    }
+
+    /// Waits for the end of a daemon that was asked to end, which must be with code 0; says when.
+    ///
+    /// # Errors
+    /// If it is another end, or none.
+    pub fn ended_well(&self, daemon: &Daemon) -> Result<u64, Failure> {
         self.ended(&daemon.name, daemon.service, END_S)?;
-        let end = self.events(daemon)?.pop();
-        match end {
-            Some(ServiceEvent::Ended { code: Some(0), .. }) => Ok(()),
-            other => Err(Failure::Ending {
-                who: daemon.name.clone(),
-                found: match other {
-                    Some(ServiceEvent::Ended {
-                        code: Some(code), ..
-                    }) => format!("code {code}"),
-                    Some(ServiceEvent::Ended {
-                        signal: Some(signal),
-                        ..
-                    }) => format!("signal {signal}"),
-                    _ => "nothing noted".to_owned(),
-                },
-                wanted: "code 0",
-                words: self.last_words(daemon)?,
+        match self.end(daemon)? {
+            Some(End {
+                code: Some(0),
+                at_ns,
+                ..
+            }) => Ok(at_ns),
+            end => Err(self.bad_end(daemon, end, "code 0")),
+        }
+    }
+
+    /// How a daemon has ended for good; none if it has not.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn end(&self, daemon: &Daemon) -> Result<Option<End>, Failure> {
+        Ok(match self.events(daemon)?.pop() {
+            Some(ServiceEvent::Ended {
+                code,
+                signal,
+                at_ns,
+            }) => Some(End {
+                code,
+                signal,
+                at_ns,
             }),
+            _ => None,
+        })
+    }
+
+    /// An end that was not to be, with the daemon's last words.
+    #[must_use]
+    pub fn bad_end(&self, daemon: &Daemon, end: Option<End>, wanted: &'static str) -> Failure {
+        let found = match end {
+            Some(End {
+                code: Some(code), ..
+            }) => format!("code {code}"),
+            Some(End {
+                signal: Some(signal),
+                ..
+            }) => format!("signal {signal}"),
+            _ => "nothing noted".to_owned(),
+        };
+        match self.last_words(daemon) {
+            Ok(words) => Failure::Ending {
+                who: daemon.name.clone(),
+                found,
+                wanted,
+                words,
+            },
+            Err(failure) => failure,
         }
     }
 }

@@ -6,7 +6,7 @@ mod daemons;
 use punctual_client::now_ns;
 
 pub use cameras::{Camera, CameraPlan};
-pub use daemons::{Daemon, DaemonPlan};
+pub use daemons::{Daemon, DaemonPlan, End};
 
 use crate::book::Latencies;
 use crate::bounds::Bounds;

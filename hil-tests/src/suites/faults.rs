@@ -9,6 +9,7 @@ use crate::facts::{Need, Thing};
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
+use crate::suites::drawn;
 use crate::target::Script;
 
 /// Clients that are killed.
@@ -78,14 +79,6 @@ pub const CASES: &[Case] = &[
         body: report_disk_full,
     },
 ];
-
-/// A number below `below`, drawn from the case's seed (SplitMix64's finaliser, Steele et al. 2014).
-fn drawn(seed: u64, turn: u64, below: u64) -> u64 {
-    let mut z = seed.wrapping_add((turn + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (z ^ (z >> 31)) % below
-}
 
 fn client_killed(scene: &mut Scene<'_>) -> Result<(), Failure> {
     let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;

@@ -86,7 +86,9 @@ fn besieged(scene: &mut Scene<'_>) -> Result<(), Failure> {
     let seed = scene.seed.to_string();
     let hostile = [
         "agent",
-        "hostile",
+        "attack",
+        "--kind",
+        "mixed",
         "--socket",
         &daemon.socket,
         "--task",
@@ -99,7 +101,7 @@ fn besieged(scene: &mut Scene<'_>) -> Result<(), Failure> {
     scene.stop("the hostile client", hostile)?;
     let account = scene.stop_daemon(&daemon)?;
     let done: Option<Mischief> = book::last(&scene.read("hostile.out")?);
-    let done = done.filter(|done| done.finished && done.scribbled > 0);
+    let done = done.filter(|done| done.finished && done.let_in > 0);
     let done = done.ok_or(Failure::Missing {
         what: "the hostile client wrote over its memory",
     })?;
@@ -110,10 +112,12 @@ fn besieged(scene: &mut Scene<'_>) -> Result<(), Failure> {
         });
     }
     scene.measure("besieged_missed_share", account.missed_share(&fast));
-    scene.effect(done.openings, "openings of random bytes");
-    scene.effect(done.mutes, "connections that said nothing");
     scene.effect(
-        done.scribbled,
+        done.acts - done.let_in,
+        "openings of random bytes, and connections that said nothing",
+    );
+    scene.effect(
+        done.let_in,
         "connections whose memory was written over at random",
     );
     scene.effect(account.clients.refused, "openings refused by the daemon");

@@ -1,6 +1,7 @@
 //! All suites, in the order in which they run: what says least about a target comes last.
 
 mod faults;
+mod hostile;
 mod isolation;
 mod latency;
 mod machine;
@@ -14,16 +15,15 @@ use crate::case::Case;
 /// All cases.
 #[must_use]
 pub fn all() -> Vec<&'static Case> {
-    let suites = [
+    let mut suites = vec![
         smoke::CASES,
         latency::CASES,
         isolation::CASES,
         overload::CASES,
         faults::CASES,
-        machine::CASES,
-        upgrade::CASES,
-        soak::CASES,
     ];
+    suites.extend(hostile::CASES);
+    suites.extend([machine::CASES, upgrade::CASES, soak::CASES]);
     suites.into_iter().flatten().collect()
 }
 
@@ -44,6 +44,14 @@ pub fn measures() -> Vec<String> {
             .map(|(key, _)| format!("{}.{key}", case.suite))
     });
     keys.collect()
+}
+
+/// A number below `below`, drawn from the case's seed (SplitMix64's finaliser, Steele et al. 2014).
+pub(crate) fn drawn(seed: u64, turn: u64, below: u64) -> u64 {
+    let mut z = seed.wrapping_add((turn + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (z ^ (z >> 31)) % below
 }
 
 #[cfg(test)]

@@ -89,14 +89,14 @@ fn versions_agree(scene: &mut Scene<'_>) -> Result<(), Failure> {
 }
 
 fn check_accepts(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    scene.write("good.toml", &scene.stage.manifest(&Task::ALL))?;
+    scene.write("good.toml", &scene.stage.manifest(&Task::ALL, ""))?;
     let command = [scene.stage.command.as_str(), "check", "good.toml"];
     let output = scene.try_command("check a manifest", 30, &command)?;
     ends_with("punctual check", &output, 0, "code 0")
 }
 
 fn check_refuses(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let good = scene.stage.manifest(&Task::ALL);
+    let good = scene.stage.manifest(&Task::ALL, "");
     scene.write("bad.toml", &good.replacen("deadline_ms", "deadlin_ms", 1))?;
     let (command, daemon) = (scene.stage.command.as_str(), scene.stage.daemon.as_str());
     let socket = scene.path("socket");

@@ -1,0 +1,70 @@
+//! Shared memory and frames, misused.
+
+use super::siege::{ATTACK_S, Attack, BESIDE, Siege, besieged, case};
+use crate::case::Case;
+use crate::manifest::Task;
+use crate::outcome::Failure;
+use crate::scene::{CameraPlan, DaemonPlan, Scene};
+
+/// The cases.
+pub const CASES: &[Case] = &[
+    case(
+        "memory-scribbled",
+        "Clients write random words all over the memory that they share with the daemon.",
+        BESIDE,
+        scribbled,
+    ),
+    case(
+        "memory-punched",
+        "Clients punch holes in the daemon's memory files and in buffers of their own, and try to seal and cut them.",
+        BESIDE,
+        punched,
+    ),
+    case(
+        "memory-rewritten",
+        "Clients rewrite pixels and descriptors while the daemon reads them.",
+        BESIDE,
+        rewritten,
+    ),
+    case(
+        "flooded",
+        "Four best-effort clients send 2000 frames a second each.",
+        BESIDE,
+        flooded,
+    ),
+];
+
+fn scribbled(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let account = besieged(scene, &[Attack::of("scribble")], "clients that scribbled")?;
+    if account.channel_faults == 0 {
+        return Err(Failure::Missing {
+            what: "the daemon noticed the scribbling",
+        });
+    }
+    Ok(())
+}
+
+fn punched(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    besieged(scene, &[Attack::of("holes")], "clients that punched holes").map(drop)
+}
+
+fn rewritten(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let attacks = [Attack::of("rewrite"), Attack::of("rewrite")];
+    besieged(scene, &attacks, "clients that rewrote").map(drop)
+}
+
+fn flooded(scene: &mut Scene<'_>) -> Result<(), Failure> {
+    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+    let mut flood = Vec::new();
+    for number in 0..4 {
+        let plan = CameraPlan::of(Task::Watch).named(format!("flood-{number}"));
+        flood.push(scene.camera(&siege.daemon, &plan.at(2000.0).for_seconds(ATTACK_S))?);
+    }
+    siege.withstand(scene)?;
+    for camera in &flood {
+        let book = scene.finish(camera)?;
+        scene.effect(book.submitted, "best-effort frames of one that floods");
+    }
+    siege.serves(scene)?;
+    siege.lifted(scene).map(drop)
+}

@@ -1,0 +1,28 @@
+//! Whatever an attacker or an accident does to the daemon, beside healthy cameras.
+
+mod descriptors;
+mod doorbell;
+mod figures;
+mod lifetimes;
+mod limits;
+mod memory;
+mod openings;
+mod outputs;
+mod paths;
+mod siege;
+mod signals;
+
+use crate::case::Case;
+
+/// The cases, theme by theme.
+pub const CASES: &[&[Case]] = &[
+    openings::CASES,
+    descriptors::CASES,
+    doorbell::CASES,
+    memory::CASES,
+    lifetimes::CASES,
+    limits::CASES,
+    outputs::CASES,
+    signals::CASES,
+    paths::CASES,
+];

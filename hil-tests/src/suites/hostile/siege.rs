@@ -1,0 +1,383 @@
+//! What the cases of this suite have in common: a daemon under attack, two healthy cameras beside the
+//! attackers, and somebody who asks the daemon all the time and is let in as an honest client.
+
+use super::figures::{MEASURES, frames, housekeeping, sample, shares};
+use crate::account::Account;
+use crate::book::{self, Mischief, Probe, Sample};
+use crate::case::Case;
+use crate::facts::Need;
+use crate::manifest::Task;
+use crate::outcome::Failure;
+use crate::scene::{Camera, CameraPlan, Daemon, DaemonPlan, End, Scene};
+use crate::target::process::Started;
+
+/// How long an attack lasts, unless a case says otherwise.
+pub const ATTACK_S: f64 = 3.0;
+
+/// How long the daemon is watched before it: what the healthy load costs.
+const CALM_S: f64 = 1.0;
+
+/// How often it is looked at meanwhile.
+const CALM_LOOKS: u32 = 5;
+
+/// How long the daemon has to forget an attack: silent connections are closed after two seconds.
+const SETTLING_S: u64 = 5;
+
+/// Memory that is no growth: pages of a place that is used for the first time.
+const PAGES_KIB: u64 = 256;
+
+/// What a siege needs: attackers must not have to share the cameras' only core.
+pub const BESIDE: &[Need] = &[Need::Cores(2)];
+
+/// A case of this suite.
+pub const fn case(
+    name: &'static str,
+    about: &'static str,
+    needs: &'static [Need],
+    body: fn(&mut Scene<'_>) -> Result<(), Failure>,
+) -> Case {
+    Case {
+        suite: "hostile",
+        name,
+        about,
+        needs,
+        limit_s: 90,
+        measures: MEASURES,
+        body,
+    }
+}
+
+/// An attacker to start.
+#[derive(Clone, Debug)]
+pub struct Attack {
+    kind: &'static str,
+    task: Task,
+    count: usize,
+    seconds: f64,
+    uid: Option<u32>,
+}
+
+impl Attack {
+    /// An attacker of this kind who comes for the best-effort task.
+    pub fn of(kind: &'static str) -> Self {
+        Self {
+            kind,
+            task: Task::Watch,
+            count: 8,
+            seconds: ATTACK_S,
+            uid: None,
+        }
+    }
+
+    /// The same for another task.
+    pub fn on(self, task: Task) -> Self {
+        Self { task, ..self }
+    }
+
+    /// The same with so many of what it is made of.
+    pub fn with(self, count: usize) -> Self {
+        Self { count, ..self }
+    }
+
+    /// The same as another user.
+    pub fn by_user(self, uid: u32) -> Self {
+        Self {
+            uid: Some(uid),
+            ..self
+        }
+    }
+
+    /// The same for so long.
+    pub fn for_seconds(self, seconds: f64) -> Self {
+        Self { seconds, ..self }
+    }
+}
+
+/// A daemon under attack.
+pub struct Siege {
+    /// The daemon.
+    pub daemon: Daemon,
+    /// Its process.
+    pub pid: u32,
+    cameras: Vec<Camera>,
+    prober: Started,
+    calm: Sample,
+    /// What the daemon and its egress thread cost before the attack, in cores.
+    calm_shares: (f64, f64),
+    attackers: Vec<(String, Attack, Started)>,
+    under_attack: Option<(Sample, Sample)>,
+}
+
+impl Siege {
+    /// Starts the daemon, the cameras and the prober, and sees that all is well.
+    pub fn laid(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Self, Failure> {
+        let daemon = scene.daemon(plan)?;
+        Self::around(scene, daemon)
+    }
+
+    /// The same around a daemon that was started.
+    pub fn around(scene: &mut Scene<'_>, daemon: Daemon) -> Result<Self, Failure> {
+        let pid = scene.pid(&daemon)?;
+        let cameras = vec![
+            scene.camera(&daemon, &CameraPlan::of(Task::Front))?,
+            scene.camera(&daemon, &CameraPlan::of(Task::Fast))?,
+        ];
+        // As urgent as the cameras, so that what is measured is the daemon's time.
+        let mut command = scene.priority(1);
+        let (agent, guest) = (scene.stage.agent.clone(), Task::Guest.name());
+        let asks = [
+            &agent,
+            "agent",
+            "probe",
+            "--socket",
+            &daemon.socket,
+            "--task",
+            guest,
+        ];
+        command.extend(asks.map(str::to_owned));
+        let prober = scene.start("prober", &[], command)?;
+        for camera in &cameras {
+            scene.answered(camera, 10)?;
+        }
+        let began = sample(scene, pid)?;
+        let mut calm = began;
+        for _ in 0..CALM_LOOKS {
+            scene.let_pass(CALM_S / f64::from(CALM_LOOKS))?;
+            let now = sample(scene, pid)?;
+            // Some of the time an honest client is there, or somebody who asks.
+            let descriptors = now.descriptors.min(calm.descriptors);
+            calm = Sample { descriptors, ..now };
+        }
+        Ok(Self {
+            daemon,
+            pid,
+            cameras,
+            prober,
+            calm,
+            calm_shares: shares(&began, &calm),
+            attackers: Vec::new(),
+            under_attack: None,
+        })
+    }
+
+    /// Starts an attacker.
+    pub fn attack(&mut self, scene: &mut Scene<'_>, attack: &Attack) -> Result<(), Failure> {
+        let number = self.attackers.len();
+        let name = format!("attacker-{number}");
+        let (seed, count) = (scene.seed + number as u64, attack.count);
+        let mut command = vec![scene.stage.agent.clone()];
+        let fixed = [
+            "agent",
+            "attack",
+            "--kind",
+            attack.kind,
+            "--task",
+            attack.task.name(),
+        ];
+        command.extend(fixed.map(str::to_owned));
+        command.extend(["--socket".to_owned(), self.daemon.socket.clone()]);
+        let mut option = |key: &str, value: String| command.extend([key.to_owned(), value]);
+        option("--seed", seed.to_string());
+        option("--count", count.to_string());
+        option("--seconds", attack.seconds.to_string());
+        if let Some(uid) = attack.uid {
+            option("--uid", uid.to_string());
+        }
+        let process = scene.start(&name, &[], command)?;
+        self.attackers.push((name, attack.clone(), process));
+        Ok(())
+    }
+
+    /// Waits until the attackers are done; the daemon must still be there. What they did, together.
+    pub fn withstand(&mut self, scene: &Scene<'_>) -> Result<Mischief, Failure> {
+        let seconds = self.attackers.iter().map(|(_, attack, _)| attack.seconds);
+        let seconds = seconds.reduce(f64::max).unwrap_or_default();
+        let began = sample(scene, self.pid);
+        // Not to their very end: what counts is what they cost while they are there.
+        scene.let_pass(seconds * 0.8)?;
+        self.serves(scene)?;
+        self.under_attack = Some((began?, sample(scene, self.pid)?));
+        let mut all = Mischief::default();
+        for (name, _, process) in std::mem::take(&mut self.attackers) {
+            scene.ended(&name, process, seconds as u64 + 10)?;
+            let done: Option<Mischief> = book::last(&scene.read(&format!("{name}.out"))?);
+            let words = scene.read(&format!("{name}.err"))?;
+            let done = done.filter(|done| done.finished).ok_or(Failure::Ending {
+                who: name,
+                found: "its account unfinished".to_owned(),
+                wanted: "an attack",
+                words: String::from_utf8_lossy(&words).into_owned(),
+            })?;
+            all.acts += done.acts;
+            all.let_in += done.let_in;
+            all.ended += done.ended;
+            all.descriptors += done.descriptors;
+            all.waiters += done.waiters;
+        }
+        self.serves(scene)?;
+        Ok(all)
+    }
+
+    /// Whether the daemon has not ended, which nobody asked it to.
+    pub fn serves(&self, scene: &Scene<'_>) -> Result<(), Failure> {
+        match scene.end(&self.daemon)? {
+            None => Ok(()),
+            end => Err(scene.bad_end(&self.daemon, end, "none, as nobody asked it to end")),
+        }
+    }
+
+    /// Sees what the attack has left, ends everything, and measures.
+    pub fn lifted(self, scene: &mut Scene<'_>) -> Result<Account, Failure> {
+        let settled = self.settled(scene)?;
+        self.growth(scene, &settled);
+        self.answers(scene, |siege, scene| {
+            let asked_ns = scene.strike(siege.daemon.service.pid, "TERM")?;
+            let ended_ns = scene.ended_well(&siege.daemon)?;
+            scene.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
+            scene.account(&siege.daemon)
+        })
+    }
+
+    /// Measures the frames and the answers of the siege, whose daemon `end` brings to its end.
+    pub fn answers(
+        &self,
+        scene: &mut Scene<'_>,
+        end: impl FnOnce(&Self, &mut Scene<'_>) -> Result<Account, Failure>,
+    ) -> Result<Account, Failure> {
+        scene.stop("the prober", self.prober)?;
+        let probe: Option<Probe> = book::last(&scene.read("prober.out")?);
+        let probe = probe.filter(|probe| probe.finished && probe.asked > 0);
+        let probe = probe.ok_or(Failure::Missing {
+            what: "somebody asked the daemon all the time",
+        })?;
+        let mut books = Vec::new();
+        for camera in &self.cameras {
+            books.push(scene.stop_camera(camera)?);
+        }
+        let account = end(self, scene)?;
+        frames(scene, &account, &books);
+        housekeeping(scene, &account, &probe);
+        Ok(account)
+    }
+
+    /// The daemon as it is when it has forgotten the attack, or never does.
+    fn settled(&self, scene: &Scene<'_>) -> Result<Sample, Failure> {
+        let pid = self.pid;
+        let calm = self.calm;
+        let seen = scene.look_for(SETTLING_S, |scene| {
+            let sample = sample(scene, pid)?;
+            let forgot = sample.descriptors <= calm.descriptors
+                && sample.threads <= calm.threads
+                && sample.rss_kib <= calm.rss_kib + PAGES_KIB;
+            Ok(forgot.then_some(sample))
+        })?;
+        seen.map_or_else(|| sample(scene, pid), Ok)
+    }
+
+    fn growth(&self, scene: &mut Scene<'_>, settled: &Sample) {
+        let grown = |pick: fn(&Sample) -> u64| pick(settled) as f64 - pick(&self.calm) as f64;
+        scene.measure("descriptors_growth", grown(|sample| sample.descriptors));
+        scene.measure("threads_growth", grown(|sample| sample.threads));
+        scene.measure("rss_growth_kib", grown(|sample| sample.rss_kib));
+        if self.under_attack.is_some() {
+            scene.measure("attack_cpu_share", self.attack_shares().0);
+        }
+    }
+
+    /// Ends the attackers that are not done.
+    pub fn dismissed(self, scene: &Scene<'_>) -> Result<(), Failure> {
+        let mut attackers = self.attackers.into_iter();
+        attackers.try_for_each(|(name, _, process)| scene.stop(&name, process))
+    }
+
+    /// What the attack made the daemon and its egress thread compute beyond the healthy load.
+    pub fn attack_shares(&self) -> (f64, f64) {
+        let Some((began, ended)) = &self.under_attack else {
+            return (f64::NAN, f64::NAN);
+        };
+        let (all, egress) = shares(began, ended);
+        (all - self.calm_shares.0, egress - self.calm_shares.1)
+    }
+}
+
+/// What came of the start of a daemon.
+pub enum Start {
+    /// It serves.
+    Ready(Daemon),
+    /// It ended so, with these words.
+    Ended(End, String, Daemon),
+}
+
+/// Starts a daemon that may refuse to.
+pub fn start(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Failure> {
+    let daemon = scene.launch(plan)?;
+    match scene.ready(&daemon, 1) {
+        Ok(_) => Ok(Start::Ready(daemon)),
+        Err(Failure::NotReady { seconds, words }) => match scene.end(&daemon)? {
+            Some(end) => Ok(Start::Ended(end, words, daemon)),
+            None => Err(Failure::NotReady { seconds, words }),
+        },
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Notes why a daemon did not start.
+pub fn refusal(scene: &mut Scene<'_>, daemon: &Daemon) -> Result<(), Failure> {
+    let words = scene.last_words(daemon)?;
+    let last = words.trim().lines().last().unwrap_or_default();
+    scene.effect(1, format!("start refused: {last}"));
+    Ok(())
+}
+
+/// A whole siege with these attackers, who must have come near; what they did is noted in words.
+pub fn besieged(
+    scene: &mut Scene<'_>,
+    attacks: &[Attack],
+    words: &str,
+) -> Result<Account, Failure> {
+    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+    for attack in attacks {
+        siege.attack(scene, attack)?;
+    }
+    let done = siege.withstand(scene)?;
+    note(scene, &done, words)?;
+    siege.lifted(scene)
+}
+
+/// The same for attacks that cost the daemon nothing.
+pub fn idly_besieged(
+    scene: &mut Scene<'_>,
+    attacks: &[Attack],
+    words: &str,
+) -> Result<Account, Failure> {
+    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+    for attack in attacks {
+        siege.attack(scene, attack)?;
+    }
+    let done = siege.withstand(scene)?;
+    note(scene, &done, words)?;
+    let (all, _) = siege.attack_shares();
+    scene.measure("idle_attack_cpu_share", all);
+    siege.lifted(scene)
+}
+
+/// Notes what attackers did; nothing at all is a failure of the case.
+pub fn note(scene: &mut Scene<'_>, done: &Mischief, words: &str) -> Result<(), Failure> {
+    if done.acts == 0 {
+        return Err(Failure::Missing {
+            what: "the attackers came near",
+        });
+    }
+    scene.effect(done.acts, words);
+    for (count, what) in [
+        (done.let_in, "connections of theirs let in as clients"),
+        (done.ended, "connections of theirs ended by the daemon"),
+        (done.descriptors, "descriptors that they sent"),
+        (done.waiters, "threads and watches of theirs that waited"),
+    ] {
+        if count > 0 {
+            scene.effect(count, what);
+        }
+    }
+    Ok(())
+}
