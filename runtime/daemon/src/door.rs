@@ -189,7 +189,7 @@ impl Door {
     }
 
     fn send_away_the_slow(&mut self, poller: &Poller) {
-        let full = self.visitors.iter().all(Option::is_some);
+        let full = self.room().is_none();
         let patience_ns = if full {
             HANDSHAKE_HURRIED_NS
         } else {
@@ -252,8 +252,9 @@ impl Door {
 
     /// Where the next visitor would be; none if there is no room for one.
     fn room(&self) -> Option<usize> {
+        let at_door = self.visitors.iter().flatten().count();
         let free = self.visitors.iter().position(Option::is_none);
-        free.filter(|_| self.helpers.strangers.has_room())
+        free.filter(|_| self.helpers.have_room_beside(at_door))
     }
 
     fn attend(&mut self, poller: &Poller) {

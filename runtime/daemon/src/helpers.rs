@@ -7,14 +7,23 @@ use punctual_platform::poll::Waker;
 use crate::StartupError;
 use crate::blocking::BlockingPool;
 
-/// Threads of each pool, and jobs that it may have at a time.
-const STRANGERS: (u16, usize) = (2, 64);
-const BUFFERS: (u16, usize) = (2, 8);
-const LEAVING: (u16, usize) = (1, usize::MAX);
+/// Connections that are not clients (yet): at the door, or with the helpers.
+pub const STRANGERS_MAX: usize = 96;
+
+/// Readers of metrics that are answered, beyond those.
+pub const READERS_MAX: usize = 4;
+
+/// Clients that bring buffers of their own at a time.
+const BUFFERS_MAX: usize = 8;
+
+/// Threads of each pool.
+const STRANGERS: u16 = 2;
+const BUFFERS: u16 = 2;
+const LEAVING: u16 = 1;
 
 // What the plan counts is what is started.
 const _: () = assert!(
-    punctual_plan::BLOCKING_THREADS == (STRANGERS.0 + BUFFERS.0 + LEAVING.0) as u64,
+    punctual_plan::BLOCKING_THREADS == (STRANGERS + BUFFERS + LEAVING) as u64,
     "a plan counts every thread"
 );
 
@@ -40,20 +49,28 @@ pub struct Helpers {
     pub buffers: BlockingPool<Done>,
     /// Unmap the memory of clients that are gone. What a client can make slow is never in it.
     pub leaving: BlockingPool<Done>,
+    /// How many connections there may be that are not clients: descriptors are needed elsewhere, too.
+    strangers_max: usize,
 }
 
 impl Helpers {
-    /// Starts them; `waker` wakes housekeeping.
+    /// Starts them, for so many connections that are not clients; `waker` wakes housekeeping.
     ///
     /// # Errors
     /// If a thread cannot be had.
-    pub fn start(waker: &Waker) -> Result<Self, StartupError> {
-        let start = |name, (threads, limit)| BlockingPool::start(name, threads, limit, waker);
+    pub fn start(waker: &Waker, strangers_max: usize) -> Result<Self, StartupError> {
+        let limit = strangers_max + READERS_MAX;
         Ok(Self {
-            strangers: start("strangers", STRANGERS)?,
-            buffers: start("buffers", BUFFERS)?,
-            leaving: start("leaving", LEAVING)?,
+            strangers: BlockingPool::start("strangers", STRANGERS, limit, waker)?,
+            buffers: BlockingPool::start("buffers", BUFFERS, BUFFERS_MAX, waker)?,
+            leaving: BlockingPool::start("leaving", LEAVING, usize::MAX, waker)?,
+            strangers_max,
         })
+    }
+
+    /// Whether there may be another connection beside those `at_door`.
+    pub fn have_room_beside(&self, at_door: usize) -> bool {
+        at_door + self.strangers.pending() < self.strangers_max
     }
 
     /// What was done and not heard of yet.

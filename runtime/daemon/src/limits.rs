@@ -5,8 +5,14 @@ use std::path::PathBuf;
 
 use punctual_plan::{Plan, Purpose};
 use punctual_platform::control_group::{self, MemoryLimit};
-use punctual_platform::limits::MemoryResource;
+use punctual_platform::limits::{self, MemoryResource};
 use punctual_platform::memory;
+
+/// Descriptors of a client that is connected, beside buffers of its own: socket, event, epoll instance.
+const FILES_A_CLIENT: u64 = 3;
+
+/// Descriptors that connections never get: for readers of the metrics and memory files that are made.
+const FILES_RESERVED: u64 = 4 + crate::helpers::READERS_MAX as u64;
 
 /// What the least of plans takes: below it there is no use in reading one.
 const LEAST_BYTES: u64 = 24 << 20;
@@ -45,6 +51,17 @@ pub enum LimitError {
         /// The kernel's file that says so.
         file: PathBuf,
     },
+    /// On open files.
+    #[error(
+        "{needed} file descriptors are needed for all clients, and the limit is {limit}: raise \
+         LimitNOFILE= of the unit, or `ulimit -n`"
+    )]
+    Files {
+        /// With all clients connected, and one at the door.
+        needed: u64,
+        /// The limit.
+        limit: u64,
+    },
 }
 
 /// Whether any plan at all can be served.
@@ -71,6 +88,43 @@ pub fn check(plan: &Plan) -> Result<(), LimitError> {
     let planned = plan.memory.total_bytes();
     check_process(planned.saturating_sub(mapped))?;
     check_group(planned, control_group::memory_limit())
+}
+
+/// How many connections there may be that are not clients (yet): as many as leave room for all clients
+/// of the plan, and at most `wanted`. To be asked once everything else is open.
+///
+/// # Errors
+/// If there is room for none.
+pub fn strangers(plan: &Plan, wanted: usize) -> Result<usize, LimitError> {
+    match limits::open_files() {
+        Some((limit, open)) => room(limit, open, clients_files(plan), wanted),
+        None => Ok(wanted),
+    }
+}
+
+fn clients_files(plan: &Plan) -> u64 {
+    let clients = plan.client_slots.iter();
+    let files = clients.map(|client| {
+        let task = plan.task(client.task);
+        let own = if task.entry.own_buffers {
+            task.channel.slots
+        } else {
+            0
+        };
+        FILES_A_CLIENT + u64::from(own)
+    });
+    files.sum()
+}
+
+fn room(limit: u64, open: u64, clients: u64, wanted: usize) -> Result<usize, LimitError> {
+    let taken = open + clients + FILES_RESERVED;
+    match limit.saturating_sub(taken) {
+        0 => Err(LimitError::Files {
+            needed: taken + 1,
+            limit,
+        }),
+        left => Ok(wanted.min(usize::try_from(left).unwrap_or(wanted))),
+    }
 }
 
 fn process_limits() -> impl Iterator<Item = (MemoryResource, u64)> {
@@ -116,6 +170,20 @@ impl std::fmt::Display for Mebibytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strangers_get_the_descriptors_that_clients_leave_and_none_is_too_few() {
+        let taken = 20 + 12 + FILES_RESERVED;
+        assert_eq!(room(1024, 20, 12, 96), Ok(96));
+        assert_eq!(room(taken + 5, 20, 12, 96), Ok(5));
+        let needed = taken + 1;
+        let none = LimitError::Files {
+            needed,
+            limit: taken,
+        };
+        assert_eq!(room(taken, 20, 12, 96), Err(none));
+        assert_eq!(room(needed, 20, 12, 96), Ok(1));
+    }
 
     #[test]
     fn a_group_that_may_have_what_the_plan_takes_is_enough_and_a_byte_less_is_not() {

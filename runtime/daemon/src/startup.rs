@@ -19,7 +19,7 @@ use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
 use crate::granted;
-use crate::helpers::Helpers;
+use crate::helpers::{Helpers, STRANGERS_MAX};
 use crate::housekeeping::{DOOR, Housekeeping, SIGNALS};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
@@ -174,7 +174,8 @@ fn hire(
     let probes = stall_probes(&plan)?;
     let (mut threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
     missing.extend(threads.missing());
-    let helpers = Helpers::start(&poller.waker())?;
+    let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
+    let helpers = Helpers::start(&poller.waker(), strangers)?;
     let ingress = threads.ingress_waker.clone();
     let mut door = Door::new(Arc::clone(&plan), helpers, ends, ingress, DOOR);
     poller.add(origin.signals.as_fd(), SIGNALS)?;

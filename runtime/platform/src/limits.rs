@@ -57,6 +57,15 @@ pub fn raise_open_files() {
     }
 }
 
+/// How many files the process may open at most, and how many it has open; none if either is not told.
+#[must_use]
+pub fn open_files() -> Option<(u64, u64)> {
+    let limit = get(libc::RLIMIT_NOFILE)?.rlim_cur;
+    let open = std::fs::read_dir("/proc/self/fd").ok()?.count();
+    // One is the folder's own.
+    Some((limit, open.saturating_sub(1) as u64))
+}
+
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
