@@ -1,6 +1,6 @@
 //! Clients in and out: handshakes, places, the pieces of a client that is gone.
 //!
-//! Nothing in here receives a descriptor of a client's or closes one: that is for the helpers, which
+//! Nothing in here receives a descriptor of a client's or closes one: that is for the pools, which
 //! may block. A connection is dropped here only once it is clean.
 
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use punctual_platform::poll::{Poller, Waker};
 
 use crate::admission::{self, Peer};
 use crate::gate::Gate;
-use crate::helpers::{Done, Helpers};
+use crate::pools::{Done, Pools};
 use crate::report::ClientsReport;
 use crate::say::{Line, Moderated};
 use crate::wiring::HousekeepingEnds;
@@ -28,7 +28,7 @@ const HANDSHAKE_NS: u64 = 2_000_000_000;
 /// How long it may take while others wait to be accepted, in ns.
 const HANDSHAKE_HURRIED_NS: u64 = 250_000_000;
 
-/// How long the end waits for helpers to refuse who is at the door, in ns.
+/// How long the end waits for pools to refuse who is at the door, in ns.
 const SETTLE_NS: u64 = 500_000_000;
 
 /// The pieces that a client's channel is shared out in: submissions, payload, results.
@@ -51,7 +51,7 @@ pub struct Door {
     /// Position is the poller's token less [`Door::token`]'s base.
     visitors: [Option<Connection>; VISITORS_MAX],
     places: Box<[Place]>,
-    pub helpers: Helpers,
+    pub pools: Pools,
     ends: HousekeepingEnds,
     ingress: Waker,
     accepted: u64,
@@ -66,7 +66,7 @@ impl Door {
     /// A door that is still closed to everybody: [`open`](Self::open) it.
     pub fn new(
         plan: Arc<Plan>,
-        helpers: Helpers,
+        pools: Pools,
         ends: HousekeepingEnds,
         ingress: Waker,
         base: u64,
@@ -77,7 +77,7 @@ impl Door {
             listener: None,
             gate: Gate::new(base),
             visitors: [const { None }; VISITORS_MAX],
-            helpers,
+            pools,
             ends,
             ingress,
             accepted: 0,
@@ -100,7 +100,7 @@ impl Door {
         if let Some(listener) = self.listener.take() {
             self.gate.attend(poller, listener.as_fd(), false, 0);
             // It closes connections that nobody accepted.
-            self.helpers.strangers.run(move || {
+            self.pools.strangers.run(move || {
                 drop(listener);
                 None
             });
@@ -115,10 +115,10 @@ impl Door {
     /// Waits, within bounds, until everybody at the door was told.
     pub fn settle(&mut self, poller: &mut Poller) {
         let limit_ns = clock::now_ns() + SETTLE_NS;
-        while self.helpers.strangers.pending() > 0 && clock::now_ns() < limit_ns {
-            // The helpers wake it.
+        while self.pools.strangers.pending() > 0 && clock::now_ns() < limit_ns {
+            // The pools wake it.
             let _ = poller.wait(Some(limit_ns)).count();
-            while self.helpers.strangers.outcome().is_some() {}
+            while self.pools.strangers.outcome().is_some() {}
         }
     }
 
@@ -149,7 +149,7 @@ impl Door {
                 self.drop_piece(ClientId(client as u16), reader);
             }
         }
-        while let Some(done) = self.helpers.done() {
+        while let Some(done) = self.pools.done() {
             match done {
                 Done::Dropped(client) => self.places[client.index()].pieces -= 1,
                 Done::Admitted {
@@ -182,7 +182,7 @@ impl Door {
 
     /// The place is free once all are dropped: until then their memory is taken.
     fn drop_piece(&mut self, client: ClientId, piece: impl Send + 'static) {
-        self.helpers.leaving.run(move || {
+        self.pools.leaving.run(move || {
             drop(piece);
             Some(Done::Dropped(client))
         });
@@ -202,7 +202,7 @@ impl Door {
                 && let Some(connection) = self.leave(visitor, poller)
             {
                 self.refused += 1;
-                self.helpers.strangers.run(move || {
+                self.pools.strangers.run(move || {
                     drop(connection);
                     None
                 });
@@ -254,7 +254,7 @@ impl Door {
     fn room(&self) -> Option<usize> {
         let at_door = self.visitors.iter().flatten().count();
         let free = self.visitors.iter().position(Option::is_none);
-        free.filter(|_| self.helpers.have_room_beside(at_door))
+        free.filter(|_| self.pools.have_room_beside(at_door))
     }
 
     fn attend(&mut self, poller: &Poller) {
@@ -293,7 +293,7 @@ impl Door {
         self.refused += 1;
         match connection.is_clean() {
             true => connection.refuse(refusal),
-            false => self.helpers.strangers.run(move || {
+            false => self.pools.strangers.run(move || {
                 connection.refuse(refusal);
                 None
             }),
@@ -316,7 +316,7 @@ impl Door {
             pid,
         };
         if !connection.is_clean() {
-            return self.helpers.buffers.run(move || {
+            return self.pools.buffers.run(move || {
                 Some(Done::Admitted {
                     client,
                     pid,
@@ -371,7 +371,7 @@ impl Door {
             streams: self.streams_of(credentials.pid),
         };
         let (task, frame) = admission::admit(&self.plan, hello, &peer)?;
-        if hello.buffers > 0 && !self.helpers.buffers.has_room() {
+        if hello.buffers > 0 && !self.pools.buffers.has_room() {
             return Err(Refusal::Resources);
         }
         let free = |place: &&u16| self.places[usize::from(**place)].pieces == 0;

@@ -107,14 +107,14 @@ impl Housekeeping {
                 METRICS => {
                     let (observer, clients) = (&self.observer, self.door.report());
                     let report = || observer.report(self.state, clients);
-                    self.metrics_socket.answer(&mut self.door.helpers, report);
+                    self.metrics_socket.answer(&mut self.door.pools, report);
                 }
                 token if self.door.owns(token) => self.door.answer(token, &self.poller),
                 _ => {}
             }
         }
         self.door.look_after(&self.poller);
-        self.metrics_socket.attend(&self.poller, &self.door.helpers);
+        self.metrics_socket.attend(&self.poller, &self.door.pools);
         tell_notes(&mut self.log, &self.observer.plan, &self.door);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
@@ -266,7 +266,7 @@ impl Housekeeping {
         self.observer.page_faults.freeze();
         // It closes connections that nobody accepted.
         let metrics_socket = self.metrics_socket;
-        self.door.helpers.strangers.run(move || {
+        self.door.pools.strangers.run(move || {
             drop(metrics_socket);
             None
         });

@@ -9,7 +9,7 @@
 //! | a frame's way | `ingress` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `egress` |
 //! | what goes from thread to thread | `messages`, over the rings of `wiring` |
 //! | clients in and out, log, signals, the end | `housekeeping`, `door` |
-//! | what a client can make slow | `helpers`, threads that nobody waits for |
+//! | what a client can make slow | `pools`, threads that nobody waits for |
 //! | whether the threads live | `watchdog` |
 //! | what is counted and reported | `metrics`, `observer`, [`Report`] |
 //!
@@ -30,7 +30,6 @@ mod gate;
 pub mod gpu;
 mod gpu_watch;
 mod granted;
-mod helpers;
 mod hired;
 pub mod host;
 mod housekeeping;
@@ -45,6 +44,7 @@ mod observer;
 mod options;
 mod pace;
 mod page_faults;
+mod pools;
 mod record;
 mod reload;
 mod report;

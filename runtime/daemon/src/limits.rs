@@ -12,7 +12,7 @@ use punctual_platform::memory;
 const FILES_A_CLIENT: u64 = 3;
 
 /// Descriptors that connections never get: for readers of the metrics and memory files that are made.
-const FILES_RESERVED: u64 = 4 + crate::helpers::READERS_MAX as u64;
+const FILES_RESERVED: u64 = 4 + crate::pools::READERS_MAX as u64;
 
 /// What the least of plans takes: below it there is no use in reading one.
 const LEAST_BYTES: u64 = 24 << 20;

@@ -13,7 +13,7 @@ use punctual_platform::poll::Poller;
 use punctual_platform::socket_path::{SocketPath, SocketPathError};
 
 use crate::gate::Gate;
-use crate::helpers::Helpers;
+use crate::pools::Pools;
 use crate::report::Report;
 
 /// A reader that does not read within this time gets half a report.
@@ -59,9 +59,9 @@ impl MetricsSocket {
     }
 
     /// Answers who waits, a few at a time: clients wait for the same thread. What readers have sent, or
-    /// how slowly they read, is for the helpers.
-    pub fn answer(&mut self, helpers: &mut Helpers, report: impl FnOnce() -> Report) {
-        let readers: Vec<UnixStream> = std::iter::from_fn(|| self.accept(helpers))
+    /// how slowly they read, is for the pools.
+    pub fn answer(&mut self, pools: &mut Pools, report: impl FnOnce() -> Report) {
+        let readers: Vec<UnixStream> = std::iter::from_fn(|| self.accept(pools))
             .take(AT_ONCE)
             .collect();
         if readers.is_empty() {
@@ -77,15 +77,15 @@ impl MetricsSocket {
             let written = reader.set_nonblocking(true);
             let written = written.and_then(|()| reader.write(&text)).unwrap_or(0);
             let text = Arc::clone(&text);
-            helpers.strangers.run(move || {
+            pools.strangers.run(move || {
                 write_rest(reader, &text[written..]);
                 None
             });
         }
     }
 
-    fn accept(&mut self, helpers: &Helpers) -> Option<UnixStream> {
-        if !helpers.strangers.has_room() {
+    fn accept(&mut self, pools: &Pools) -> Option<UnixStream> {
+        if !pools.strangers.has_room() {
             return None;
         }
         match self.listener.accept() {
@@ -102,8 +102,8 @@ impl MetricsSocket {
     }
 
     /// Waits for readers as long as they can be answered.
-    pub fn attend(&mut self, poller: &Poller, helpers: &Helpers) {
-        let room = helpers.strangers.has_room();
+    pub fn attend(&mut self, poller: &Poller, pools: &Pools) {
+        let room = pools.strangers.has_room();
         let now_ns = clock::now_ns();
         self.gate
             .attend(poller, self.listener.as_fd(), room, now_ns);

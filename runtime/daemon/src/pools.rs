@@ -7,7 +7,7 @@ use punctual_platform::poll::Waker;
 use crate::StartupError;
 use crate::blocking::BlockingPool;
 
-/// Connections that are not clients (yet): at the door, or with the helpers.
+/// Connections that are not clients (yet): at the door, or with the pools.
 pub const STRANGERS_MAX: usize = 96;
 
 /// Readers of metrics that are answered, beyond those.
@@ -27,7 +27,7 @@ const _: () = assert!(
     "a plan counts every thread"
 );
 
-/// What a helper has done that others wait for.
+/// What a pool has done that others wait for.
 pub enum Done {
     /// A client with buffers of its own was let in, or not.
     Admitted {
@@ -42,7 +42,7 @@ pub enum Done {
 /// They are apart so that a client can block only those of its own kind: one that may bring no
 /// buffers cannot keep those that may from being let in, and neither keeps the memory of clients
 /// that are gone from being freed.
-pub struct Helpers {
+pub struct Pools {
     /// Close and refuse connections in whose queues there may be descriptors of anybody's.
     pub strangers: BlockingPool<Done>,
     /// Receive clients' own buffers.
@@ -53,7 +53,7 @@ pub struct Helpers {
     strangers_max: usize,
 }
 
-impl Helpers {
+impl Pools {
     /// Starts them, for so many connections that are not clients; `waker` wakes housekeeping.
     ///
     /// # Errors
