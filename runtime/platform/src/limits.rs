@@ -61,9 +61,12 @@ pub fn raise_open_files() {
 #[must_use]
 pub fn open_files() -> Option<(u64, u64)> {
     let limit = get(libc::RLIMIT_NOFILE)?.rlim_cur;
-    let open = std::fs::read_dir("/proc/self/fd").ok()?.count();
-    // One is the folder's own.
-    Some((limit, open.saturating_sub(1) as u64))
+    match std::fs::read_dir("/proc/self/fd") {
+        // One is the folder's own.
+        Ok(open) => Some((limit, open.count().saturating_sub(1) as u64)),
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => Some((limit, limit)),
+        Err(_) => None,
+    }
 }
 
 #[cfg(target_env = "gnu")]
