@@ -74,7 +74,7 @@ impl<T: Send + 'static> BlockingPool<T> {
         self.pending < self.limit
     }
 
-    /// Whether every job is done, though its outcome may not have been taken.
+    /// Jobs that were given and whose outcome was not taken.
     pub fn pending(&self) -> usize {
         self.pending
     }
