@@ -244,19 +244,22 @@ mod tests {
         assert!(!writer.flush(Duration::from_millis(20)));
         let dropped = writer.dropped();
         assert!(dropped > 0 && taken + dropped == 20_000);
-        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
-        let (mut read, mut told) = (0, 0);
-        while told < dropped {
-            let line = lines.next().unwrap();
-            match line.strip_suffix(" dropped") {
-                Some(count) => told += count.parse::<u64>().unwrap(),
-                None => read += 1,
+        let reading = std::thread::spawn(move || {
+            let lines = BufReader::new(reader).lines().map(Result::unwrap);
+            let (mut read, mut told) = (0, 0);
+            for line in lines.take_while(|line| line != "the end") {
+                match line.strip_suffix(" dropped") {
+                    Some(count) => told += count.parse::<u64>().unwrap(),
+                    None => read += 1,
+                }
             }
+            (told, read)
+        });
+        // What was dropped is told of after the next line that is taken.
+        for line in ["", "there is room again\n", "the end\n"] {
+            assert!(writer.write(line.as_bytes()) && writer.flush(LONG));
         }
-        assert_eq!((told, read), (dropped, taken));
-        assert!(writer.write(b"there is room again\n"));
-        assert!(writer.flush(LONG));
-        assert_eq!(lines.next().unwrap(), "there is room again");
+        assert_eq!(reading.join().unwrap(), (dropped, taken + 1));
     }
 
     #[test]

@@ -201,14 +201,7 @@ impl Punctual {
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touched = true;
         if !self.promises_to(request.task) {
-            self.rely_on_weights(buffer);
-            let in_line = self.in_place_of_older(request);
-            if self.is_real_time(request.task) {
-                self.enqueue_demoted(&in_line, buffer);
-            } else {
-                self.enqueue_best_effort(&in_line, buffer);
-            }
-            return self.supersede(request, actions);
+            return self.put_in_line(request, buffer, actions);
         }
         self.watch_overrun(index, actions);
         if self.take_place(request, buffer, actions) {
@@ -221,6 +214,25 @@ impl Punctual {
                 self.promise(request, buffer, index, &admission);
                 self.supersede(request, actions);
             }
+        }
+    }
+
+    /// For work that is promised nothing.
+    fn put_in_line(&mut self, request: &Request, buffer: u16, actions: &mut Actions) {
+        self.rely_on_weights(buffer);
+        // One that begins in this step or never may be gone at its end: nobody makes way to it.
+        let can_wait = self.now + self.tables.task(request.task).work() < request.due;
+        let in_line = match can_wait {
+            true => self.in_place_of_older(request),
+            false => *request,
+        };
+        if self.is_real_time(request.task) {
+            self.enqueue_demoted(&in_line, buffer);
+        } else {
+            self.enqueue_best_effort(&in_line, buffer);
+        }
+        if can_wait {
+            self.supersede(request, actions);
         }
     }
 

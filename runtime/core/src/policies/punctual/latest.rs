@@ -9,7 +9,8 @@
 //! in line. The reservation that a conforming frame came for stays unused.
 //!
 //! A newer frame whose own deadline is earlier must pass the test beside the older one first, which
-//! then goes: W falls. One that is not taken on changes nothing; what can be answered on time stays.
+//! then goes: W falls. One that is not taken on changes nothing, nor does best-effort work at the last moment
+//! at which it can begin; what can be answered on time stays.
 //! Which of two frames is newer is the order of their arrival, as capture times are only claims.
 //!
 //! A frame that was spilled to another task keeps its place there: its promise was made on another

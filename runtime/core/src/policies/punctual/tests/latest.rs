@@ -186,3 +186,19 @@ fn best_effort_work_takes_the_place_in_line() {
     assert_eq!(verdict(&world, newer).1, Verdict::OnTime);
     assert_eq!(verdict(&world, other).1, Verdict::OnTime);
 }
+
+#[test]
+fn a_newer_frame_that_begins_now_or_not_at_all_ends_no_other_ones_wait() {
+    let mut hurried = latest(best_effort(1));
+    hurried.deadline = Some(ms(20));
+    let tasks = vec![task(0, ms(30), ms(30)), hurried];
+    let models = [9, 2].map(|time| model_alone(&[ms(time)])).to_vec();
+    let mut world = World::new(plan(tasks, models, ms(1)), Exact);
+    world.frame(0, at(0));
+    let older = world.frame(1, at(1));
+    let newer = world.frame_captured(1, at(8), at(8), Some(at(10)));
+    world.run_until(at(50)).expect("no violation");
+    let refused = Verdict::Rejected(Rejection::NoSlack);
+    assert_eq!(verdict(&world, newer), (at(8), refused));
+    assert_eq!(verdict(&world, older), (at(11), Verdict::OnTime));
+}
