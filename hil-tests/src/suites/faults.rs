@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::book::{Book, Outage};
+use crate::book::Outage;
 use crate::case::Case;
-use crate::facts::{Need, Thing};
+use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::suites::drawn;
-use crate::target::Script;
 
 /// Clients that are killed.
 const CLIENT_KILLS: u64 = 10;
@@ -68,15 +67,6 @@ pub const CASES: &[Case] = &[
         limit_s: 180,
         measures: &[("tortured_missed_share", "")],
         body: channel_tortured,
-    },
-    Case {
-        suite: "faults",
-        name: "report-disk-full",
-        about: "The disk that the report goes to is full: frames are answered as ever, and the daemon says what it could not write.",
-        needs: &[Need::Has(Thing::Root), Need::Has(Thing::Mount)],
-        limit_s: 90,
-        measures: &[("disk_full_missed_share", "")],
-        body: report_disk_full,
     },
 ];
 
@@ -297,46 +287,6 @@ fn channel_tortured(scene: &mut Scene<'_>) -> Result<(), Failure> {
     scene.effect(
         account.channel_faults,
         "connections ended by the daemon: their client wrote what no client writes",
-    );
-    Ok(())
-}
-
-fn report_disk_full(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let disk = scene.path("disk");
-    let text = "mkdir \"$1\" && mount -t tmpfs -o size=64k punctual-hil \"$1\" \\
-        && { dd if=/dev/zero of=\"$1/fill\" bs=4k 2>/dev/null || true; }";
-    scene.run(&Script::new("make a full disk", text).with([disk.as_str()]))?;
-    let plan = DaemonPlan {
-        report: Some(format!("{disk}/report.json")),
-        ..DaemonPlan::serving(&[Task::Fast])
-    };
-    let daemon = scene.daemon(&plan)?;
-    let camera = scene.camera(&daemon, &CameraPlan::of(Task::Fast).for_seconds(2.0))?;
-    let book: Book = scene.finish(&camera)?;
-    let account = scene.live(&daemon)?;
-    scene.measure("disk_full_missed_share", account.missed_share(&book));
-    // How it ends is for the service manager to see; that it ends, and says why, is tested.
-    scene
-        .target
-        .signal(daemon.service, "TERM", false, scene.within(5))?;
-    scene.ended("the daemon", daemon.service, 15)?;
-    let said = scene.last_words(&daemon)?;
-    if !said.contains("report.json") {
-        return Err(Failure::Words {
-            who: "punctuald",
-            said,
-            wanted: "report.json".to_owned(),
-        });
-    }
-    let text = "umount \"$1\"";
-    scene.run(&Script::new("unmount the full disk", text).with([disk.as_str()]))?;
-    scene.effect(
-        book.on_time,
-        "frames answered on time before a disk that holds nothing more",
-    );
-    scene.effect(
-        1,
-        "report that could not be written, said in the daemon's log",
     );
     Ok(())
 }

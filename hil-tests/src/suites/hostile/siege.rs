@@ -335,13 +335,7 @@ pub fn besieged(
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
-    for attack in attacks {
-        siege.attack(scene, attack)?;
-    }
-    let done = siege.withstand(scene)?;
-    note(scene, &done, words)?;
-    siege.lifted(scene)
+    withstood(scene, attacks, words)?.lifted(scene)
 }
 
 /// The same for attacks that cost the daemon nothing.
@@ -350,15 +344,19 @@ pub fn idly_besieged(
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
+    let siege = withstood(scene, attacks, words)?;
+    scene.measure("idle_attack_cpu_share", siege.attack_shares().0);
+    siege.lifted(scene)
+}
+
+fn withstood(scene: &mut Scene<'_>, attacks: &[Attack], words: &str) -> Result<Siege, Failure> {
     let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
     for attack in attacks {
         siege.attack(scene, attack)?;
     }
     let done = siege.withstand(scene)?;
     note(scene, &done, words)?;
-    let (all, _) = siege.attack_shares();
-    scene.measure("idle_attack_cpu_share", all);
-    siege.lifted(scene)
+    Ok(siege)
 }
 
 /// Notes what attackers did; nothing at all is a failure of the case.
