@@ -244,7 +244,7 @@ mod tests {
         assert!(!writer.flush(Duration::from_millis(20)));
         let dropped = writer.dropped();
         assert!(dropped > 0 && taken + dropped == 20_000);
-        let reading = std::thread::spawn(move || {
+        let read_all = move || {
             let lines = BufReader::new(reader).lines().map(Result::unwrap);
             let (mut read, mut told) = (0, 0);
             for line in lines.take_while(|line| line != "the end") {
@@ -254,7 +254,9 @@ mod tests {
                 }
             }
             (told, read)
-        });
+        };
+        // Not in a scope, which would wait for it when an assertion fails.
+        let reading = Builder::new().spawn(read_all).unwrap();
         // What was dropped is told of after the next line that is taken.
         for line in ["", "there is room again\n", "the end\n"] {
             assert!(writer.write(line.as_bytes()) && writer.flush(LONG));
