@@ -40,6 +40,7 @@ pub struct Options {
 
 /// Starts the daemon and looks after it until it has ended for good.
 pub fn run(options: &Options) -> Result<(), AgentError> {
+    super::attack::own::take_hang_ups();
     let signals = signals(&[Signal::SIGCHLD])?;
     // One of an earlier service in this folder.
     let _ = std::fs::remove_file(&options.notify);

@@ -10,7 +10,7 @@ mod lingering;
 mod memory;
 mod metrics;
 mod openings;
-mod own;
+pub(super) mod own;
 mod wire;
 
 use std::os::fd::OwnedFd;

@@ -1,8 +1,14 @@
-//! The two things that an attacker needs and no safe interface of our dependencies has: to own
-//! descriptors that came over a socket, and to wait on a word of shared memory.
+//! What has no safe interface in our dependencies: to own descriptors that came over a socket and to wait on a
+//! word of shared memory, as attackers do, and to take signals as a service manager's children do.
 #![allow(unsafe_code, reason = "see above; nothing else of the rig needs it")]
 
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+
+/// A program started from here on takes hang-ups, although whoever started us, as nohup(1) does, ignores them.
+pub fn take_hang_ups() {
+    // SAFETY: no handler is installed, and the signal has one disposition for the whole process either way.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+}
 
 /// How long one wait lasts at most, so that a waiter notices the end of its time, in ns.
 const WAIT_NS: i64 = 100_000_000;
