@@ -106,6 +106,8 @@ impl Ingress {
             return;
         };
         if ready.hung_up {
+            // What it submitted before it went counts, and gets its verdict.
+            self.read(client);
             return self.dismiss(client);
         }
         match submissions.rung() {

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use punctual_ipc::{ClientChannel, ConnectError, Crop, Hello, PixelFormat, Refusal};
 use punctual_platform::clock;
-use support::{Daemon, MANIFEST, connect, result, submit};
+use support::{Daemon, MANIFEST, assert_accounts, connect, result, submit};
 
 /// Where the client process connects; set for it only.
 const SOCKET: &str = "PUNCTUAL_TEST_SOCKET";
@@ -117,6 +117,21 @@ fn a_client_that_goes_away_with_frames_open_gets_its_verdicts_counted() {
     let report = daemon.report_when(|report| report.clients.in_use == 0);
     assert_eq!(report.tasks[1].open, 0);
     daemon.stop();
+}
+
+#[test]
+fn what_clients_submit_counts_however_soon_they_leave() {
+    const CLIENTS: u64 = 300;
+    let daemon = Daemon::start(MANIFEST);
+    for _ in 0..CLIENTS {
+        let mut client = connect_when_free(&daemon.socket(), "watch", PixelFormat::Nv12);
+        for _ in 0..4 {
+            submit(&mut client);
+        }
+    }
+    let report = daemon.report_when(|report| report.clients.gone == CLIENTS);
+    assert_eq!(report.tasks[1].submitted, 4 * CLIENTS);
+    assert_accounts(&daemon.stop());
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::random::Random;
 
 /// Submissions of one client that are taken in before the next one's turn.
 const TURN: usize = 8;
+/// Turns of a client that has gone: more than it has slots for.
+const LAST_TURNS: usize = 16;
 /// Submissions that may wait for an answer before some are answered.
 const HELD: usize = 64;
 /// Descriptors that the ingress is told of at a time.
@@ -207,14 +209,24 @@ impl Ingress {
         let Some((submissions, _)) = self.clients.get_mut(&event.token) else {
             return;
         };
-        let heard = match event.hung_up {
-            true => Err(ChannelFault::HungUp),
-            false => submissions.rung(),
-        };
-        match heard {
+        if event.hung_up {
+            return self.read_last(event.token);
+        }
+        match submissions.rung() {
             Ok(()) => self.turn(event.token),
             Err(fault) => self.end(event.token, fault),
         }
+    }
+
+    /// What a client submitted before it went counts; one that has its memory still may go on submitting.
+    fn read_last(&mut self, token: u64) {
+        for _ in 0..LAST_TURNS {
+            self.turn(token);
+            if self.unread.pop_if(|unread| *unread == token).is_none() {
+                break;
+            }
+        }
+        self.end(token, ChannelFault::HungUp);
     }
 
     fn turn(&mut self, token: u64) {
