@@ -9,7 +9,6 @@ use super::params::{
 
 /// What a kernel takes behind its [`Guard`](super::params::Guard).
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "they are the structures of their names")]
 #[allow(
     clippy::large_enum_variant,
     reason = "copied whole into a launch, never moved about"

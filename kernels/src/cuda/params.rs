@@ -59,7 +59,6 @@ pub struct Epilogue {
 /// Codes of activations.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are those of `Activation`")]
 pub enum Curve {
     None = 0,
     /// Also `Relu`, with bounds 0 and infinity.

@@ -43,7 +43,6 @@ pub struct Options {
 /// `punctual_terms`
 #[repr(C)]
 #[derive(Debug)]
-#[allow(missing_docs, reason = "punctual.h documents them")]
 pub struct Terms {
     pub format: u32,
     pub width: u32,
@@ -62,7 +61,6 @@ pub struct Terms {
 /// `punctual_slot_t`
 #[repr(C)]
 #[derive(Debug)]
-#[allow(missing_docs, reason = "punctual.h documents them")]
 pub struct SlotView {
     pub pixels: *mut u8,
     pub bytes: usize,
@@ -74,7 +72,6 @@ pub struct SlotView {
 /// `punctual_request`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "punctual.h documents them")]
 pub struct Request {
     pub captured_ns: u64,
     pub deadline_ns: u64,
@@ -85,7 +82,6 @@ pub struct Request {
 /// `punctual_result`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "punctual.h documents them")]
 pub struct Outcome {
     pub sequence: u64,
     pub captured_ns: u64,

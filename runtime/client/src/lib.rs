@@ -28,6 +28,7 @@
 //! once, and the client connects anew by itself as soon as there is a daemon again; sequence
 //! numbers go on. Only what asking again cannot mend is an error: see [`Lost`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod client;
 mod ledger;

@@ -162,6 +162,7 @@
 //! compared with their definitions written out plainly. What a step costs: `docs/results/step.md`.
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 extern crate alloc;
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! What looking at the notice board and choosing best-effort launches costs. REEF takes less than a
 //! microsecond for it (section 5.2).
-#![allow(missing_docs, reason = "criterion's macros")]
 
 use std::hint::black_box;
 

@@ -78,6 +78,7 @@
 //! and an intake thread writes a request's input that a worker reads later, without a lock. Its
 //! doc says which rule makes that sound; every other module forbids `unsafe`.
 #![deny(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod conformance;
 mod cpu;

@@ -6,7 +6,7 @@ use std::path::Path;
 use punctual_ipc::fuzzed;
 
 fn replay(target: &str, entry: impl Fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/fuzz/ipc/corpus");
     let mut count = 0;
     for file in fs::read_dir(corpus.join(target)).unwrap() {
         entry(&fs::read(file.unwrap().path()).unwrap());

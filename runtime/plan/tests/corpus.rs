@@ -1,6 +1,6 @@
 //! The fuzzer's corpus, without the fuzzer: what once was interesting stays harmless.
 
-#[path = "../fuzz/entry.rs"]
+#[path = "../../../testing/fuzz/plan/entry.rs"]
 mod entry;
 mod fixture;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 #[test]
 fn every_manifest_of_the_corpus_is_planned_or_diagnosed() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/plan");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/fuzz/plan/corpus/plan");
     let mut count = 0;
     for entry in fs::read_dir(corpus).unwrap() {
         entry::plan(&fs::read(entry.unwrap().path()).unwrap());

@@ -1,5 +1,5 @@
 //! Clients that mean harm, each a process with a bound in time and a seed for all that is random.
-//! They know the channel from `docs/channel.md` alone. `runtime/torture` is the thorough one for the
+//! They know the channel from `docs/channel.md` alone. `testing/torture` is the thorough one for the
 //! rings; these are for what one client can do to the others and to the daemon.
 
 mod baggage;

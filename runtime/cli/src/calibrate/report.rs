@@ -2,7 +2,7 @@
 
 use punctual_core::Confidence;
 use punctual_model::{Calibration, Reliability};
-use punctual_simulator::report::{Table, percent};
+use punctual_report::{Table, percent};
 use serde::Serialize;
 
 /// Thresholds that are reported, in percent: every fifth, and the highest finely.

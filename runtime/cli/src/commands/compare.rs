@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_core::PolicyConfig;
+use punctual_evaluation::compare::{Comparison, Run};
+use punctual_evaluation::format::Document;
+use punctual_evaluation::report;
 use punctual_platform::output;
-use punctual_simulator::compare::{Comparison, Run};
-use punctual_simulator::format::Document;
-use punctual_simulator::report;
 use punctual_simulator::scenario::Scenario;
 
 use super::workload::{self, Error};
@@ -191,7 +191,7 @@ fn pictures(folder: &Path, page: &report::Page) -> Result<(), Error> {
         ("latencies.svg", report::latency_cdf(latencies)),
     ] {
         let path = folder.join(name);
-        workload::write(&path, &report::picture(&plot, &policies))?;
+        workload::write(&path, &punctual_report::picture(&plot, &policies))?;
         output::note(format_args!("wrote {}", path.display()));
     }
     Ok(())

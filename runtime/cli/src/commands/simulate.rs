@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use punctual_core::{Instant, Nanos, TaskId};
+use punctual_evaluation::experiments;
+use punctual_evaluation::format::Document;
+use punctual_evaluation::report::{self, Recorder, Row, span};
 use punctual_platform::{clock, output};
+use punctual_report::{Table, percent};
 use punctual_simulator::audit::Auditor;
-use punctual_simulator::experiments;
-use punctual_simulator::format::Document;
 use punctual_simulator::fuzz::{Campaign, campaign};
 use punctual_simulator::outcome::Outcome;
-use punctual_simulator::report::{self, Recorder, Row, Table, percent, span};
 use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::Summary;

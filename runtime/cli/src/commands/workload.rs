@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use punctual_core::PolicyConfig;
+use punctual_evaluation::disb::{self, DisbError};
+use punctual_evaluation::format::{self, Document, FormatError};
+use punctual_evaluation::workloads::{self, UnknownWorkload};
 use punctual_platform::output::OutputError;
 use punctual_platform::read;
-use punctual_simulator::disb::{self, DisbError};
-use punctual_simulator::format::{self, Document, FormatError};
 use punctual_simulator::run::RunError;
 use punctual_simulator::scenario::Scenario;
-use punctual_simulator::workloads::{self, UnknownWorkload};
 
 use crate::termination::{Terminates, Termination};
 

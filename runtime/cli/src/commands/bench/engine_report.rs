@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_simulator::report::Table;
+use punctual_report::Table;
 use serde::Serialize;
 
 /// A network on both engines.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use punctual_device::{LowerError, pack_image};
 use punctual_kernels::Isa;
 use punctual_model::{ContentHash, PAGE_BYTES, Package, WeightImage};
-use punctual_simulator::report::Table;
+use punctual_report::Table;
 use serde::Serialize;
 
 /// What came of it.

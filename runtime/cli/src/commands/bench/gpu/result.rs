@@ -1,6 +1,6 @@
 //! What a step found: figures that have a bound, tables, plots.
 
-use punctual_simulator::report::{Bars, Lines, Table};
+use punctual_report::{Bars, Lines, Table};
 use serde::{Deserialize, Serialize};
 
 use super::bound;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
-use punctual_simulator::report::{document, escape};
+use punctual_report::{document, escape};
 use serde::Serialize;
 
 /// The result.

@@ -176,7 +176,7 @@ mod tests {
     use super::super::machine::tests::machine;
     use super::super::result::{Sheet, StepResult};
     use super::*;
-    use punctual_simulator::report::{Axis, Bars, Lines, Series};
+    use punctual_report::{Axis, Bars, Lines, Series};
 
     fn record(step: &str, outcome: Outcome) -> Record {
         Record {

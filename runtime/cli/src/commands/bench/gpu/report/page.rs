@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use punctual_simulator::report::{Table, document, escape, key};
+use punctual_report::{Table, document, escape, key};
 
 use super::super::bound::Verdict;
 use super::super::course::Steps;

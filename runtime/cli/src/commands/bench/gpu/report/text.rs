@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use punctual_simulator::report::Table;
+use punctual_report::Table;
 
 use super::super::bound::Verdict;
 use super::super::folder::Outcome;

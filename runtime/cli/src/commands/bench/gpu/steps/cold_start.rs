@@ -9,7 +9,7 @@ use punctual_device_cuda::cold_start::{ModuleLoad, Order, Replacement, Start, fi
 use punctual_device_cuda::structures::Structure;
 use punctual_model::{Calibration, Network, Package};
 use punctual_platform::clock;
-use punctual_simulator::report::{Axis, Bars};
+use punctual_report::{Axis, Bars};
 use serde::{Deserialize, Serialize};
 
 use super::super::result::{Latency, Sheet, StepResult};

@@ -4,7 +4,7 @@ use punctual_core::{ActionId, Criticality, Event};
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::structures::Structure;
 use punctual_platform::clock;
-use punctual_simulator::report::{Axis, Bars};
+use punctual_report::{Axis, Bars};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

@@ -10,7 +10,7 @@ use punctual_device_cuda::structures::Structure;
 use punctual_device_cuda::{Counts, CudaDevice};
 use punctual_model::Network;
 use punctual_platform::clock;
-use punctual_simulator::report::{Axis, Bars};
+use punctual_report::{Axis, Bars};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

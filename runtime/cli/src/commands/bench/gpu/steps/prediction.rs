@@ -3,8 +3,8 @@
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::structures::Structure;
 use punctual_model::Network;
+use punctual_report::{Axis, Lines, Series};
 use punctual_simulator::random::Random;
-use punctual_simulator::report::{Axis, Lines, Series};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

@@ -2,7 +2,7 @@
 
 use punctual_device_cuda::CudaDevice;
 use punctual_model::Network;
-use punctual_simulator::report::{Axis, Lines, Series};
+use punctual_report::{Axis, Lines, Series};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

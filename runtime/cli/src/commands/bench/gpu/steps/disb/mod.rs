@@ -5,11 +5,11 @@ mod world;
 
 use punctual_core::{Actions, Criticality, PolicyConfig, Scheduler, SeqConfig, StreamsConfig};
 use punctual_device_cuda::CudaDevice;
+use punctual_evaluation::workloads;
 use punctual_executor::{Events, drive};
+use punctual_report::{Axis, Bars};
 use punctual_simulator::random::Random;
-use punctual_simulator::report::{Axis, Bars};
 use punctual_simulator::scenario::{Model, Scenario};
-use punctual_simulator::workloads;
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

@@ -4,8 +4,8 @@ use punctual_core::{Criticality, Nanos, StageId, Units};
 use punctual_device::conformance::networks;
 use punctual_device_cuda::structures::Structure;
 use punctual_device_cuda::{CudaDevice, Division};
+use punctual_evaluation::profiles;
 use punctual_model::Network;
-use punctual_simulator::profiles;
 use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage};
 
 use super::super::super::division::Parts;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use punctual_device_cuda::bench::{Holding, Load};
 use punctual_device_cuda::driver::{Attribute, Context};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
+use punctual_report::{Axis, Lines, Series};
 use punctual_simulator::random::Random;
-use punctual_simulator::report::{Axis, Lines, Series};
 
 use super::super::super::result::{Latency, Sheet, StepResult};
 use super::super::super::rig;

@@ -6,8 +6,8 @@ use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::queue::QueueSpec;
 use punctual_device_cuda::structures::Structure;
 use punctual_platform::clock;
+use punctual_report::{Axis, Bars};
 use punctual_simulator::random::Random;
-use punctual_simulator::report::{Axis, Bars};
 
 use super::super::super::result::{Latency, Sheet, StepResult};
 use super::super::super::rig::{self, Errand, Rig};

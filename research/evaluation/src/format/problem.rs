@@ -1,0 +1,112 @@
+//! What is wrong with a workload file: where, what, by which rule.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use punctual_core::ConfigError;
+
+use super::trace::TraceError;
+use punctual_simulator::arrivals::PatternError;
+
+/// All that is wrong with a workload file; never empty.
+#[derive(Debug)]
+pub struct FormatError {
+    /// The file.
+    pub file: String,
+    /// By line; those of the whole file first.
+    pub problems: Vec<Problem>,
+}
+
+/// One problem.
+#[derive(Debug)]
+pub struct Problem {
+    /// The line of the file, from 1, if the problem has one.
+    pub line: Option<u32>,
+    /// The key's path, such as `task[1].deadline_ms`; empty for the whole file.
+    pub key: String,
+    /// What is wrong.
+    pub cause: Cause,
+}
+
+/// What can be wrong.
+#[derive(Debug, Error)]
+pub enum Cause {
+    /// The file or one that it names cannot be read.
+    #[error("{file} cannot be read: {error}")]
+    Unreadable {
+        /// Which file.
+        file: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The file is too large to be what somebody wrote.
+    #[error("the file has {found} bytes; the most are {limit}")]
+    TooLarge {
+        /// Its size.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// It is no TOML.
+    #[error("{0}")]
+    Syntax(toml::de::Error),
+    /// A key that nobody asked for.
+    #[error("unknown key{}; known here: {known}", 
+        .nearest.as_ref().map(|key| format!(" (did you mean `{key}`?)")).unwrap_or_default())]
+    UnknownKey {
+        /// The key that was probably meant.
+        nearest: Option<String>,
+        /// All that can stand there.
+        known: String,
+    },
+    /// A value that is missing or cannot be used.
+    #[error("{found}; it must be {rule}")]
+    Value {
+        /// What stands there.
+        found: String,
+        /// What may.
+        rule: String,
+    },
+    /// A pattern of arrivals whose numbers do not go together.
+    #[error("{0}")]
+    Pattern(#[from] PatternError),
+    /// A recording that cannot be read.
+    #[error("{0}")]
+    Trace(#[from] TraceError),
+    /// A profile or calibration that cannot be used.
+    #[error("{file}: {reason}")]
+    File {
+        /// Which file.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+    /// A policy's parameters.
+    #[error("{0}")]
+    Policy(toml::de::Error),
+    /// The whole cannot be promised, or breaks a limit of the scheduler.
+    #[error("the default policy refuses the plan: {0}")]
+    Plan(ConfigError),
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.problems {
+            write!(f, "error: {}", self.file)?;
+            if let Some(line) = problem.line {
+                write!(f, ":{line}")?;
+            }
+            match problem.key.as_str() {
+                "" => writeln!(f, ": {}", problem.cause)?,
+                key => writeln!(f, ": `{key}`: {}", problem.cause)?,
+            }
+        }
+        match self.problems.len() {
+            1 => write!(f, "1 problem, no workload"),
+            several => write!(f, "{several} problems, no workload"),
+        }
+    }
+}
+
+impl std::error::Error for FormatError {}

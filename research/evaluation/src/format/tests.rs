@@ -1,0 +1,215 @@
+use std::io;
+
+use punctual_core::{PolicyConfig, TaskId};
+
+use super::*;
+use punctual_simulator::arrivals::Pattern;
+use punctual_simulator::run::{Settings, simulate};
+
+const EXAMPLE: &str = include_str!("../../../../examples/workload.toml");
+const REFERENCE: &str = include_str!("../../../../docs/workloads.md");
+
+fn none(_: &str) -> io::Result<String> {
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// A workload that is as small as can be, with further lines before the tables.
+fn small(head: &str, task: &str) -> String {
+    format!(
+        "{head}\n[[model]]\nname = \"m\"\nlike = \"signs\"\n[[task]]\nname = \"t\"\nmodel = \"m\"\n\
+         deadline_ms = 20\n{task}\n"
+    )
+}
+
+fn problems(text: &str) -> String {
+    parse("w.toml", text, &none)
+        .expect_err("problems")
+        .to_string()
+}
+
+#[test]
+fn the_example_runs_under_every_policy() {
+    let document = parse("examples/workload.toml", EXAMPLE, &none);
+    let document = document.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(document.scenario.name, "workload");
+    assert_eq!(document.policies.len(), 1);
+    assert_eq!(document.scenario.faults.len(), 1);
+    let settings = Settings {
+        seed: 1,
+        keep_requests: false,
+    };
+    for policy in PolicyConfig::all() {
+        let outcome = simulate(&document.scenario, &policy, 1.0, settings, &mut ());
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", policy.name()));
+        assert_eq!(outcome.summary().lost, 0, "{}", policy.name());
+        assert!(
+            outcome.summary_of(TaskId(1)).submitted > 0,
+            "{}",
+            policy.name()
+        );
+    }
+}
+
+#[test]
+fn every_block_of_the_reference_can_be_read() {
+    let blocks: Vec<&str> = REFERENCE
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(blocks.len() >= 2, "{}", blocks.len());
+    for block in blocks {
+        if let Err(error) = parse("docs.toml", block, &none) {
+            panic!("{error}\n{block}");
+        }
+    }
+}
+
+#[test]
+fn the_smallest_workload_has_sensible_rest() {
+    let text = small("", "arrivals = { kind = \"periodic\", rate_hz = 30 }");
+    let document = parse("small.toml", &text, &none).expect("it can be read");
+    let task = &document.scenario.tasks[0];
+    assert!(
+        task.config.reserved,
+        "a periodic real-time task is promised"
+    );
+    assert_eq!(task.config.period.as_nanos(), 33_333_333);
+    assert_eq!(document.scenario.planned.len(), 1);
+}
+
+#[test]
+fn all_problems_come_at_once_with_line_key_and_rule() {
+    let text = "secnds = 3\n[board]\nunits = 0\n[[model]]\nname = \"m\"\nlike = \"sings\"\n\
+                [[task]]\nname = \"t\"\nmodel = \"x\"\ndeadline_ms = -1\n\
+                arrivals = { kind = \"poisson\", rate = 3 }\n";
+    let found = problems(text);
+    for expected in [
+        "w.toml:1: `secnds`: unknown key (did you mean `seconds`?)",
+        "w.toml:3: `board.units`: 0; it must be a number from 1 to 256",
+        "w.toml:6: `model[0].like`: \"sings\"; it must be one of signs, ",
+        "w.toml:9: `task[0].model`: \"x\"; it must be one of m",
+        "w.toml:10: `task[0].deadline_ms`: -1; it must be a number from 0.001",
+        "w.toml:11: `task[0].arrivals.rate_hz`: missing; it must be a number",
+        "w.toml:11: `task[0].arrivals.rate`: unknown key (did you mean `rate_hz`?)",
+        "7 problems, no workload",
+    ] {
+        assert!(found.contains(expected), "no `{expected}` in:\n{found}");
+    }
+}
+
+#[test]
+fn what_is_no_workload_is_refused() {
+    assert!(problems("").contains("`model`: missing; it must be one [[model]] at least"));
+    assert!(problems("a = ").contains("w.toml:1: "));
+    assert!(problems(&"#\n".repeat(600_000)).contains("1200000 bytes; the most are"));
+    let nan = small("seconds = nan", "arrivals = { kind = \"continuous\" }");
+    assert!(problems(&nan).contains("`seconds`: nan; it must be"));
+    let file = read(Path::new("/nowhere/w.toml"))
+        .expect_err("not there")
+        .to_string();
+    assert!(file.contains("cannot be read"), "{file}");
+}
+
+#[test]
+fn a_promise_that_cannot_be_kept_is_refused() {
+    let text = small("", "arrivals = { kind = \"periodic\", rate_hz = 1000 }");
+    assert!(problems(&text).contains("the default policy refuses the plan"));
+    let extra = small(
+        "",
+        "reserved = false\narrivals = { kind = \"periodic\", rate_hz = 1000 }",
+    );
+    assert!(parse("w.toml", &extra, &none).is_ok());
+}
+
+#[test]
+fn a_recording_is_given_to_the_tasks_that_play_it() {
+    let text = small(
+        "trace = \"t.csv\"",
+        "arrivals = { kind = \"trace\", repeat_ms = 100 }",
+    );
+    let files = |name: &str| match name {
+        "t.csv" => Ok("time_ms,task\n5,t\n50,t,12\n".to_owned()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    let document = parse("w.toml", &text, &files).unwrap_or_else(|error| panic!("{error}"));
+    let Pattern::Trace { entries, .. } = &document.scenario.tasks[0].pattern else {
+        panic!("a recording");
+    };
+    assert_eq!(entries.len(), 2);
+    assert!(problems(&text).contains("t.csv cannot be read"));
+    let wrong = |_: &str| Ok("5,u\n".to_owned());
+    let error = parse("w.toml", &text, &wrong)
+        .expect_err("no task u")
+        .to_string();
+    assert!(
+        error.contains("t.csv:1: no task `u` has arrivals of kind `trace`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn parameters_of_policies_are_checked() {
+    let arrivals = "arrivals = { kind = \"continuous\" }";
+    let with = |policy: &str| small("", &format!("{arrivals}\n{policy}"));
+    let document = parse("w.toml", &with("[policy.branchynet]\nbatch = 4"), &none);
+    assert_eq!(document.expect("fine").policies[0].name(), "branchynet");
+    assert!(problems(&with("[policy.branchy]\nx = 1")).contains("`policy.branchy`"));
+    assert!(problems(&with("[policy.branchynet]\nx = 1")).contains("`policy.branchynet`"));
+}
+
+#[test]
+fn partitions_can_be_given() {
+    let text = small(
+        "[board]\nunits = 2\n[[partition]]\nunits = 1\ntasks = [\"t\"]",
+        "arrivals = { kind = \"continuous\" }",
+    );
+    let document = parse("w.toml", &text, &none).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        document.scenario.planned,
+        [(Units { first: 0, count: 1 }, vec![0])]
+    );
+    let text = text.replace("tasks = [\"t\"]", "tasks = []");
+    assert!(problems(&text).contains("t is in none"));
+}
+
+/// Values that a file may have anywhere, most of them wrong there.
+const VALUES: [&str; 16] = [
+    "0",
+    "1",
+    "-1",
+    "3.5",
+    "1e308",
+    "nan",
+    "-inf",
+    "99999999999999999999",
+    "true",
+    "\"\"",
+    "\"m\"",
+    "[]",
+    "[[1, 2], [0]]",
+    "{}",
+    "{ kind = \"trace\" }",
+    "1979-05-27",
+];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_value_anywhere_makes_reading_panic(line in 0usize..200, value in 0usize..VALUES.len()) {
+        let lines: Vec<&str> = EXAMPLE.lines().collect();
+        let line = line % lines.len();
+        let mut changed: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        if let Some((key, _)) = changed[line].split_once(" = ") {
+            changed[line] = format!("{key} = {}", VALUES[value]);
+        } else {
+            changed.remove(line);
+        }
+        let text = changed.join("\n");
+        match parse("w.toml", &text, &none) {
+            Ok(document) => proptest::prop_assert!(!document.scenario.tasks.is_empty()),
+            Err(error) => proptest::prop_assert!(!error.problems.is_empty()),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What people see of runs: tables, rows for machines, one page with pictures.
+
+mod comparison;
+mod gantt;
+mod merged;
+mod page;
+mod plots;
+mod row;
+
+pub use comparison::comparison;
+pub use gantt::{BARS_MAX, Bar, Recorder};
+pub use merged::{Merged, merged};
+pub use page::{AtLoad, Chart, Page, chart, page};
+pub use plots::{accuracy_against_misses, latency_cdf, misses_against_load, what_became};
+pub use row::{Group, Row, groups, span};

@@ -1,0 +1,313 @@
+//! Plots of any numbers, for reports that are not of simulations.
+
+use plotters::coord::ranged1d::{AsRangedCoord, NoDefaultFormatting, ValueFormatter};
+use plotters::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::drawing::{Area, Drawing, FONT, SIZE, draw, line};
+use crate::palette::{colour, css, dashed};
+
+/// An axis.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axis {
+    /// What it shows, with its unit.
+    pub name: String,
+    /// Equal factors are equally far apart; only what is above 0 is shown.
+    pub log: bool,
+}
+
+impl Axis {
+    /// Equal differences are equally far apart.
+    #[must_use]
+    pub fn linear(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            log: false,
+        }
+    }
+
+    /// Equal factors are.
+    #[must_use]
+    pub fn log(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            log: true,
+        }
+    }
+}
+
+/// A line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What it is of.
+    pub name: String,
+    /// In the order in which they are joined.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// A plot of lines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lines {
+    /// What it shows.
+    pub title: String,
+    /// From left to right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// The lines, told apart by colour in this order.
+    pub series: Vec<Series>,
+}
+
+impl Lines {
+    /// What can be shown of each line.
+    fn visible(&self) -> Vec<Vec<[f64; 2]>> {
+        let shown = |axis: &Axis, value: f64| value.is_finite() && (!axis.log || value > 0.0);
+        let points = |series: &Series| {
+            let points = series.points.iter().copied();
+            points
+                .filter(|[x, y]| shown(&self.x, *x) && shown(&self.y, *y))
+                .collect()
+        };
+        self.series.iter().map(points).collect()
+    }
+
+    /// As SVG: lines and, where they are few, their points. None when there is nothing to show.
+    #[must_use]
+    pub fn svg(&self) -> Option<String> {
+        let series = self.visible();
+        let range = |index: usize, axis: &Axis| {
+            let values = series.iter().flatten().map(|point| point[index]);
+            let least = values.clone().fold(f64::INFINITY, f64::min);
+            let most = values.fold(f64::NEG_INFINITY, f64::max);
+            let margin = ((most - least) * 0.04).max(most.abs() * 0.02).max(1e-9);
+            match axis.log {
+                true => least / 1.1..most * 1.1,
+                // Amounts begin at nothing.
+                false if index == 1 && least >= 0.0 => 0.0..most + margin,
+                false => least - margin..most + margin,
+            }
+        };
+        if series.iter().all(Vec::is_empty) {
+            return None;
+        }
+        let (x, y) = (range(0, &self.x), range(1, &self.y));
+        Some(draw(SIZE, |area| match (self.x.log, self.y.log) {
+            (false, false) => self.draw(area, &series, x, y),
+            (true, false) => self.draw(area, &series, x.log_scale(), y),
+            (false, true) => self.draw(area, &series, x, y.log_scale()),
+            (true, true) => self.draw(area, &series, x.log_scale(), y.log_scale()),
+        }))
+    }
+
+    fn draw<X, Y>(&self, area: &Area<'_>, series: &[Vec<[f64; 2]>], x: X, y: Y) -> Drawing
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(50)
+            .y_label_area_size(74)
+            .build_cartesian_2d(x, y)?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x.name)
+            .y_desc(&self.y.name)
+            .x_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| short(*value))
+            .label_style(FONT)
+            .axis_desc_style(FONT)
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        for (position, points) in series.iter().enumerate() {
+            let points: Vec<(f64, f64)> = points.iter().map(|&[x, y]| (x, y)).collect();
+            line(&mut chart, position, &points)?;
+            const POINTS_MAX: usize = 40;
+            if points.len() <= POINTS_MAX {
+                let style = colour(position).filled();
+                chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, style)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bars side by side: for each group one a series.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bars {
+    /// What it shows.
+    pub title: String,
+    /// What the bars' lengths are, with the unit.
+    pub y: Axis,
+    /// Names of the groups, from left to right.
+    pub groups: Vec<String>,
+    /// Of each series: its name, and a value a group; none where nothing was measured.
+    pub series: Vec<(String, Vec<Option<f64>>)>,
+}
+
+impl Bars {
+    /// As SVG. None when there is nothing to show. Bars begin at 0, so the axis is never logarithmic.
+    #[must_use]
+    pub fn svg(&self) -> Option<String> {
+        let values = self.series.iter().flat_map(|(_, values)| values);
+        let most = values
+            .flatten()
+            .copied()
+            .filter(|value| value.is_finite())
+            .fold(0.0, f64::max);
+        (most > 0.0 && !self.groups.is_empty()).then(|| draw(SIZE, |area| self.draw(area, most)))
+    }
+
+    fn draw(&self, area: &Area<'_>, most: f64) -> Drawing {
+        let count = self.groups.len();
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(50)
+            .y_label_area_size(74)
+            .build_cartesian_2d(Groups(count), 0.0..most * 1.05)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .y_desc(&self.y.name)
+            .x_label_formatter(&|at| self.groups.get(*at as usize).cloned().unwrap_or_default())
+            .y_label_formatter(&|value| short(*value))
+            .label_style(FONT)
+            .axis_desc_style(FONT)
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        let width = 0.8 / self.series.len().max(1) as f64;
+        for (position, (_, values)) in self.series.iter().enumerate() {
+            let style = colour(position).filled();
+            let bars = values.iter().take(count).enumerate();
+            let bars = bars.filter_map(|(group, value)| {
+                let value = value.filter(|value| value.is_finite())?;
+                let left = group as f64 + 0.1 + position as f64 * width;
+                Some(Rectangle::new(
+                    [(left, 0.0), (left + width * 0.92, value)],
+                    style,
+                ))
+            });
+            chart.draw_series(bars)?;
+        }
+        Ok(())
+    }
+}
+
+/// The axis of groups: each one unit wide, its name in the middle.
+struct Groups(usize);
+
+impl Ranged for Groups {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let width = f64::from(limit.1 - limit.0);
+        limit.0 + (value / self.0 as f64 * width) as i32
+    }
+
+    fn key_points<H: plotters::coord::ranged1d::KeyPointHint>(&self, _: H) -> Vec<f64> {
+        (0..self.0).map(|group| group as f64 + 0.5).collect()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        0.0..self.0 as f64
+    }
+}
+
+impl ValueFormatter<f64> for Groups {}
+
+/// A number with as few digits as tell it.
+fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        _ => {
+            let text = format!("{value:.3}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+/// The key to the colours of series, as HTML.
+#[must_use]
+pub fn key<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let items = names.enumerate().map(|(position, name)| {
+        let style = if dashed(position) { "dashed" } else { "solid" };
+        let colour = css(colour(position));
+        let name = crate::html::escape(name);
+        format!("<li><i style=\"border-color:{colour};border-top-style:{style}\"></i>{name}</li>")
+    });
+    format!("<ul class=key>{}</ul>\n", items.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(log: bool, points: &[[f64; 2]]) -> Lines {
+        let axis = |name: &str| Axis {
+            name: name.to_owned(),
+            log,
+        };
+        Lines {
+            title: "a plot".into(),
+            x: axis("TPCs"),
+            y: axis("latency, us"),
+            series: vec![Series {
+                name: "ours".into(),
+                points: points.to_vec(),
+            }],
+        }
+    }
+
+    #[test]
+    fn lines_are_drawn_on_both_kinds_of_axes_and_say_what_they_show() {
+        for log in [false, true] {
+            let svg = lines(log, &[[1.0, 800.0], [2.0, 420.0], [4.0, 230.0]]);
+            let svg = svg.svg().expect("points");
+            assert!(svg.contains("TPCs") && svg.contains("latency, us"), "{svg}");
+            assert_eq!(svg.matches("<circle").count(), 3, "{svg}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn one_point_and_equal_points_can_be_shown() {
+        for points in [&[[3.0, 5.0]][..], &[[0.0, 0.0], [0.0, 0.0]]] {
+            assert!(lines(false, points).svg().is_some(), "{points:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_axis_can_show_is_left_out() {
+        assert_eq!(lines(false, &[]).svg(), None);
+        assert_eq!(lines(false, &[[f64::NAN, 1.0]]).svg(), None);
+        assert_eq!(lines(true, &[[0.0, 1.0], [1.0, -1.0]]).svg(), None);
+        assert!(lines(true, &[[0.0, 1.0], [1.0, 1.0]]).svg().is_some());
+    }
+
+    #[test]
+    fn bars_have_one_rectangle_a_value_and_the_names_of_their_groups() {
+        let mut bars = Bars {
+            title: "DISB".into(),
+            y: Axis::linear("ms"),
+            groups: vec!["A".into(), "B".into()],
+            series: vec![
+                ("alone".into(), vec![Some(4.0), Some(5.0)]),
+                ("ours".into(), vec![Some(4.1), None]),
+            ],
+        };
+        let all = bars.svg().expect("values").matches("<rect").count();
+        bars.series[1].1[1] = Some(5.2);
+        let svg = bars.svg().expect("values");
+        assert_eq!(svg.matches("<rect").count(), all + 1);
+        assert!(
+            svg.contains(">\nA\n</text>") && svg.contains(">\nB\n</text>"),
+            "{svg}"
+        );
+        bars.series.clear();
+        assert_eq!(bars.svg(), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! Punctual in virtual time: the production loop and the production scheduler, on a clock, a
+//! device and cameras that are computed.
+//!
+//! A run is a pure function of a [`Scenario`](scenario::Scenario), a policy, a load and a seed.
+//! All policies see the same arrivals and the same pictures.
+//!
+//! # Where to read on
+//! | module | what it is |
+//! |---|---|
+//! | [`run`] | a run from the first submission to the last verdict: start here |
+//! | `world` | clock, clients and device around [`punctual_executor::drive`] |
+//! | `clients`, `ledger`, [`samples`] | who submits and what goes wrong there; the books; what the exits say |
+//! | [`timing`], [`faults`] | how long things really take, and what goes wrong, as data |
+//! | [`arrivals`], [`scenario`], [`layout`] | when requests come; what runs where |
+//! | [`observer`], [`audit`], [`fuzz`] | who looks on; the invariants; random cases with faults |
+//! | [`outcome`], [`summary`] | what became of the requests; the figures |
+#![forbid(unsafe_code)]
+
+pub mod arrivals;
+pub mod audit;
+mod clients;
+pub mod faults;
+pub mod fuzz;
+pub mod layout;
+mod ledger;
+pub mod observer;
+pub mod outcome;
+pub mod plan;
+pub mod random;
+pub mod run;
+pub mod samples;
+pub mod scenario;
+pub mod summary;
+pub mod testbed;
+#[cfg(test)]
+mod tests;
+pub mod timing;
+mod world;

@@ -1,0 +1,171 @@
+//! The plan that a policy gets of a scenario: which partitions there are, which tasks run on each,
+//! and how long stages take there.
+
+use punctual_core::{
+    BatchTime, Config, Layout, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning,
+    PolicyConfig, StageConfig, TaskConfig, Units,
+};
+
+use crate::scenario::{Model, Scenario, Stage};
+
+impl Scenario {
+    /// The plan for a policy.
+    #[must_use]
+    pub fn config(&self, policy: &PolicyConfig) -> Config {
+        let (ranges, of_task) = self.partitions(policy.partitioning());
+        let (ranges, layouts) = match policy.partitioning() {
+            Partitioning::Planned => self.layouts(ranges),
+            _ => (ranges, Vec::new()),
+        };
+        let mut models: Vec<ModelConfig> = self
+            .models
+            .iter()
+            .map(|model| model.config(&ranges))
+            .collect();
+        let mut pages = self.board.pages;
+        if policy.promises() && pages > 0 {
+            pages = self.keep_reserved(&mut models, pages);
+        }
+        let tasks = self.tasks.iter().zip(of_task);
+        Config {
+            policy: policy.clone(),
+            tasks: tasks
+                .map(|(task, partition)| TaskConfig {
+                    partition: PartitionId(partition as u16),
+                    ..task.config.clone()
+                })
+                .collect(),
+            models,
+            partitions: ranges
+                .iter()
+                .map(|&units| PartitionConfig {
+                    units,
+                    preemption_bound: self.board.preemption_bound,
+                    share_max: 1000,
+                })
+                .collect(),
+            request_buffers: self.board.request_buffers,
+            pages,
+            layouts,
+            switch_cost: self.board.switch_cost,
+            dispatch_cost: self.board.dispatch_cost,
+            egress_bound: self.board.egress_bound,
+        }
+    }
+
+    /// A policy that promises keeps the weights that reservations need for good; the pages that are
+    /// left for the others, at least one.
+    fn keep_reserved(&self, models: &mut [ModelConfig], pages: u32) -> u32 {
+        let mut left = pages;
+        for task in self.tasks.iter().filter(|task| task.config.reserved) {
+            let kept = models[task.config.model.index()].weights.take();
+            left = left.saturating_sub(kept.map_or(0, |weights| weights.pages));
+        }
+        left.max(1)
+    }
+
+    /// The partitions of a plan, and each task's.
+    fn partitions(&self, partitioning: Partitioning) -> (Vec<Units>, Vec<usize>) {
+        let whole = Units {
+            first: 0,
+            count: self.board.units,
+        };
+        match partitioning {
+            Partitioning::Planned => {
+                let of_task = (0..self.tasks.len()).map(|task| place(&self.planned, task));
+                (
+                    self.planned.iter().map(|(units, _)| *units).collect(),
+                    of_task.collect(),
+                )
+            }
+            Partitioning::Whole => {
+                let workers = usize::from(self.board.workers.max(1));
+                let device = |worker| Units {
+                    first: worker as u16 * self.board.units,
+                    count: self.board.units,
+                };
+                let of_task = (0..self.tasks.len()).map(|task| task % workers);
+                ((0..workers).map(device).collect(), of_task.collect())
+            }
+            Partitioning::Ranges => {
+                // The whole is the last one; tasks start there.
+                let ranges: Vec<Units> = (1..=self.board.units)
+                    .flat_map(|count| {
+                        let firsts = 0..=self.board.units - count;
+                        firsts.map(move |first| Units { first, count })
+                    })
+                    .collect();
+                let last = ranges.len() - 1;
+                (ranges, vec![last; self.tasks.len()])
+            }
+            Partitioning::PerTask => (
+                vec![whole; self.tasks.len()],
+                (0..self.tasks.len()).collect(),
+            ),
+        }
+    }
+
+    /// The further layouts, and the partitions with those that only they use behind the others.
+    fn layouts(&self, mut ranges: Vec<Units>) -> (Vec<Units>, Vec<Layout>) {
+        for (units, _) in self.alternatives.iter().flatten() {
+            if !ranges.contains(units) {
+                ranges.push(*units);
+            }
+        }
+        let partition = |layout: &[(Units, Vec<usize>)], task| {
+            let (units, _) = &layout[place(layout, task)];
+            let index = ranges.iter().position(|range| range == units);
+            PartitionId(index.unwrap_or(0) as u16)
+        };
+        let layouts = self.alternatives.iter().map(|layout| Layout {
+            partitions: (0..self.tasks.len())
+                .map(|task| partition(layout, task))
+                .collect(),
+        });
+        let layouts = layouts.collect();
+        (ranges, layouts)
+    }
+}
+
+impl Model {
+    /// The model as the scheduler sees it, on partitions of these sizes.
+    fn config(&self, ranges: &[Units]) -> ModelConfig {
+        let exits = self.calibration.exit_accuracies(self.stages.len());
+        let stages = self.stages.iter().zip(exits);
+        ModelConfig {
+            stages: stages
+                .map(|(stage, exit)| StageConfig {
+                    times: stage.batch_times(ranges),
+                    accuracy: exit.accuracy,
+                    deeper: exit.deeper,
+                    follows: exit.follows,
+                    answers: !stage.headless,
+                    runs_as: stage.runs_as.map(|model| ModelId(model as u16)),
+                })
+                .collect(),
+            weights: self.weights,
+        }
+    }
+}
+
+impl Stage {
+    fn batch_times(&self, ranges: &[Units]) -> Vec<BatchTime> {
+        let mut batches: Vec<u8> = self.times.iter().map(|measured| measured.batch).collect();
+        batches.sort_unstable();
+        batches.dedup();
+        let time = |batch| BatchTime {
+            batch,
+            on: ranges
+                .iter()
+                .map(|range| self.time(batch, range.count))
+                .collect(),
+        };
+        batches.into_iter().map(time).collect()
+    }
+}
+
+/// The partition of a layout that a task is on; the first if none names it.
+fn place(layout: &[(Units, Vec<usize>)], task: usize) -> usize {
+    let named = layout.iter().position(|(_, tasks)| tasks.contains(&task));
+    named.unwrap_or(0)
+}

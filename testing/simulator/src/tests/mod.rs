@@ -1,0 +1,5 @@
+//! Runs of a small scenario.
+
+mod faults;
+mod lateness;
+mod runs;

@@ -1,0 +1,5 @@
+//! The rules of the house that no compiler checks.
+#![forbid(unsafe_code)]
+
+mod rooms;
+mod rules;

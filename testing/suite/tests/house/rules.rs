@@ -1,0 +1,245 @@
+//! The house rules that no compiler checks. An exception is a line here, so that it shows in a
+//! diff; the lists may only get shorter.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates that may contain `unsafe`, and why.
+const UNSAFE_ALLOWED: &[(&str, &str)] = &[
+    ("kernels", "vector instructions"),
+    (
+        "runtime/platform",
+        "system calls, the allocator, memory maps",
+    ),
+    (
+        "runtime/ipc",
+        "shared memory with processes that are not trusted",
+    ),
+    ("runtime/client-c", "the client library's C interface"),
+    (
+        "libsmctrl-sys",
+        "a C library, and memory of the CUDA driver",
+    ),
+    ("runtime/device-cuda", "the CUDA driver's C interface"),
+    (
+        "testing/emulated-driver",
+        "the same interface from the other side",
+    ),
+    (
+        "runtime/device",
+        "one module: tensors shared between the workers of a partition",
+    ),
+    (
+        "hil-tests",
+        "one module: descriptors and a futex, as an attacker uses them",
+    ),
+];
+
+/// Lines of a source file before its tests. A file is one concept, mostly of 200 to 1,000 lines: it is
+/// divided where state becomes private, not where a count says so.
+const LINES_MAX: usize = 1000;
+
+/// Words that name no concept.
+const EMPTY_NAMES: &[&str] = &[
+    "utils", "util", "helpers", "helper", "common", "misc", "stuff",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the root exists")
+}
+
+fn sources(extension: &str) -> Vec<(String, String)> {
+    let root = root();
+    let mut found = Vec::new();
+    let mut open = vec![root.clone()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry"))
+        {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !name.starts_with("target") && !name.starts_with('.') && name != "corpus" {
+                    open.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == extension) {
+                let text = fs::read_to_string(&path).expect("text");
+                let name = path
+                    .strip_prefix(&root)
+                    .expect("below the root")
+                    .display()
+                    .to_string();
+                found.push((name, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn lines_before_tests(text: &str) -> usize {
+    text.lines()
+        .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
+        .count()
+}
+
+#[test]
+fn source_files_fit_on_a_few_screens() {
+    let mut too_long = Vec::new();
+    for (name, text) in sources("rs") {
+        if name.contains("/tests/") || name.contains("/fuzz/") {
+            continue;
+        }
+        let lines = lines_before_tests(&text);
+        if lines > LINES_MAX {
+            too_long.push(format!("{name}: {lines} lines, limit {LINES_MAX}"));
+        }
+    }
+    assert_eq!(too_long, Vec::<String>::new());
+}
+
+#[test]
+fn unsafe_code_lives_only_in_the_named_crates() {
+    let mut missing = Vec::new();
+    for (name, text) in sources("rs") {
+        let is_root = name.ends_with("src/lib.rs") || name.ends_with("src/main.rs");
+        if !is_root || name.contains("/fuzz/") {
+            continue;
+        }
+        let allowed = UNSAFE_ALLOWED
+            .iter()
+            .any(|(folder, _)| name.starts_with(folder));
+        if !allowed && !text.contains("#![forbid(unsafe_code)]") {
+            missing.push(name);
+        }
+    }
+    assert_eq!(
+        missing,
+        Vec::<String>::new(),
+        "these lack #![forbid(unsafe_code)]"
+    );
+}
+
+#[test]
+fn every_module_is_named_after_a_concept() {
+    for (name, _) in sources("rs") {
+        let stem = Path::new(&name)
+            .file_stem()
+            .expect("a stem")
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            !EMPTY_NAMES.contains(&stem.as_str()),
+            "{name}: name the concept"
+        );
+    }
+}
+
+#[test]
+fn nothing_refers_to_what_lies_outside_the_repository() {
+    // The needle is put together so that this file does not contain it.
+    let needle = ["..", "/shared"].concat();
+    let data = ["..", "/shared/data"].concat();
+    for extension in ["rs", "toml", "md", "py", "sh"] {
+        for (name, text) in sources(extension) {
+            for line in text.lines().filter(|line| line.contains(&needle)) {
+                let test_reads_data = name.contains("tests/") && line.contains(&data);
+                assert!(test_reads_data, "{name}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_test_and_no_product_code_sleeps() {
+    let needle = ["thread", "::sleep("].concat();
+    for (name, text) in sources("rs") {
+        assert!(
+            !text.contains(&needle),
+            "{name}: wait for an event with a bound instead"
+        );
+    }
+}
+
+/// Read the kernel's files, by paths that do not stand on the line.
+const KERNEL: &[&str] = &[
+    "runtime/daemon/src/host.rs",
+    "runtime/device/src/profile/machine.rs",
+    "runtime/platform/src/control_group.rs",
+    "runtime/platform/src/dma_buf.rs",
+];
+
+/// Programs that print by themselves: tools of this tree's developers, and a library in the place of a driver.
+const PRINTING: &[&str] = &["bench/channel-compare/", "testing/emulated-driver/"];
+
+#[test]
+fn no_program_ends_in_a_panic_when_nobody_reads_what_it_prints() {
+    let macros = ["print!(", "println!("];
+    let mut found = Vec::new();
+    for (name, text) in sources("rs") {
+        let product = name.contains("/src/") && !name.contains("tests");
+        if !product || PRINTING.iter().any(|folder| name.starts_with(folder)) {
+            continue;
+        }
+        let lines = text.lines().take(lines_before_tests(&text)).enumerate();
+        for (at, line) in lines.filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            if macros.iter().any(|print| line.contains(print)) {
+                found.push(format!("{name}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(
+        found,
+        Vec::<String>::new(),
+        "print by punctual_platform::output"
+    );
+}
+
+#[test]
+fn files_that_a_user_names_are_opened_by_one_function() {
+    let opening = ["fs::read(", "fs::read_to_string(", " File::open("];
+    let mut found = Vec::new();
+    for (name, text) in sources("rs") {
+        let product = name.contains("/src/") && !name.contains("tests");
+        if !product
+            || PRINTING
+                .iter()
+                .chain(KERNEL)
+                .any(|file| name.starts_with(file))
+        {
+            continue;
+        }
+        let lines = text.lines().take(lines_before_tests(&text)).enumerate();
+        // The kernel's own files are what they are.
+        let kernel = |line: &str| {
+            ["/proc/", "/sys/", "/dev/"]
+                .iter()
+                .any(|at| line.contains(at))
+        };
+        for (at, line) in lines.filter(|(_, line)| !kernel(line)) {
+            if opening.iter().any(|open| line.contains(open)) {
+                found.push(format!("{name}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(
+        found,
+        Vec::<String>::new(),
+        "read by punctual_platform::read"
+    );
+}
+
+#[test]
+fn every_crate_says_what_it_is() {
+    for (name, text) in sources("rs") {
+        if name.ends_with("src/lib.rs") || name.ends_with("src/main.rs") {
+            assert!(
+                text.starts_with("//!"),
+                "{name} does not start with its purpose"
+            );
+        }
+    }
+}
