@@ -7,9 +7,12 @@ foreign() {
   fi
 }
 
-# Manual pages and completions, made by the program that they are about.
+# Manual pages and completions, made by the programs that they are about: below FOLDER, those of the package `punctual`; below
+# FOLDER/lab those of `punctual-lab`.
 manuals() {
   foreign "$binaries/punctual" manuals --into "$1"
+  foreign "$binaries/punctual-lab" manuals --into "$1/lab"
+  foreign "$binaries/punctual-bench" manuals --into "$1/lab"
   mkdir -p "$1/man5"
   packaging/manifest-page docs/manifest.md "$version" >"$1/man5/punctual-manifest.5"
 }
@@ -21,24 +24,35 @@ program() {
 }
 
 tree_punctual() {
-  local root=$1 page program
+  local root=$1
   program "$binaries/punctual" "$root/usr/bin/punctual"
   program "$binaries/punctuald" "$root/usr/bin/punctuald"
   program "$binaries/punctual-v4l2" "$root/usr/bin/punctual-v4l2"
-  for page in "$work"/manuals/man*/*; do
-    install -D -m 644 "$page" "$root/usr/share/man/man${page##*.}/${page##*/}"
-  done
-  local from=$work/manuals/completions
-  for program in punctual punctuald punctual-v4l2; do
-    install -D -m 644 "$from/bash/$program.bash" "$root/usr/share/bash-completion/completions/$program"
-    install -D -m 644 "$from/zsh/_$program" "$root/usr/share/zsh/vendor-completions/_$program"
-    install -D -m 644 "$from/fish/$program.fish" "$root/usr/share/fish/vendor_completions.d/$program.fish"
-  done
+  described "$root" "$work/manuals" punctual punctuald punctual-v4l2
   install -D -m 644 -t "$root/usr/share/punctual/boards" boards/*.toml
   install -D -m 644 -t "$root/usr/share/punctual/models" models/signs/signs.punctual
   install -D -m 644 -t "$root/usr/share/doc/punctual/examples" examples/*.toml
   install -d "$root/etc/punctual"
   units "$root"
+}
+
+# described ROOT FOLDER PROGRAM...: the manual pages in the folder, and the programs' completions.
+described() {
+  local root=$1 from=$2 page program
+  for page in "$from"/man*/*; do
+    install -D -m 644 "$page" "$root/usr/share/man/man${page##*.}/${page##*/}"
+  done
+  for program in "${@:3}"; do
+    install -D -m 644 "$from/completions/bash/$program.bash" "$root/usr/share/bash-completion/completions/$program"
+    install -D -m 644 "$from/completions/zsh/_$program" "$root/usr/share/zsh/vendor-completions/_$program"
+    install -D -m 644 "$from/completions/fish/$program.fish" "$root/usr/share/fish/vendor_completions.d/$program.fish"
+  done
+}
+
+tree_punctual-lab() {
+  program "$binaries/punctual-lab" "$1/usr/bin/punctual-lab"
+  program "$binaries/punctual-bench" "$1/usr/bin/punctual-bench"
+  described "$1" "$work/manuals/lab" punctual-lab punctual-bench
 }
 
 # The service: its units, user, folders and messages, and the drop-ins that an integrator may choose.

@@ -1,4 +1,4 @@
-//! How many requests a second are simulated: `cargo bench -p punctual-simulator --bench speed`.
+//! How many requests a second are simulated: `cargo bench -p punctual-evaluation --bench speed`.
 //!
 //! Seconds are the thread's processor time, which on a machine that nobody else uses is wall time.
 //! Each line is the best of three runs: disturbances only add. `--test` (what

@@ -2,9 +2,9 @@
 //! that moves or renames code leaves them as they are; one that means to alter a figure records it anew.
 //!
 //! ```sh
-//! cargo run --release -p punctual-simulator --example golden            # a subset, within five minutes
-//! cargo run --release -p punctual-simulator --example golden -- --full
-//! cargo run --release -p punctual-simulator --example golden -- --record
+//! cargo run --release -p punctual-evaluation --example golden            # a subset, within five minutes
+//! cargo run --release -p punctual-evaluation --example golden -- --full
+//! cargo run --release -p punctual-evaluation --example golden -- --record
 //! ```
 //!
 //! `testing/golden/figures.txt` has a line for each figure:

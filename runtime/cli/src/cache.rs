@@ -9,7 +9,7 @@ use punctual_plan::{Needs, PlanErrors};
 use punctual_platform::output;
 
 use crate::measure::{self, PackageNeeds};
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]

@@ -8,19 +8,17 @@ mod demo;
 #[cfg(test)]
 mod documented;
 mod host;
-mod images;
 mod measure;
 mod report;
-mod termination;
+mod sibling;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::{
-    bench, board, calibrate as calibrate_command, camera, check, compare, compile, manuals, plan,
-    profile, share, simulate,
+    board, calibrate as calibrate_command, camera, check, compile, manuals, profile, share,
 };
 use punctual_platform::output;
-use termination::Termination;
+use punctual_platform::termination::Termination;
 
 /// Counts what the daemon's real-time threads must not do.
 #[global_allocator]
@@ -54,20 +52,19 @@ enum Command {
     /// Measure a package on this machine.
     Profile(profile::Options),
     /// Pack sessions and queries onto a fleet of boards.
-    Plan(plan::Options),
+    Plan(sibling::Passed),
     /// Simulate a workload in virtual time, or run an experiment.
-    Simulate(simulate::Options),
+    Simulate(sibling::Passed),
     /// Compare policies on a workload in virtual time.
-    Compare(compare::Options),
+    Compare(sibling::Passed),
     /// What this machine offers: GPU, partitions, memory, clocks.
     #[command(subcommand)]
     Board(board::Options),
     /// Measure on a package of yours.
-    #[command(subcommand)]
-    Bench(bench::Options),
+    Bench(sibling::Passed),
     /// Write manual pages and shell completions, for packages.
     #[command(hide = true)]
-    Manuals(manuals::Options),
+    Manuals(punctual_manuals::Options),
 }
 
 const AFTER_HELP: &str = "\
@@ -95,6 +92,10 @@ TERMINATION CODES:
   141 whoever read standard output went away before everything was printed";
 
 fn main() -> std::process::ExitCode {
+    let given: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(termination) = sibling::start(&given) {
+        return termination.into();
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => {
@@ -114,11 +115,11 @@ fn main() -> std::process::ExitCode {
         }
         Command::Share(options) => Termination::of("share", share::run(&options)).into(),
         Command::Profile(options) => Termination::of("profile", profile::run(&options)).into(),
-        Command::Plan(options) => plan::run(&options).into(),
-        Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)).into(),
-        Command::Compare(options) => Termination::of("compare", compare::run(&options)).into(),
         Command::Board(options) => board::run(&options).into(),
-        Command::Bench(options) => bench::run(&options).into(),
+        // Started above, so that `--help` is theirs, too.
+        Command::Plan(_) | Command::Simulate(_) | Command::Compare(_) | Command::Bench(_) => {
+            Termination::BadInput.into()
+        }
         Command::Manuals(options) => {
             Termination::of("manuals", manuals::run(&options, Arguments::command())).into()
         }

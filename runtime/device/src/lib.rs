@@ -84,6 +84,7 @@ pub mod conformance;
 mod cpu;
 pub mod crew;
 mod device;
+pub mod images;
 mod mixed;
 pub mod profile;
 mod random;

@@ -59,6 +59,7 @@ pub mod shared_memory;
 pub mod signals;
 pub mod socket_path;
 pub mod stall;
+pub mod termination;
 pub mod thread;
 pub mod timer;
 pub mod v4l2;

@@ -6,7 +6,7 @@ mod found;
 mod table;
 mod trial;
 
-use crate::termination::Termination;
+use punctual_platform::termination::Termination;
 
 /// What to do.
 #[derive(Clone, Debug, clap::Subcommand)]

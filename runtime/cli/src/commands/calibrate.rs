@@ -12,7 +12,7 @@ use crate::calibrate::report::Report;
 use crate::calibrate::samples::{self, SamplesError};
 use crate::calibrate::{plot, run};
 use crate::images::{self, ImageError};
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// What to calibrate with which pictures, and where to put what comes out.
 #[derive(Clone, Debug, clap::Args)]

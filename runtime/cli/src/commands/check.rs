@@ -8,7 +8,7 @@ use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
 
 use crate::host::{self, Cores, Finding, Machine};
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// What to check, and how to say it.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Termination {
             Termination::of("check", output::text(text))
         }
         Err(error) => {
-            let termination = Termination::Daemon(error.termination());
+            let termination = Termination::Code(error.termination().code());
             if options.json
                 && let punctual_daemon::StartupError::Plan(problems) = &error
             {
@@ -119,7 +119,7 @@ impl Terminates for HostError {
     fn termination(&self) -> Termination {
         match self {
             Self::Root { .. } | Self::Record { .. } => Termination::File,
-            Self::Plan(error) => Termination::Daemon(error.termination()),
+            Self::Plan(error) => Termination::Code(error.termination().code()),
             Self::Output(error) => error.termination(),
         }
     }

@@ -10,8 +10,8 @@ use punctual_model::{Network, PackageError};
 use punctual_platform::output::{self, OutputError};
 use serde_json::json;
 
-use crate::images::{self, ImageError};
-use crate::termination::{Terminates, Termination};
+use punctual_device::images::{self, ImageError};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// What to compile, and where to put it.
 #[derive(Clone, Debug, clap::Args)]

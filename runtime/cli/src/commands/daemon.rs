@@ -1,6 +1,6 @@
 //! `punctual daemon`: the same as `punctuald`.
 
-use crate::termination::Termination;
+use punctual_platform::termination::Termination;
 
 pub use punctual_daemon::Options;
 
@@ -8,6 +8,6 @@ pub use punctual_daemon::Options;
 pub fn run(options: &Options) -> Termination {
     match punctual_daemon::run(options) {
         punctual_daemon::Termination::Clean => Termination::Done,
-        other => Termination::Daemon(other),
+        other => Termination::Code(other.code()),
     }
 }

@@ -1,16 +1,11 @@
 //! One module a subcommand. Each has `Options`, which is its command line, and `run`.
 
-pub mod bench;
 pub mod board;
 pub mod calibrate;
 pub mod camera;
 pub mod check;
-pub mod compare;
 pub mod compile;
 pub mod daemon;
 pub mod manuals;
-pub mod plan;
 pub mod profile;
 pub mod share;
-pub mod simulate;
-mod workload;

@@ -11,7 +11,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
 
 use crate::measure::{self, PackageNeeds};
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// What to measure, and where to put it.
 #[derive(Clone, Debug, clap::Args)]

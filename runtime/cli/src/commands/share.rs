@@ -12,8 +12,8 @@ use punctual_platform::output::{self, OutputError};
 
 use report::Report;
 
-use crate::images::{self, ImageError};
-use crate::termination::{Terminates, Termination};
+use punctual_device::images::{self, ImageError};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// Which networks, and where the cut ones go.
 #[derive(Clone, Debug, clap::Args)]

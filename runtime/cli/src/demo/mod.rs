@@ -17,7 +17,7 @@ use punctual_platform::signals::TerminationSignals;
 
 use crate::cache;
 use crate::report::CameraReport;
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 use cameras::{CAMERAS, CameraRole};
 use processes::{Camera, Daemon};

@@ -92,6 +92,7 @@ fn words(line: &str) -> Option<Vec<String>> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
     let line = line.strip_prefix("sudo ").unwrap_or(line);
     let line = line.replace("cargo run --release -- ", "punctual ");
+    let line = line.replace("cargo run --release -p punctual-lab -- ", "punctual ");
     let line = line.strip_prefix("target/release/").unwrap_or(&line);
     let typed = line.split("  ").next().unwrap_or_default();
     let typed = if line.starts_with("punctual-hil") {

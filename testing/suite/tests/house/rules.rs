@@ -16,6 +16,10 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ),
     ("runtime/client-c", "the client library's C interface"),
     (
+        "bench/channel-compare",
+        "records in shared memory, as the other channels have them",
+    ),
+    (
         "libsmctrl-sys",
         "a C library, and memory of the CUDA driver",
     ),

@@ -9,7 +9,7 @@ use punctual_platform::output;
 use super::file;
 use super::found::Found;
 use super::table;
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// Where to look, and how to say it.
 #[derive(Clone, Debug, clap::Args)]

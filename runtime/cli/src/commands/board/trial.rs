@@ -7,7 +7,7 @@ use punctual_device_cuda::partition::{CudaVersion, Mechanism, Trial, trial};
 
 use punctual_platform::output;
 
-use crate::termination::Termination;
+use punctual_platform::termination::Termination;
 
 /// What is tried, for what.
 #[derive(Clone, Debug, clap::Args)]

@@ -15,7 +15,7 @@ use punctual_signs::Camera;
 
 use crate::demo::table::{self, Row};
 use crate::report::CameraReport;
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 use capture::{Pace, capture};
 

@@ -11,7 +11,7 @@ use punctual_platform::read;
 use punctual_simulator::run::RunError;
 use punctual_simulator::scenario::Scenario;
 
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// Why nothing was simulated.
 #[derive(Debug, thiserror::Error)]

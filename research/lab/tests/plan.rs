@@ -16,7 +16,7 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 fn plan(arguments: &[&Path]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual-lab"));
     command.arg("plan").args(arguments);
     command.output().expect("the command runs")
 }

@@ -12,7 +12,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, clock};
 
 use super::engine_report::{Report, Row, Times};
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// What to compare, and how.
 #[derive(Clone, Debug, clap::Args)]

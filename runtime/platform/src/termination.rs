@@ -1,8 +1,8 @@
-//! How the command ended, as a code that a script can act on.
+//! How one of our commands ended, as a code that a script can act on.
 
 use std::process::ExitCode;
 
-use punctual_platform::output::{self, OutputError};
+use crate::output::{self, OutputError};
 
 /// How a command ended. `--help` documents the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub enum Termination {
     Resources,
     /// Whoever read standard output went away.
     ReaderGone,
-    /// The daemon's own code.
-    Daemon(punctual_daemon::Termination),
+    /// As another program, whose codes these are.
+    Code(u8),
 }
 
 /// An error that knows the code it ends the command with.
@@ -40,7 +40,7 @@ impl Termination {
             Self::File => 4,
             Self::Resources => 5,
             Self::ReaderGone => output::READER_GONE_CODE,
-            Self::Daemon(termination) => termination.code(),
+            Self::Code(code) => code,
         }
     }
 

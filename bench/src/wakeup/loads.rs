@@ -63,7 +63,7 @@ impl Running {
         let mut running = Self(Vec::new());
         for _ in 0..count {
             let child = Command::new(std::env::current_exe()?)
-                .args(["bench", "wakeup", "--generate", load.name()])
+                .args(["wakeup", "--generate", load.name()])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .spawn()?;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn punctual(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_punctual"))
+    Command::new(env!("CARGO_BIN_EXE_punctual-lab"))
         .args(arguments)
         .output()
         .expect("the command starts")

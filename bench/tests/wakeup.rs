@@ -6,9 +6,8 @@ use serde_json::Value;
 
 #[test]
 fn every_way_is_measured_under_every_load_and_compared_with_the_floor() {
-    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual-bench"))
         .args([
-            "bench",
             "wakeup",
             "--seconds",
             "0.05",

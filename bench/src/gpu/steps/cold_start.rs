@@ -100,7 +100,7 @@ fn start(session: &Session<'_>, package: &Path, order: Order) -> Result<Times, S
     let program = std::env::current_exe().map_err(StepError::Process)?;
     let mut command = Command::new(program);
     command
-        .args(["bench", "gpu", "--cold-start", order.name(), "--package"])
+        .args(["gpu", "--cold-start", order.name(), "--package"])
         .arg(package)
         .args(["--device", &session.device.to_string(), "--out"])
         .arg(session.folder.path())

@@ -16,7 +16,7 @@ use punctual_platform::idle::IdleHold;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{Missing, OsError, affinity, memory};
 
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 use cyclictest::CyclictestError;
 use loads::{Load, Running};
 use report::{Report, Row};

@@ -20,7 +20,7 @@ use punctual_platform::{clock, read};
 use serde::{Deserialize, Serialize};
 
 use super::cold_start_report::{Report, Row};
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// Which network, and how often.
 #[derive(Clone, Debug, clap::Args)]
@@ -331,7 +331,7 @@ fn start(path: &Path, way: Way, solutions: &Path) -> Result<Times, Error> {
     let program = std::env::current_exe().map_err(system)?;
     let mut command = Command::new(program);
     command
-        .args(["bench", "cold-start", "--once", way.name(), "--solutions"])
+        .args(["cold-start", "--once", way.name(), "--solutions"])
         .arg(solutions)
         .arg(path)
         .stdin(Stdio::null())

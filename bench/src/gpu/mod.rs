@@ -24,7 +24,7 @@ use self::folder::{Folder, FolderError, Outcome};
 use self::machine::Machine;
 use self::report::Report;
 use self::step::{Session, Step, StepError};
-use crate::termination::{Terminates, Termination};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
@@ -172,7 +172,7 @@ fn measure(options: &Options, chosen: &[&dyn Step]) -> Result<(), Error> {
     let execute = |step: &dyn Step| {
         let mut command = Command::new(&program);
         command
-            .args(["bench", "gpu", "--step", step.name(), "--device"])
+            .args(["gpu", "--step", step.name(), "--device"])
             .arg(options.device.to_string())
             .arg("--out")
             .arg(&options.out);

@@ -7,7 +7,7 @@ use punctual_plan::fleet::{FleetInputs, FleetPlan};
 use punctual_platform::files::write_whole;
 use punctual_platform::output;
 
-use crate::termination::Termination;
+use punctual_platform::termination::Termination;
 
 /// What to plan, and how to say it.
 #[derive(Clone, Debug, clap::Args)]

@@ -15,7 +15,7 @@ use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::Summary;
 
-use super::workload::{self, Error};
+use crate::workload::{self, Error};
 
 /// What to simulate.
 #[derive(Clone, Debug, clap::Args)]

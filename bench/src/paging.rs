@@ -20,8 +20,8 @@ use serde::Serialize;
 
 use super::measured::{self, Measured};
 use super::open_loop::{OpenLoop, Planned, Tally};
-use crate::images::{self, ImageError};
-use crate::termination::{Terminates, Termination};
+use punctual_device::images::{self, ImageError};
+use punctual_platform::termination::{Terminates, Termination};
 
 /// How much of what.
 #[derive(Clone, Debug, clap::Args)]

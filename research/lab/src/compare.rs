@@ -13,7 +13,7 @@ use punctual_evaluation::report;
 use punctual_platform::output;
 use punctual_simulator::scenario::Scenario;
 
-use super::workload::{self, Error};
+use crate::workload::{self, Error};
 
 /// What to compare.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,8 +1,9 @@
 //! Weights packed for processors, put into a package so that a device can load them as they lie.
 
-use punctual_device::{LowerError, image_layout, pack_image};
 use punctual_kernels::Isa;
 use punctual_model::{Package, PackageError};
+
+use crate::{LowerError, image_layout, pack_image};
 
 /// Why a package could not be given an image.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +69,7 @@ fn isa(lanes: u8) -> Result<Isa, ImageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_device::conformance::networks;
+    use crate::conformance::networks;
     use punctual_model::Calibration;
 
     fn package() -> Package {

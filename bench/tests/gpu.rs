@@ -13,8 +13,8 @@ fn out(name: &str) -> PathBuf {
 }
 
 fn bench_gpu(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_punctual"))
-        .args(["bench", "gpu"])
+    Command::new(env!("CARGO_BIN_EXE_punctual-bench"))
+        .args(["gpu"])
         .args(arguments)
         // Whatever GPU is there: these tests are about none.
         .env("CUDA_VISIBLE_DEVICES", "")
@@ -38,7 +38,7 @@ fn without_a_gpu_it_says_so_and_leaves_nothing_behind() {
 #[test]
 fn without_a_gpu_a_profile_for_one_is_refused_before_anything_is_measured() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpu.toml");
-    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual-bench"))
         .args(["profile", manifest])
         .env("CUDA_VISIBLE_DEVICES", "")
         .output();
@@ -94,8 +94,8 @@ fn emulated(arguments: &[&str], folder: &Path) -> Output {
         ..Config::default()
     };
     let library = Emulator::library_folder(&config).expect("the driver that was built");
-    Command::new(env!("CARGO_BIN_EXE_punctual"))
-        .args(["bench", "gpu", "--quick", "--out"])
+    Command::new(env!("CARGO_BIN_EXE_punctual-bench"))
+        .args(["gpu", "--quick", "--out"])
         .arg(folder)
         .args(arguments)
         .env("LD_LIBRARY_PATH", library)

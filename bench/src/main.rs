@@ -1,0 +1,69 @@
+//! `punctual-bench`: measurements on this machine, some on the user's own files. `punctual bench` starts it.
+#![forbid(unsafe_code)]
+
+mod cold_start;
+mod cold_start_report;
+#[cfg(test)]
+mod documented;
+mod engine;
+mod engine_report;
+mod gpu;
+mod measured;
+mod open_loop;
+mod paging;
+mod wakeup;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use punctual_platform::output;
+use punctual_platform::termination::Termination;
+
+/// Counts what real-time threads must not do.
+#[global_allocator]
+static ALLOCATOR: punctual_platform::SealedAllocator = punctual_platform::SealedAllocator;
+
+/// Measure on this machine, some of it on packages of yours.
+#[derive(Debug, Parser)]
+#[command(name = "punctual-bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// How soon a network answers after its process was started.
+    ColdStart(cold_start::Options),
+    /// Our engine and ONNX Runtime on one file, in alternation.
+    Engine(engine::Options),
+    /// Everything that is to be known about the CUDA device on a GPU.
+    Gpu(gpu::Options),
+    /// Many networks, and a cache that holds a part of their weights.
+    Paging(paging::Options),
+    /// How soon a woken real-time thread runs, beside cyclictest.
+    Wakeup(wakeup::Options),
+    /// Write manual pages and shell completions, for packages.
+    #[command(hide = true)]
+    Manuals(punctual_manuals::Options),
+}
+
+fn main() -> std::process::ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) => {
+            let unwritten = Termination::File.code();
+            return output::usage_code(usage.print(), usage.exit_code(), "punctual", unwritten).into();
+        }
+    };
+    let termination = match arguments.what {
+        What::ColdStart(options) => Termination::of("bench cold-start", cold_start::run(&options)),
+        What::Engine(options) => Termination::of("bench engine", engine::run(&options)),
+        What::Gpu(options) => Termination::of("bench gpu", gpu::run(&options)),
+        What::Paging(options) => Termination::of("bench paging", paging::run(&options)),
+        What::Wakeup(options) => Termination::of("bench wakeup", wakeup::run(&options)),
+        What::Manuals(options) => {
+            let written = punctual_manuals::write(&options.into, Arguments::command(), "1");
+            Termination::of("manuals", written)
+        }
+    };
+    termination.into()
+}
