@@ -16,9 +16,9 @@ use punctual_platform::idle::IdleHold;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{Missing, OsError, affinity, memory};
 
-use punctual_platform::termination::{Terminates, Termination};
 use cyclictest::CyclictestError;
 use loads::{Load, Running};
+use punctual_platform::termination::{Terminates, Termination};
 use report::{Report, Row};
 use ways::{PERIOD_NS, Seats, Way, WayError};
 

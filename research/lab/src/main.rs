@@ -38,7 +38,8 @@ fn main() -> std::process::ExitCode {
         Ok(arguments) => arguments,
         Err(usage) => {
             let unwritten = Termination::File.code();
-            return output::usage_code(usage.print(), usage.exit_code(), "punctual", unwritten).into();
+            return output::usage_code(usage.print(), usage.exit_code(), "punctual", unwritten)
+                .into();
         }
     };
     let termination = match arguments.command {

@@ -30,7 +30,9 @@ pub fn start(arguments: &[OsString]) -> Option<Termination> {
     let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str());
     let asks_for_help = text(0) == Some("help");
     let command = text(usize::from(asks_for_help))?;
-    let (program, _) = PROGRAMS.iter().find(|(_, commands)| commands.contains(&command))?;
+    let (program, _) = PROGRAMS
+        .iter()
+        .find(|(_, commands)| commands.contains(&command))?;
     let own_word = *program == "punctual-bench";
     let mut passed: Vec<OsString> = arguments[usize::from(asks_for_help)..].to_vec();
     if asks_for_help {
@@ -40,7 +42,10 @@ pub fn start(arguments: &[OsString]) -> Option<Termination> {
         true => "punctual bench",
         false => "punctual",
     };
-    let error = Command::new(beside(program)).arg0(name).args(&passed[usize::from(own_word)..]).exec();
+    let error = Command::new(beside(program))
+        .arg0(name)
+        .args(&passed[usize::from(own_word)..])
+        .exec();
     output::note(format_args!(
         "punctual {command}: cannot start {program}: {error}; `cargo build --release --workspace --bins` builds it, the \
          Debian package `punctual-lab` has it"
@@ -51,6 +56,11 @@ pub fn start(arguments: &[OsString]) -> Option<Termination> {
 /// The program beside this one, otherwise one in PATH.
 fn beside(program: &str) -> OsString {
     let own = std::env::current_exe().ok();
-    let sibling = own.as_deref().and_then(Path::parent).map(|folder| folder.join(program));
-    sibling.filter(|path| path.exists()).map_or_else(|| program.into(), Into::into)
+    let sibling = own
+        .as_deref()
+        .and_then(Path::parent)
+        .map(|folder| folder.join(program));
+    sibling
+        .filter(|path| path.exists())
+        .map_or_else(|| program.into(), Into::into)
 }

@@ -1,0 +1,13 @@
+//! The kernels beside their references.
+#![forbid(unsafe_code)]
+
+mod convolution;
+mod cuda_sources;
+mod elementwise;
+mod pools;
+mod preprocess;
+mod quantised;
+mod refusals;
+mod sequence;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,185 @@
+//! `punctual board detect` as a process: without a GPU, and on the emulated driver.
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use emulated_cuda::{Config, ENVIRONMENT, Emulator};
+use punctual_plan::Board;
+use serde_json::Value;
+
+/// An empty folder of the test's own.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("board")
+        .join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder for tests");
+    folder
+}
+
+/// The command, with records in a folder.
+fn detect(records: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.args(["board", "detect", "--records"]).arg(records);
+    // Whatever is installed here: there is no libsmctrl.
+    command.env("LIBSMCTRL_PATH", "/nowhere/libsmctrl.so");
+    command
+}
+
+/// The command on an emulated GPU.
+fn emulated(records: &Path, config: &Config, arguments: &[&str]) -> Output {
+    let folder = Emulator::library_folder(config).expect("a folder with the library");
+    let mut command = detect(records);
+    command.args(arguments);
+    command.env("LD_LIBRARY_PATH", folder);
+    command.env(ENVIRONMENT, config.to_string());
+    command.output().expect("the command runs")
+}
+
+fn gpu(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    found["gpu"].clone()
+}
+
+/// The mechanism, TPCs, their granularity.
+fn partitions(output: &Output) -> (String, u64, u64) {
+    let partitions = &gpu(output)["partitions"];
+    let number = |key: &str| partitions[key].as_u64().expect("a number");
+    let mechanism = partitions["mechanism"].as_str().expect("a name").to_owned();
+    (mechanism, number("tpcs"), number("granularity"))
+}
+
+fn small() -> Config {
+    Config {
+        tpcs: 4,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn without_a_gpu_it_says_so_and_writes_what_there_is() {
+    let folder = scratch("no-gpu");
+    let file = folder.join("here.toml");
+    let config = Config {
+        devices: 0,
+        ..Config::default()
+    };
+    let output = emulated(&folder, &config, &["--write", file.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no GPU: "), "{said}");
+    let board = fs::read_to_string(&file).expect("the board file");
+    let board = Board::parse(&board, &file).expect("a board file");
+    assert_eq!(board.gpu, None);
+}
+
+#[test]
+fn a_gpu_whose_masks_are_obeyed_is_divided_by_them() {
+    let folder = scratch("masks");
+    let config = Config {
+        spread: true,
+        ..small()
+    };
+    let output = emulated(&folder, &config, &["--json"]);
+    assert_eq!(partitions(&output), ("stream-mask".to_owned(), 4, 1));
+    let gpu = gpu(&output);
+    assert_eq!(gpu["compute_capability"], "8.7");
+    assert_eq!(gpu["multiprocessors"], 8);
+    let second = &gpu["partitions"]["units"][1]["multiprocessors"];
+    assert_eq!(second, &serde_json::json!([1, 5]));
+}
+
+#[test]
+fn what_came_out_is_kept_and_tried_again_only_if_told() {
+    let folder = scratch("kept");
+    let obeyed = emulated(&folder, &small(), &["--json"]);
+    assert_eq!(partitions(&obeyed).0, "stream-mask");
+    // The same GPU and driver, as far as the record goes, but masks are not obeyed any more.
+    let deaf = Config {
+        masks: false,
+        ..small()
+    };
+    let kept = emulated(&folder, &deaf, &["--json"]);
+    assert_eq!(partitions(&kept).0, "stream-mask");
+    let again = emulated(&folder, &deaf, &["--json", "--again"]);
+    assert_eq!(partitions(&again), ("green-contexts".to_owned(), 4, 1));
+    let refused = &gpu(&again)["partitions"]["refused"];
+    let reason = refused[0]["reason"].as_str().expect("a reason");
+    assert!(
+        reason.contains("no bit of the mask has an effect"),
+        "{reason}"
+    );
+    assert!(
+        refused[1]["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("LIBSMCTRL_PATH")),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_driver_that_offers_nothing_leaves_one_partition() {
+    let folder = scratch("nothing");
+    // Green contexts have no streams of their own before CUDA 12.5.
+    let config = Config {
+        driver: 12040,
+        masks: false,
+        ..small()
+    };
+    let output = emulated(&folder, &config, &[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let table = String::from_utf8(output.stdout).expect("text");
+    assert!(
+        table.contains("by priority: 4 TPCs in multiples of 4; nothing keeps partitions apart"),
+        "{table}"
+    );
+    assert!(table.contains("cuGreenCtxStreamCreate"), "{table}");
+}
+
+#[test]
+fn a_process_that_does_not_come_back_costs_a_mechanism_and_no_more() {
+    let folder = scratch("dies");
+    // The first launch of each process breaks its context.
+    let config = Config {
+        launch_faults: vec![emulated_cuda::LaunchFault {
+            nth: 0,
+            code: Some(719),
+        }],
+        ..small()
+    };
+    let output = emulated(&folder, &config, &["--json"]);
+    assert_eq!(partitions(&output).0, "priority");
+    let reason = gpu(&output)["partitions"]["refused"][0]["reason"].to_string();
+    assert!(reason.contains("CUDA_ERROR_LAUNCH_FAILED"), "{reason}");
+}
+
+#[test]
+fn a_board_file_is_written_once() {
+    let folder = scratch("written");
+    let file = folder.join("bench.toml");
+    let arguments = ["--write", file.to_str().expect("text")];
+    let output = emulated(&folder, &small(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = fs::read_to_string(&file).expect("the board file");
+    let board = Board::parse(&text, &file).expect("a board file");
+    let gpu = board.gpu.expect("it has a GPU");
+    assert_eq!((gpu.sm.value, gpu.tpc.value), (8, 4));
+    assert!(text.contains("# Partitions by stream-mask: 4 TPCs in multiples of 1."));
+    let again = emulated(&folder, &small(), &arguments);
+    assert_eq!(again.status.code(), Some(4), "{again:?}");
+    assert_eq!(fs::read_to_string(&file).expect("as before"), text);
+}
+
+#[test]
+fn the_help_does_not_offer_what_is_for_itself_only() {
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["board", "--help"])
+        .output()
+        .expect("the command runs");
+    let help = String::from_utf8(output.stdout).expect("text");
+    assert!(
+        help.contains("detect") && !help.contains("calibrate"),
+        "{help}"
+    );
+}

@@ -1,0 +1,185 @@
+//! The commands of the documents and help texts, typed: in a folder that has the files which they name.
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::documented::{in_files, in_text, root};
+
+/// What is not run, by words that it contains, and why.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("punctual demo", "seconds of real time: tests/demo.rs"),
+    (
+        "punctual daemon",
+        "serves until a signal: the daemon's own tests",
+    ),
+    ("punctual camera", "needs such a daemon: tests/demo.rs"),
+    ("punctual profile", "minutes; a quick one is run first"),
+    ("/etc/punctual", "a service's files"),
+    ("MANIFEST", "a place for a name"),
+    ("gpu.toml", "needs a GPU"),
+    ("--exits early,late", "of a network with those exits"),
+    ("loads 0.5,1,2,3,4", "a minute when it is not optimised"),
+    ("seeb-pai --seeds 10", "a minute when it is not optimised"),
+    ("simulate robot-day", "minutes when it is not optimised"),
+    ("simulate --experiment", "minutes when it is not optimised"),
+    ("simulate --fuzz 10000", ".ci/run fuzzes"),
+    ("bench cold-start", "seconds for each round"),
+    (
+        "bench engine",
+        "needs ONNX Runtime: tests of punctual-device-ort",
+    ),
+    ("bench paging", "half a minute of real time"),
+    (
+        "bench wakeup",
+        "minutes of real time: bench/tests/wakeup.rs",
+    ),
+    ("bench gpu", "needs a GPU: bench/tests/gpu.rs"),
+];
+
+/// Codes other than 0 that mean that a command did what it is shown for.
+const ENDINGS: &[(&str, i32)] = &[
+    // Whatever is wrong with the machine that tests.
+    ("check --host", 1),
+    // No GPU.
+    ("board detect", 5),
+];
+
+fn punctual(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the command starts")
+}
+
+/// The files that commands name.
+fn scratch() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documented");
+    let _ = fs::remove_dir_all(&folder);
+    for below in ["models/signs", "examples", "boards", "held-out", "val"] {
+        fs::create_dir_all(folder.join(below)).expect("a folder");
+    }
+    // A folder for each class, as held-out pictures have.
+    for class in punctual_signs::CLASSES {
+        for samples in ["held-out", "val"] {
+            fs::create_dir(folder.join(samples).join(class)).expect("a folder");
+        }
+    }
+    let copy = |from: &str, to: &str| {
+        fs::copy(root().join(from), folder.join(to))
+            .unwrap_or_else(|error| panic!("{from}: {error}"));
+    };
+    for name in [
+        "signs.onnx",
+        "signs.toml",
+        "calibration.json",
+        "signs.punctual",
+    ] {
+        copy(
+            &format!("models/signs/{name}"),
+            &format!("models/signs/{name}"),
+        );
+        copy(&format!("models/signs/{name}"), name);
+    }
+    for name in ["resnet.onnx", "resnet50.onnx", "model.onnx"] {
+        copy("models/signs/signs.onnx", name);
+    }
+    for name in [
+        "camera.punctual",
+        "resnet.punctual",
+        "cats.punctual",
+        "dogs.punctual",
+        "birds.punctual",
+    ] {
+        copy("models/signs/signs.punctual", name);
+    }
+    for name in [
+        "one-camera.toml",
+        "fleet.toml",
+        "robot.toml",
+        "workload.toml",
+    ] {
+        copy(&format!("examples/{name}"), &format!("examples/{name}"));
+    }
+    copy("examples/fleet.toml", "fleet.toml");
+    copy("examples/workload.toml", "my-workload.toml");
+    let write =
+        |name: &str, content: &[u8]| fs::write(folder.join(name), content).expect("written");
+    let manifest = fs::read_to_string(root().join("examples/one-camera.toml")).expect("text");
+    write(
+        "manifest.toml",
+        manifest
+            .replace("../models/signs/signs.punctual", "camera.punctual")
+            .as_bytes(),
+    );
+    let picture = [b"P6 64 64 255\n".to_vec(), vec![128; 64 * 64 * 3]].concat();
+    write("held-out/stop/1.ppm", &picture);
+    write("val/stop/1.ppm", &picture);
+    write("held-out.csv", b"held-out/stop/1.ppm,stop\n");
+    folder
+}
+
+/// The help of the program and of each command below it.
+fn in_help(folder: &Path, command: &[&str]) -> Vec<crate::documented::Documented> {
+    let output = punctual(folder, &[command, &["--help"]].concat());
+    let help = String::from_utf8(output.stdout).expect("text");
+    let (_, examples) = help.split_once("EXAMPLES:").unwrap_or(("", ""));
+    let mut found = in_text(&command.join(" "), examples);
+    let listed = help
+        .split_once("Commands:\n")
+        .map_or("", |(_, listed)| listed);
+    let names = listed.lines().take_while(|line| !line.is_empty());
+    for name in names.filter_map(|line| line.split_whitespace().next()) {
+        if name != "help" {
+            found.extend(in_help(folder, &[command, &[name]].concat()));
+        }
+    }
+    found
+}
+
+#[test]
+fn commands_work_as_they_are_shown() {
+    let folder = scratch();
+    for manifest in ["manifest.toml", "examples/one-camera.toml"] {
+        let measured = punctual(&folder, &["profile", manifest, "--quick"]);
+        assert!(measured.status.success(), "{measured:?}");
+    }
+    let profile = folder.join("camera.profile.json");
+    fs::copy(profile, folder.join("signs.profile.json")).expect("a copy");
+    let mut shown = in_files();
+    shown.extend(in_help(&folder, &[]));
+    shown.retain(|command| command.words[0] == "punctual");
+    let (mut typed, mut failed) = (Vec::new(), Vec::new());
+    for command in shown {
+        let line = command.words.join(" ");
+        let left_out = NOT_RUN.iter().any(|(words, _)| line.contains(words));
+        // A list is a list, whatever it is of.
+        if (left_out && !line.ends_with("--list")) || typed.contains(&line) {
+            continue;
+        }
+        let arguments: Vec<&str> = command.words[1..].iter().map(String::as_str).collect();
+        let output = punctual(&folder, &arguments);
+        let code = output.status.code();
+        let fine = |(words, other): &(&str, i32)| line.contains(words) && code == Some(*other);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        if code != Some(0) && !ENDINGS.iter().any(fine) {
+            failed.push(format!("{}: {line}: {code:?} {said}", command.place));
+        }
+        if printed.contains("NaN") || printed.contains(" inf") {
+            failed.push(format!("{}: {line}: no number: {printed}", command.place));
+        }
+        typed.push(line);
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(typed.len() > 30, "{typed:#?}");
+    for (words, why) in NOT_RUN {
+        assert!(
+            typed
+                .iter()
+                .all(|line| !line.contains(words) || line.ends_with("--list")),
+            "{words}: {why}"
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! The `punctual` command, as it is typed.
+#![forbid(unsafe_code)]
+
+mod board;
+mod calibrate;
+mod check_host;
+#[path = "../documented/mod.rs"]
+mod documented;
+mod documented_commands;
+mod manuals;
+mod share;
+mod special_files;
+mod standard_output;

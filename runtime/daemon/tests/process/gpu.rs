@@ -1,0 +1,334 @@
+//! A manifest asks for TPCs: the daemon serves on the emulated driver, on the GPU alone and beside the
+//! processor, also after faults of the GPU; and says what is missing where it cannot.
+//!
+//! The emulated driver computes what the kernels compute. It says nothing about time.
+use std::ffi::OsString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use emulated_cuda::{Config, ENVIRONMENT, Emulator, LaunchFault};
+use punctual_device::conformance::networks;
+use punctual_ipc::{ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
+use punctual_model::{Calibration, Package, PrepareProfile, Profile};
+use punctual_platform::clock;
+use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
+
+/// A board with a GPU.
+const BOARD: &str = r#"
+name = "emulated"
+title = "A board with an emulated GPU"
+cores = { source = "detected" }
+memory_gib = { source = "detected" }
+power_modes = { is = ["default"], source = "made-up" }
+
+[gpu]
+architecture = { is = "Ampere", source = "made-up" }
+compute_capability = { is = "8.7", source = "made-up" }
+sm = { is = 16, source = "made-up" }
+tpc = { is = 8, source = "made-up" }
+
+[sources]
+made-up = "The configuration of the emulated driver"
+"#;
+
+/// One task on all TPCs. Generous: an emulated GPU is slow.
+const GPU_ONLY: &str = r#"
+[daemon]
+board = "emulated"
+
+[[model]]
+name = "far"
+package = "small.punctual"
+
+[[partition]]
+name = "gpu"
+tpcs = 8
+
+[[task]]
+name = "far"
+model = "far"
+partition = "gpu"
+criticality = "real-time"
+rate_hz = 0.1
+deadline_ms = 20_000
+mandatory_exit = 1
+threshold = 1.0
+queue = 8
+frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
+"#;
+
+/// And one on a core, of the same package; both are led from, or run on, cores that there are.
+fn both() -> String {
+    let near = r#"
+[[model]]
+name = "near"
+package = "small.punctual"
+
+[[partition]]
+name = "core"
+cores = [0]
+
+[[task]]
+name = "near"
+model = "near"
+partition = "core"
+criticality = "real-time"
+rate_hz = 0.1
+deadline_ms = 20_000
+mandatory_exit = 1
+threshold = 1.0
+queue = 8
+frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
+"#;
+    format!(
+        "{}{near}",
+        GPU_ONLY.replacen("tpcs = 8", "tpcs = 8\ncores = [1]", 1)
+    )
+}
+
+fn package() -> Package {
+    Package::new(networks::gathers(5), Calibration::default()).expect("a valid network")
+}
+
+/// Figures that an emulated GPU keeps, mostly: a stage that takes eight times the longest is taken to
+/// hang.
+fn figures(machine: &str, clocks: &str) -> Profile {
+    let package = package();
+    let mut figures = profile(machine, clocks, &package);
+    figures.key.board = "emulated".to_owned();
+    for stage in &mut figures.stages {
+        (stage.p50_ns, stage.p99_ns) = (500_000_000, 500_000_000);
+        stage.max_ns = 2_000_000_000;
+    }
+    figures.prepare = vec![PrepareProfile {
+        format: "rgb8".to_owned(),
+        width: 64,
+        height: 48,
+        crop_width: 24,
+        crop_height: 24,
+        samples: 1_000,
+        p50_ns: 100_000,
+        p99_ns: 100_000,
+        max_ns: 100_000,
+    }];
+    figures
+}
+
+/// One emulated GPU at a time: its threads have a core or two, and leaders take one.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Package, board and profiles, and a driver of this configuration in the daemon's environment.
+fn folder(manifest: &str, driver: &Config) -> Folder {
+    let mut folder = Folder::with(manifest);
+    std::fs::create_dir(folder.path("boards")).expect("a folder");
+    folder.write("boards/emulated.toml", BOARD.as_bytes());
+    folder.write("small.punctual", &package().encode());
+    let host = punctual_daemon::host::detect().expect("a machine");
+    let processor = figures(&host.machine, &host.clocks);
+    folder.write("small.profile.json", processor.to_json().as_bytes());
+    let library = Emulator::library_folder(driver).expect("the emulated driver");
+    folder.environment = vec![
+        ("LD_LIBRARY_PATH", library.into_os_string()),
+        (ENVIRONMENT, OsString::from(driver.to_string())),
+        ("XDG_CACHE_HOME", folder.path("cache").into_os_string()),
+    ];
+    folder
+}
+
+/// With the GPU's profile: the key is what the daemon says that it should be.
+fn profiled(manifest: &str, driver: &Config) -> Folder {
+    let folder = folder(manifest, driver);
+    let (_, words) = folder.refusal(&[]);
+    let wanted = |field: &str| {
+        let (_, rest) = words
+            .split_once(&format!("is for {field} "))
+            .unwrap_or_else(|| panic!("{words}"));
+        let mut quoted = rest.split('"');
+        quoted.nth(3).expect("there, and wanted").to_owned()
+    };
+    let figures = figures(&wanted("machine"), &wanted("clocks"));
+    folder.write("small.gpu.profile.json", figures.to_json().as_bytes());
+    folder
+}
+
+/// The verdict on the next frame that is taken on. A stage takes an emulated GPU so long that the share
+/// of time for real-time work is spent, and frames are refused until it has grown again.
+fn verdict(client: &mut ClientChannel) -> Verdict {
+    answer(client).verdict
+}
+
+/// The same, and the answer.
+fn answer(client: &mut ClientChannel) -> ResultRecord {
+    let until = clock::now_ns() + LIMIT.as_nanos() as u64;
+    loop {
+        submit(client);
+        let result = result(client);
+        if result.verdict != Verdict::Rejected(Rejection::NoSlack) {
+            return result;
+        }
+        assert!(clock::now_ns() < until, "no frame is taken on");
+    }
+}
+
+#[test]
+fn frames_of_a_task_on_the_gpu_are_answered_by_it() {
+    let _turn = turn();
+    let daemon = Daemon::start_in(profiled(GPU_ONLY, &Config::default()));
+    let mut far = connect(&daemon.socket(), "far", PixelFormat::Rgb8);
+    for _ in 0..3 {
+        assert_eq!(verdict(&mut far), Verdict::OnTime);
+    }
+    let live = daemon.report();
+    assert!(live.device.starts_with("cuda ("), "{}", live.device);
+    drop(far);
+    let report = daemon.stop();
+    assert_eq!(report.tasks[0].exits, [0, 3], "the last exit of two");
+    let partition = &report.partitions[0];
+    assert_eq!((partition.device.as_str(), partition.units), ("cuda", 8));
+    let gpu = report.gpu.expect("a GPU");
+    assert!(gpu.launches > 0);
+    assert_eq!((gpu.tpcs, gpu.faults, gpu.restarts), (8, 0, 0));
+}
+
+#[test]
+fn a_partition_of_cores_and_one_of_tpcs_serve_one_plan_and_answer_alike() {
+    let _turn = turn();
+    let daemon = Daemon::start_in(profiled(&both(), &Config::default()));
+    let mut far = connect(&daemon.socket(), "far", PixelFormat::Rgb8);
+    let mut near = connect(&daemon.socket(), "near", PixelFormat::Rgb8);
+    for _ in 0..3 {
+        let (near, far) = (answer(&mut near), answer(&mut far));
+        assert_eq!(
+            (near.verdict, far.verdict),
+            (Verdict::OnTime, Verdict::OnTime)
+        );
+        let (near, far) = (
+            near.answer.expect("answered"),
+            far.answer.expect("answered"),
+        );
+        assert_eq!((near.exit, near.class), (far.exit, far.class));
+        // One computes in halves.
+        let difference = near.confidence.abs_diff(far.confidence);
+        assert!(f32::from(difference) / 65_535.0 < 0.02, "{near:?} {far:?}");
+    }
+    drop((near, far));
+    let report = daemon.stop();
+    let actions: Vec<u64> = report.partitions.iter().map(|p| p.finished).collect();
+    assert_eq!(actions, [6, 6], "two stages a frame on each");
+    assert!(report.device.contains(") and cuda ("), "{}", report.device);
+    assert!(report.gpu.is_some());
+}
+
+/// A launch that will break its context, or hang.
+fn faulty(nth: u64, code: Option<u32>) -> Config {
+    Config {
+        launch_faults: vec![LaunchFault { nth, code }],
+        ..Config::default()
+    }
+}
+
+/// Frames one by one until one fails; then until one is answered on time again.
+fn fails_and_recovers(driver: &Config) {
+    let daemon = Daemon::start_in(profiled(GPU_ONLY, driver));
+    let mut far = connect(&daemon.socket(), "far", PixelFormat::Rgb8);
+    let failed = Verdict::Failed(Failure::Device);
+    // While the device is restarted, frames fail as fast as they come.
+    let mut next_but = |usual: Verdict| {
+        let until = clock::now_ns() + LIMIT.as_nanos() as u64;
+        loop {
+            let verdict = verdict(&mut far);
+            if verdict != usual {
+                return verdict;
+            }
+            assert!(clock::now_ns() < until, "still {usual:?}");
+        }
+    };
+    assert_eq!(next_but(Verdict::OnTime), failed);
+    assert_eq!(next_but(failed), Verdict::OnTime);
+    assert_eq!(verdict(&mut far), Verdict::OnTime);
+    drop(far);
+    let report = daemon.stop();
+    assert_accounts(&report);
+    let gpu = report.gpu.expect("a GPU");
+    assert_eq!((gpu.faults, gpu.restarts), (1, 1), "{gpu:?}");
+}
+
+#[test]
+fn an_illegal_address_fails_frames_and_later_ones_are_on_time_again() {
+    let _turn = turn();
+    fails_and_recovers(&faulty(60, Some(700)));
+}
+
+#[test]
+fn a_kernel_that_hangs_fails_frames_and_later_ones_are_on_time_again() {
+    let _turn = turn();
+    fails_and_recovers(&faulty(60, None));
+}
+
+/// The daemon's refusal, which must be one for lack of resources.
+fn refused(folder: &Folder) -> String {
+    let (code, words) = folder.refusal(&[]);
+    assert_eq!(code, Some(5), "{words}");
+    words
+}
+
+#[test]
+fn without_a_gpu_the_daemon_says_so_and_does_not_start() {
+    let _turn = turn();
+    let none = Config {
+        devices: 0,
+        ..Config::default()
+    };
+    let words = refused(&folder(GPU_ONLY, &none));
+    assert!(words.contains("CUDA_ERROR_NO_DEVICE"), "{words}");
+}
+
+#[test]
+fn a_driver_without_a_call_that_is_needed_is_named_too_old() {
+    let _turn = turn();
+    let old = Config {
+        hide: vec!["cuLaunchKernel".to_owned()],
+        ..Config::default()
+    };
+    let words = refused(&folder(GPU_ONLY, &old));
+    assert!(
+        words.contains("no `cuLaunchKernel`") && words.contains("update it"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_plan_that_does_not_fit_the_gpus_memory_is_refused() {
+    let _turn = turn();
+    let small = Config {
+        integrated: false,
+        memory_bytes: 1 << 20,
+        ..Config::default()
+    };
+    let (code, words) = profiled(GPU_ONLY, &small).refusal(&[]);
+    assert_eq!(code, Some(3), "{words}");
+    assert!(
+        words.contains("of the GPU's memory, more than 1.0 MiB"),
+        "{words}"
+    );
+}
+
+#[test]
+fn nothing_is_asked_of_a_driver_when_no_partition_is_on_the_gpu() {
+    let _turn = turn();
+    let broken = Config {
+        devices: 0,
+        hide: vec!["cuInit".to_owned()],
+        ..Config::default()
+    };
+    let on_a_core = GPU_ONLY.replacen("tpcs = 8", "units = 1", 1);
+    let daemon = Daemon::start_in(folder(&on_a_core, &broken));
+    let mut near = connect(&daemon.socket(), "far", PixelFormat::Rgb8);
+    assert_eq!(verdict(&mut near), Verdict::OnTime);
+    drop(near);
+    let report = daemon.stop();
+    assert!(report.device.starts_with("cpu ("), "{}", report.device);
+    assert_eq!(report.gpu, None);
+}

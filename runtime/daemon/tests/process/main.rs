@@ -1,0 +1,25 @@
+//! The daemon as a process, and its parts from outside.
+#![forbid(unsafe_code)]
+
+#[path = "../support/mod.rs"]
+mod support;
+mod admission;
+mod clients;
+mod gpu;
+mod granted;
+mod limits;
+mod memory;
+mod policies;
+mod reconnection;
+mod service_manager;
+mod signals;
+mod socket_paths;
+mod spill;
+mod standard_error;
+mod standard_output;
+mod start_and_stop;
+mod starvation;
+mod strangers;
+mod virtual_time;
+mod watchdog;
+mod weight_cache;

@@ -1,0 +1,285 @@
+//! Whoever may connect, and what it may do with descriptors, silence and crowds: it holds up nobody.
+
+use std::io::{IoSlice, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+
+use nix::libc;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect as connect_to,
+    sendmsg, setsockopt, socket, sockopt,
+};
+use punctual_daemon::metrics_socket;
+use punctual_ipc::{ClientChannel, PROTOCOL_VERSIONS, PixelFormat};
+use punctual_platform::clock::now_ns;
+use punctual_platform::poll::{is_hung_up, wait_readable};
+use crate::support::{Daemon, MANIFEST, connect, result, submit};
+
+/// As long as the sockets linger, in s: far beyond what anything here may take.
+const LINGER_S: i32 = 600;
+
+/// Far less than that, and far more than a busy machine takes, in ns.
+const SOON_NS: u64 = 20_000_000_000;
+
+/// Sockets whose last close waits for a peer that does not read.
+struct Lingering {
+    sockets: Vec<TcpStream>,
+    _silent: Vec<TcpStream>,
+}
+
+impl Lingering {
+    fn new(count: usize) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let (mut sockets, mut silent) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let mut socket = TcpStream::connect(address).expect("a peer");
+            silent.push(listener.accept().expect("a peer").0);
+            socket.set_nonblocking(true).expect("ours");
+            while socket.write(&[0; 65536]).is_ok() {}
+            let linger = libc::linger {
+                l_onoff: 1,
+                l_linger: LINGER_S,
+            };
+            setsockopt(&socket, sockopt::Linger, &linger).expect("ours");
+            // Only a blocking one waits.
+            socket.set_nonblocking(false).expect("ours");
+            sockets.push(socket);
+        }
+        Self {
+            sockets,
+            _silent: silent,
+        }
+    }
+
+    fn raw(&self) -> Vec<RawFd> {
+        self.sockets.iter().map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Whoever has been sent them has them alone now, and their peers stay. Closing these is not the
+    /// last close, so nothing lingers here.
+    fn leave(&mut self) {
+        self.sockets.clear();
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        // Sent to nobody: this is the last close.
+        let at_once = libc::linger {
+            l_onoff: 0,
+            l_linger: 0,
+        };
+        for socket in &self.sockets {
+            let _ = setsockopt(socket, sockopt::Linger, &at_once);
+        }
+    }
+}
+
+/// An opening for `task`, RGB, no layout, so many buffers.
+fn opening(task: &str, buffers: u8) -> Vec<u8> {
+    let version = PROTOCOL_VERSIONS.highest.to_le_bytes();
+    let mut bytes = b"PNCT".to_vec();
+    bytes.extend([version, version].concat());
+    bytes.extend(3_u64.to_le_bytes());
+    bytes.extend([0; 8]);
+    bytes.push(task.len() as u8);
+    bytes.extend(task.bytes());
+    bytes.extend([0, 0, buffers]);
+    bytes
+}
+
+fn stranger(path: &Path, kind: SockType) -> OwnedFd {
+    let family = AddressFamily::Unix;
+    let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
+    let address = UnixAddr::new(path).expect("a path");
+    connect_to(socket.as_raw_fd(), &address).expect("a daemon");
+    socket
+}
+
+fn say(socket: &OwnedFd, message: &[u8], files: &[RawFd]) -> nix::Result<usize> {
+    let parts = [IoSlice::new(message)];
+    let rights = [ControlMessage::ScmRights(files)];
+    let control = if files.is_empty() { &[][..] } else { &rights };
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, control, flags, None)
+}
+
+/// Frames, metrics and new clients are answered soon.
+fn assert_well(daemon: &Daemon, client: &mut ClientChannel, when: &str) {
+    let began = now_ns();
+    submit(client);
+    assert!(result(client).answer.is_some(), "{when}");
+    daemon.report();
+    drop(connect(&daemon.socket(), "watch", PixelFormat::Nv12));
+    let took = now_ns() - began;
+    assert!(took < SOON_NS, "{took} ns {when}");
+}
+
+/// Waits until the daemon has hung up.
+fn assert_ended(socket: &OwnedFd, when: &str) {
+    let limit = now_ns() + SOON_NS;
+    while !is_hung_up(socket.as_fd()) {
+        assert!(now_ns() < limit, "still connected {when}");
+        let _ = wait_readable(socket.as_fd(), Some(now_ns() + 10_000_000));
+    }
+}
+
+#[test]
+fn descriptors_that_are_slow_to_close_hold_up_nobody_wherever_they_come() {
+    let daemon = Daemon::start(MANIFEST);
+    let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    let open = opening("watch", 0);
+    // (What is sent one after the other, whether the descriptors come with the last one.)
+    let points: [(&str, Vec<&[u8]>); 5] = [
+        ("before an opening", vec![b"x"]),
+        ("with an empty message", vec![b""]),
+        ("with an opening that announces none", vec![&open]),
+        ("behind an opening", vec![&open, b"more"]),
+        (
+            "behind messages that look like an end",
+            vec![&open, b"", b""],
+        ),
+    ];
+    for (point, messages) in &points {
+        let mut lingering = Lingering::new(20);
+        let socket = stranger(&daemon.socket(), SockType::SeqPacket);
+        let last = messages.len() - 1;
+        for (at, message) in messages.iter().enumerate() {
+            let files = if at == last { lingering.raw() } else { vec![] };
+            // The daemon may have stopped receiving by then, and then they are still ours alone.
+            if say(&socket, message, &files).is_ok() && at == last {
+                lingering.leave();
+            }
+        }
+        assert_well(&daemon, &mut client, point);
+        drop(socket);
+        assert_well(&daemon, &mut client, point);
+    }
+    // Announced, where nobody wants any.
+    let announced = opening("watch", 20);
+    let mut lingering = Lingering::new(20);
+    let socket = stranger(&daemon.socket(), SockType::SeqPacket);
+    say(&socket, &announced, &lingering.raw()).expect("sent");
+    lingering.leave();
+    assert_ended(&socket, "with buffers that nobody wants");
+    assert_well(&daemon, &mut client, "after a refusal");
+    // A reader of metrics.
+    let mut lingering = Lingering::new(20);
+    let socket = stranger(&metrics_socket(&daemon.socket()), SockType::Stream);
+    say(&socket, b"x", &lingering.raw()).expect("sent");
+    lingering.leave();
+    assert_well(&daemon, &mut client, "at the metrics");
+    drop(socket);
+    assert_well(&daemon, &mut client, "after the metrics");
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn once_welcome_a_client_can_send_nothing() {
+    let daemon = Daemon::start(MANIFEST);
+    let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    let socket = stranger(&daemon.socket(), SockType::SeqPacket);
+    say(&socket, &opening("front", 0), &[]).expect("sent");
+    let limit = Some(now_ns() + SOON_NS);
+    assert!(wait_readable(socket.as_fd(), limit), "welcome");
+    let lingering = Lingering::new(1);
+    let sent = say(&socket, b"x", &lingering.raw());
+    assert_eq!(sent, Err(nix::errno::Errno::EPIPE));
+    assert_well(&daemon, &mut client, "after an attempt");
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn a_daemon_that_ends_does_not_wait_for_what_nobody_accepted() {
+    let daemon = Daemon::start(MANIFEST);
+    // Stopped, so that nobody is accepted any more; SIGTERM is seen when it goes on.
+    daemon.signal("STOP");
+    let mut strangers = Vec::new();
+    for kind in [SockType::SeqPacket, SockType::Stream] {
+        for _ in 0..10 {
+            let path = match kind {
+                SockType::SeqPacket => daemon.socket(),
+                _ => metrics_socket(&daemon.socket()),
+            };
+            let mut lingering = Lingering::new(3);
+            let socket = stranger(&path, kind);
+            say(&socket, b"x", &lingering.raw()).expect("sent");
+            lingering.leave();
+            strangers.push((socket, lingering));
+        }
+    }
+    let began = now_ns();
+    daemon.signal("TERM");
+    daemon.signal("CONT");
+    let (status, _report) = daemon.end();
+    assert_eq!(status.code(), Some(0));
+    let took = now_ns() - began;
+    assert!(took < SOON_NS, "{took} ns");
+}
+
+/// Processor time that a process has used, in ns.
+fn cpu_ns(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
+    let ticks = fields.split(' ').skip(11).take(2);
+    let ticks: u64 = ticks
+        .map(|ticks| ticks.parse::<u64>().expect("ticks"))
+        .sum();
+    ticks * 10_000_000
+}
+
+#[test]
+fn a_crowd_that_says_nothing_costs_next_to_nothing_and_makes_room_for_who_speaks() {
+    let daemon = Daemon::start(MANIFEST);
+    let (began, before) = (now_ns(), cpu_ns(daemon.pid()));
+    // As many as there is room for, and as many again in the queue.
+    let silent: Vec<_> = (0..64)
+        .map(|_| stranger(&daemon.socket(), SockType::SeqPacket))
+        .collect();
+    let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    submit(&mut client);
+    result(&mut client);
+    for socket in &silent {
+        assert_ended(socket, "though it says nothing");
+    }
+    let (took, used) = (now_ns() - began, cpu_ns(daemon.pid()) - before);
+    assert!(used < took / 5, "{used} ns of {took} ns");
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn a_daemon_without_descriptors_waits_for_better_times_in_silence() {
+    let daemon = Daemon::start(MANIFEST);
+    let limit = |nofile: &str| {
+        let pid = daemon.pid().to_string();
+        let arguments = ["--pid", &pid, &format!("--nofile={nofile}:4096")];
+        let set = Command::new("prlimit").args(arguments).status();
+        assert!(set.expect("prlimit runs").success());
+    };
+    limit("3");
+    let (began, before) = (now_ns(), cpu_ns(daemon.pid()));
+    let waiting: Vec<_> = (0..10)
+        .map(|_| stranger(&daemon.socket(), SockType::SeqPacket))
+        .collect();
+    let mut metrics = UnixStream::connect(metrics_socket(&daemon.socket())).expect("a listener");
+    // Nothing can happen until the limit is raised: a second of nothing.
+    let _ = wait_readable(waiting[0].as_fd(), Some(began + 1_000_000_000));
+    let (took, used) = (now_ns() - began, cpu_ns(daemon.pid()) - before);
+    assert!(used < took / 5, "{used} ns of {took} ns");
+    limit("1024");
+    let mut report = String::new();
+    metrics.read_to_string(&mut report).expect("an answer");
+    assert!(report.starts_with('{'), "{report}");
+    let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    submit(&mut client);
+    result(&mut client);
+    drop((client, waiting));
+    daemon.stop();
+}

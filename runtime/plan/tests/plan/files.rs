@@ -1,0 +1,319 @@
+//! Reading the files that a plan is made from: where they are looked for, and what is said when
+//! they are not there, damaged, or of another machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_model::{
+    Activation, Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Package,
+    Quantised, Stage, Tensor, TensorId, WeightRange,
+};
+use punctual_plan::{Board, Cause, Margins, Plan, PlanErrors, PlanInputs, Warning};
+
+const MANIFEST: &str = include_str!("../manifests/good/demo.toml");
+
+/// A folder with a manifest and its package, removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("punctual-plan-{test}-{}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&folder.0).expect("a folder");
+        folder.put("demo.toml", MANIFEST);
+        let package = crate::fixture::package();
+        fs::write(folder.path("signs.punctual"), package.encode()).expect("a package");
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn put(&self, name: &str, content: &str) {
+        fs::write(self.path(name), content).expect("a file");
+    }
+
+    fn profile_beside_the_package(&self) {
+        let profile = crate::fixture::profile(&crate::fixture::package());
+        profile
+            .write(&self.path("signs.profile.json"))
+            .expect("a profile");
+    }
+
+    fn build(&self, profiles: &[PathBuf]) -> Result<Plan, PlanErrors> {
+        let inputs = PlanInputs::read(&self.path("demo.toml"), profiles, crate::fixture::host(4))?;
+        Plan::build(&inputs)
+    }
+
+    fn refused(&self, profiles: &[PathBuf]) -> PlanErrors {
+        self.build(profiles).expect_err("something is wrong")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn causes(errors: &PlanErrors) -> Vec<&Cause> {
+    errors
+        .problems()
+        .iter()
+        .map(|problem| &problem.cause)
+        .collect()
+}
+
+#[test]
+fn the_profile_beside_the_package_is_found() {
+    let folder = Folder::new("beside");
+    folder.profile_beside_the_package();
+    let plan = folder
+        .build(&[])
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(
+        plan.directory().join(&plan.models[0].package),
+        folder.path("signs.punctual")
+    );
+}
+
+#[test]
+fn the_profile_of_this_machine_inside_the_package_is_used() {
+    let folder = Folder::new("inside");
+    let package = crate::fixture::package();
+    let ours = crate::fixture::profile(&package);
+    let mut others = ours.clone();
+    others.key.machine = "another processor".to_owned();
+    let path = folder.path("signs.punctual");
+    let foreign = package.with_profile(others).expect("of this package");
+    foreign.write(&path).expect("a package");
+    assert!(folder.build(&[]).is_err(), "only another machine's");
+    let both = foreign.with_profile(ours).expect("of this package");
+    both.write(&path).expect("a package");
+    assert!(folder.build(&[]).is_ok());
+}
+
+#[test]
+fn a_profile_that_is_named_is_used_instead() {
+    let folder = Folder::new("named");
+    folder.profile_beside_the_package();
+    fs::rename(
+        folder.path("signs.profile.json"),
+        folder.path("elsewhere.json"),
+    )
+    .expect("moved");
+    assert!(folder.build(&[folder.path("elsewhere.json")]).is_ok());
+    let missing = folder.refused(&[]);
+    assert!(
+        matches!(causes(&missing)[..], [Cause::ProfileMissing { .. }]),
+        "{missing}"
+    );
+    assert!(missing.is_about_files_only());
+}
+
+/// Four tokens of three channels each; the first is answered for.
+fn text() -> Package {
+    let shape = |channels, width| Tensor {
+        channels,
+        height: 1,
+        width,
+    };
+    let range = |start, len| WeightRange { start, len };
+    let operator = |output: u32, kind| Operator {
+        name: format!("operator_{output}"),
+        input: TensorId(output - 1),
+        output: TensorId(output),
+        kind,
+    };
+    let linear = OperatorKind::Linear {
+        weights: range(6, 6),
+        bias: range(12, 2),
+        activation: Activation::None,
+    };
+    let table = range(0, 6);
+    let network = Network {
+        name: "text".to_owned(),
+        input: InputSpec {
+            height: 1,
+            width: 4,
+            mean: [0.0; 3],
+            std: [1.0; 3],
+            form: InputForm::Tokens { mask: false },
+        },
+        classes: ["yes", "no"].map(str::to_owned).to_vec(),
+        tensors: vec![shape(1, 4), shape(3, 4), shape(3, 1), shape(2, 1)],
+        stages: vec![Stage {
+            inputs: vec![TensorId(0)],
+            outputs: vec![],
+            operators: vec![
+                operator(1, OperatorKind::Embedding { table }),
+                operator(2, OperatorKind::Token { column: 0 }),
+                operator(3, linear),
+            ],
+            logits: Some(TensorId(3)),
+        }],
+        weights: vec![0.5; 14].into(),
+        quantised: Quantised::default(),
+    };
+    Package::new(network, Calibration::default()).expect("a valid network")
+}
+
+#[test]
+fn a_model_that_reads_text_is_none_for_a_camera_and_nothing_else_is_said() {
+    let folder = Folder::new("text");
+    fs::write(folder.path("signs.punctual"), text().encode()).expect("a package");
+    let errors = folder.refused(&[]);
+    assert!(
+        matches!(causes(&errors)[..], [Cause::TokenInput { tokens: 4, .. }]),
+        "{errors}"
+    );
+    assert!(!errors.is_about_files_only());
+    let message = errors.to_string();
+    assert!(
+        message.contains("takes 4 tokens, not an image"),
+        "{message}"
+    );
+}
+
+#[test]
+fn files_that_are_missing_or_damaged_are_told_apart_from_bad_manifests() {
+    let folder = Folder::new("damaged");
+    folder.put("signs.profile.json", "{}");
+    let errors = folder.refused(&[]);
+    assert!(
+        causes(&errors)
+            .iter()
+            .any(|cause| matches!(cause, Cause::ProfileInvalid { .. }))
+    );
+    assert!(errors.is_about_files_only(), "{errors}");
+
+    folder.put("signs.punctual", "not a package");
+    let errors = folder.refused(&[folder.path("nowhere.json")]);
+    assert!(
+        causes(&errors)
+            .iter()
+            .any(|cause| matches!(cause, Cause::PackageInvalid { .. }))
+    );
+    assert!(errors.to_string().contains("nowhere.json"), "{errors}");
+    assert!(errors.is_about_files_only(), "{errors}");
+
+    folder.put(
+        "demo.toml",
+        &MANIFEST.replace("rate_hz = 30", "rate_hz = -30"),
+    );
+    assert!(!folder.refused(&[]).is_about_files_only());
+
+    fs::remove_file(folder.path("demo.toml")).expect("removed");
+    let errors = folder.refused(&[]);
+    assert!(
+        matches!(causes(&errors)[..], [Cause::Unreadable { .. }]),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_board_of_ones_own_lies_beside_the_manifest() {
+    let folder = Folder::new("board");
+    folder.profile_beside_the_package();
+    folder.put("demo.toml", &MANIFEST.replace("\"host\"", "\"mine\""));
+    let errors = folder.refused(&[]);
+    assert!(
+        matches!(causes(&errors)[..], [Cause::NoSuchBoard { .. }]),
+        "{errors}"
+    );
+
+    fs::create_dir(folder.path("boards")).expect("a folder");
+    let host =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards/host.toml"));
+    let mine = host.expect("host").replace("\"host\"", "\"mine\"");
+    folder.put("boards/mine.toml", &mine);
+    let errors = folder.refused(&[]);
+    let other = |cause: &&Cause| matches!(cause, Cause::ProfileMismatch { field: "board", .. });
+    assert!(causes(&errors).iter().any(other), "{errors}");
+
+    folder.put("boards/mine.toml", &mine.replace("cores", "coers"));
+    assert!(
+        folder
+            .refused(&[])
+            .to_string()
+            .contains("did you mean `cores`?")
+    );
+}
+
+#[test]
+fn a_profile_of_another_machine_power_mode_or_clocks_is_not_used() {
+    for (field, change) in [
+        ("machine", "another processor"),
+        ("power mode", "15W"),
+        ("clocks", "powersave to 800 MHz"),
+    ] {
+        let mut inputs = crate::fixture::inputs(MANIFEST, "demo.toml");
+        let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
+        match field {
+            "machine" => profile.key.machine = change.to_owned(),
+            "clocks" => profile.key.clocks = change.to_owned(),
+            _ => profile.key.power_mode = change.to_owned(),
+        }
+        let errors = Plan::build(&inputs).expect_err("another's profile");
+        let wrong = |cause: &&Cause| {
+            matches!(cause, Cause::ProfileMismatch { field: f, found, .. }
+                if *f == field && found == change)
+        };
+        assert!(causes(&errors).iter().any(wrong), "{errors}");
+    }
+}
+
+#[test]
+fn figures_that_a_profile_lacks_are_one_problem_not_many() {
+    let mut inputs = crate::fixture::inputs(MANIFEST, "demo.toml");
+    let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
+    profile.stages.retain(|entry| entry.batch < 4);
+    let errors = Plan::build(&inputs).expect_err("batches 4 and 8 are missing");
+    let [
+        Cause::StageNotProfiled {
+            stage: 0,
+            batch: 4,
+            units: 1,
+            more: 5,
+            ..
+        },
+    ] = causes(&errors)[..]
+    else {
+        panic!("{errors}");
+    };
+}
+
+#[test]
+fn of_few_samples_the_longest_counts_and_a_warning_says_so() {
+    let plan = |samples| {
+        let mut inputs = crate::fixture::inputs(MANIFEST, "demo.toml");
+        let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
+        for entry in &mut profile.stages {
+            entry.samples = samples;
+        }
+        Plan::build(&inputs).unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    let (few, enough) = (
+        plan(Margins::SAMPLES_FOR_P99 - 1),
+        plan(Margins::SAMPLES_FOR_P99),
+    );
+    let budget = |plan: &Plan| plan.scheduler.models[0].stages[0].times[0].on[0].budget;
+    // The fixture's longest is three times its median.
+    assert!(budget(&few) > budget(&enough).saturating_mul(2));
+    let warns = |plan: &Plan| {
+        plan.warnings
+            .iter()
+            .any(|w| matches!(w, Warning::FewSamples { .. }))
+    };
+    assert!(warns(&few) && !warns(&enough));
+}
+
+#[test]
+fn the_builtin_host_is_what_the_repository_has() {
+    let board = Board::builtin("host").expect("it is part of the program");
+    assert_eq!(
+        (board.cores, board.memory_bytes, board.gpu),
+        (None, None, None)
+    );
+}

@@ -1,0 +1,16 @@
+//! Plans, as their callers get them.
+#![forbid(unsafe_code)]
+
+mod boards;
+mod corpus;
+mod demo;
+mod files;
+#[path = "../fixture/mod.rs"]
+mod fixture;
+mod fleet;
+mod gpu;
+mod hostile;
+mod manifests;
+mod properties;
+mod real_time;
+mod reference;

@@ -1,0 +1,137 @@
+//! Golden files: what `punctual check` says of good and of bad manifests. After a wanted change,
+//! run with `PUNCTUAL_REWRITE=1` and read the difference.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_model::{SolutionChoice, SolutionMemory};
+use punctual_plan::{Needs, Plan, PlanErrors};
+
+fn manifests(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/manifests")
+        .join(folder);
+    let entries = fs::read_dir(&folder).expect("the folder of manifests");
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no manifests in {}", folder.display());
+    found
+}
+
+fn build(path: &Path) -> Result<Plan, PlanErrors> {
+    let text = fs::read_to_string(path).expect("a manifest");
+    let name = path.file_name().expect("a name").to_string_lossy();
+    Plan::build(&crate::fixture::inputs(&text, &name))
+}
+
+/// Hashes change with the package format, which is not what is tested here.
+fn without_hashes(text: &str, plan: Option<&Plan>) -> String {
+    let package = crate::fixture::package().hash().to_string();
+    let mut text = text
+        .replace(&package, "<package>")
+        .replace(&package[..8], "<package>");
+    if let Some(plan) = plan {
+        text = text.replace(&plan.hash.as_str()[..16], "<plan>");
+    }
+    text
+}
+
+fn compare(manifest: &Path, said: &str) {
+    let golden = manifest.with_extension("expected");
+    if std::env::var_os("PUNCTUAL_REWRITE").is_some() {
+        fs::write(&golden, said).expect("the golden file can be written");
+    }
+    let expected = fs::read_to_string(&golden).unwrap_or_default();
+    assert_eq!(
+        said,
+        expected,
+        "{} differs; see PUNCTUAL_REWRITE",
+        golden.display()
+    );
+}
+
+#[test]
+fn good_manifests_give_the_expected_tables() {
+    for manifest in manifests("good") {
+        match build(&manifest) {
+            Ok(plan) => {
+                let said = plan.to_string();
+                let tables = said.lines().filter(|line| !line.starts_with("warning"));
+                let widest = tables.map(|line| line.chars().count()).max();
+                assert!(widest <= Some(140), "{widest:?}\n{said}");
+                compare(&manifest, &without_hashes(&said, Some(&plan)));
+            }
+            Err(errors) => panic!("{}:\n{errors}", manifest.display()),
+        }
+    }
+}
+
+#[test]
+fn bad_manifests_give_the_expected_diagnostics() {
+    for manifest in manifests("bad") {
+        match build(&manifest) {
+            Ok(plan) => panic!("{} was accepted:\n{plan}", manifest.display()),
+            Err(errors) => compare(&manifest, &without_hashes(&format!("{errors}\n"), None)),
+        }
+    }
+}
+
+#[test]
+fn the_solutions_of_a_profile_are_in_the_plan_and_what_they_take_in_its_memory() {
+    let manifest = manifests("good").remove(0);
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    let direct = crate::fixture::inputs(&text, "manifest.toml");
+    let mut chosen = crate::fixture::inputs(&text, "manifest.toml");
+    let profile = chosen.profiles[0].profile.as_mut().expect("a profile");
+    profile.solutions = vec![SolutionChoice {
+        operator: 0,
+        batch: 1,
+        units: 1,
+        solution: "winograd-4x4".to_owned(),
+    }];
+    profile.solution_memory = SolutionMemory {
+        weight_bytes: 40_000,
+        scratch_bytes: 3_000,
+    };
+    let solutions = profile.solutions.clone();
+    let plan = |inputs| Plan::build(inputs).expect("a good manifest");
+    let (direct, chosen) = (plan(&direct), plan(&chosen));
+    assert_eq!(direct.models[0].solutions, []);
+    assert!(!direct.to_json().contains("solution"));
+    assert_eq!(chosen.models[0].solutions, solutions);
+    assert_ne!(direct.hash, chosen.hash, "another plan");
+    let cores: usize = chosen.partitions.iter().map(|p| p.cores.len()).sum();
+    let taken = 40_000 * chosen.models.len() as u64 + 3_000 * cores as u64;
+    let planned = chosen.memory.total_bytes() - direct.memory.total_bytes();
+    assert_eq!(planned, taken);
+}
+
+#[test]
+fn a_paged_model_is_profiled_without_solutions() {
+    let paged = |name: &str| {
+        let manifest = format!("{}/tests/manifests/good/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(&manifest).expect("a manifest");
+        let needs = Needs::of_manifest(&text, Path::new(name)).expect("a good manifest");
+        (text, needs.models.iter().any(|model| model.paged))
+    };
+    assert!(!paged("demo.toml").1);
+    assert!(!paged("idle-weight-cache.toml").1);
+    let (text, any) = paged("weight-cache.toml");
+    assert!(any);
+    let mut inputs = crate::fixture::inputs(&text, "weight-cache.toml");
+    let profile = inputs.profiles[0].profile.as_mut().expect("a profile");
+    profile.solutions = vec![SolutionChoice {
+        operator: 0,
+        batch: 1,
+        units: 1,
+        solution: "winograd-2x2".to_owned(),
+    }];
+    let refused = Plan::build(&inputs).expect_err("it would run otherwise than measured");
+    assert!(refused.to_string().contains("measured with solutions"));
+}
