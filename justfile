@@ -1,0 +1,50 @@
+# What a developer types: `just` lists it. Needs just 1.x (`cargo install just`); each recipe is a few plain commands.
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+unit := "-p punctual-core -p punctual-simulator -p punctual-plan -p punctual-ipc -p punctual-model -p punctual-device -p punctual-client"
+
+_list:
+    @just --list --unsorted
+
+# Format, lints and unit tests of what changes most: under three minutes when warm
+check:
+    cargo fmt --all --check
+    cargo clippy --locked --workspace -- -D warnings
+    cargo test --locked --lib {{unit}}
+    cargo test --locked -p punctual-suite
+
+# Everything that `cargo test` has
+test:
+    cargo test --workspace --locked
+
+# Did a change that only moves or renames code alter a decision or a figure? A subset, for each commit
+golden:
+    cargo run --release --locked -p punctual-evaluation --example golden
+
+# The same for every workload, policy and experiment: a quarter of an hour
+golden-full:
+    cargo run --release --locked -p punctual-evaluation --example golden -- --full
+
+# Is a test missing that was there?
+golden-tests:
+    cargo test --workspace --locked -- --list 2>/dev/null | python3 testing/golden/tests.py
+
+# Fresh cases for the scheduler's fuzzer, for so many minutes
+fuzz minutes="10":
+    cargo run --release --locked -p punctual-lab -- simulate --fuzz 1000000000 --seed $((16#$(git rev-parse HEAD | cut -c 1-12))) --seconds $(({{minutes}} * 60))
+
+# Attacks and faults on the real daemon; `just rig smoke` for one suite
+rig suite="smoke,latency,isolation,overload,faults,hostile":
+    cargo build --release --locked -p punctual -p punctual-daemon -p punctual-hil -p punctual-torture
+    target/release/punctual-hil run --bin target/release --torture target/release/channel-torture --suite {{suite}} --out target/hil
+
+# The house in figures
+house:
+    python3 testing/house/figures.py
+
+# What a change must pass
+ci:
+    bash .ci/run
+
+# All of it, and what takes long: an hour or more
+full: ci golden-full golden-tests rig (fuzz "20")
