@@ -11,7 +11,7 @@ use crate::calibrate::pictures::{PictureError, Pictures};
 use crate::calibrate::report::Report;
 use crate::calibrate::samples::{self, SamplesError};
 use crate::calibrate::{plot, run};
-use crate::images::{self, ImageError};
+use punctual_device::images::{self, ImageError};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to calibrate with which pictures, and where to put what comes out.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 use nix::fcntl::{FallocateFlags, fallocate};
 use punctual_ipc::{
     BufferRefusal, ClientChannel, ConnectError, Crop, FrameSpec, Hello, Layout, PixelFormat,
@@ -11,7 +12,6 @@ use punctual_ipc::{
 };
 use punctual_platform::clock;
 use punctual_platform::shared_memory::MemoryFile;
-use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 
 /// This process's user and group.
 fn own() -> (u32, u32) {

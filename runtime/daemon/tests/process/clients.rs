@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::{Daemon, MANIFEST, connect, result, submit};
 use punctual_ipc::{ClientChannel, ConnectError, Crop, Hello, PixelFormat, Refusal};
 use punctual_platform::clock;
 use crate::support::{Daemon, MANIFEST, assert_accounts, connect, result, submit};

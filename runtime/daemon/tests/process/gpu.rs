@@ -5,12 +5,12 @@
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
 use emulated_cuda::{Config, ENVIRONMENT, Emulator, LaunchFault};
 use punctual_device::conformance::networks;
 use punctual_ipc::{ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
 use punctual_model::{Calibration, Package, PrepareProfile, Profile};
 use punctual_platform::clock;
-use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
 
 /// A board with a GPU.
 const BOARD: &str = r#"

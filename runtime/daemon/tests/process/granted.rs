@@ -1,8 +1,8 @@
 //! What the kernel granted the real-time threads is what the manifest asked for, or is said to be missing.
 
+use crate::support::{Daemon, MANIFEST, connect, result, submit};
 use punctual_ipc::PixelFormat;
 use punctual_platform::affinity::available_cores;
-use crate::support::{Daemon, MANIFEST, connect, result, submit};
 
 fn manifest(keys: &str) -> String {
     MANIFEST.replace("board = \"host\"", &format!("board = \"host\"\n{keys}"))

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use punctual_platform::clock;
 use crate::support::{Folder, MANIFEST};
+use punctual_platform::clock;
 
 /// `punctuald` as [`Folder::command`] has it, started by a shell that first does what `before` says.
 fn shell(folder: &Folder, before: &str) -> Command {

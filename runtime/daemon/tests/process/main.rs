@@ -1,8 +1,6 @@
 //! The daemon as a process, and its parts from outside.
 #![forbid(unsafe_code)]
 
-#[path = "../support/mod.rs"]
-mod support;
 mod admission;
 mod clients;
 mod gpu;
@@ -20,6 +18,8 @@ mod standard_output;
 mod start_and_stop;
 mod starvation;
 mod strangers;
+#[path = "../support/mod.rs"]
+mod support;
 mod virtual_time;
 mod watchdog;
 mod weight_cache;

@@ -2,12 +2,12 @@
 //! holds.
 use std::sync::Arc;
 
+use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 use punctual_core::ModelId;
 use punctual_device::{CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_ipc::PixelFormat;
 use punctual_model::{Package, Profile, SolutionChoice};
 use punctual_platform::Doorbell;
-use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 
 /// How far the peak may be from the plan.
 const TOLERANCE: f64 = 0.05;

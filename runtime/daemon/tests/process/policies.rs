@@ -1,8 +1,8 @@
 //! A manifest chooses who decides: the same daemon, device and clients under each policy.
 
+use crate::support::{Daemon, Folder, MANIFEST, assert_accounts, connect, result, submit};
 use punctual_core::{Partitioning, PolicyConfig};
 use punctual_ipc::PixelFormat;
-use crate::support::{Daemon, Folder, MANIFEST, assert_accounts, connect, result, submit};
 
 const FRAMES: u64 = 10;
 

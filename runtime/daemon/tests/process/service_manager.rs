@@ -5,12 +5,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
+use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit, wait_for};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
 use punctual_daemon::{Report, Termination};
 use punctual_ipc::PixelFormat;
-use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit, wait_for};
 
 /// A socket of this kind that listens at the folder's `passed`.
 fn listening(folder: &Folder, kind: SockType) -> OwnedFd {

@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command};
 
+use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use punctual_daemon::{Report, State};
 use punctual_ipc::PixelFormat;
 use punctual_platform::clock;
-use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 
 /// The report in the file, as soon as there is one that is as wanted.
 fn written_when(daemon: &Daemon, wanted: impl Fn(&Report) -> bool) -> Report {

@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use punctual_daemon::Report;
 use crate::support::{Daemon, Folder, MANIFEST};
+use punctual_daemon::Report;
 
 fn inode(path: &Path) -> u64 {
     std::fs::symlink_metadata(path).expect("it is there").ino()

@@ -1,7 +1,7 @@
 //! A task that is asked too much hands frames to another, whose network answers for it.
+use crate::support::{Daemon, LIMIT, assert_accounts, connect, result, submit};
 use punctual_ipc::{PixelFormat, ResultRecord};
 use punctual_platform::clock;
-use crate::support::{Daemon, LIMIT, assert_accounts, connect, result, submit};
 
 /// Frames sent at once: more than both queues hold together.
 const BURST: usize = 6;

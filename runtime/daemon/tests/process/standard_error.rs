@@ -6,12 +6,12 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
+use crate::support::{Daemon, Folder, MANIFEST, submit};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket,
 };
 use punctual_ipc::PixelFormat;
-use crate::support::{Daemon, Folder, MANIFEST, submit};
 
 /// A pipe that takes nothing more.
 fn full() -> (PipeReader, PipeWriter) {

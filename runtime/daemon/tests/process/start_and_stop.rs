@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 
+use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 use punctual_daemon::State;
 use punctual_ipc::{ClientChannel, ConnectError, Hello, PixelFormat, Refusal, Rejection, Verdict};
 use punctual_platform::clock;
-use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 
 #[test]
 fn a_frame_gets_an_answer_and_the_report_says_so() {

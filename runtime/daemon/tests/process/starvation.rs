@@ -2,9 +2,9 @@
 //!
 //! Skipped, saying so, without real-time priorities or a second core.
 
+use crate::support::{Daemon, MANIFEST};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
-use crate::support::{Daemon, MANIFEST};
 
 /// Beyond the bound of the thread that it starves, 500 ms and what its longest stage may take.
 const HOGGED_NS: u64 = 1_500_000_000;

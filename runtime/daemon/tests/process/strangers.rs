@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{Daemon, MANIFEST, connect, result, submit};
 use nix::libc;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect as connect_to,
@@ -16,7 +17,6 @@ use punctual_daemon::metrics_socket;
 use punctual_ipc::{ClientChannel, PROTOCOL_VERSIONS, PixelFormat};
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{is_hung_up, wait_readable};
-use crate::support::{Daemon, MANIFEST, connect, result, submit};
 
 /// As long as the sockets linger, in s: far beyond what anything here may take.
 const LINGER_S: i32 = 600;

@@ -3,13 +3,13 @@
 //!
 //! Skipped, saying so, where the system does not let a process trace its child.
 
+use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit, wait_for};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use punctual_daemon::Report;
 use punctual_ipc::{PixelFormat, Rejection, Verdict};
 use punctual_platform::clock;
-use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit, wait_for};
 
 /// Half a second for every thread that has a real-time priority, two seconds otherwise.
 fn manifest() -> String {

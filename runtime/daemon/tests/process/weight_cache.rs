@@ -4,11 +4,11 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use crate::support::{Daemon, Folder, assert_accounts, connect, package, profile, result, submit};
 use punctual_device::{image_layout, pack_image};
 use punctual_ipc::PixelFormat;
 use punctual_kernels::Isa;
 use punctual_model::{PAGE_FLOATS, Package};
-use crate::support::{Daemon, Folder, assert_accounts, connect, package, profile, result, submit};
 
 const ROUNDS: u64 = 5;
 
