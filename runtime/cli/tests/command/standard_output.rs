@@ -1,13 +1,13 @@
 //! Every command that prints, with a reader that went away and on a full disk: it ends quietly, or with one line that says
 //! why, with the documented code, and never by a panic.
 #[path = "../../../platform/tests/standard_output/mod.rs"]
-mod standard_output;
+mod endings;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use standard_output::assert_program_ends;
+use endings::assert_program_ends;
 
 /// A command line without its program; `{root}` is the tree's, `{signs}` a package, `{scratch}` a folder of the test's.
 const PRINTING: &[&str] = &[

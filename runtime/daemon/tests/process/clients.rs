@@ -6,10 +6,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Daemon, MANIFEST, connect, result, submit};
+use crate::support::{Daemon, MANIFEST, assert_accounts, connect, result, submit};
 use punctual_ipc::{ClientChannel, ConnectError, Crop, Hello, PixelFormat, Refusal};
 use punctual_platform::clock;
-use crate::support::{Daemon, MANIFEST, assert_accounts, connect, result, submit};
 
 /// Where the client process connects; set for it only.
 const SOCKET: &str = "PUNCTUAL_TEST_SOCKET";
@@ -59,7 +58,12 @@ fn connect_when_free(socket: &Path, task: &str, format: PixelFormat) -> ClientCh
 fn start_client(socket: &Path) -> Child {
     let this = std::env::current_exe().expect("a test binary");
     Command::new(this)
-        .args(["--ignored", "--exact", "clients::client_process", "--nocapture"])
+        .args([
+            "--ignored",
+            "--exact",
+            "clients::client_process",
+            "--nocapture",
+        ])
         .env(SOCKET, socket)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,8 +1,8 @@
 //! `punctuald` when its reader went away, and on a full disk.
 #[path = "../../../platform/tests/standard_output/mod.rs"]
-mod standard_output;
+mod endings;
 
-use standard_output::assert_program_ends;
+use endings::assert_program_ends;
 
 #[test]
 fn it_ends_quietly_without_a_reader_and_with_a_word_on_a_full_disk() {
