@@ -23,7 +23,6 @@ pub struct Report {
 pub struct Row {
     /// Images at once.
     pub batch: usize,
-    /// How many.
     pub cores: usize,
     /// Ours.
     pub punctual: Times,

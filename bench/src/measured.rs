@@ -20,17 +20,14 @@ const MARGIN_PERCENT: u64 = 150;
 pub struct Measured {
     /// Of each stage, for one image.
     pub stages: Vec<Nanos>,
-    /// Of a load.
     pub load: Nanos,
 }
 
 /// The device did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMeasured {
-    /// It refused.
     #[error("the device refuses what is to be measured: {0}")]
     Refused(#[from] Refusal),
-    /// It failed.
     #[error("the device reports {0:?} for what is to be measured")]
     Failed(Box<Event>),
 }

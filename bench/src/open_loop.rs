@@ -19,7 +19,6 @@ use punctual_platform::{Doorbell, clock};
 pub struct Planned {
     /// After the start.
     pub after: Nanos,
-    /// Whose.
     pub task: TaskId,
 }
 

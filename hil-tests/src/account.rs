@@ -12,7 +12,6 @@ use crate::outcome::Failure;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Account {
-    /// Its version.
     pub version: String,
     /// Hash of its plan.
     pub plan: String,
@@ -36,7 +35,6 @@ pub struct Account {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TaskAccount {
-    /// Its name.
     pub name: String,
     /// Descriptors taken from clients.
     pub submitted: u64,
@@ -72,11 +70,8 @@ pub struct ClientsAccount {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Stalls {
-    /// How many.
     pub count: u64,
-    /// The longest.
     pub longest_us: u64,
-    /// When.
     pub list: Vec<Stall>,
 }
 

@@ -65,7 +65,6 @@ pub struct Outage {
 /// Quantiles and buckets, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latencies {
-    /// How many.
     pub count: u64,
     /// Median.
     pub p50: u64,
@@ -144,7 +143,6 @@ impl Latencies {
 pub enum ServiceEvent {
     /// Its process was started.
     Started {
-        /// Which.
         pid: u32,
         /// When, monotonic.
         at_ns: u64,
@@ -156,12 +154,10 @@ pub enum ServiceEvent {
     },
     /// It said something else to its service manager.
     Status {
-        /// Its words.
         words: String,
         /// When, monotonic.
         at_ns: u64,
     },
-    /// It ended.
     Ended {
         /// With this code, unless by a signal.
         code: Option<i32>,
@@ -181,7 +177,6 @@ pub struct Sample {
     pub rss_kib: u64,
     /// Open file descriptors.
     pub descriptors: u64,
-    /// Threads.
     pub threads: u64,
     /// What it has computed for, in all.
     pub cpu_ms: u64,

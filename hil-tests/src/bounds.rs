@@ -25,7 +25,6 @@ pub struct Bounds {
     bounds: BTreeMap<String, BTreeMap<String, Bound>>,
 }
 
-/// One bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bound {
@@ -56,13 +55,11 @@ pub enum BoundsError {
         known()
     )]
     Unknown {
-        /// Which.
         board: String,
     },
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -70,7 +67,6 @@ pub enum BoundsError {
     /// It is no bounds file.
     #[error("{file}: {source}")]
     Toml {
-        /// Which.
         file: String,
         /// Why.
         source: toml::de::Error,
@@ -78,17 +74,13 @@ pub enum BoundsError {
     /// A key that nothing measures.
     #[error("{file}: nothing measures `{key}`; a misspelt bound would never be missed")]
     Key {
-        /// Which file.
         file: String,
-        /// Which key.
         key: String,
     },
     /// A bound that bounds nothing.
     #[error("{file}: `{key}` has neither `max` nor `min`")]
     Empty {
-        /// Which file.
         file: String,
-        /// Which key.
         key: String,
     },
 }

@@ -6,7 +6,6 @@ use crate::scene::Scene;
 
 /// One test.
 pub struct Case {
-    /// Its suite.
     pub suite: &'static str,
     /// Its name, unique in the suite.
     pub name: &'static str,

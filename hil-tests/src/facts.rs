@@ -82,7 +82,6 @@ pub struct Leave {
 pub struct Missing {
     /// What is not there.
     pub need: Need,
-    /// How many cores there are.
     pub cores: u32,
 }
 

@@ -24,7 +24,6 @@ impl Task {
     /// Those of a daemon that is attacked.
     pub const ATTACKED: [Self; 5] = [Self::Front, Self::Fast, Self::Watch, Self::Own, Self::Guest];
 
-    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -19,12 +19,9 @@ pub enum Outcome {
     Skipped,
 }
 
-/// All of a case.
 #[derive(Debug, Serialize)]
 pub struct CaseReport {
-    /// Its suite.
     pub suite: &'static str,
-    /// Its name.
     pub name: &'static str,
     /// What it does, in a sentence.
     pub about: &'static str,
@@ -36,7 +33,6 @@ pub struct CaseReport {
     pub seconds: f64,
     /// What went wrong, in words.
     pub findings: Vec<String>,
-    /// What was measured.
     pub measures: Vec<Measured>,
     /// What a fault or load did, counted.
     pub effects: Vec<Effect>,
@@ -49,7 +45,6 @@ pub struct CaseReport {
 pub struct Measured {
     /// Its key below the suite's.
     pub key: &'static str,
-    /// Its unit.
     pub unit: &'static str,
     /// The figure.
     pub value: f64,
@@ -77,7 +72,6 @@ pub struct Pictured {
     pub latencies: Latencies,
 }
 
-/// All of a run.
 #[derive(Debug, Serialize)]
 pub struct RunReport {
     /// Form of this report; raised when a field changes its meaning.
@@ -117,17 +111,13 @@ impl RunReport {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{suite}.{key} is {value} {unit}; {file} says {bound} ({})", bound.why)]
 pub struct MissedBound {
-    /// Its suite.
     pub suite: &'static str,
-    /// Its key.
     pub key: &'static str,
     /// What was measured.
     pub value: f64,
-    /// In this unit.
     pub unit: &'static str,
     /// The file with the bound.
     pub file: String,
-    /// The bound.
     pub bound: Bound,
 }
 
@@ -167,7 +157,6 @@ pub enum Failure {
         ends(words)
     )]
     Ending {
-        /// Which.
         who: String,
         /// How it ended.
         found: String,
@@ -179,7 +168,6 @@ pub enum Failure {
     /// A process that did not end.
     #[error("{who} had not ended {seconds} s after it should have")]
     NotEnding {
-        /// Which.
         who: String,
         /// How long it had.
         seconds: u64,
@@ -187,31 +175,23 @@ pub enum Failure {
     /// Frames without a verdict.
     #[error("task {task}: {lost} of {submitted} frames have no verdict")]
     Lost {
-        /// Whose.
         task: String,
-        /// How many.
         lost: u64,
-        /// Of how many.
         submitted: u64,
     },
     /// Verdicts for nothing.
     #[error("task {task}: {unasked} verdicts for frames that had one already or never were")]
     Unasked {
-        /// Whose.
         task: String,
-        /// How many.
         unasked: u64,
     },
     /// Two accounts of the same frames.
     #[error("task {task}: {what}: the cameras count {cameras}, the daemon {daemon}")]
     Disagree {
-        /// Whose.
         task: String,
         /// What was counted.
         what: &'static str,
-        /// By the cameras.
         cameras: u64,
-        /// By the daemon.
         daemon: u64,
     },
     /// Something that should have happened did not.
@@ -223,9 +203,7 @@ pub enum Failure {
     /// Something else than expected was said.
     #[error("{who} said `{}`, which does not contain `{wanted}`", said.trim())]
     Words {
-        /// Who.
         who: &'static str,
-        /// What it said.
         said: String,
         /// What it should have.
         wanted: String,
@@ -233,9 +211,7 @@ pub enum Failure {
     /// Output that is not in its form.
     #[error("{who} did not say what it should in its form: {}", said.trim())]
     Form {
-        /// Who.
         who: String,
-        /// What it said.
         said: String,
     },
     /// A process was left over.

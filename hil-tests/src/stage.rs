@@ -29,7 +29,6 @@ pub struct Stage {
     pub mark: String,
     /// The board's name.
     pub board: String,
-    /// The agent.
     pub agent: String,
     /// `punctuald`.
     pub daemon: String,
@@ -44,13 +43,11 @@ pub struct Stage {
 /// Why a run could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// The target.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// The agent's program.
     #[error("cannot read the agent's program {path}: {source}", path = path.display())]
     Agent {
-        /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -62,13 +59,11 @@ pub enum StageError {
     Architecture {
         /// The target's.
         target: String,
-        /// Ours.
         ours: &'static str,
     },
     /// The binaries under test are not there.
     #[error("`{program} --version` does not run on the target: install the package there, or name their folder by --bin: {}", words.trim())]
     Program {
-        /// Which.
         program: String,
         /// What the shell said.
         words: String,
@@ -76,7 +71,6 @@ pub enum StageError {
     /// The network could not be measured.
     #[error("`punctual profile` ended with {}: {}", code.map_or("a signal".to_owned(), |code| format!("code {code}")), words.trim())]
     Profile {
-        /// Its code.
         code: Option<i32>,
         /// What it said.
         words: String,

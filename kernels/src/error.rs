@@ -120,7 +120,6 @@ pub enum KernelError {
         what: &'static str,
         /// Position.
         index: usize,
-        /// Value.
         value: f32,
     },
     /// An activation's bounds are not ordered.

@@ -6,7 +6,6 @@ use crate::{Activation, ChannelRun, Extent, PoolKind, Window};
 /// The shape of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Channels.
     pub channels: usize,
     /// Rows.
     pub height: usize,

@@ -81,7 +81,6 @@ pub enum Progress<'p> {
     Kept,
     /// A step begins.
     Begins,
-    /// It has ended.
     Ended(&'p Outcome),
 }
 

@@ -13,9 +13,7 @@ use super::step::{Session, StepError};
 /// The units that partitions are made of.
 pub struct Parts {
     partitioner: Arc<Partitioner>,
-    /// As many as there are.
     pub units: u16,
-    /// TPCs of each.
     tpcs_per_unit: u16,
 }
 

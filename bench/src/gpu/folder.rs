@@ -14,15 +14,12 @@ use super::result::StepResult;
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Which step.
     pub step: String,
     /// What it found.
     pub outcome: Outcome,
-    /// When it began.
     pub began: String,
     /// How long it took.
     pub seconds: f64,
-    /// On what.
     pub machine: Machine,
     /// Sizes were tiny.
     pub quick: bool,
@@ -65,7 +62,6 @@ pub enum FolderError {
     /// A file or the folder itself.
     #[error("{path}: {source}", path = path.display())]
     File {
-        /// Which.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -73,7 +69,6 @@ pub enum FolderError {
     /// A file that no version of ours, or another one, wrote.
     #[error("{path} is no result of this version ({source}): remove it, or name another folder with --out", path = path.display())]
     Unreadable {
-        /// Which.
         path: PathBuf,
         /// What is wrong.
         source: serde_json::Error,
@@ -81,9 +76,7 @@ pub enum FolderError {
     /// Results of different machines, or of tiny and full sizes, are not mixed.
     #[error("{path} is of {found}; this run is of {wanted}: name another folder with --out", path = path.display())]
     Other {
-        /// Which.
         path: PathBuf,
-        /// What it is of.
         found: String,
         /// What is measured now.
         wanted: String,
@@ -106,7 +99,6 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -19,7 +19,6 @@ pub struct Machine {
     pub compute_capability: String,
     /// Streaming multiprocessors, as many as the power mode leaves.
     pub multiprocessors: u32,
-    /// Of its memory.
     pub memory_bytes: u64,
     /// It shares the host's memory.
     pub integrated: bool,

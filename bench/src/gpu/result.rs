@@ -14,7 +14,6 @@ pub struct StepResult {
     pub tables: Vec<Sheet>,
     /// Lines.
     pub plots: Vec<Lines>,
-    /// Bars.
     pub bars: Vec<Bars>,
     /// What one must know to read it: how it was measured, what was left out and why.
     pub notes: Vec<String>,
@@ -23,7 +22,6 @@ pub struct StepResult {
 /// A measured value that has a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Which bound.
     pub bound: String,
     /// Of what, if the bound holds for several.
     pub of: String,
@@ -115,7 +113,6 @@ impl Sheet {
 /// Quantiles of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Of how many.
     pub count: usize,
     /// Of all, in microseconds, like the following.
     pub mean_us: f64,

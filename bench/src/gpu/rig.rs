@@ -34,7 +34,6 @@ pub struct Setup<'s> {
 
 /// A device at work.
 pub struct Rig<D> {
-    /// The device.
     pub device: D,
     /// Where inputs are written.
     pub inputs: InputBuffers,
@@ -45,11 +44,9 @@ pub struct Rig<D> {
 /// A stage for a batch on a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errand {
-    /// Where.
     pub partition: u16,
     /// Of which model.
     pub model: u16,
-    /// Which stage.
     pub stage: u8,
     /// How many images; request buffers `first..first + batch` are theirs.
     pub batch: u8,

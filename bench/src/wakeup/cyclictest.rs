@@ -20,9 +20,7 @@ pub enum CyclictestError {
     /// It did not end well.
     #[error("cyclictest ended with {code:?}: {said}")]
     Ended {
-        /// Its code.
         code: Option<i32>,
-        /// What it said.
         said: String,
     },
     /// Its output was not as expected.

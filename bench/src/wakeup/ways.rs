@@ -28,7 +28,6 @@ pub enum Way {
 }
 
 impl Way {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Sleep, Self::Timeout, Self::Doorbell, Self::Poller];
 
     /// For tables.
@@ -56,7 +55,6 @@ pub struct Seats {
 /// Why a way was not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum WayError {
-    /// A thread.
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The poller.

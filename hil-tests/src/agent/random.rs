@@ -24,7 +24,6 @@ impl Random {
         self.next() % below.max(1)
     }
 
-    /// So many bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.next() as u8).collect()
     }

@@ -82,7 +82,6 @@ impl CameraPlan {
 pub struct Camera {
     /// Its name in this case.
     pub name: String,
-    /// Its process.
     pub process: Started,
     seconds: f64,
 }

@@ -30,7 +30,6 @@ pub struct Scene<'a> {
     pub target: &'a Target,
     /// What lies ready there.
     pub stage: &'a Stage,
-    /// What it has.
     pub facts: &'a Facts,
     /// Of all that is random in this case.
     pub seed: u64,
@@ -54,7 +53,6 @@ pub struct Setting<'a> {
     pub target: &'a Target,
     /// What lies ready there.
     pub stage: &'a Stage,
-    /// What it has.
     pub facts: &'a Facts,
     /// The board's bounds.
     pub bounds: &'a Bounds,

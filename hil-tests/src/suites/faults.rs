@@ -11,13 +11,11 @@ use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::suites::drawn;
 
-/// Clients that are killed.
 const CLIENT_KILLS: u64 = 10;
 
 /// Times that the daemon is killed.
 const DAEMON_KILLS: usize = 5;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     Case {
         suite: "faults",

@@ -14,7 +14,6 @@ const CAPTURE_S: f64 = 6.0;
 /// Best-effort clients that ask as fast as they are answered.
 const FLOODERS: usize = 4;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     Case {
         suite: "isolation",

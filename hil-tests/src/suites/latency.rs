@@ -13,7 +13,6 @@ const FLOOR_S: f64 = 3.0;
 /// How long the cameras capture.
 const CAPTURE_S: f64 = 10.0;
 
-/// The cases.
 pub const CASES: &[Case] = &[Case {
     suite: "latency",
     name: "at-the-promised-rates",

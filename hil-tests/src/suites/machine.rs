@@ -11,7 +11,6 @@ use crate::target::Script;
 /// needs for these tasks.
 const GROUP_MIB: u64 = 768;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     Case {
         suite: "machine",

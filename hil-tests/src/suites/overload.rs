@@ -29,7 +29,6 @@ const fn case(
     }
 }
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case("1x", &[("late_share_1x", "")], |scene| {
         overload(scene, 1.0, "late_share_1x")

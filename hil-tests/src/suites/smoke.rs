@@ -6,7 +6,6 @@ use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::target::Output;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     Case {
         suite: "smoke",

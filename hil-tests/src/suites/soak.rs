@@ -10,7 +10,6 @@ use crate::scene::{CameraPlan, DaemonPlan, Scene};
 /// How many samples a soak of any length has, about.
 const SAMPLES: f64 = 600.0;
 
-/// The cases.
 pub const CASES: &[Case] = &[Case {
     suite: "soak",
     name: "steady",

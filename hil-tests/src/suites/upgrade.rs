@@ -7,7 +7,6 @@ use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::target::Script;
 
-/// The cases.
 pub const CASES: &[Case] = &[Case {
     suite: "upgrade",
     name: "under-clients",

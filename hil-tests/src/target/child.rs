@@ -34,7 +34,6 @@ impl Output {
 /// How a bounded run ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// By itself.
     Itself(Output),
     /// By us, with its whole process group: the limit was over.
     AtTheLimit,

@@ -20,7 +20,6 @@ pub use child::Output;
 /// Which machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This one.
     Local,
     /// The one that the system's `ssh` reaches under this name, without a password.
     Ssh {
@@ -98,7 +97,6 @@ pub enum TargetError {
     /// The shell or `ssh` did not run.
     #[error("to {purpose}: cannot run {program}: {source}")]
     Spawn {
-        /// What for.
         purpose: &'static str,
         /// `sh` or `ssh`.
         program: &'static str,
@@ -108,7 +106,6 @@ pub enum TargetError {
     /// It ended in another way than well.
     #[error("to {purpose}: the target's shell ended with {}: {}", code.map_or("a signal".to_owned(), |code| format!("code {code}")), stderr.trim())]
     Failed {
-        /// What for.
         purpose: &'static str,
         /// Its code; none if a signal ended it.
         code: Option<i32>,
@@ -118,19 +115,16 @@ pub enum TargetError {
     /// It was killed at its limit.
     #[error("to {purpose}: not done when its time was over, and killed")]
     OutOfTime {
-        /// What for.
         purpose: &'static str,
     },
     /// Somebody asked the rig to end.
     #[error("to {purpose}: not begun, as the rig was told to end")]
     Interrupted {
-        /// What for.
         purpose: &'static str,
     },
     /// `ssh` could not reach the machine.
     #[error("{place} cannot be reached without a password: {}; try `ssh -o BatchMode=yes HOST true`", stderr.trim())]
     Unreachable {
-        /// Which.
         place: Place,
         /// What `ssh` said.
         stderr: String,
@@ -198,7 +192,6 @@ impl Target {
         Ok(())
     }
 
-    /// Where it is.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place

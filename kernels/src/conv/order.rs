@@ -17,7 +17,6 @@ const STAYS: usize = 96 << 10;
 pub(super) struct Pieces {
     /// Images of a piece.
     pub images: usize,
-    /// Rows of each.
     pub rows: usize,
 }
 

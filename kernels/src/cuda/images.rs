@@ -28,7 +28,6 @@ pub enum ImageError {
         "{architecture}.images is broken at byte {at} of {bytes}: run python3 kernels/cuda/build.py"
     )]
     Broken {
-        /// Which one.
         architecture: &'static str,
         /// Where reading failed.
         at: usize,
@@ -38,7 +37,6 @@ pub enum ImageError {
     /// The archive of an architecture lacks something.
     #[error("{architecture}.images has no {what}: run python3 kernels/cuda/build.py")]
     Missing {
-        /// Which one.
         architecture: &'static str,
         /// Of the module or kernel.
         what: &'static str,
@@ -104,7 +102,6 @@ static ARCHIVES: [Archive; 9] = [
     archive!("compute_80", (8, 0), soc: false, ptx: true),
 ];
 
-/// All archives.
 #[must_use]
 pub fn archives() -> &'static [Archive] {
     &ARCHIVES

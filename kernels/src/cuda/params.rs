@@ -203,7 +203,6 @@ pub struct GlobalPool {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Linear {
-    /// Of the input.
     pub input: u64,
     /// Of the result: halves, `[image][padded output feature]`. 0: it is not wanted as such.
     pub output: u64,
@@ -264,7 +263,6 @@ pub struct Gather {
     pub output: TensorView,
     /// One `u32` for each output channel: `source << 24 | channel`. Lies with the weights.
     pub table: u64,
-    /// Of the sources.
     pub sources: [u64; SOURCES_MAX],
     /// Pitches of the sources.
     pub pitches: [u32; SOURCES_MAX],
@@ -322,7 +320,6 @@ pub struct Answers {
     pub done: u64,
     /// Images of the batch.
     pub images: u32,
-    /// Classes.
     pub classes: u32,
     /// `f32`s from an image's scores to the next's.
     pub pitch: u32,

@@ -24,7 +24,6 @@ pub enum Module {
 }
 
 impl Module {
-    /// All of them.
     pub const ALL: [Module; 7] = [
         Module::General,
         Module::Probe,

@@ -363,8 +363,6 @@ impl BlockedLayout {
 pub(crate) struct Span {
     /// The first block.
     pub block: usize,
-    /// How many blocks.
     pub blocks: usize,
-    /// Which rows of each.
     pub rows: Range<usize>,
 }

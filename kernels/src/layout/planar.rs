@@ -35,7 +35,6 @@ impl PlanarLayout {
         })
     }
 
-    /// Channels.
     pub fn channels(&self) -> usize {
         self.channels
     }

@@ -20,7 +20,6 @@ pub enum PixelFormat {
 }
 
 impl PixelFormat {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::Rgb8, Self::Nv12, Self::Bgr8, Self::Gray8, Self::Yuyv];
 
     /// As in manifests and profiles.

@@ -9,9 +9,7 @@ use crate::{Activation, Extent, PoolKind, Window};
 /// What the sums of a convolution become.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Image {
-    /// Bytes.
     Bytes(Vec<u8>),
-    /// Floats.
     Floats(Vec<f32>),
 }
 

@@ -18,7 +18,6 @@ pub enum Ending {
 /// What a child said and how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How it ended.
     pub ending: Ending,
     /// What `call` returned, if it did.
     pub said: Option<u64>,

@@ -74,7 +74,6 @@ pub enum RawError {
     /// The child did not come back from the first call.
     #[error("libsmctrl ended the process of its first call ({ending:?}); it does not know {key}")]
     Ended {
-        /// How.
         ending: Ending,
         /// The driver.
         key: DriverKey,

@@ -41,7 +41,6 @@ pub enum LayoutError {
     /// Fewer bytes than the mask takes.
     #[error("{bytes} bytes are too few for a mask of {needed}")]
     TooShort {
-        /// What there is.
         bytes: usize,
         /// What the layout takes.
         needed: usize,

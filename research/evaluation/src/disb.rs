@@ -42,7 +42,6 @@ pub enum DisbError {
     /// It is no JSON.
     #[error("{file} is not JSON: {error}")]
     Json {
-        /// The file.
         file: String,
         /// What the parser says.
         error: serde_json::Error,
@@ -50,7 +49,6 @@ pub enum DisbError {
     /// A key that DISB does not have.
     #[error("{file}: `{key}` is no key of DISB; known here: {known}")]
     UnknownKey {
-        /// The file.
         file: String,
         /// The key's path.
         key: String,
@@ -60,7 +58,6 @@ pub enum DisbError {
     /// A key that must be there.
     #[error("{file}: `{key}` is missing")]
     Missing {
-        /// The file.
         file: String,
         /// The key's path.
         key: String,
@@ -68,7 +65,6 @@ pub enum DisbError {
     /// A value that cannot be used.
     #[error("{file}: `{key}` is {found}; it must be {rule}")]
     Value {
-        /// The file.
         file: String,
         /// The key's path.
         key: String,

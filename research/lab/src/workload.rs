@@ -22,7 +22,6 @@ pub enum Error {
     /// A file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// Which.
         path: PathBuf,
         /// What went wrong.
         source: std::io::Error,
@@ -36,17 +35,13 @@ pub enum Error {
     /// No such policy.
     #[error("there is no policy {name:?}; there are {}", .known.join(", "))]
     Policy {
-        /// The name.
         name: String,
-        /// Those that there are.
         known: Vec<&'static str>,
     },
     /// No such experiment.
     #[error("there is no experiment {name:?}; there are {}", .known.join(", "))]
     Experiment {
-        /// The name.
         name: String,
-        /// Those that there are.
         known: Vec<&'static str>,
     },
     /// A run could not be made.
@@ -55,7 +50,6 @@ pub enum Error {
     /// A file could not be written.
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
-        /// Which.
         path: PathBuf,
         /// What went wrong.
         source: std::io::Error,

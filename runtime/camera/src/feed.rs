@@ -45,7 +45,6 @@ pub enum FeedError {
     /// The driver's frames are shorter than its format.
     #[error("the driver's frame has {bytes} bytes, too few for its own format")]
     Short {
-        /// How many it had.
         bytes: usize,
     },
     /// The crop that was asked for leaves the frame.

@@ -14,10 +14,8 @@ use punctual_platform::termination::{Terminates, Termination};
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The package.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// The manifest.
     #[error("{0}")]
     Manifest(#[from] PlanErrors),
     /// The measurement.

@@ -30,7 +30,6 @@ pub struct PackageNeeds {
 /// At which sizes to measure stages, rising.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Of batches.
     pub batches: Vec<u8>,
     /// Of partitions.
     pub units: Vec<u8>,

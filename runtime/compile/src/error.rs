@@ -39,7 +39,6 @@ pub enum CompileError {
         "the input {name:?} is {found:?} in the ONNX file and (batch, 3, {height}, {width}) in the options"
     )]
     Input {
-        /// Its name.
         name: String,
         /// Its dimensions in the file; `None` is known only when running.
         found: Vec<Option<i64>>,
@@ -53,7 +52,6 @@ pub enum CompileError {
         "the input {name:?} is {found:?} in the ONNX file; with these options it must be (batch, {width}), {width} tokens in {height} row(s), of which there can be one only"
     )]
     TokenInput {
-        /// Its name.
         name: String,
         /// Its dimensions in the file; `None` is known only when running.
         found: Vec<Option<i64>>,
@@ -75,7 +73,6 @@ pub enum CompileError {
     Node {
         /// Its name.
         node: String,
-        /// Its operator.
         operator: String,
         /// Why.
         problem: Problem,
@@ -85,7 +82,6 @@ pub enum CompileError {
         "{found} exits; there must be 1 to {STAGES_MAX}. Name the outputs exit_0, exit_1, ... or list them as output.exits in the options; the outputs are {outputs:?}"
     )]
     ExitCount {
-        /// How many there are.
         found: usize,
         /// All outputs of the network.
         outputs: Vec<String>,
@@ -95,7 +91,6 @@ pub enum CompileError {
         "the exit {exit:?} of the options is no output of the network, or is listed twice; the outputs are {outputs:?}"
     )]
     NoSuchExit {
-        /// The exit.
         exit: String,
         /// All outputs of the network.
         outputs: Vec<String>,
@@ -105,7 +100,6 @@ pub enum CompileError {
         "the exit {exit:?} is {found}; it must be one score a class, with shape (batch, {classes})"
     )]
     ExitShape {
-        /// The exit.
         exit: String,
         /// What it is, for one image.
         found: Tensor,
@@ -117,13 +111,11 @@ pub enum CompileError {
         "the exit {exit:?} is part of a tensor or has its values in another order; an exit must be the result of an operator as it is"
     )]
     ExitView {
-        /// The exit.
         exit: String,
     },
     /// An exit that is not computed from the input.
     #[error("the exit {exit:?} is not computed from the input")]
     ExitNotComputed {
-        /// The exit.
         exit: String,
     },
     /// An exit that needs no operator of its own.
@@ -131,7 +123,6 @@ pub enum CompileError {
         "the exit {exit:?} adds no operator to the exits before it; leave it out or order the exits by depth"
     )]
     ExitAddsNothing {
-        /// The exit.
         exit: String,
     },
     /// An exit whose class scores a deeper stage reads.
@@ -139,7 +130,6 @@ pub enum CompileError {
         "a deeper stage reads the exit {exit:?}; stages may share what lies before an exit, not its class scores"
     )]
     ExitReadLater {
-        /// The exit.
         exit: String,
     },
     /// Taking a normalisation into a node's weights makes one of them infinite.

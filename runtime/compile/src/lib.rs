@@ -48,9 +48,7 @@ use stage::CutError;
 /// A compiled network and what there is to say of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
-    /// The package.
     pub package: Package,
-    /// The report.
     pub report: CompileReport,
     /// The names of the ONNX file's outputs that are the exits, from first to last.
     pub exits: Vec<String>,

@@ -140,7 +140,6 @@ pub(crate) struct Lowering<'a> {
     pub notes: Vec<Note>,
     /// What a step of a constant is worth that is a whole number of steps everywhere.
     steps: BTreeMap<ValueId, Rc<[f32]>>,
-    /// Elements of all grids.
     grid_elements: usize,
 }
 

@@ -46,7 +46,6 @@ pub enum ParseError {
     /// Functions in the file.
     #[error("the ONNX file defines the function {name:?}; inline functions when exporting")]
     Function {
-        /// Its name.
         name: String,
     },
     /// Neither an image nor tokens.
@@ -62,13 +61,11 @@ pub enum ParseError {
         "the input {name:?} must be a tensor of float32 (an image) or int64 (tokens) with a declared shape"
     )]
     InputType {
-        /// Its name.
         name: String,
     },
     /// A name that is defined twice.
     #[error("the value {name:?} is defined twice")]
     DefinedTwice {
-        /// The name.
         name: String,
     },
     /// A name that is not defined where it is used.
@@ -76,7 +73,6 @@ pub enum ParseError {
     Undefined {
         /// A node, or the graph's outputs.
         user: String,
-        /// The name.
         name: String,
     },
     /// A constant whose data are elsewhere, and nobody says where the ONNX file itself lies.
@@ -136,9 +132,7 @@ pub enum ParseError {
         "node {node:?} ({operator}): operators of the domain {domain:?} are not supported; export with standard operators only"
     )]
     Domain {
-        /// The node.
         node: String,
-        /// Its operator.
         operator: String,
         /// The operator's domain.
         domain: String,

@@ -14,25 +14,18 @@ pub enum Problem {
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
     UnknownAttribute {
-        /// Which.
         name: String,
-        /// Its value.
         value: String,
     },
     /// An attribute has an unsupported value.
     #[error("its attribute {name} is {value}; supported is {supported}")]
     Attribute {
-        /// Which.
         name: &'static str,
-        /// Its value.
         value: String,
-        /// What is supported.
         supported: &'static str,
     },
-    /// An attribute is missing.
     #[error("its attribute {name} is missing")]
     MissingAttribute {
-        /// Which.
         name: &'static str,
     },
     /// An operand is missing.
@@ -57,7 +50,6 @@ pub enum Problem {
     TooMany {
         /// `inputs` or `outputs`.
         what: &'static str,
-        /// How many it has.
         found: usize,
         /// How many are supported.
         limit: usize,
@@ -69,7 +61,6 @@ pub enum Problem {
         position: usize,
         /// Its role.
         what: &'static str,
-        /// What it is.
         found: String,
         /// What is supported.
         expected: &'static str,
@@ -100,7 +91,6 @@ pub enum Problem {
     Attention {
         /// The first operand.
         first: String,
-        /// The second.
         second: String,
     },
     /// Two operands of different shapes.
@@ -108,7 +98,6 @@ pub enum Problem {
     Addends {
         /// The first shape.
         first: String,
-        /// The second.
         second: String,
     },
     /// Two factors, or a tensor and what it is divided by or taken from, of different shapes.
@@ -118,7 +107,6 @@ pub enum Problem {
     Factors {
         /// The first shape.
         first: String,
-        /// The second.
         second: String,
     },
     /// Arithmetic on shapes that cannot be done when compiling.
@@ -138,7 +126,6 @@ pub enum Problem {
         "its result is {shape} for each image; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
     )]
     ResultSize {
-        /// Its shape.
         shape: Tensor,
     },
     /// With this node the network has more of something than a device takes.
@@ -146,7 +133,6 @@ pub enum Problem {
     Limit {
         /// `operators` or `weights`.
         what: &'static str,
-        /// The limit.
         limit: usize,
     },
 }

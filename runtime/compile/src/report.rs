@@ -61,7 +61,6 @@ pub struct StageReport {
 /// What a threshold does to the calibration samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThresholdReport {
-    /// The threshold.
     pub threshold: f64,
     /// Share of right answers.
     pub accuracy: f64,
@@ -80,17 +79,14 @@ pub enum Note {
         affine: usize,
         /// Additions that became residuals.
         residual: usize,
-        /// Activations.
         activation: usize,
     },
     /// Steps that became an operator of their own.
     Standalone {
-        /// How many.
         operators: usize,
     },
     /// Operators that no exit depends on.
     Dead {
-        /// How many.
         operators: usize,
     },
     /// A softmax before an exit was left out, since the device applies its own.
@@ -112,14 +108,12 @@ pub enum Note {
     OneExit,
     /// Most of a stage's work is the head of its exit, of no use to what goes deeper.
     HeavyHead {
-        /// The exit.
         exit: usize,
         /// The head's share of the stage's multiply-accumulates.
         percent: u32,
     },
     /// A large part of all weights is the head of one early exit.
     LargeHead {
-        /// The exit.
         exit: usize,
         /// The head's share of all weights.
         percent: u32,

@@ -39,7 +39,6 @@ const PIECES: u8 = 3;
 struct Place {
     /// Pieces of its client that exist; 0: the place is free.
     pieces: u8,
-    /// Whose it is or was.
     pid: i32,
 }
 

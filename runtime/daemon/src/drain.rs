@@ -42,7 +42,6 @@ impl ShedOrder {
         self.hold.swap(hold, Ordering::Relaxed) != hold
     }
 
-    /// Whether it holds.
     pub fn holds(&self) -> bool {
         self.hold.load(Ordering::Relaxed)
     }

@@ -30,7 +30,6 @@ pub enum StartupError {
     /// Memory that this process may not have.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// A thread.
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The processor's device.
@@ -45,7 +44,6 @@ pub enum StartupError {
     /// A socket that was named otherwise than in the manifest.
     #[error("the socket {path}: {cause}. To do: {}", cause.remedy())]
     SocketPath {
-        /// Where.
         path: PathBuf,
         /// What is wrong with it.
         cause: DoorCause,
@@ -56,7 +54,6 @@ pub enum StartupError {
     /// A frame that the plan took and the preprocessor does not.
     #[error("task {task:?}: its frames cannot be prepared: {source}")]
     Preprocess {
-        /// Which task.
         task: String,
         /// Why.
         source: PreprocessError,

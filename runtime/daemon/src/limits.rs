@@ -33,7 +33,6 @@ pub enum LimitError {
         planned: u64,
         /// What the process has already.
         used: u64,
-        /// The limit.
         limit: u64,
     },
     /// Of the control group.
@@ -46,7 +45,6 @@ pub enum LimitError {
     ControlGroup {
         /// What the plan takes, in bytes.
         planned: u64,
-        /// The limit.
         limit: u64,
         /// The kernel's file that says so.
         file: PathBuf,
@@ -59,7 +57,6 @@ pub enum LimitError {
     Files {
         /// With all clients connected, and one at the door.
         needed: u64,
-        /// The limit.
         limit: u64,
     },
 }

@@ -70,9 +70,7 @@ pub enum Outbound {
 /// From the ingress to the egress: a submission that the scheduler never saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Its task.
     pub task: TaskId,
-    /// Where to.
     pub ticket: Ticket,
     /// Why not.
     pub reason: Refused,

@@ -177,7 +177,6 @@ pub struct StallsReport {
     pub count: u64,
     /// Their sum.
     pub total_us: u64,
-    /// The longest of them.
     pub longest_us: u64,
     /// By time. A core's probe lists its first 1024.
     pub list: Vec<StallReport>,
@@ -197,7 +196,6 @@ pub struct StallReport {
 /// Counters of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionReport {
-    /// Its name.
     pub name: String,
     /// The device that it is on: `cpu`, `cuda`.
     #[serde(default)]
@@ -227,7 +225,6 @@ pub enum ReportError {
     /// The file or socket.
     #[error("{path}: {source}; is the daemon running, and did it get this far?")]
     Io {
-        /// Which.
         path: PathBuf,
         /// What went wrong.
         source: std::io::Error,
@@ -235,7 +232,6 @@ pub enum ReportError {
     /// The file, written.
     #[error("the report cannot be written to {path}: {source}")]
     Write {
-        /// Which.
         path: PathBuf,
         /// What went wrong.
         source: std::io::Error,
@@ -243,7 +239,6 @@ pub enum ReportError {
     /// Not JSON of this form.
     #[error("{path}: not a punctuald report: {source}")]
     Json {
-        /// Which.
         path: PathBuf,
         /// What went wrong.
         source: serde_json::Error,
@@ -251,7 +246,6 @@ pub enum ReportError {
     /// From another version.
     #[error("{path}: report form {found}, this program reads form {REPORT_FORMAT}")]
     Format {
-        /// Which.
         path: PathBuf,
         /// The form found.
         found: u32,

@@ -26,40 +26,31 @@ pub enum Note {
     },
     /// The device reported a failed action.
     ActionFailed {
-        /// Which.
         action: ActionId,
-        /// Where.
         partition: PartitionId,
     },
     /// The device refused an action.
     ActionRefused {
-        /// Which.
         action: ActionId,
-        /// Where.
         partition: PartitionId,
     },
     /// The device could not bring weights in.
     LoadFailed {
-        /// Which action.
         action: ActionId,
     },
     /// The device refused to load or unload weights.
     WeightsRefused {
-        /// Whose.
         model: ModelId,
     },
     /// A payload could not be read or prepared.
     PayloadFault {
-        /// Whose.
         client: ClientId,
-        /// Which of its slots.
         slot: u16,
     },
     /// A model broke its profile, and its tasks are promised nothing.
     Demoted(Demotion),
     /// It kept its profile for long enough.
     Reinstated {
-        /// Where.
         partition: PartitionId,
         /// Which model.
         model: ModelId,

@@ -90,7 +90,6 @@ pub enum FillingError {
         /// The first that is to fill.
         partition: usize,
     },
-    /// There is no such partition.
     #[error("partition {partition} is to fill; there are {partitions}")]
     NoSuchPartition {
         /// What was asked for.

@@ -17,7 +17,6 @@ pub struct Host {
 pub struct Clock {
     /// As the kernel names it: `gpu`, `17000000.gpu`, `emc`.
     pub name: String,
-    /// Now.
     pub now_khz: Option<u64>,
     /// What its governor may choose from.
     pub range_khz: Option<(u64, u64)>,

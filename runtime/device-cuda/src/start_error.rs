@@ -32,7 +32,6 @@ pub enum StartError {
     Ranges {
         /// Ranges that were given.
         ranges: usize,
-        /// Partitions.
         partitions: usize,
     },
     /// Partitions cannot fill.

@@ -19,7 +19,6 @@ pub enum Trouble {
     Silent {
         /// Which model.
         model: usize,
-        /// Which stage.
         stage: usize,
     },
     /// It took too long, and stopped when told to.
@@ -27,7 +26,6 @@ pub enum Trouble {
     Overdue {
         /// Which model.
         model: usize,
-        /// Which stage.
         stage: usize,
         /// How long it may take.
         limit_ns: u64,
@@ -46,7 +44,6 @@ pub enum Trouble {
     NotThere {
         /// Which model.
         model: usize,
-        /// Which stage.
         stage: usize,
     },
     /// Another partition's trouble.

@@ -100,7 +100,6 @@ struct Filled {
     cuda: Cuda,
     real_time: Vec<Answer>,
     filler: Vec<Answer>,
-    /// Their streams.
     streams: [u64; 2],
 }
 

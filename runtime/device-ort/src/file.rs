@@ -32,7 +32,6 @@ pub enum FileError {
     Inputs {
         /// Which file.
         path: PathBuf,
-        /// How many.
         found: usize,
     },
     /// It does not have that output.
@@ -40,7 +39,6 @@ pub enum FileError {
     NoOutput {
         /// Which file.
         path: PathBuf,
-        /// The name.
         name: String,
     },
 }

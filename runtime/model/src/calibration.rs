@@ -55,9 +55,7 @@ pub enum CalibrationError {
         "sample {sample} has {found} exits, the network has {exits}; calibrate this network again"
     )]
     Exits {
-        /// Which sample.
         sample: usize,
-        /// How many it has.
         found: usize,
         /// How many the network has.
         exits: usize,
@@ -65,7 +63,6 @@ pub enum CalibrationError {
     /// Too many samples.
     #[error("{found} samples; the limit is {SAMPLES_MAX}")]
     TooMany {
-        /// How many there are.
         found: usize,
     },
 }

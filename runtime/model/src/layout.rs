@@ -26,7 +26,6 @@ pub struct ImageLayout {
     pub stages: Vec<StageLayout>,
 }
 
-/// One stage of a layout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageLayout {
     /// Floats of packed weights before the first operator's: of the device's own steps.

@@ -6,7 +6,6 @@ use crate::{Stage, TensorId};
 /// How long a tensor is in use inside its stage, in operators of that stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorLifetime {
-    /// Which tensor.
     pub tensor: TensorId,
     /// The operator that writes it.
     pub first: u32,

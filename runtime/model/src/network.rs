@@ -226,7 +226,6 @@ pub enum OperatorKind {
     },
     /// Largest (or mean) of a window.
     Pool {
-        /// Which.
         kind: PoolKind,
         /// Window size.
         kernel: Extent,
@@ -306,7 +305,6 @@ pub enum OperatorKind {
     },
     /// One pixel of one row.
     Token {
-        /// Its column.
         column: u32,
     },
     /// `activation(conv(input) + bias)` of bytes and i8 weights, to bytes or floats as the output

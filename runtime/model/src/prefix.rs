@@ -32,7 +32,6 @@ impl fmt::Debug for PrefixHash {
 pub struct StagePrefix {
     /// Of the stage and all before it.
     pub hash: PrefixHash,
-    /// Bytes of its own weights.
     pub weight_bytes: u64,
 }
 

@@ -54,7 +54,6 @@ pub struct ProfileKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageProfile {
-    /// Which stage.
     pub stage: u8,
     /// At which batch size.
     pub batch: u8,

@@ -14,7 +14,6 @@ const RECALLED: &str = "recalled";
 /// The source of figures that are found out on the machine itself.
 const DETECTED: &str = "detected";
 
-/// A board.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Board {

@@ -38,7 +38,6 @@ pub enum Cause {
     /// A key that means nothing here.
     #[error("unknown key `{key}`")]
     UnknownKey {
-        /// The key.
         key: String,
         /// The keys that mean something here.
         known: Vec<&'static str>,
@@ -46,9 +45,7 @@ pub enum Cause {
     /// A key that must be there.
     #[error("`{key}` is missing: {expected} is wanted")]
     MissingKey {
-        /// The key.
         key: &'static str,
-        /// What it is.
         expected: &'static str,
     },
     /// A value of another type.
@@ -56,7 +53,6 @@ pub enum Cause {
     WrongType {
         /// What is wanted.
         expected: &'static str,
-        /// What is there.
         found: &'static str,
     },
     /// A number outside its range.
@@ -88,7 +84,6 @@ pub enum Cause {
     /// The device cannot do what the policy relies on.
     #[error("policy {policy:?} runs several networks on the same cores at the same time")]
     PolicyShares {
-        /// The policy.
         policy: &'static str,
     },
     /// Not usable as a name.
@@ -99,18 +94,14 @@ pub enum Cause {
     Duplicate {
         /// `task`, `model`, ...
         what: &'static str,
-        /// The name.
         name: String,
     },
-    /// None at all.
     #[error("no [[{0}]] at all")]
     NoneGiven(&'static str),
     /// More than there is room for.
     #[error("{count} {what}, more than {limit}")]
     TooMany {
-        /// Of what.
         what: &'static str,
-        /// How many.
         count: u64,
         /// The most.
         limit: u64,
@@ -120,9 +111,7 @@ pub enum Cause {
     Unresolved {
         /// `model`, `partition`, ...
         what: &'static str,
-        /// The name.
         name: String,
-        /// What there is.
         known: Vec<String>,
     },
     /// Two keys of which one must be given.
@@ -130,7 +119,6 @@ pub enum Cause {
     ExactlyOne {
         /// One key.
         one: &'static str,
-        /// The other.
         other: &'static str,
         /// Whether both are there, or neither.
         both: bool,
@@ -158,13 +146,11 @@ pub enum Cause {
     OtherBoard {
         /// What the manifest says.
         manifest: String,
-        /// What is there.
         board: String,
     },
     /// A core that is not there, or not ours.
     #[error("core {core} is not available; available are {}", numbers(available))]
     CoreMissing {
-        /// The core.
         core: u64,
         /// The cores there are.
         available: Vec<u16>,
@@ -172,9 +158,7 @@ pub enum Cause {
     /// A core in two partitions.
     #[error("core {core} belongs to partition {other:?} already")]
     CoreOverlap {
-        /// The core.
         core: u16,
-        /// Who has it.
         other: String,
     },
     /// Not enough cores left.
@@ -182,9 +166,7 @@ pub enum Cause {
     TooFewCores {
         /// How many it wants.
         asked: u64,
-        /// How many are free.
         free: usize,
-        /// All that there are.
         available: Vec<u16>,
         /// How many of them are the daemon's own.
         system: usize,
@@ -192,11 +174,9 @@ pub enum Cause {
     /// Real-time load beyond what a core can bear.
     #[error("real-time load of core {core} is {:.1}%, more than {:.0}%", load * 100.0, limit * 100.0)]
     CoreOverloaded {
-        /// The core.
         core: u16,
         /// Its load, 1 being all of it.
         load: f64,
-        /// The limit.
         limit: f64,
     },
     /// Priorities that do not fit.
@@ -227,7 +207,6 @@ pub enum Cause {
     TokenInput {
         /// The model.
         model: String,
-        /// How many tokens.
         tokens: u32,
     },
     /// The profile's file is damaged, or not one.
@@ -287,9 +266,7 @@ pub enum Cause {
     /// An exit that the network does not have.
     #[error("exit {exit} of a network with exits 0 to {last}")]
     NoSuchExit {
-        /// The exit.
         exit: u64,
-        /// The last there is.
         last: u8,
     },
     // --- Promises ---
@@ -335,7 +312,6 @@ pub enum Cause {
              {task:?} is due, the mandatory work due is {demand} and the blocking {blocking}"
     )]
     Unschedulable {
-        /// The partition.
         partition: String,
         /// The task whose deadline falls on the checkpoint.
         task: String,
@@ -349,7 +325,6 @@ pub enum Cause {
     /// The offline test failed before any checkpoint.
     #[error("partition {partition:?} cannot keep all its promises: {reason}")]
     Infeasible {
-        /// The partition.
         partition: String,
         /// What the test says.
         reason: Infeasible,
@@ -357,7 +332,6 @@ pub enum Cause {
     /// Less room than the promised frames take.
     #[error("a queue of {queue} is shorter than the {least} frames that can be open at once")]
     QueueTooShort {
-        /// The queue.
         queue: u16,
         /// What the promise needs.
         least: u64,

@@ -35,7 +35,6 @@ pub enum DoorCause {
     UnknownAccount {
         /// `user` or `group`.
         what: &'static str,
-        /// The name.
         name: String,
     },
     /// A list of nobody.
@@ -91,9 +90,7 @@ impl DoorCause {
 /// Names of users and groups with their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Users.
     pub users: BTreeMap<String, u32>,
-    /// Groups.
     pub groups: BTreeMap<String, u32>,
 }
 

@@ -41,7 +41,6 @@ pub enum FrameCause {
     /// Not a pair of numbers.
     #[error("{count} numbers where [width, height] is wanted")]
     NotASize {
-        /// How many there are.
         count: usize,
     },
 }

@@ -21,7 +21,6 @@ pub(crate) const SHARE_MAX: u16 = 900;
 /// Promised work on one core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CoreLoad {
-    /// Which.
     pub core: u16,
     /// Mandatory stages, preparations and events of all promised frames; 1 is all of the core.
     pub load: f64,

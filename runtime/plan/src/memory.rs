@@ -33,7 +33,6 @@ impl MemoryBudget {
 /// bound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryItem {
-    /// What for.
     pub purpose: Purpose,
     /// Of which model, partition or task.
     pub of: String,

@@ -17,7 +17,6 @@ use crate::tasks;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Needs {
-    /// The board.
     pub board: String,
     /// The power mode, if it says one.
     pub power_mode: Option<String>,
@@ -25,7 +24,6 @@ pub struct Needs {
     pub models: Vec<ModelNeeds>,
 }
 
-/// What one model needs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ModelNeeds {

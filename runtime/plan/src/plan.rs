@@ -180,7 +180,6 @@ pub enum Role {
     },
     /// One a compute unit of a partition; unit 0 leads.
     Worker {
-        /// Whose.
         partition: PartitionId,
         /// Position in the partition's cores.
         unit: u8,
@@ -195,7 +194,6 @@ pub enum Role {
 /// Where a thread runs and how urgent it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadPlan {
-    /// What for.
     pub role: Role,
     /// The one core that it is pinned to.
     pub core: u16,
@@ -239,7 +237,6 @@ pub struct TaskPlan {
     pub name: String,
     /// Which network.
     pub model: ModelId,
-    /// Where.
     pub partition: PartitionId,
     /// Real-time or best-effort.
     pub criticality: Criticality,
@@ -262,7 +259,6 @@ pub struct TaskPlan {
     pub entry: EntryPlan,
     /// What its clients send.
     pub frame: FramePlan,
-    /// Its channels.
     pub channel: ChannelPlan,
     /// How its jitter bound came about.
     pub arrival: ArrivalBound,

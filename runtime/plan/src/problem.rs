@@ -65,7 +65,6 @@ impl fmt::Display for PlanErrors {
 
 impl std::error::Error for PlanErrors {}
 
-/// One problem.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The file to change.
@@ -173,7 +172,6 @@ impl<'a> Problems<'a> {
         }
     }
 
-    /// The file.
     pub(crate) fn file(&self) -> &'a Path {
         self.file
     }

@@ -29,7 +29,6 @@ pub enum Scheduling {
 /// Time that a thread may use, within `period_ns` of its wake-up. Deadline and period are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Reservation {
-    /// How much, in ns.
     pub runtime_ns: u64,
     /// In each of these, in ns.
     pub period_ns: u64,

@@ -16,7 +16,6 @@ const CHECKPOINTS_A_TASK: u64 = 4_096;
 /// The offline test of one partition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionReport {
-    /// Which.
     pub partition: PartitionId,
     /// Sum of mandatory work over period, all reserved tasks.
     pub utilisation: f64,
@@ -32,7 +31,6 @@ pub struct PartitionReport {
 /// What the offline test says of one reserved task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskReport {
-    /// Which.
     pub task: TaskId,
     /// Mandatory work of one request at batch 1, dispatch included (C).
     pub work: Nanos,

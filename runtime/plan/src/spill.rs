@@ -59,7 +59,6 @@ pub enum SpillCause {
         task: String,
         /// Its mandatory exit.
         theirs: u8,
-        /// The own one.
         own: u8,
     },
 }

@@ -24,7 +24,6 @@ pub enum Warning {
          daemon a core of its own"
     )]
     SharedCore {
-        /// The core.
         core: u16,
     },
     /// Nothing is promised.
@@ -33,7 +32,6 @@ pub enum Warning {
          the planned rates"
     )]
     NoPromises {
-        /// The policy.
         policy: &'static str,
     },
     /// No real-time scheduling.
@@ -50,7 +48,6 @@ pub enum Warning {
     SharedRate {
         /// The task's name.
         task: String,
-        /// How many clients.
         clients: u16,
         /// The task's period.
         period: Nanos,
@@ -63,7 +60,6 @@ pub enum Warning {
     UnreachableExit {
         /// The task's name.
         task: String,
-        /// Its id.
         id: TaskId,
         /// Deepest exit that fits before the deadline alone.
         reachable: u8,
@@ -88,7 +84,6 @@ pub enum Warning {
     Unused {
         /// `model` or `partition`.
         what: &'static str,
-        /// Its name.
         name: String,
     },
     /// The crop is magnified.

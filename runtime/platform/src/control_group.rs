@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 /// What a control group, or one that it lies in, allows its processes together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// How much.
     pub bytes: u64,
     /// The kernel's file that says so.
     pub file: PathBuf,

@@ -15,7 +15,6 @@ pub enum Refused {
     /// It may block for ever, never end, or have no content.
     #[error("it is {found}, not a regular file; {}", found.remedy())]
     NotRegular {
-        /// What it is.
         found: Found,
     },
     /// It is larger than any such file is.
@@ -33,13 +32,10 @@ pub enum Refused {
 /// What a path leads to that is not a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A folder.
     Folder,
     /// A pipe with a name, or one of the shell's: `<(...)`, or standard input.
     Pipe,
-    /// A socket.
     Socket,
-    /// A device.
     Device,
 }
 

@@ -13,19 +13,16 @@ pub enum SocketPathError {
     /// Somebody listens there.
     #[error("{path}: another daemon is listening on this socket")]
     InUse {
-        /// Where.
         path: PathBuf,
     },
     /// Something that is not a socket is there, and is left alone.
     #[error("{path} exists and is not a socket: remove it or choose another path")]
     NotASocket {
-        /// Where.
         path: PathBuf,
     },
     /// The system refused.
     #[error("{path}: {call} failed: {source}; is the folder there and writable?")]
     Os {
-        /// Where.
         path: PathBuf,
         /// Which call, as in section 2 of the manual.
         call: &'static str,

@@ -39,7 +39,6 @@ pub struct StallProbe {
 pub struct CoreWatch(Arc<Record>);
 
 impl CoreWatch {
-    /// In ns.
     #[must_use]
     pub fn ran_ns(&self) -> u64 {
         self.0.ran_ns.load(Ordering::Relaxed)

@@ -7,7 +7,6 @@ use crate::output::{self, OutputError};
 /// How a command ended. `--help` documents the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Termination {
-    /// Done.
     Done,
     /// It ran, and the result is bad.
     BadResult,

@@ -66,7 +66,6 @@ pub enum Policy {
     Deadline {
         /// Time in each period, in ns.
         runtime_ns: u64,
-        /// The period, in ns.
         period_ns: u64,
     },
 }

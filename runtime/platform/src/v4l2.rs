@@ -22,7 +22,6 @@ pub enum CaptureError {
         "cannot open {}: {source}; is the camera there, and are you in the group `video`?", .path.display()
     )]
     Open {
-        /// Which.
         path: PathBuf,
         /// What the kernel said.
         source: OsError,
@@ -33,7 +32,6 @@ pub enum CaptureError {
          name the capturing node of the camera: `v4l2-ctl --list-devices` shows them", .path.display()
     )]
     NoCapture {
-        /// Which.
         path: PathBuf,
         /// What it says that it can.
         capabilities: u32,
@@ -43,7 +41,6 @@ pub enum CaptureError {
     Buffers {
         /// How many it gave.
         given: u32,
-        /// How many are needed.
         needed: u32,
     },
     /// The driver spoke of a buffer that was never made, or of more bytes than it has.
@@ -51,7 +48,6 @@ pub enum CaptureError {
     Senseless {
         /// The buffer that it named.
         index: u32,
-        /// How many there are.
         buffers: u32,
         /// How many bytes it claimed.
         bytes: u32,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::drawing::{Area, Drawing, FONT, SIZE, draw, line};
 use crate::palette::{colour, css, dashed};
 
-/// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// What it shows, with its unit.
@@ -39,7 +38,6 @@ impl Axis {
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What it is of.
     pub name: String,
     /// In the order in which they are joined.
     pub points: Vec<[f64; 2]>,

@@ -111,7 +111,6 @@ impl Kernel {
 pub struct Launch {
     /// What runs.
     pub kernel: *const Kernel,
-    /// Of each parameter.
     pub parameters: *const *mut c_void,
     /// Blocks.
     pub grid: Index,

@@ -102,7 +102,6 @@ pub enum ConfigError {
     /// Not of the form `key=value`.
     #[error("{word}: every word is key=value")]
     Form {
-        /// The word.
         word: String,
     },
     /// A key that nobody knows.
@@ -116,7 +115,6 @@ pub enum ConfigError {
     /// A value that is none of this key.
     #[error("{key}={value}: expected {expected}")]
     Value {
-        /// Whose.
         key: String,
         /// As given.
         value: String,

@@ -21,7 +21,6 @@ pub enum LibraryError {
     /// The operating system refuses.
     #[error("{}: {source}", .path.display())]
     File {
-        /// Of what.
         path: PathBuf,
         /// Why.
         source: std::io::Error,

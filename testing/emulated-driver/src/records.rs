@@ -58,13 +58,11 @@ pub struct StreamState {
 /// Allocations that were not given back yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InUse {
-    /// How many.
     pub allocations: u64,
     /// Their sum.
     pub bytes: u64,
 }
 
-/// Memory in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryInUse {
     /// `cuMemAlloc`.

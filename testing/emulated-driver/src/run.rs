@@ -22,7 +22,6 @@ pub enum RunError {
         name: String,
         /// As declared.
         expected: usize,
-        /// As given.
         given: usize,
     },
     /// A parameter of another size.
@@ -34,7 +33,6 @@ pub enum RunError {
         place: usize,
         /// As declared.
         expected: usize,
-        /// As given.
         given: usize,
     },
     /// A grid or a block that no device takes.
@@ -57,9 +55,7 @@ pub enum RunError {
     Shared {
         /// Which kernel.
         name: String,
-        /// As given.
         given: usize,
-        /// The limit.
         limit: usize,
     },
     /// No memory for the stacks of a block.
@@ -68,7 +64,6 @@ pub enum RunError {
     /// The kernel itself went wrong.
     #[error("{complaint}")]
     Kernel {
-        /// What, where.
         complaint: String,
     },
 }
@@ -78,7 +73,6 @@ pub enum RunError {
 /// # Safety
 /// The type has no padding that matters and is laid out as C would (`repr(C)` or a primitive).
 pub unsafe trait Parameter {
-    /// Its bytes.
     fn bytes(&self) -> usize {
         size_of_val(self)
     }

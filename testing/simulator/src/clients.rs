@@ -34,7 +34,6 @@ struct Preparation {
     ok: bool,
 }
 
-/// All clients.
 pub struct Clients<S> {
     source: S,
     faults: Vec<Fault>,

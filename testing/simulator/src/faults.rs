@@ -3,21 +3,17 @@
 use punctual_core::{ClientId, Instant, ModelId};
 use serde::{Deserialize, Serialize};
 
-/// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
     /// A client process terminates; it submits nothing from then on.
     ClientGone {
-        /// Which client.
         client: ClientId,
-        /// When.
         at: Instant,
     },
     /// A client stands still: what it would have submitted meanwhile comes all at once at the end,
     /// with the capture times that it should have had.
     ClientStalled {
-        /// Which client.
         client: ClientId,
         /// When it stops.
         from: Instant,
@@ -26,18 +22,13 @@ pub enum Fault {
     },
     /// A client's payloads cannot be read.
     PayloadUnreadable {
-        /// Which client.
         client: ClientId,
-        /// From when on.
         from: Instant,
-        /// Until when.
         until: Instant,
     },
     /// A client's clock jumps; from then on the capture times that it claims are off.
     ClockStep {
-        /// Which client.
         client: ClientId,
-        /// When.
         at: Instant,
         /// By how many nanoseconds; positive: it claims later times. A claim of the future is
         /// brought back to the present, as the ingress does.
@@ -55,9 +46,7 @@ pub enum Fault {
     },
     /// The device fails: actions that run or start meanwhile report an error.
     DeviceFails {
-        /// From when on.
         from: Instant,
-        /// Until when.
         until: Instant,
     },
     /// A model's stages really take this many times what its profile says.
@@ -69,9 +58,7 @@ pub enum Fault {
     },
     /// Somebody finds the machine in trouble: best-effort work is to be given up meanwhile.
     BestEffortShed {
-        /// From when on.
         from: Instant,
-        /// Until when.
         until: Instant,
     },
 }

@@ -21,11 +21,9 @@ pub trait Observer {
 /// The time that an action was on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Which action.
     pub action: ActionId,
     /// Where it ran.
     pub partition: PartitionId,
-    /// From when on.
     pub from: Instant,
     /// Until when.
     pub to: Instant,

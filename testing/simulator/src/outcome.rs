@@ -8,7 +8,6 @@ use crate::summary::{Summary, Tally};
 /// One submission and what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
-    /// The task.
     pub task: TaskId,
     /// When it was meant to be submitted; its latency counts from here.
     pub intended: Instant,
@@ -68,13 +67,11 @@ pub enum Ending {
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// How it ended.
     pub ending: Ending,
     /// When, on the virtual clock.
     pub ended: Instant,
     /// All requests.
     pub total: Tally,
-    /// Those of each task.
     pub tasks: Vec<Tally>,
     /// How long things took compared to what was planned, and how much was done.
     pub effort: Effort,

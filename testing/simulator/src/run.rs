@@ -43,7 +43,6 @@ pub enum RunError {
     /// The scenario's arrivals cannot be played at this load.
     #[error("at a load of {load}: {reason}")]
     Arrivals {
-        /// The load.
         load: f64,
         /// What is wrong.
         reason: PatternError,

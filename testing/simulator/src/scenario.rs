@@ -16,11 +16,9 @@ use crate::timing::Durations;
 /// A network, as measured.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its name.
     pub name: String,
     /// Where its figures come from.
     pub source: String,
-    /// Its stages.
     pub stages: Vec<Stage>,
     /// What each exit says of held-out pictures, and whether it is right.
     pub calibration: Calibration,
@@ -53,7 +51,6 @@ pub struct Measured {
 /// A task, with its name.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Its name.
     pub name: String,
     /// What the scheduler knows of it. `partition` is set by [`Scenario::config`].
     pub config: TaskConfig,
@@ -77,7 +74,6 @@ pub struct Board {
     pub dispatch_cost: Nanos,
     /// Bound on the way of a verdict to its client.
     pub egress_bound: Nanos,
-    /// Request buffers.
     pub request_buffers: u16,
     /// Pages of weights; 0: everything is resident.
     pub pages: u32,
@@ -91,13 +87,11 @@ pub struct Board {
 /// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name.
     pub name: String,
     /// What it is, and where it comes from.
     pub about: String,
     /// The networks.
     pub models: Vec<Model>,
-    /// The tasks.
     pub tasks: Vec<Task>,
     /// The device.
     pub board: Board,

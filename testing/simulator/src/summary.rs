@@ -11,7 +11,6 @@ use crate::outcome::Served;
 /// `submitted = on_time + late + rejected + failed + lost`, always.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
-    /// All.
     pub submitted: u64,
     /// Answered before their deadlines.
     pub on_time: u64,
@@ -57,7 +56,6 @@ pub struct Rejected {
 }
 
 impl Rejected {
-    /// All.
     #[must_use]
     pub const fn sum(&self) -> u64 {
         let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
@@ -72,14 +70,12 @@ pub struct Failed {
     pub device: u64,
     /// The payload could not be read.
     pub payload: u64,
-    /// The client had gone.
     pub client_gone: u64,
     /// Dropped to keep other promises.
     pub shed: u64,
 }
 
 impl Failed {
-    /// All.
     #[must_use]
     pub const fn sum(&self) -> u64 {
         self.device + self.payload + self.client_gone + self.shed
@@ -267,7 +263,6 @@ pub struct Latency {
     pub p999: f64,
     /// The longest.
     pub max: f64,
-    /// The mean.
     pub mean: f64,
 }
 

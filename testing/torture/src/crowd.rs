@@ -21,9 +21,7 @@ pub struct Client {
     ledger: Ledger,
     /// Whether it keeps the protocol.
     pub role: Role,
-    /// When it was killed.
     pub killed_ns: Option<u64>,
-    /// Until when it is stopped.
     pub stopped_until_ns: Option<u64>,
     /// It is dead, and its parent knows.
     pub reaped: bool,

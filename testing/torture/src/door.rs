@@ -31,7 +31,6 @@ pub struct Guest {
     pub token: u64,
     /// Its process.
     pub pid: i32,
-    /// Its channel.
     pub channel: ServerChannel,
 }
 

@@ -9,7 +9,6 @@ use serde::Serialize;
 /// A distribution of times, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// How many.
     pub count: u64,
     /// Half were as short.
     pub p50_us: f64,

@@ -42,7 +42,6 @@ pub enum Against {
     },
     /// A daemon that runs already: only the clients keep books.
     Daemon {
-        /// Its socket.
         socket: PathBuf,
         /// The task to feed.
         task: String,

@@ -45,9 +45,7 @@ pub struct Book {
 /// A connection that has come to its end, slots and all.
 #[derive(Debug)]
 pub struct Ended {
-    /// Which.
     pub token: u64,
-    /// Its books.
     pub book: Book,
     /// Why it ended.
     pub fault: ChannelFault,

@@ -24,7 +24,6 @@ pub struct Report {
     pub quick: bool,
     /// When the report was made.
     pub date: String,
-    /// By which program.
     pub program: String,
     /// The command that goes on with it.
     pub command: String,
@@ -37,10 +36,8 @@ pub struct Report {
 /// A figure beside its bound.
 #[derive(Debug, Serialize)]
 pub struct Judged {
-    /// The bound.
     #[serde(flatten)]
     pub bound: &'static Bound,
-    /// Of what.
     pub of: String,
     /// In the bound's unit; none if there is none.
     pub value: Option<f64>,

@@ -16,7 +16,6 @@ const FUSE: &[Need] = &[
     Need::Has(Thing::Fuse),
 ];
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case(
         "slow-descriptors-before-opening",

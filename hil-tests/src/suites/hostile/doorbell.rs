@@ -6,7 +6,6 @@ use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::scene::{DaemonPlan, Scene};
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case(
         "doorbell-mistreated",

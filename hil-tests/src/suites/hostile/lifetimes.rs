@@ -10,7 +10,6 @@ use crate::suites::drawn;
 /// Clients that are struck, one after the other.
 const STRIKES: u64 = 12;
 
-/// The cases.
 pub const CASES: &[Case] = &[case(
     "clients-struck",
     "Clients are stopped, woken and killed at moments of chance.",

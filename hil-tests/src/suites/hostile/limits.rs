@@ -8,7 +8,6 @@ use crate::outcome::Failure;
 use crate::scene::{CameraPlan, Daemon, DaemonPlan, End, Scene};
 use crate::target::Script;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case(
         "descriptors-run-out",

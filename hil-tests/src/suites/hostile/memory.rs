@@ -6,7 +6,6 @@ use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case(
         "memory-scribbled",

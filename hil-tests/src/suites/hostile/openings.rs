@@ -5,7 +5,6 @@ use crate::case::Case;
 use crate::outcome::Failure;
 use crate::scene::Scene;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case(
         "openings-garbage",

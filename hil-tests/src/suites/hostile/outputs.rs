@@ -9,7 +9,6 @@ use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::target::Script;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case(
         "standard-error-blocked",

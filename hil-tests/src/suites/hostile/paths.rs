@@ -7,7 +7,6 @@ use crate::outcome::Failure;
 use crate::scene::{CameraPlan, Daemon, DaemonPlan, Scene};
 use crate::target::Script;
 
-/// The cases.
 pub const CASES: &[Case] = &[
     case(
         "paths-too-long",

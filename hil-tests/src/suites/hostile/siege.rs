@@ -95,7 +95,6 @@ impl Attack {
 
 /// A daemon under attack.
 pub struct Siege {
-    /// The daemon.
     pub daemon: Daemon,
     /// Its process.
     pub pid: u32,

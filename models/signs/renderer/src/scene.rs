@@ -21,7 +21,6 @@ pub struct Region {
 }
 
 impl Region {
-    /// All of a frame.
     pub const FRAME: Self = Self {
         x: 0,
         y: 0,

@@ -6,7 +6,6 @@
 /// What a run of consecutive pieces amounts to.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// All their work.
     work: u64,
     /// The least deadline less the run's work up to it.
     slack: u64,

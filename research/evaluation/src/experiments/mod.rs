@@ -22,10 +22,8 @@ use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 use punctual_simulator::summary::{Summary, Tally};
 
-/// An experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// Its name.
     pub name: &'static str,
     /// What it shows, in a line.
     pub about: &'static str,
@@ -35,7 +33,6 @@ pub struct Experiment {
     pub run: fn() -> String,
 }
 
-/// All of them.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
     let single = [

@@ -12,13 +12,11 @@ use punctual_simulator::arrivals::PatternError;
 /// All that is wrong with a workload file; never empty.
 #[derive(Debug)]
 pub struct FormatError {
-    /// The file.
     pub file: String,
     /// By line; those of the whole file first.
     pub problems: Vec<Problem>,
 }
 
-/// One problem.
 #[derive(Debug)]
 pub struct Problem {
     /// The line of the file, from 1, if the problem has one.
@@ -35,7 +33,6 @@ pub enum Cause {
     /// The file or one that it names cannot be read.
     #[error("{file} cannot be read: {error}")]
     Unreadable {
-        /// Which file.
         file: String,
         /// Why.
         error: std::io::Error,
@@ -45,7 +42,6 @@ pub enum Cause {
     TooLarge {
         /// Its size.
         found: usize,
-        /// The limit.
         limit: usize,
     },
     /// It is no TOML.
@@ -77,7 +73,6 @@ pub enum Cause {
     /// A profile or calibration that cannot be used.
     #[error("{file}: {reason}")]
     File {
-        /// Which file.
         file: String,
         /// Why.
         reason: String,

@@ -13,7 +13,6 @@ pub enum TraceError {
     /// A line that is none of a recording.
     #[error("{file}:{line}: `{found}` is not `time_ms,task[,deadline_ms]`")]
     Line {
-        /// The file.
         file: String,
         /// Its line, from 1.
         line: usize,
@@ -23,7 +22,6 @@ pub enum TraceError {
     /// A task that the workload does not have, or that does not play a recording.
     #[error("{file}:{line}: no task `{task}` has arrivals of kind `trace`; there are: {known}")]
     Task {
-        /// The file.
         file: String,
         /// Its line, from 1.
         line: usize,

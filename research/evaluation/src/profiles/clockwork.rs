@@ -47,7 +47,6 @@ pub const TABLE_1: [Network; 6] = [
     ),
 ];
 
-/// MB a page.
 pub const PAGE_MB: f64 = 16.0;
 
 /// Pages of weights that a GPU holds: 201 copies of ResNet50 of 7 pages each.

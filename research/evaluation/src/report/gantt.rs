@@ -19,13 +19,10 @@ pub struct Bar {
     pub to: f64,
     /// The first of its compute units.
     pub first: u16,
-    /// How many.
     pub count: u16,
     /// The first member's task.
     pub task: u16,
-    /// The stage.
     pub stage: u8,
-    /// Members.
     pub members: u8,
     /// Whether it came to its end.
     pub finished: bool,

@@ -11,7 +11,6 @@ const POINTS: usize = 200;
 /// Runs of a policy, together.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// The policy.
     pub policy: String,
     /// Latencies in microseconds, rising, with the share of all requests that had their answer by
     /// then.

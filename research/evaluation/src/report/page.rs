@@ -31,7 +31,6 @@ pub struct Page {
 /// All policies at one load.
 #[derive(Clone, Debug)]
 pub struct AtLoad {
-    /// The load.
     pub load: f64,
     /// One a policy, all seeds together.
     pub policies: Vec<Merged>,

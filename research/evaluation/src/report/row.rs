@@ -84,9 +84,7 @@ impl Row {
 /// Runs of the same policy at the same load, over all seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group<'r> {
-    /// The policy.
     pub policy: &'r str,
-    /// The load.
     pub load: f64,
     /// One a seed.
     pub rows: Vec<&'r Row>,

@@ -15,7 +15,6 @@ use punctual_simulator::scenario::Scenario;
 /// A built-in workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Its name.
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
@@ -52,7 +51,6 @@ pub fn by_name(name: &str) -> Result<Scenario, UnknownWorkload> {
 }
 
 impl Workload {
-    /// The scenario.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         let mut scenario = (self.build)();

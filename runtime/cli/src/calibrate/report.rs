@@ -12,25 +12,19 @@ const THRESHOLDS: [u32; 23] = [
 /// Those of them that the terminal shows.
 const SHOWN: [u32; 7] = [30, 50, 60, 70, 80, 90, 95];
 
-/// All of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The network's name.
     pub network: String,
-    /// How many samples.
     pub samples: usize,
     /// Whether the exits' scores were divided by their temperatures.
     pub scaled: bool,
-    /// By exit.
     pub exits: Vec<ExitReport>,
-    /// By threshold.
     pub thresholds: Vec<ThresholdReport>,
 }
 
-/// One exit.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExitReport {
-    /// Which.
     pub exit: usize,
     /// Share of right answers.
     pub accuracy: f64,
@@ -95,7 +89,6 @@ impl Report {
         }
     }
 
-    /// The exits.
     pub fn exits_table(&self) -> Table {
         let mut table = Table::new(
             &[

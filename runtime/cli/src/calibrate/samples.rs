@@ -20,7 +20,6 @@ pub enum SamplesError {
     /// The folder or list cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// Which.
         path: PathBuf,
         /// What the operating system said.
         source: std::io::Error,

@@ -9,7 +9,6 @@ use super::summary::Summary;
 /// One camera's counts, now and at the last drawing.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Now.
     pub now: CameraReport,
     /// Then.
     pub before: CameraReport,

@@ -31,7 +31,6 @@ pub enum Gravity {
 /// One property of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What.
     pub subject: Subject,
     /// How much it matters.
     pub gravity: Gravity,

@@ -19,7 +19,6 @@ pub enum Subject {
     Preemption,
     /// What times are read from.
     ClockSource,
-    /// Idle states.
     IdleStates,
     /// Who chooses the frequency.
     Governor,

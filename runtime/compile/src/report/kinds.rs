@@ -13,7 +13,6 @@ use super::Metric;
 pub struct KindReport {
     /// E.g. `convolution 3x3`.
     pub kind: String,
-    /// How many there are.
     pub operators: usize,
     /// Their multiply-accumulates for one image.
     pub multiplications: u64,

@@ -60,7 +60,6 @@ pub struct TaskMetrics {
     pub latency: AtomicHistogram,
 }
 
-/// Of one partition.
 #[derive(Debug, Default)]
 pub struct PartitionMetrics {
     pub actions: AtomicU64,

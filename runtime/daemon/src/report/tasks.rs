@@ -8,7 +8,6 @@ use super::verdicts::{FailedReport, RejectedReport};
 /// Counters of one task. `submitted` is the sum of all verdicts, plus `open`, plus `lost`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// Its name.
     pub name: String,
     /// `real-time` or `best-effort`.
     pub criticality: String,

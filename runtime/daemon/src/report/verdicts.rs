@@ -27,7 +27,6 @@ pub struct RejectedReport {
 }
 
 impl RejectedReport {
-    /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
         let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
@@ -42,14 +41,12 @@ pub struct FailedReport {
     pub device: u64,
     /// The payload could not be read.
     pub payload: u64,
-    /// The client was gone.
     pub client_gone: u64,
     /// Dropped after an overrun.
     pub shed: u64,
 }
 
 impl FailedReport {
-    /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.device + self.payload + self.client_gone + self.shed

@@ -20,7 +20,6 @@ pub struct Load {
     pub stay_ns: u32,
     /// Between two looks at the epoch, in nanoseconds; 0: at the block's start only.
     pub check_ns: u32,
-    /// Blocks of each.
     pub blocks: u32,
 }
 

@@ -57,7 +57,6 @@ pub enum Order {
 /// When a kernel that is not loaded is replaced by a loaded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// After the milestone.
     AfterMilestone,
     /// Never: each is loaded.
     Never,
@@ -88,10 +87,8 @@ impl Order {
     }
 }
 
-/// What is started, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// In which order.
     pub order: Order,
     /// Bytes of a page of weights.
     pub page_bytes: u32,
@@ -135,10 +132,8 @@ pub struct Replaced {
     pub used: &'static str,
 }
 
-/// A module that was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModuleLoad {
-    /// Which.
     pub module: Module,
     /// When that began.
     pub from: Instant,
@@ -198,7 +193,6 @@ pub enum ColdStartError {
     /// A stage did not end.
     #[error("stage {stage} did not end within {limit_ns} ns: the device hangs, or is too slow")]
     Hang {
-        /// Which.
         stage: usize,
         /// How long it was waited for.
         limit_ns: u64,

@@ -21,7 +21,6 @@ pub enum OpenError {
     NoDevice {
         /// The one asked for.
         ordinal: u32,
-        /// How many there are.
         devices: u32,
     },
 }

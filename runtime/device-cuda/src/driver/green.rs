@@ -31,7 +31,6 @@ pub enum GreenError {
     NoSuchGroup {
         /// The first that is not there.
         group: usize,
-        /// How many there are.
         groups: usize,
     },
 }
@@ -81,7 +80,6 @@ impl Groups {
         })
     }
 
-    /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.groups.len()

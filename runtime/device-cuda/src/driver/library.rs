@@ -118,7 +118,6 @@ pub enum Attribute {
     CapabilityMinor = A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as u32,
     /// Shared bytes that a block may have when its kernel asks for them.
     SharedBytesPerBlock = A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as u32,
-    /// Shared bytes of a multiprocessor.
     SharedBytesPerMultiprocessor =
         A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR as u32,
     /// Engines that copy beside kernels.

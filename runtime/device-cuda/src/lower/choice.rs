@@ -29,7 +29,6 @@ const SUMS_MAX: u64 = 1 << 28;
 /// One of the ways in which an operator can be computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The kernel.
     pub kernel: &'static Kernel,
     /// Parts that the sum is cut into; a further launch adds them up if there are several.
     pub splits: u32,

@@ -29,7 +29,6 @@ pub enum LowerError {
     Bytes {
         /// The network's name.
         model: String,
-        /// Which tensor.
         tensor: u32,
     },
     /// Not even eight output channels fit a page.
@@ -44,7 +43,6 @@ pub enum LowerError {
         operator: String,
         /// Bytes of the smallest piece.
         bytes: u64,
-        /// Bytes of a page.
         page_bytes: u32,
     },
     /// Not a size of pages.
@@ -55,9 +53,7 @@ pub enum LowerError {
     Pages {
         /// The network's name.
         model: String,
-        /// How many.
         pages: usize,
-        /// Bytes of a page.
         page_bytes: u32,
     },
     /// No launch computes so many images.
@@ -76,7 +72,6 @@ pub enum LowerError {
     Tensor {
         /// The network's name.
         model: String,
-        /// Which tensor.
         tensor: u32,
         /// Bytes of it for the whole batch.
         bytes: u64,

@@ -240,13 +240,11 @@ impl Pages {
         Ok(pages)
     }
 
-    /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.used.len()
     }
 
-    /// Bytes of each page.
     #[must_use]
     pub fn page_bytes(&self) -> u32 {
         self.page_bytes

@@ -21,7 +21,6 @@ pub struct Program {
     pub stages: Box<[StageProgram]>,
 }
 
-/// One stage.
 #[derive(Clone, Debug)]
 pub struct StageProgram {
     /// Classes of its exit; none if it ends in no exit: its answers then mean nothing.
@@ -52,7 +51,6 @@ pub struct Step {
     pub operator: Option<u32>,
     /// The operator's name, or what the device adds.
     pub name: String,
-    /// Which kernel.
     pub kernel: &'static Kernel,
     /// With encoded [`Place`]s for addresses, and as many images as the batch has.
     pub(super) arguments: Arguments,

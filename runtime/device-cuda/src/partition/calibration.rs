@@ -72,7 +72,6 @@ pub enum Refusal {
     CallFailed {
         /// The driver's function.
         call: String,
-        /// Its result.
         result: String,
     },
     /// A launch did not end.
@@ -123,7 +122,6 @@ pub enum Refusal {
     Unreached {
         /// Those that were seen.
         seen: SmSet,
-        /// How many there are.
         expected: u32,
     },
     /// No bit keeps anything from running anywhere.
@@ -132,7 +130,6 @@ pub enum Refusal {
     /// Some multiprocessors work whatever bit is set.
     #[error("no bit of the mask disables multiprocessors {sms}")]
     Ungoverned {
-        /// Those.
         sms: SmSet,
     },
     /// A multiprocessor that more than one bit disables.

@@ -27,7 +27,6 @@ pub struct Choice {
 pub struct NotWholeUnits {
     /// What was asked for.
     pub tpcs: Range<u16>,
-    /// How many there are.
     pub available: u16,
     /// They are granted in multiples of this many.
     pub multiple: u16,

@@ -65,7 +65,6 @@ pub enum OfferError {
 /// A device, as its driver and the machine describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Its name.
     pub name: String,
     /// What tells it from every other GPU, in hexadecimal digits.
     pub uuid: String,

@@ -63,7 +63,6 @@ impl SmSet {
         word.is_some_and(|word| word >> (sm % u64::BITS) & 1 == 1)
     }
 
-    /// How many.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()

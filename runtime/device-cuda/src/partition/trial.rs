@@ -113,7 +113,6 @@ impl Trial {
 /// [`Trial`] adds, it prints the outcome as JSON and ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The file.
     pub file: PathBuf,
     /// Its first arguments.
     pub arguments: Vec<OsString>,

@@ -33,13 +33,11 @@ pub enum MapError {
     /// A unit without multiprocessors.
     #[error("unit of bit {bit} has no multiprocessor")]
     Empty {
-        /// Its bit.
         bit: u8,
     },
     /// A bit that masks have no place for.
     #[error("bit {bit}: masks have bits 0 to {}", TpcMask::TPCS_MAX - 1)]
     Bit {
-        /// The bit.
         bit: u8,
     },
     /// Two units that are not two.
@@ -95,7 +93,6 @@ impl UnitMap {
         })
     }
 
-    /// The units.
     #[must_use]
     pub fn units(&self) -> &[Unit] {
         &self.units

@@ -22,13 +22,11 @@ pub enum Structure {
     ResNet34,
     /// With eight exits.
     ResNet50,
-    /// With one.
     ResNet152,
     /// With eleven exits.
     MobileNetV2,
     /// Of width 1, with eight exits.
     ShuffleNetV2,
-    /// With one.
     Vgg19,
 }
 
@@ -36,7 +34,6 @@ pub enum Structure {
 pub const CLASSES: u32 = 1000;
 
 impl Structure {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::ResNet34,
         Self::ResNet50,

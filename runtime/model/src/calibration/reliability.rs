@@ -9,7 +9,6 @@ pub const RELIABILITY_BINS: usize = 10;
 /// Answers of similar confidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReliabilityBin {
-    /// How many answers.
     pub answers: usize,
     /// Their mean confidence, 0 to 1; 0 without answers.
     pub confidence: f64,

@@ -30,7 +30,6 @@ pub enum TemperatureError {
          a temperature cannot be folded into it"
     )]
     NoWeights {
-        /// Which exit.
         exit: usize,
         /// Its last operator.
         operator: String,

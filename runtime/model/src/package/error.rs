@@ -55,7 +55,6 @@ pub enum PackageError {
     Length {
         /// What the header says.
         promised: u64,
-        /// What is there.
         found: u64,
     },
     /// No sections, or more than a package has.
@@ -96,7 +95,6 @@ pub enum PackageError {
         "the package is damaged: section `{section}` hashes to {found}, the table says {expected}; copy or compile it again"
     )]
     Damaged {
-        /// Which section.
         section: SectionKind,
         /// From the table.
         expected: ContentHash,
@@ -158,7 +156,6 @@ pub enum SectionProblem {
     Unknown {
         /// Number of the kind.
         kind: u32,
-        /// Its parameter.
         parameter: u32,
     },
     /// Sections are sorted, each kind at most once.
@@ -175,7 +172,6 @@ pub enum SectionProblem {
     /// Empty, too large, not whole floats, or past the end of the file.
     #[error("{found} bytes; a section `{section}` must have {expected}")]
     Length {
-        /// Which section.
         section: SectionKind,
         /// What the table says.
         found: u64,
@@ -217,9 +213,7 @@ pub enum ImageProblem {
     /// More floats than a network may have.
     #[error("{what} of {found} floats; the limit is {limit}")]
     TooLarge {
-        /// Of what.
         what: &'static str,
-        /// How many.
         found: u64,
         /// How many there may be.
         limit: u64,
@@ -230,7 +224,6 @@ pub enum ImageProblem {
     /// The image has another size than its layout says.
     #[error("the image has {found} {what}, its layout {expected}")]
     Size {
-        /// Of what.
         what: &'static str,
         /// In the image.
         found: u64,
@@ -242,13 +235,11 @@ pub enum ImageProblem {
     NoPage {
         /// Asked for.
         page: usize,
-        /// How many there are.
         pages: usize,
     },
     /// A page is damaged.
     #[error("page {page} hashes to {found}, the description says {expected}")]
     Page {
-        /// Which page.
         page: usize,
         /// From the description.
         expected: ContentHash,

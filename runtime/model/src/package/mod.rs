@@ -147,7 +147,6 @@ impl Package {
         }
     }
 
-    /// The network.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.description.network

@@ -21,19 +21,14 @@ pub enum ShapeError {
     /// Padding of a whole kernel or more: some windows would see nothing but padding.
     #[error("padding {padding:?} must be less than the kernel {kernel:?} on every side")]
     Padding {
-        /// The padding.
         padding: Padding,
-        /// The kernel.
         kernel: Extent,
     },
     /// The kernel is larger than the padded input.
     #[error("kernel {kernel:?} is larger than the input {input} with padding {padding:?}")]
     InputTooSmall {
-        /// The kernel.
         kernel: Extent,
-        /// The input.
         input: Tensor,
-        /// The padding.
         padding: Padding,
     },
     /// The channels cannot be split into that many groups.
@@ -41,7 +36,6 @@ pub enum ShapeError {
         "{groups} groups divide neither or only one of {inputs} input and {outputs} output channels"
     )]
     Groups {
-        /// Groups.
         groups: u32,
         /// Input channels.
         inputs: u32,
@@ -69,21 +63,17 @@ pub enum ShapeError {
     /// Too many tensors to gather from.
     #[error("it gathers from {found} tensors; the limit is {GATHER_SOURCES_MAX}")]
     GatherSources {
-        /// How many.
         found: usize,
     },
     /// Tensors of different rows or columns to gather from.
     #[error("it gathers from {first} and {other}; rows and columns must be equal")]
     GatherSizes {
-        /// The first.
         first: Tensor,
-        /// The other.
         other: Tensor,
     },
     /// A run outside its source, or an empty one.
     #[error("it gathers channels {} to {} + {} of source {}, which has {channels}", .run.first, .run.first, .run.count, .run.source)]
     GatherRun {
-        /// The run.
         run: ChannelRun,
         /// Channels of the source; 0 if there is no such source.
         channels: u32,
@@ -93,7 +83,6 @@ pub enum ShapeError {
         "its {heads} heads attend from {query} to {keys:?} (key, value, mask); the heads must divide the channels, key and value be equal and have the query's, and a mask have one channel"
     )]
     Attention {
-        /// The query.
         query: Tensor,
         /// Key, value, and a mask if there is one.
         keys: [Tensor; 3],
@@ -103,21 +92,17 @@ pub enum ShapeError {
     /// Rows to look up by something else than one number a pixel.
     #[error("it looks up {input}; it takes one number a pixel")]
     Lookup {
-        /// The input.
         input: Tensor,
     },
     /// A pixel outside a row.
     #[error("it takes column {column} of {input}; it takes one column of one row")]
     Token {
-        /// The column.
         column: u32,
-        /// The input.
         input: Tensor,
     },
     /// Other operands than the operator takes.
     #[error("it reads {found} tensors besides its input and takes {expected}")]
     Operands {
-        /// How many.
         found: usize,
         /// As it should be.
         expected: usize,

@@ -22,7 +22,6 @@ pub enum NetworkError {
     Count {
         /// What is counted.
         what: &'static str,
-        /// How many there are.
         found: usize,
         /// How many there may be.
         limit: usize,
@@ -32,9 +31,7 @@ pub enum NetworkError {
         "channel {channel} is normalised with mean {mean} and std {std}; both must be finite and std positive"
     )]
     Normalisation {
-        /// Which channel.
         channel: usize,
-        /// Its mean.
         mean: f32,
         /// Its standard deviation.
         std: f32,
@@ -44,7 +41,6 @@ pub enum NetworkError {
     Weight {
         /// Position in [`Network::weights`](crate::Network::weights).
         index: usize,
-        /// Its value.
         value: f32,
     },
     /// A tensor has no elements, or too many.
@@ -52,9 +48,7 @@ pub enum NetworkError {
         "tensor {tensor} is {shape}; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
     )]
     TensorSize {
-        /// Which tensor.
         tensor: usize,
-        /// Its shape.
         shape: Tensor,
     },
     /// The first stage does not take exactly one tensor of the input's shape.
@@ -66,7 +60,6 @@ pub enum NetworkError {
     /// A tensor that nothing writes.
     #[error("tensor {tensor} is neither the network's input nor written by an operator")]
     NeverWritten {
-        /// Which tensor.
         tensor: usize,
     },
     /// A tensor that cannot be one of bytes.
@@ -74,15 +67,12 @@ pub enum NetworkError {
         "tensor {tensor:?} is to be bytes in steps of {scale}; it must exist, be neither the input nor an exit's logits, and the scale must be more than zero"
     )]
     Quantisation {
-        /// Which tensor.
         tensor: TensorId,
-        /// Its scale.
         scale: f32,
     },
     /// Something is wrong inside a stage.
     #[error("stage {stage}: {problem}")]
     Stage {
-        /// Which stage.
         stage: usize,
         /// What is wrong.
         problem: StageError,
@@ -90,7 +80,6 @@ pub enum NetworkError {
     /// Something is wrong with an operator.
     #[error("stage {stage}, operator {operator}: {problem}")]
     Operator {
-        /// Which stage.
         stage: usize,
         /// The operator's name.
         operator: String,
@@ -131,7 +120,6 @@ pub enum StageError {
     /// The logits are no vector of one score a class.
     #[error("its logits are {shape}, there are {classes} classes")]
     LogitsShape {
-        /// Their shape.
         shape: Tensor,
         /// The number of classes.
         classes: usize,
@@ -144,9 +132,7 @@ pub enum OperatorError {
     /// A tensor that does not exist.
     #[error("tensor {tensor:?} does not exist; there are {tensors}")]
     NoSuchTensor {
-        /// Which.
         tensor: TensorId,
-        /// How many there are.
         tensors: usize,
     },
     /// It reads what is not there yet.
@@ -167,7 +153,6 @@ pub enum OperatorError {
         start: u32,
         /// Number of elements.
         len: u32,
-        /// How many there are.
         weights: usize,
     },
     /// Weights of another size than its shapes need.
@@ -175,7 +160,6 @@ pub enum OperatorError {
     WeightCount {
         /// `weights`, `bias`, `scale` or `table`.
         what: &'static str,
-        /// How many it has.
         found: u32,
         /// How many it needs.
         expected: u64,
@@ -186,7 +170,6 @@ pub enum OperatorError {
     /// Its result has another shape than its output tensor.
     #[error("its result is {computed}, its output tensor is {declared}")]
     OutputShape {
-        /// What it computes.
         computed: Tensor,
         /// The tensor's.
         declared: Tensor,
@@ -196,7 +179,6 @@ pub enum OperatorError {
     Figure {
         /// `epsilon` or `scale`.
         what: &'static str,
-        /// Its value.
         value: f32,
     },
     /// Tensors of bytes and of floats as the operator cannot take them.
@@ -212,7 +194,6 @@ pub enum OperatorError {
     Scale {
         /// Of the weights.
         scale: f32,
-        /// Of the input.
         input: f32,
     },
     /// Sums that might leave 32 bits.
@@ -221,7 +202,6 @@ pub enum OperatorError {
         crate::QUANTISED_PRODUCTS_MAX
     )]
     Products {
-        /// How many.
         products: u64,
     },
     /// Clip bounds that are not finite or not in order.

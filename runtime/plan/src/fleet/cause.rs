@@ -15,7 +15,6 @@ pub enum FleetCause {
     NotOneTimeEach {
         /// How many sizes.
         batches: usize,
-        /// How many times.
         times: usize,
     },
     /// Not a batching profile.
@@ -34,7 +33,6 @@ pub enum FleetCause {
     Unreachable {
         /// Twice L(1).
         needed: Nanos,
-        /// The deadline.
         deadline: Nanos,
     },
     /// A query whose stages do not fit into its deadline.
@@ -42,13 +40,11 @@ pub enum FleetCause {
         "no division of the deadline of {deadline} leaves each stage the time of two batches of one"
     )]
     QueryUnreachable {
-        /// The deadline.
         deadline: Nanos,
     },
     /// Stages that depend on each other in another way.
     #[error("the stages of query {query:?} are no fork-join graph")]
     NotForkJoin {
-        /// The query.
         query: String,
     },
     /// Weights that no board holds.

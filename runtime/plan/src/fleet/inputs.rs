@@ -9,7 +9,6 @@ use crate::inputs::{PackageInput, ProfileInput};
 pub struct FleetInputs {
     /// The fleet file, for messages.
     pub path: PathBuf,
-    /// Its text.
     pub text: String,
     /// The packages that its models name, by the path as written there.
     pub packages: Vec<PackageInput>,

@@ -67,7 +67,6 @@ pub struct Member {
 /// A query's deadline, divided.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueryPlan {
-    /// Its name.
     pub name: String,
     /// The whole.
     pub deadline: Nanos,
@@ -82,9 +81,7 @@ pub struct QueryPlan {
 /// A stage's part of a deadline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Budget {
-    /// The stage.
     pub stage: String,
-    /// Its deadline.
     pub deadline: Nanos,
 }
 
@@ -125,9 +122,7 @@ pub struct RunPlan {
 /// Boards of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BoardUse {
-    /// Their name.
     pub name: String,
-    /// How many there are.
     pub count: usize,
     /// How many have a partition in use.
     pub used: usize,
@@ -138,7 +133,6 @@ pub struct BoardUse {
 pub struct Excess {
     /// Position among the plan's sessions.
     pub session: usize,
-    /// How many.
     pub rate_hz: Rate,
 }
 

@@ -12,7 +12,6 @@ pub enum GpuCause {
     /// A board of which no accelerator is known.
     #[error("board {board:?} has no [gpu]")]
     NoneOnBoard {
-        /// The board.
         board: String,
     },
     /// A board that has one, on a machine that does not offer it.
@@ -25,7 +24,6 @@ pub enum GpuCause {
         asked: u16,
         /// How many the partitions before it leave.
         free: u16,
-        /// How many there are.
         there: u16,
     },
     /// A number that the mechanism cannot grant.
@@ -54,7 +52,6 @@ pub enum GpuCause {
     /// A policy that divides cores by itself.
     #[error("policy {policy:?} chooses among ranges of cores while it runs")]
     PolicyChooses {
-        /// The policy.
         policy: &'static str,
     },
     /// A model on both.

@@ -22,9 +22,7 @@ pub struct Session {
 /// A session's requests, or a part of them, that one node is to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Whose.
     pub session: usize,
-    /// How many of them.
     pub rate: Rate,
 }
 
@@ -40,7 +38,6 @@ pub struct Cycle {
 /// One session's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// Whose.
     pub session: usize,
     /// The part of its requests that is served here.
     pub rate: Rate,

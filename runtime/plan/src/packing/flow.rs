@@ -3,7 +3,6 @@
 /// A fork-join graph of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// One stage.
     Stage(usize),
     /// One part after the other.
     Series(Vec<Flow>),

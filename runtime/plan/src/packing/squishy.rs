@@ -37,7 +37,6 @@ pub enum Merging {
 /// A partition in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Which.
     pub bin: usize,
     /// What it does.
     pub cycle: Cycle,

@@ -21,7 +21,6 @@ pub enum TimesError {
     /// Sizes that do not rise from 1 or more.
     #[error("batch size {size} after {before}; sizes rise, from 1 or more")]
     NotRising {
-        /// The size.
         size: u32,
         /// The one before, or 0.
         before: u32,
@@ -29,9 +28,7 @@ pub enum TimesError {
     /// A time of nothing, or of longer than any.
     #[error("a batch of {size} takes {time}; a time is more than 0 and at most {SPAN_MAX}")]
     Impossible {
-        /// The size.
         size: u32,
-        /// Its time.
         time: Nanos,
     },
 }

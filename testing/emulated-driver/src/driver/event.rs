@@ -29,7 +29,6 @@ impl Mark {
     }
 }
 
-/// An event.
 pub(crate) struct Event {
     /// Its latest recording.
     latest: Option<Arc<Mark>>,

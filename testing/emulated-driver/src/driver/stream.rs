@@ -68,7 +68,6 @@ pub(crate) struct Signals {
     pub(super) armed: AtomicBool,
 }
 
-/// A stream.
 pub(crate) struct Stream {
     handle: Box<Handle>,
     object: Box<[AtomicU32; OBJECT_WORDS]>,

@@ -26,7 +26,6 @@ pub use zipf::zipf_rates;
 /// A request that a client submits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// Its task.
     pub task: TaskId,
     /// Who submits it.
     pub client: ClientId,

@@ -136,7 +136,6 @@ pub enum PatternError {
     Number {
         /// Which number.
         name: &'static str,
-        /// What it is.
         value: f64,
         /// What it may be.
         rule: &'static str,
@@ -161,7 +160,6 @@ pub enum PatternError {
     /// More tasks to wait for than there are bits.
     #[error("{found} tasks to wait for; 1 to 64 are possible")]
     Dependencies {
-        /// How many.
         found: usize,
     },
     /// A task waits for one that does not exist, or for itself.
@@ -171,7 +169,6 @@ pub enum PatternError {
         task: u16,
         /// The one waited for.
         after: u16,
-        /// How many there are.
         tasks: usize,
     },
 }

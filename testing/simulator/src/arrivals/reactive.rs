@@ -17,7 +17,6 @@ pub(super) struct Reaction {
     pub(super) task: TaskId,
     /// Which request of the task, from 0.
     pub(super) sequence: u64,
-    /// What it was.
     pub(super) verdict: Verdict,
 }
 

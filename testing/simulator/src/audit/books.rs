@@ -61,7 +61,6 @@ pub(super) struct Submission {
     pub(super) inherited: Option<(Instant, u64)>,
 }
 
-/// All of them.
 #[derive(Clone, Debug)]
 pub(super) struct Books {
     pub(super) open: BTreeMap<Key, Submission>,

@@ -24,7 +24,6 @@ pub struct Gap {
     pub domain: usize,
     /// The first assumption that broke.
     pub cause: Broken,
-    /// When.
     pub from: Instant,
     /// From here on the claim holds again: nothing promised was left over. None: not yet.
     pub until: Option<Instant>,

@@ -30,7 +30,6 @@ struct Record {
     demoted: bool,
 }
 
-/// All of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conduct {
     records: BTreeMap<(u16, u16), Record>,

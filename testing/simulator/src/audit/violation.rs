@@ -8,17 +8,14 @@ pub enum Violation {
     /// A submission has no verdict at the end of the run.
     #[error("task {}: the submission {sequence} of {arrived:?} never got a verdict", task.0)]
     Lost {
-        /// Of which task.
         task: TaskId,
         /// The client's number of it.
         sequence: u64,
-        /// When it arrived.
         arrived: Instant,
     },
     /// An arrival was neither refused nor given to the intake in its own step.
     #[error("task {}: nothing was decided about the arrival {sequence}", task.0)]
     Undecided {
-        /// Of which task.
         task: TaskId,
         /// The client's number of it.
         sequence: u64,
@@ -34,9 +31,7 @@ pub enum Violation {
     /// A request has waited beyond the bound on verdicts.
     #[error("task {}: {request:?} still has no verdict, {overdue} after the bound", task.0)]
     Overdue {
-        /// Of which task.
         task: TaskId,
-        /// Which request.
         request: RequestId,
         /// How long after the bound.
         overdue: Nanos,
@@ -44,7 +39,6 @@ pub enum Violation {
     /// A window that ends before it begins, or begins in the past.
     #[error("{action:?}: ordered at {at:?} for the window {earliest:?} to {latest:?}")]
     WrongWindow {
-        /// Which action.
         action: ActionId,
         /// When it was ordered.
         at: Instant,
@@ -56,9 +50,7 @@ pub enum Violation {
     /// An action ran although it was not started inside its window.
     #[error("{action:?}: started at {started:?}, outside {earliest:?} to {latest:?}")]
     StartedOutsideWindow {
-        /// Which action.
         action: ActionId,
-        /// When it started.
         started: Instant,
         /// The window's begin.
         earliest: Instant,
@@ -68,9 +60,7 @@ pub enum Violation {
     /// An action ordered on units that another action holds.
     #[error("{action:?} on partition {}: its units are held by {holder:?}", partition.0)]
     UnitsHeld {
-        /// Which action.
         action: ActionId,
-        /// Where.
         partition: PartitionId,
         /// Who holds them.
         holder: ActionId,
@@ -80,7 +70,6 @@ pub enum Violation {
     RanTogether {
         /// The later one.
         action: ActionId,
-        /// When it started.
         started: Instant,
         /// When the earlier one ended.
         busy_until: Instant,
@@ -90,7 +79,6 @@ pub enum Violation {
         "{action:?} names a partition, model, stage or batch that there is not, or is no new name"
     )]
     UnknownPlace {
-        /// Which action.
         action: ActionId,
     },
     /// A buffer that does not exist, is held, or may still be written to by an action.
@@ -98,7 +86,6 @@ pub enum Violation {
     BufferInUse {
         /// Who got it.
         task: TaskId,
-        /// Which.
         request: RequestId,
     },
     /// A name that was used before.
@@ -106,21 +93,17 @@ pub enum Violation {
     StaleName {
         /// Who got it.
         task: TaskId,
-        /// Which.
         request: RequestId,
     },
     /// A verdict while the intake or a device may touch the request's buffer.
     #[error("task {}: {request:?} got its verdict while its buffer was in use", task.0)]
     BufferTouched {
-        /// Of which task.
         task: TaskId,
-        /// Which request.
         request: RequestId,
     },
     /// More requests of a task inside than its queue allows.
     #[error("task {}: {open} requests inside, the queue allows {queue_max}", task.0)]
     QueueBound {
-        /// Which task.
         task: TaskId,
         /// How many are inside.
         open: usize,
@@ -133,7 +116,6 @@ pub enum Violation {
          held", task.0
     )]
     RoomDenied {
-        /// Which task.
         task: TaskId,
         /// How many of its requests are inside.
         open: usize,
@@ -147,7 +129,6 @@ pub enum Violation {
         model: ModelId,
         /// Pages taken with it.
         taken: u64,
-        /// Pages there are.
         pages: u64,
     },
     /// An action on weights that are not there, or a load of weights that are, or the eviction of
@@ -162,21 +143,17 @@ pub enum Violation {
         "task {}: {request:?} was promised for {deadline:?} and got {verdict:?} at {at:?}", task.0
     )]
     PromiseBroken {
-        /// Of which task.
         task: TaskId,
-        /// Which request.
         request: RequestId,
         /// What was promised.
         deadline: Instant,
         /// What it got.
         verdict: Verdict,
-        /// When.
         at: Instant,
     },
     /// A reserved task that kept to its contract was refused, though every assumption held.
     #[error("task {}: the submission {sequence} kept to its contract and got {verdict:?}", task.0)]
     ReservationDenied {
-        /// Which task.
         task: TaskId,
         /// The client's number of it.
         sequence: u64,
@@ -187,9 +164,7 @@ pub enum Violation {
     /// that was promised to that one, though every assumption held.
     #[error("task {}: {request:?} took a place promised for {place:?} and was there at {at:?}", task.0)]
     PlaceLate {
-        /// Of which task.
         task: TaskId,
-        /// Which request.
         request: RequestId,
         /// What was promised to the older one.
         place: Instant,
@@ -199,7 +174,6 @@ pub enum Violation {
     /// A frame made way, and no newer one of its client was taken on.
     #[error("task {}: the submission {sequence} made way to nobody", task.0)]
     SupersededByNobody {
-        /// Of which task.
         task: TaskId,
         /// The client's number of it.
         sequence: u64,
@@ -208,7 +182,6 @@ pub enum Violation {
     /// or got them back too soon.
     #[error("partition {}: model {} is demoted or reinstated without a reason", partition.0, model.0)]
     WrongDemotion {
-        /// Where.
         partition: PartitionId,
         /// Which model.
         model: ModelId,
@@ -216,13 +189,11 @@ pub enum Violation {
     /// Best-effort work that runs on, or was started, while it is to be given up.
     #[error("{action:?} is best-effort and runs on although such work is to be given up")]
     NotShed {
-        /// Which action.
         action: ActionId,
     },
     /// Best-effort work stood in the way of promised work for longer than it may.
     #[error("task {}: {request:?} waited {waited} for best-effort work, at most {bound}", task.0)]
     BestEffortInTheWay {
-        /// Of which task.
         task: TaskId,
         /// Who waited.
         request: RequestId,
@@ -234,59 +205,47 @@ pub enum Violation {
     /// A preparation that no arrival of this step asked for.
     #[error("task {}: a preparation that no arrival asked for", task.0)]
     UnaskedPreparation {
-        /// Which task.
         task: TaskId,
     },
     /// A member that is not there, not prepared, in another action, or named twice.
     #[error("{action:?}: its member {member:?} is not ready")]
     MemberNotReady {
-        /// Which action.
         action: ActionId,
-        /// Which member.
         member: RequestId,
     },
     /// A member at another stage, of another model or another criticality, or elsewhere.
     #[error("{action:?}: its member {member:?} does not belong into it")]
     WrongMember {
-        /// Which action.
         action: ActionId,
-        /// Which member.
         member: RequestId,
     },
     /// A batch that does not hold its members, is larger than they need or than a task allows.
     #[error("{action:?}: a batch of {batch} for {members} members")]
     WrongBatch {
-        /// Which action.
         action: ActionId,
         /// The size ordered.
         batch: u8,
-        /// Members it has.
         members: usize,
     },
     /// Told to stop: an action that is not in flight, not best-effort, or was told before.
     #[error("{action:?} was told to stop, but does not run, or has been told, or is real-time")]
     WrongPreemption {
-        /// Which action.
         action: ActionId,
     },
     /// A verdict that does not fit what happened.
     #[error("task {}: the submission {sequence} got {verdict:?} at {at:?}, due {deadline:?}", task.0)]
     WrongVerdict {
-        /// Of which task.
         task: TaskId,
         /// The client's number of it.
         sequence: u64,
         /// What it got.
         verdict: Verdict,
-        /// When.
         at: Instant,
-        /// Its deadline.
         deadline: Instant,
     },
     /// An answer that is missing, is not the deepest one reached, or comes from too shallow an exit.
     #[error("task {}: the submission {sequence} got an answer that is not its own", task.0)]
     WrongAnswer {
-        /// Of which task.
         task: TaskId,
         /// The client's number of it.
         sequence: u64,
@@ -351,9 +310,7 @@ impl Violation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at {} ns: {violation}", at.as_nanos())]
 pub struct Finding {
-    /// When.
     pub at: Instant,
-    /// What.
     pub violation: Violation,
 }
 
@@ -387,7 +344,6 @@ impl Findings {
         self.total
     }
 
-    /// The first one, if any.
     #[must_use]
     pub fn first(&self) -> Option<&Finding> {
         self.list.first()

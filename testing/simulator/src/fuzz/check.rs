@@ -23,9 +23,7 @@ pub enum Failure {
     /// The run did not come to its end.
     #[error("the run ended as {ending:?} at {at:?}")]
     Stuck {
-        /// How it ended.
         ending: Ending,
-        /// When.
         at: Instant,
     },
     /// Verdicts and submissions do not add up.

@@ -26,7 +26,6 @@ pub enum NoGpu {
 pub struct Found {
     /// The board's name, where there is a device tree.
     pub model: Option<String>,
-    /// Its processor.
     pub processor: String,
     /// Cores that this process may use; none where the kernel does not tell.
     pub cores: Option<usize>,
@@ -36,7 +35,6 @@ pub struct Found {
     pub processor_clocks: String,
     /// The present power mode, on boards that have several.
     pub power_mode: Option<String>,
-    /// All of them.
     pub power_modes: Vec<String>,
     /// Clocks that the kernel shows.
     pub clocks: Vec<Clock>,
@@ -51,16 +49,13 @@ pub struct Found {
 pub struct Clock {
     /// As the kernel names it.
     pub name: String,
-    /// Now.
     pub now_khz: Option<u64>,
     /// What its governor may choose from.
     pub range_khz: Option<(u64, u64)>,
 }
 
-/// A GPU.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gpu {
-    /// Its name.
     pub name: String,
     /// What tells it from every other one.
     pub uuid: String,
@@ -70,11 +65,9 @@ pub struct Gpu {
     pub compute_capability: String,
     /// Streaming multiprocessors, as many as the power mode leaves.
     pub multiprocessors: u32,
-    /// TPCs that they are in.
     pub tpcs: u32,
     /// Whether it shares the processor's memory.
     pub integrated: bool,
-    /// Bytes of its memory.
     pub memory_bytes: u64,
     /// Highest clock of the multiprocessors.
     pub clock_khz: u32,
@@ -112,14 +105,12 @@ pub struct Partitions {
 pub struct Unit {
     /// What the mechanism calls it.
     pub bit: u8,
-    /// Its multiprocessors.
     pub multiprocessors: Vec<u32>,
 }
 
 /// A mechanism that did not come out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Refused {
-    /// Which.
     pub mechanism: Mechanism,
     /// Why.
     pub reason: String,

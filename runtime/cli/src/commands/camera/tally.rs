@@ -92,7 +92,6 @@ impl Tally {
         }
     }
 
-    /// All of it.
     pub fn last(self, finished: bool) -> CameraReport {
         CameraReport {
             latency_us: LatencyUs::of(&self.latency_us),
