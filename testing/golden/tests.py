@@ -1,28 +1,42 @@
 #!/usr/bin/env python3
 """Compares the names of all tests with those recorded, so that none goes missing while code moves.
 
-    cargo test --workspace -- --list 2>/dev/null | python3 testing/golden/tests.py [--record]
+    python3 testing/golden/tests.py [--record [COMMIT]]
 
-A test is known by the last part of its name, as modules and crates change. Ends with 1 if one is missing
+A test is known by its own name, as modules and crates change; names are read from the source. Ends with 1 if one is missing
 that `renamed.txt` does not account for.
 """
 import collections
 import pathlib
+import re
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-SUFFIX = ": test"
+TEST = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*|///?[^\n]*\n\s*)*(?:async )?fn (\w+)")
 
 
-def listed(lines):
-    names = (line.strip().removesuffix(SUFFIX) for line in lines if line.rstrip().endswith(SUFFIX))
-    # Examples in documentation are named by their line.
-    return collections.Counter(name.rsplit("::", 1)[-1] for name in names if "(line " not in name)
+def git(*arguments):
+    return subprocess.run(["git", *arguments], cwd=HERE, capture_output=True, text=True, check=True).stdout
 
 
-def accounted(lines):
+def names(commit=None):
+    """Of a commit, or of the files as they are."""
+    found = collections.Counter()
+    if commit:
+        listed = git("ls-tree", "-r", "--name-only", "--full-tree", commit).split()
+        texts = (git("show", f"{commit}:{name}") for name in listed if name.endswith(".rs"))
+    else:
+        root = pathlib.Path(git("rev-parse", "--show-toplevel").strip())
+        texts = ((root / name).read_text() for name in git("ls-files", "--full-name", root, "*.rs").split() if name.endswith(".rs"))
+    for text in texts:
+        found.update(TEST.findall(text))
+    return found
+
+
+def accounted():
     """`old -> new`, or `old: why it is gone`; as often as it stands there."""
-    for line in lines:
+    for line in (HERE / "renamed.txt").read_text().splitlines():
         line = line.split("#")[0].strip()
         if " -> " in line:
             old, new = line.split(" -> ")
@@ -32,16 +46,15 @@ def accounted(lines):
 
 
 def main():
-    now = listed(sys.stdin)
-    if not now:
-        sys.exit("no test is listed on standard input")
     recorded = HERE / "tests.txt"
     if "--record" in sys.argv:
-        recorded.write_text("".join(f"{name}\n" for name in sorted(now.elements())))
+        found = names(*sys.argv[2:3])
+        recorded.write_text("".join(f"{name}\n" for name in sorted(found.elements())))
+        print(f"{found.total()} tests recorded")
         return
-    missing = collections.Counter(recorded.read_text().split()) - now
-    new = now - collections.Counter(recorded.read_text().split())
-    for old, name in accounted((HERE / "renamed.txt").read_text().splitlines()):
+    now, then = names(), collections.Counter(recorded.read_text().split())
+    missing, new = then - now, now - then
+    for old, name in accounted():
         if missing[old] and (name is None or new[name]):
             missing[old] -= 1
             if name is not None:
