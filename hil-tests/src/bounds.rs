@@ -54,9 +54,7 @@ pub enum BoundsError {
         "no bounds for board `{board}`: write {board}.toml after the example of host.toml and give it by --bounds; known are {}",
         known()
     )]
-    Unknown {
-        board: String,
-    },
+    Unknown { board: String },
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
@@ -73,16 +71,10 @@ pub enum BoundsError {
     },
     /// A key that nothing measures.
     #[error("{file}: nothing measures `{key}`; a misspelt bound would never be missed")]
-    Key {
-        file: String,
-        key: String,
-    },
+    Key { file: String, key: String },
     /// A bound that bounds nothing.
     #[error("{file}: `{key}` has neither `max` nor `min`")]
-    Empty {
-        file: String,
-        key: String,
-    },
+    Empty { file: String, key: String },
 }
 
 fn known() -> String {

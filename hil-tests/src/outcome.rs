@@ -181,10 +181,7 @@ pub enum Failure {
     },
     /// Verdicts for nothing.
     #[error("task {task}: {unasked} verdicts for frames that had one already or never were")]
-    Unasked {
-        task: String,
-        unasked: u64,
-    },
+    Unasked { task: String, unasked: u64 },
     /// Two accounts of the same frames.
     #[error("task {task}: {what}: the cameras count {cameras}, the daemon {daemon}")]
     Disagree {
@@ -210,10 +207,7 @@ pub enum Failure {
     },
     /// Output that is not in its form.
     #[error("{who} did not say what it should in its form: {}", said.trim())]
-    Form {
-        who: String,
-        said: String,
-    },
+    Form { who: String, said: String },
     /// A process was left over.
     #[error("process {pid} was left over: {command}")]
     LeftOver {

@@ -19,10 +19,7 @@ pub enum CyclictestError {
     Start(std::io::Error),
     /// It did not end well.
     #[error("cyclictest ended with {code:?}: {said}")]
-    Ended {
-        code: Option<i32>,
-        said: String,
-    },
+    Ended { code: Option<i32>, said: String },
     /// Its output was not as expected.
     #[error("cyclictest printed no histogram: is it of rt-tests 1.0 or later?")]
     Output,

@@ -114,14 +114,10 @@ pub enum TargetError {
     },
     /// It was killed at its limit.
     #[error("to {purpose}: not done when its time was over, and killed")]
-    OutOfTime {
-        purpose: &'static str,
-    },
+    OutOfTime { purpose: &'static str },
     /// Somebody asked the rig to end.
     #[error("to {purpose}: not begun, as the rig was told to end")]
-    Interrupted {
-        purpose: &'static str,
-    },
+    Interrupted { purpose: &'static str },
     /// `ssh` could not reach the machine.
     #[error("{place} cannot be reached without a password: {}; try `ssh -o BatchMode=yes HOST true`", stderr.trim())]
     Unreachable {

@@ -44,9 +44,7 @@ pub enum FeedError {
     },
     /// The driver's frames are shorter than its format.
     #[error("the driver's frame has {bytes} bytes, too few for its own format")]
-    Short {
-        bytes: usize,
-    },
+    Short { bytes: usize },
     /// The crop that was asked for leaves the frame.
     #[error("{0}: see --crop")]
     Crop(SubmitError),

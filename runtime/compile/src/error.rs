@@ -110,28 +110,20 @@ pub enum CompileError {
     #[error(
         "the exit {exit:?} is part of a tensor or has its values in another order; an exit must be the result of an operator as it is"
     )]
-    ExitView {
-        exit: String,
-    },
+    ExitView { exit: String },
     /// An exit that is not computed from the input.
     #[error("the exit {exit:?} is not computed from the input")]
-    ExitNotComputed {
-        exit: String,
-    },
+    ExitNotComputed { exit: String },
     /// An exit that needs no operator of its own.
     #[error(
         "the exit {exit:?} adds no operator to the exits before it; leave it out or order the exits by depth"
     )]
-    ExitAddsNothing {
-        exit: String,
-    },
+    ExitAddsNothing { exit: String },
     /// An exit whose class scores a deeper stage reads.
     #[error(
         "a deeper stage reads the exit {exit:?}; stages may share what lies before an exit, not its class scores"
     )]
-    ExitReadLater {
-        exit: String,
-    },
+    ExitReadLater { exit: String },
     /// Taking a normalisation into a node's weights makes one of them infinite.
     #[error(
         "node {node:?}: with the normalisation after it one weight is {value}; weights must be finite"

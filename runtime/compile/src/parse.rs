@@ -45,9 +45,7 @@ pub enum ParseError {
     },
     /// Functions in the file.
     #[error("the ONNX file defines the function {name:?}; inline functions when exporting")]
-    Function {
-        name: String,
-    },
+    Function { name: String },
     /// Neither an image nor tokens.
     #[error(
         "the network's inputs beside its weights are {found:?}; it must have one, the image or the numbers of tokens, or two: those numbers and a mask of the same shape, with \"mask\" in its name"
@@ -60,14 +58,10 @@ pub enum ParseError {
     #[error(
         "the input {name:?} must be a tensor of float32 (an image) or int64 (tokens) with a declared shape"
     )]
-    InputType {
-        name: String,
-    },
+    InputType { name: String },
     /// A name that is defined twice.
     #[error("the value {name:?} is defined twice")]
-    DefinedTwice {
-        name: String,
-    },
+    DefinedTwice { name: String },
     /// A name that is not defined where it is used.
     #[error("{user} uses the value {name:?}, which is not defined before")]
     Undefined {

@@ -13,10 +13,7 @@ pub enum Problem {
     UnknownOperator,
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
-    UnknownAttribute {
-        name: String,
-        value: String,
-    },
+    UnknownAttribute { name: String, value: String },
     /// An attribute has an unsupported value.
     #[error("its attribute {name} is {value}; supported is {supported}")]
     Attribute {
@@ -25,9 +22,7 @@ pub enum Problem {
         supported: &'static str,
     },
     #[error("its attribute {name} is missing")]
-    MissingAttribute {
-        name: &'static str,
-    },
+    MissingAttribute { name: &'static str },
     /// An operand is missing.
     #[error("its input {position} ({what}) is missing")]
     MissingInput {
@@ -125,9 +120,7 @@ pub enum Problem {
     #[error(
         "its result is {shape} for each image; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
     )]
-    ResultSize {
-        shape: Tensor,
-    },
+    ResultSize { shape: Tensor },
     /// With this node the network has more of something than a device takes.
     #[error("with it the network has more than {limit} {what}")]
     Limit {

@@ -82,13 +82,9 @@ pub enum Note {
         activation: usize,
     },
     /// Steps that became an operator of their own.
-    Standalone {
-        operators: usize,
-    },
+    Standalone { operators: usize },
     /// Operators that no exit depends on.
-    Dead {
-        operators: usize,
-    },
+    Dead { operators: usize },
     /// A softmax before an exit was left out, since the device applies its own.
     SoftmaxDropped {
         /// The exit's name.

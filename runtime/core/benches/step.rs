@@ -1,14 +1,12 @@
 //! How long one decision takes with all queues full: `cargo bench -p punctual-core`.
 //!
-//! Prints the percentiles first (`step` is called once each, so p99 is of decisions, not of means
-//! of many), then criterion's means. `--steps N --tasks T` takes N steps and ends: what
-//! `instructions.sh` counts.
+//! Prints percentiles (`step` is timed once each, so p99 is of decisions, not of means of many).
+//! `--steps N --tasks T` takes N steps and ends: what `instructions.sh` counts.
 
 mod load;
 
 use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion};
 use hdrhistogram::Histogram;
 use load::Load;
 use punctual_platform::clock;
@@ -35,9 +33,6 @@ fn main() {
     for tasks in TASKS {
         print_percentiles(tasks);
     }
-    let mut criterion = Criterion::default().configure_from_args();
-    means(&mut criterion);
-    criterion.final_summary();
 }
 
 fn number(arguments: &[String], name: &str) -> Option<u64> {
@@ -86,16 +81,4 @@ fn print_percentiles(tasks: usize) {
         best.value_at_quantile(0.99),
         best.max()
     );
-}
-
-fn means(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("step");
-    for tasks in TASKS {
-        let mut load = Load::new(tasks);
-        take(&mut load, WARM_UP);
-        group.bench_function(BenchmarkId::from_parameter(tasks), |bencher| {
-            bencher.iter_custom(|steps| take(&mut load, steps));
-        });
-    }
-    group.finish();
 }

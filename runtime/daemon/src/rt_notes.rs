@@ -35,18 +35,11 @@ pub enum Note {
         partition: PartitionId,
     },
     /// The device could not bring weights in.
-    LoadFailed {
-        action: ActionId,
-    },
+    LoadFailed { action: ActionId },
     /// The device refused to load or unload weights.
-    WeightsRefused {
-        model: ModelId,
-    },
+    WeightsRefused { model: ModelId },
     /// A payload could not be read or prepared.
-    PayloadFault {
-        client: ClientId,
-        slot: u16,
-    },
+    PayloadFault { client: ClientId, slot: u16 },
     /// A model broke its profile, and its tasks are promised nothing.
     Demoted(Demotion),
     /// It kept its profile for long enough.

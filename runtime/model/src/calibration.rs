@@ -62,9 +62,7 @@ pub enum CalibrationError {
     },
     /// Too many samples.
     #[error("{found} samples; the limit is {SAMPLES_MAX}")]
-    TooMany {
-        found: usize,
-    },
+    TooMany { found: usize },
 }
 
 /// What calibration says of one exit, in the form that `punctual_core::StageConfig` takes.

@@ -304,9 +304,7 @@ pub enum OperatorKind {
         table: WeightRange,
     },
     /// One pixel of one row.
-    Token {
-        column: u32,
-    },
+    Token { column: u32 },
     /// `activation(conv(input) + bias)` of bytes and i8 weights, to bytes or floats as the output
     /// is. A fully connected layer is one whose kernel covers the whole input.
     QuantisedConv2d {

@@ -83,9 +83,7 @@ pub enum Cause {
     },
     /// The device cannot do what the policy relies on.
     #[error("policy {policy:?} runs several networks on the same cores at the same time")]
-    PolicyShares {
-        policy: &'static str,
-    },
+    PolicyShares { policy: &'static str },
     /// Not usable as a name.
     #[error("{0:?} is not a name")]
     BadName(String),
@@ -157,10 +155,7 @@ pub enum Cause {
     },
     /// A core in two partitions.
     #[error("core {core} belongs to partition {other:?} already")]
-    CoreOverlap {
-        core: u16,
-        other: String,
-    },
+    CoreOverlap { core: u16, other: String },
     /// Not enough cores left.
     #[error("{asked} cores wanted, {free} left of {}; the daemon's own are {system}", available.len())]
     TooFewCores {
@@ -265,10 +260,7 @@ pub enum Cause {
     },
     /// An exit that the network does not have.
     #[error("exit {exit} of a network with exits 0 to {last}")]
-    NoSuchExit {
-        exit: u64,
-        last: u8,
-    },
+    NoSuchExit { exit: u64, last: u8 },
     // --- Promises ---
     /// A frame could be older than its deadline before its input is ready.
     #[error(

@@ -40,9 +40,7 @@ pub enum FrameCause {
     OddDimension(u64),
     /// Not a pair of numbers.
     #[error("{count} numbers where [width, height] is wanted")]
-    NotASize {
-        count: usize,
-    },
+    NotASize { count: usize },
 }
 
 /// How pixels are stored.

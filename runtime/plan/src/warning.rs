@@ -23,17 +23,13 @@ pub enum Warning {
          stage that runs, and frames beyond the promised rates delay it unboundedly; give the \
          daemon a core of its own"
     )]
-    SharedCore {
-        core: u16,
-    },
+    SharedCore { core: u16 },
     /// Nothing is promised.
     #[error(
         "policy {policy:?} promises nothing: it is here for comparison; frames may be late even at \
          the planned rates"
     )]
-    NoPromises {
-        policy: &'static str,
-    },
+    NoPromises { policy: &'static str },
     /// No real-time scheduling.
     #[error(
         "the host does not allow real-time priorities: the schedule holds only while the machine \

@@ -14,9 +14,7 @@ pub const TEXT_BYTES_MAX: u64 = 16 << 20;
 pub enum Refused {
     /// It may block for ever, never end, or have no content.
     #[error("it is {found}, not a regular file; {}", found.remedy())]
-    NotRegular {
-        found: Found,
-    },
+    NotRegular { found: Found },
     /// It is larger than any such file is.
     #[error(
         "it has {bytes} bytes or more, and at most {limit} are read of such a file; make it smaller, or name another"

@@ -12,14 +12,10 @@ use std::path::{Path, PathBuf};
 pub enum SocketPathError {
     /// Somebody listens there.
     #[error("{path}: another daemon is listening on this socket")]
-    InUse {
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// Something that is not a socket is there, and is left alone.
     #[error("{path} exists and is not a socket: remove it or choose another path")]
-    NotASocket {
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// The system refused.
     #[error("{path}: {call} failed: {source}; is the folder there and writable?")]
     Os {

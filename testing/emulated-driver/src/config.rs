@@ -101,9 +101,7 @@ impl Default for Config {
 pub enum ConfigError {
     /// Not of the form `key=value`.
     #[error("{word}: every word is key=value")]
-    Form {
-        word: String,
-    },
+    Form { word: String },
     /// A key that nobody knows.
     #[error("{key}: no such key; there are {known}")]
     Key {

@@ -63,9 +63,7 @@ pub enum RunError {
     Memory,
     /// The kernel itself went wrong.
     #[error("{complaint}")]
-    Kernel {
-        complaint: String,
-    },
+    Kernel { complaint: String },
 }
 
 /// A parameter of a kernel: plain data of the layout that the kernel's source gives it.

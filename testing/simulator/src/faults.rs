@@ -7,10 +7,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
     /// A client process terminates; it submits nothing from then on.
-    ClientGone {
-        client: ClientId,
-        at: Instant,
-    },
+    ClientGone { client: ClientId, at: Instant },
     /// A client stands still: what it would have submitted meanwhile comes all at once at the end,
     /// with the capture times that it should have had.
     ClientStalled {
@@ -45,10 +42,7 @@ pub enum Fault {
         nth: u64,
     },
     /// The device fails: actions that run or start meanwhile report an error.
-    DeviceFails {
-        from: Instant,
-        until: Instant,
-    },
+    DeviceFails { from: Instant, until: Instant },
     /// A model's stages really take this many times what its profile says.
     ProfileLies {
         /// Which model.
@@ -57,10 +51,7 @@ pub enum Fault {
         factor: f64,
     },
     /// Somebody finds the machine in trouble: best-effort work is to be given up meanwhile.
-    BestEffortShed {
-        from: Instant,
-        until: Instant,
-    },
+    BestEffortShed { from: Instant, until: Instant },
 }
 
 impl Fault {

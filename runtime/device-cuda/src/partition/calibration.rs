@@ -129,9 +129,7 @@ pub enum Refusal {
     NoEffect,
     /// Some multiprocessors work whatever bit is set.
     #[error("no bit of the mask disables multiprocessors {sms}")]
-    Ungoverned {
-        sms: SmSet,
-    },
+    Ungoverned { sms: SmSet },
     /// A multiprocessor that more than one bit disables.
     #[error("bits {first} and {second} both disable multiprocessors {sms}")]
     Shared {

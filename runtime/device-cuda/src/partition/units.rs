@@ -32,14 +32,10 @@ pub enum MapError {
     Nothing,
     /// A unit without multiprocessors.
     #[error("unit of bit {bit} has no multiprocessor")]
-    Empty {
-        bit: u8,
-    },
+    Empty { bit: u8 },
     /// A bit that masks have no place for.
     #[error("bit {bit}: masks have bits 0 to {}", TpcMask::TPCS_MAX - 1)]
-    Bit {
-        bit: u8,
-    },
+    Bit { bit: u8 },
     /// Two units that are not two.
     #[error("units of bits {first} and {second} share a bit or multiprocessors ({shared})")]
     Shared {

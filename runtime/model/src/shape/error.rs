@@ -20,10 +20,7 @@ pub enum ShapeError {
     },
     /// Padding of a whole kernel or more: some windows would see nothing but padding.
     #[error("padding {padding:?} must be less than the kernel {kernel:?} on every side")]
-    Padding {
-        padding: Padding,
-        kernel: Extent,
-    },
+    Padding { padding: Padding, kernel: Extent },
     /// The kernel is larger than the padded input.
     #[error("kernel {kernel:?} is larger than the input {input} with padding {padding:?}")]
     InputTooSmall {
@@ -62,15 +59,10 @@ pub enum ShapeError {
     },
     /// Too many tensors to gather from.
     #[error("it gathers from {found} tensors; the limit is {GATHER_SOURCES_MAX}")]
-    GatherSources {
-        found: usize,
-    },
+    GatherSources { found: usize },
     /// Tensors of different rows or columns to gather from.
     #[error("it gathers from {first} and {other}; rows and columns must be equal")]
-    GatherSizes {
-        first: Tensor,
-        other: Tensor,
-    },
+    GatherSizes { first: Tensor, other: Tensor },
     /// A run outside its source, or an empty one.
     #[error("it gathers channels {} to {} + {} of source {}, which has {channels}", .run.first, .run.first, .run.count, .run.source)]
     GatherRun {
@@ -91,15 +83,10 @@ pub enum ShapeError {
     },
     /// Rows to look up by something else than one number a pixel.
     #[error("it looks up {input}; it takes one number a pixel")]
-    Lookup {
-        input: Tensor,
-    },
+    Lookup { input: Tensor },
     /// A pixel outside a row.
     #[error("it takes column {column} of {input}; it takes one column of one row")]
-    Token {
-        column: u32,
-        input: Tensor,
-    },
+    Token { column: u32, input: Tensor },
     /// Other operands than the operator takes.
     #[error("it reads {found} tensors besides its input and takes {expected}")]
     Operands {

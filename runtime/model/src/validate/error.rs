@@ -47,10 +47,7 @@ pub enum NetworkError {
     #[error(
         "tensor {tensor} is {shape}; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
     )]
-    TensorSize {
-        tensor: usize,
-        shape: Tensor,
-    },
+    TensorSize { tensor: usize, shape: Tensor },
     /// The first stage does not take exactly one tensor of the input's shape.
     #[error("the first stage must take one tensor of shape {expected}, the network's input")]
     Input {
@@ -59,17 +56,12 @@ pub enum NetworkError {
     },
     /// A tensor that nothing writes.
     #[error("tensor {tensor} is neither the network's input nor written by an operator")]
-    NeverWritten {
-        tensor: usize,
-    },
+    NeverWritten { tensor: usize },
     /// A tensor that cannot be one of bytes.
     #[error(
         "tensor {tensor:?} is to be bytes in steps of {scale}; it must exist, be neither the input nor an exit's logits, and the scale must be more than zero"
     )]
-    Quantisation {
-        tensor: TensorId,
-        scale: f32,
-    },
+    Quantisation { tensor: TensorId, scale: f32 },
     /// Something is wrong inside a stage.
     #[error("stage {stage}: {problem}")]
     Stage {
@@ -131,10 +123,7 @@ pub enum StageError {
 pub enum OperatorError {
     /// A tensor that does not exist.
     #[error("tensor {tensor:?} does not exist; there are {tensors}")]
-    NoSuchTensor {
-        tensor: TensorId,
-        tensors: usize,
-    },
+    NoSuchTensor { tensor: TensorId, tensors: usize },
     /// It reads what is not there yet.
     #[error("it reads tensor {0:?}, which is neither an input of the stage nor written before")]
     ReadBeforeWritten(TensorId),
@@ -201,9 +190,7 @@ pub enum OperatorError {
         "each of its sums has {products} products; the limit for bytes is {}",
         crate::QUANTISED_PRODUCTS_MAX
     )]
-    Products {
-        products: u64,
-    },
+    Products { products: u64 },
     /// Clip bounds that are not finite or not in order.
     #[error("it clips to {low}..{high}; bounds must be finite and in order")]
     Clip {

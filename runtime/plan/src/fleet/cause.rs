@@ -39,14 +39,10 @@ pub enum FleetCause {
     #[error(
         "no division of the deadline of {deadline} leaves each stage the time of two batches of one"
     )]
-    QueryUnreachable {
-        deadline: Nanos,
-    },
+    QueryUnreachable { deadline: Nanos },
     /// Stages that depend on each other in another way.
     #[error("the stages of query {query:?} are no fork-join graph")]
-    NotForkJoin {
-        query: String,
-    },
+    NotForkJoin { query: String },
     /// Weights that no board holds.
     #[error("model {model:?} has weights of {}, and the largest board holds {}", Bytes(*bytes), Bytes(*most))]
     TooLarge {

@@ -11,9 +11,7 @@ use crate::spelling::numbers;
 pub enum GpuCause {
     /// A board of which no accelerator is known.
     #[error("board {board:?} has no [gpu]")]
-    NoneOnBoard {
-        board: String,
-    },
+    NoneOnBoard { board: String },
     /// A board that has one, on a machine that does not offer it.
     #[error("this machine offers no GPU (driver, device or mechanism for partitions missing)")]
     NoneOnHost,
@@ -51,9 +49,7 @@ pub enum GpuCause {
     },
     /// A policy that divides cores by itself.
     #[error("policy {policy:?} chooses among ranges of cores while it runs")]
-    PolicyChooses {
-        policy: &'static str,
-    },
+    PolicyChooses { policy: &'static str },
     /// A model on both.
     #[error("model {model:?} is run by {cores:?}, of cores, and by {tpcs:?}, of the GPU")]
     BothDevices {

@@ -27,10 +27,7 @@ pub enum TimesError {
     },
     /// A time of nothing, or of longer than any.
     #[error("a batch of {size} takes {time}; a time is more than 0 and at most {SPAN_MAX}")]
-    Impossible {
-        size: u32,
-        time: Nanos,
-    },
+    Impossible { size: u32, time: Nanos },
 }
 
 impl BatchTimes {

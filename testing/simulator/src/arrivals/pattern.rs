@@ -159,9 +159,7 @@ pub enum PatternError {
     CollectedReaction,
     /// More tasks to wait for than there are bits.
     #[error("{found} tasks to wait for; 1 to 64 are possible")]
-    Dependencies {
-        found: usize,
-    },
+    Dependencies { found: usize },
     /// A task waits for one that does not exist, or for itself.
     #[error("task {task} waits for task {after}; it must be another task of the {tasks} there are")]
     Waits {

@@ -78,9 +78,7 @@ pub enum Violation {
     #[error(
         "{action:?} names a partition, model, stage or batch that there is not, or is no new name"
     )]
-    UnknownPlace {
-        action: ActionId,
-    },
+    UnknownPlace { action: ActionId },
     /// A buffer that does not exist, is held, or may still be written to by an action.
     #[error("task {}: got {request:?}, whose buffer is not free", task.0)]
     BufferInUse {
@@ -97,10 +95,7 @@ pub enum Violation {
     },
     /// A verdict while the intake or a device may touch the request's buffer.
     #[error("task {}: {request:?} got its verdict while its buffer was in use", task.0)]
-    BufferTouched {
-        task: TaskId,
-        request: RequestId,
-    },
+    BufferTouched { task: TaskId, request: RequestId },
     /// More requests of a task inside than its queue allows.
     #[error("task {}: {open} requests inside, the queue allows {queue_max}", task.0)]
     QueueBound {
@@ -188,9 +183,7 @@ pub enum Violation {
     },
     /// Best-effort work that runs on, or was started, while it is to be given up.
     #[error("{action:?} is best-effort and runs on although such work is to be given up")]
-    NotShed {
-        action: ActionId,
-    },
+    NotShed { action: ActionId },
     /// Best-effort work stood in the way of promised work for longer than it may.
     #[error("task {}: {request:?} waited {waited} for best-effort work, at most {bound}", task.0)]
     BestEffortInTheWay {
@@ -204,21 +197,13 @@ pub enum Violation {
     },
     /// A preparation that no arrival of this step asked for.
     #[error("task {}: a preparation that no arrival asked for", task.0)]
-    UnaskedPreparation {
-        task: TaskId,
-    },
+    UnaskedPreparation { task: TaskId },
     /// A member that is not there, not prepared, in another action, or named twice.
     #[error("{action:?}: its member {member:?} is not ready")]
-    MemberNotReady {
-        action: ActionId,
-        member: RequestId,
-    },
+    MemberNotReady { action: ActionId, member: RequestId },
     /// A member at another stage, of another model or another criticality, or elsewhere.
     #[error("{action:?}: its member {member:?} does not belong into it")]
-    WrongMember {
-        action: ActionId,
-        member: RequestId,
-    },
+    WrongMember { action: ActionId, member: RequestId },
     /// A batch that does not hold its members, is larger than they need or than a task allows.
     #[error("{action:?}: a batch of {batch} for {members} members")]
     WrongBatch {
@@ -229,9 +214,7 @@ pub enum Violation {
     },
     /// Told to stop: an action that is not in flight, not best-effort, or was told before.
     #[error("{action:?} was told to stop, but does not run, or has been told, or is real-time")]
-    WrongPreemption {
-        action: ActionId,
-    },
+    WrongPreemption { action: ActionId },
     /// A verdict that does not fit what happened.
     #[error("task {}: the submission {sequence} got {verdict:?} at {at:?}, due {deadline:?}", task.0)]
     WrongVerdict {

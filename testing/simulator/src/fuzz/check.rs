@@ -22,10 +22,7 @@ pub enum Failure {
     Panic(String),
     /// The run did not come to its end.
     #[error("the run ended as {ending:?} at {at:?}")]
-    Stuck {
-        ending: Ending,
-        at: Instant,
-    },
+    Stuck { ending: Ending, at: Instant },
     /// Verdicts and submissions do not add up.
     #[error("{stray} stray verdicts, {stale} events that the scheduler could not place")]
     Books {
