@@ -247,3 +247,20 @@ fn every_crate_says_what_it_is() {
         }
     }
 }
+
+#[test]
+fn every_link_of_a_document_leads_to_a_file() {
+    let mut broken = Vec::new();
+    for (name, text) in sources("md") {
+        let folder = root().join(&name);
+        let folder = folder.parent().expect("a folder");
+        let links = text.split("](").skip(1);
+        let targets = links.filter_map(|link| link.split([')', '#', ' ']).next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
+            if !folder.join(target).exists() {
+                broken.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}

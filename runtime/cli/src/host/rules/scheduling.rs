@@ -2,7 +2,7 @@
 
 use crate::host::{Finding, Gravity, Machine, Subject};
 
-/// The share of a core that a plan takes for real-time work, in percent (docs/ARCHITECTURE.md).
+/// The share of a core that a plan takes for real-time work, in percent (docs/inside/scheduling.md).
 const PLAN_PERCENT_MAX: i64 = 90;
 
 pub fn throttling(machine: &Machine) -> Option<Finding> {
