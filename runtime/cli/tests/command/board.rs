@@ -183,3 +183,15 @@ fn the_help_does_not_offer_what_is_for_itself_only() {
         "{help}"
     );
 }
+
+#[test]
+fn without_a_gpu_a_profile_for_one_is_refused_before_anything_is_measured() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpu.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["profile", manifest])
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .output();
+    let output = output.expect("the command starts");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(output.stdout.is_empty(), "nothing is measured");
+}

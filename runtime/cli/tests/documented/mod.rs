@@ -17,7 +17,9 @@ const PROGRAMS: [&str; 4] = ["punctual", "punctuald", "punctual-v4l2", "punctual
 
 /// The root of the tree.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let mut roots = folders.filter(|folder| folder.join("Cargo.lock").exists());
+    roots.next().expect("the tree has a root").to_owned()
 }
 
 /// Those of the shell's blocks in all documents, and those of `punctual-v4l2` in tables.

@@ -16,7 +16,6 @@ mod spill;
 mod standard_error;
 mod standard_output;
 mod start_and_stop;
-mod starvation;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
