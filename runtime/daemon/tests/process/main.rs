@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod admission;
-mod clients;
 mod gpu;
 mod granted;
 mod limits;

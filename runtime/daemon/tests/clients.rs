@@ -1,5 +1,8 @@
 //! Clients that die or misbehave cost themselves their place for a moment, and nobody else
 //! anything.
+#![forbid(unsafe_code)]
+
+mod support;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
