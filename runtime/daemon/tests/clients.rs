@@ -61,12 +61,7 @@ fn connect_when_free(socket: &Path, task: &str, format: PixelFormat) -> ClientCh
 fn start_client(socket: &Path) -> Child {
     let this = std::env::current_exe().expect("a test binary");
     Command::new(this)
-        .args([
-            "--ignored",
-            "--exact",
-            "clients::client_process",
-            "--nocapture",
-        ])
+        .args(["--ignored", "--exact", "client_process", "--nocapture"])
         .env(SOCKET, socket)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
