@@ -3,8 +3,8 @@
 
     python3 testing/house/figures.py [--circles]
 
-Counts what git tracks. A circle is a set of files of one crate each of which uses, by `use` or `mod`-less
-paths, another of the set; imports of tests do not count.
+Counts what git tracks. A circle is a set of files of one crate that all reach each other by `use` lines, through what modules
+pass on; `use` lines of tests do not count.
 """
 import collections
 import json

@@ -9,10 +9,13 @@ use std::process::Command;
 use punctual_platform::output;
 use punctual_platform::termination::Termination;
 
-/// Programs, and their commands; of one that has its name as a command here, all that follows is its own.
-const PROGRAMS: &[(&str, &[&str])] = &[
-    ("punctual-lab", &["compare", "plan", "simulate"]),
-    ("punctual-bench", &["bench"]),
+/// A command, the program that has it, and what that program calls itself then. A command that is part of the name is not
+/// passed on.
+const SIBLINGS: &[(&str, &str, &str)] = &[
+    ("bench", "punctual-bench", "punctual bench"),
+    ("compare", "punctual-lab", "punctual"),
+    ("plan", "punctual-lab", "punctual"),
+    ("simulate", "punctual-lab", "punctual"),
 ];
 
 /// What the other program takes.
@@ -29,22 +32,14 @@ pub struct Passed {
 pub fn start(arguments: &[OsString]) -> Option<Termination> {
     let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str());
     let asks_for_help = text(0) == Some("help");
-    let command = text(usize::from(asks_for_help))?;
-    let (program, _) = PROGRAMS
-        .iter()
-        .find(|(_, commands)| commands.contains(&command))?;
-    let own_word = *program == "punctual-bench";
-    let mut passed: Vec<OsString> = arguments[usize::from(asks_for_help)..].to_vec();
-    if asks_for_help {
-        passed.push("--help".into());
-    }
-    let name = match own_word {
-        true => "punctual bench",
-        false => "punctual",
-    };
+    let given = text(usize::from(asks_for_help))?;
+    let mut siblings = SIBLINGS.iter();
+    let (command, program, name) = siblings.find(|(command, ..)| *command == given)?;
+    let own = usize::from(asks_for_help) + usize::from(name.ends_with(command));
     let error = Command::new(beside(program))
         .arg0(name)
-        .args(&passed[usize::from(own_word)..])
+        .args(&arguments[own..])
+        .args(asks_for_help.then_some("--help"))
         .exec();
     output::note(format_args!(
         "punctual {command}: cannot start {program}: {error}; `cargo build --release --workspace --bins` builds it, the \

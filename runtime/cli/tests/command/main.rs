@@ -9,5 +9,6 @@ mod documented;
 mod documented_commands;
 mod manuals;
 mod share;
+mod sibling;
 mod special_files;
 mod standard_output;

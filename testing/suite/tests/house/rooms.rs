@@ -120,7 +120,7 @@ const ROOMS: &[&[&str]] = &[
     &["bench"],
 ];
 
-/// Crates whose own tests run on the emulated driver: they test what has no door to the outside.
+/// Crates whose own tests run on the emulated driver: they start the device inside the process.
 const TESTS_ABOVE: &[(&str, &str)] = &[
     ("punctual-device-cuda", "punctual-emulated-driver"),
     ("punctual-daemon", "punctual-emulated-driver"),
