@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use punctual_core::{
     ACCURACY_BINS, Actions, BatchTime, Confidence, Config, ConfigError, Criticality, Delivery,
-    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, Scheduler,
-    StageConfig, StageId, StageTime, TaskConfig, TaskId, Units, Weights,
+    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Scheduler, StageConfig, StageId,
+    StageTime, TaskConfig, TaskId, Units, Weights,
 };
 use punctual_device::conformance::networks;
 use punctual_device::{CacheSpec, CpuDevice, DeviceSpec, ModelSpec, PartitionSpec, StartError};
@@ -226,7 +226,10 @@ fn measure(options: &Options, folder: &Path) -> Result<Report, Error> {
         .map(|(seed, package)| networks::image(package.network(), seed))
         .collect();
     let coming = arrivals(options);
-    let mut scheduler = Scheduler::new(config.clone())?;
+    let policies = punctual_baselines::all();
+    let policy = policies.by_name(&options.policy);
+    let policy = policy.cloned().unwrap_or_default();
+    let mut scheduler = Scheduler::new(&config, &policy)?;
     let mut world = OpenLoop::new(&config, device, bell, &pictures, &coming);
     let mut actions = Actions::for_config(&config);
     drive(
@@ -285,7 +288,6 @@ fn config(
         delivery: Delivery::EveryFrame,
     };
     Config {
-        policy: PolicyConfig::by_name(&options.policy).unwrap_or_default(),
         tasks: (0..options.models).map(task).collect(),
         models: pages_of
             .map(|pages| ModelConfig {

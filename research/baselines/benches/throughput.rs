@@ -1,18 +1,16 @@
-//! How many requests a second one core can decide: `cargo bench -p punctual-core --bench throughput`.
+//! How many requests a second one core can decide: `cargo bench -p punctual-baselines --bench throughput`.
 //!
 //! `clockwork` with emulated workers (as in its paper's section 6.6) and `punctual` with full
 //! queues. Workers and clients are in virtual time, which waits for the decision; what is measured,
 //! on the real clock, is the decisions alone.
 
-mod emulated;
-mod load;
-
 use std::time::Duration;
 
-use emulated::{Emulated, Setting};
 use hdrhistogram::Histogram;
-use load::Load;
+use punctual_baselines::ClockworkConfig;
 use punctual_platform::clock;
+use punctual_policy_testing::emulated::{Emulated, Setting};
+use punctual_policy_testing::load::Load;
 
 /// What the paper's controller reached, in requests a second (section 6.6).
 const PAPERS: f64 = 103_387.0;
@@ -52,7 +50,7 @@ fn clockwork(setting: Setting, steps: u64) {
         "| clockwork | {} | {} | {:.0}/s ",
         setting.models, setting.workers, setting.rate
     );
-    let mut emulated = Emulated::new(setting);
+    let mut emulated = Emulated::new(setting, &ClockworkConfig::default());
     measure(&label, steps, &mut emulated);
 }
 

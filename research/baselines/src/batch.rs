@@ -10,19 +10,14 @@
 //! the largest batch is the preferred one. Deadlines are not looked at: the server's default has
 //! no timeout, so late answers are given late. Networks run to the last exit.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Rules};
-use super::lines::{Line, Lines};
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::config::Config;
-use crate::error::SPAN_MAX;
-use crate::ids::BATCH_MAX;
-use crate::time::{Instant, Nanos};
+use crate::lines::{Line, Lines};
+use punctual_core::{
+    Actions, BATCH_MAX, Config, ConfigError, Contract, Instant, Nanos, Partitioning, Policy,
+    PolicySpec, Rejection, SPAN_MAX,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
 
 /// Parameters of `batch`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,9 +31,31 @@ pub struct BatchConfig {
     pub max_queue_delay: Nanos,
 }
 
+impl PolicySpec for BatchConfig {
+    fn name(&self) -> &'static str {
+        "batch"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a dynamic batcher without deadlines (Triton)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::Whole)
+    }
+
+    fn check(&self, _config: &Config) -> Result<(), ConfigError> {
+        self.obeys(self.broken_rule())
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Batch::new(config, self))
+    }
+}
+
 impl BatchConfig {
     /// The first rule that a parameter breaks.
-    pub(crate) fn broken_rule(&self) -> Option<&'static str> {
+    fn broken_rule(&self) -> Option<&'static str> {
         let possible = |size: &u8| (1..=BATCH_MAX).contains(&usize::from(*size));
         if !self.preferred.iter().all(possible) {
             return Some("preferred: each must be 1 to 32");
@@ -48,7 +65,7 @@ impl BatchConfig {
 }
 
 #[derive(Debug)]
-pub(crate) struct Batch {
+struct Batch {
     lines: Lines,
     sizes: Sizes,
 }
@@ -63,13 +80,13 @@ struct Sizes {
 }
 
 impl Batch {
-    pub(crate) fn new(config: &Config, parameters: &BatchConfig) -> Self {
+    fn new(config: &Config, parameters: &BatchConfig) -> Self {
         Self {
             lines: Lines::by_model(config),
             sizes: Sizes {
                 preferred: parameters.preferred.clone().into(),
                 max_queue_delay: parameters.max_queue_delay,
-                since: alloc::vec![Instant::ZERO; usize::from(config.request_buffers)].into(),
+                since: vec![Instant::ZERO; usize::from(config.request_buffers)].into(),
             },
         }
     }

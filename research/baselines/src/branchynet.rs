@@ -11,14 +11,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Job, Rules};
-use super::lines::Lines;
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::config::Config;
-use crate::event::Answer;
-use crate::ids::{Confidence, StageId};
-use crate::time::Instant;
+use crate::lines::Lines;
+use punctual_core::{
+    Actions, Answer, Confidence, Config, ConfigError, Contract, Instant, Partitioning, Policy,
+    PolicySpec, Rejection, StageId,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Job, Rules};
 
 /// Parameters of `branchynet`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,21 +40,46 @@ impl Default for BranchynetConfig {
     }
 }
 
+impl PolicySpec for BranchynetConfig {
+    fn name(&self) -> &'static str {
+        "branchynet"
+    }
+
+    fn summary(&self) -> &'static str {
+        "early exit at a fixed threshold, without deadlines (BranchyNet)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract {
+            shrinks_batches: self.compact,
+            ..Contract::best_effort(Partitioning::Whole)
+        }
+    }
+
+    fn check(&self, _config: &Config) -> Result<(), ConfigError> {
+        self.obeys(self.broken_rule())
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Branchynet::new(config, self))
+    }
+}
+
 impl BranchynetConfig {
     /// The first rule that a parameter breaks.
-    pub(crate) fn broken_rule(&self) -> Option<&'static str> {
+    fn broken_rule(&self) -> Option<&'static str> {
         (self.batch == Some(0)).then_some("batch must be at least 1")
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Branchynet {
+struct Branchynet {
     parameters: BranchynetConfig,
     lines: Lines,
 }
 
 impl Branchynet {
-    pub(crate) fn new(config: &Config, parameters: &BranchynetConfig) -> Self {
+    fn new(config: &Config, parameters: &BranchynetConfig) -> Self {
         Self {
             parameters: parameters.clone(),
             lines: Lines::by_model(config),

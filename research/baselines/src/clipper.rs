@@ -11,16 +11,14 @@
 //! goes first where it has a machine for each (here: whose first request came first), and waiting
 //! for batches to fill (its optional delay; here never). Networks run to the last exit.
 
-use alloc::boxed::Box;
-
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Ended, Job, Rules};
-use super::lines::{Line, Lines};
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::config::Config;
-use crate::time::{Instant, Nanos};
+use crate::lines::{Line, Lines};
+use punctual_core::{
+    Actions, Config, ConfigError, Contract, Instant, Nanos, Partitioning, Policy, PolicySpec,
+    Rejection,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Rules};
 
 /// Parameters of `clipper`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +39,31 @@ impl Default for ClipperConfig {
     }
 }
 
+impl PolicySpec for ClipperConfig {
+    fn name(&self) -> &'static str {
+        "clipper"
+    }
+
+    fn summary(&self) -> &'static str {
+        "batch sizes found by trial, lazy drop (Clipper)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::Whole)
+    }
+
+    fn check(&self, _config: &Config) -> Result<(), ConfigError> {
+        self.obeys(self.broken_rule())
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Clipper::new(config, self))
+    }
+}
+
 impl ClipperConfig {
     /// The first rule that a parameter breaks.
-    pub(crate) fn broken_rule(&self) -> Option<&'static str> {
+    fn broken_rule(&self) -> Option<&'static str> {
         if self.increase == 0 {
             return Some("increase must be at least 1");
         }
@@ -52,7 +72,7 @@ impl ClipperConfig {
 }
 
 #[derive(Debug)]
-pub(crate) struct Clipper {
+struct Clipper {
     parameters: ClipperConfig,
     lines: Lines,
     caps: Box<[Cap]>,
@@ -84,11 +104,11 @@ impl Cap {
 }
 
 impl Clipper {
-    pub(crate) fn new(config: &Config, parameters: &ClipperConfig) -> Self {
+    fn new(config: &Config, parameters: &ClipperConfig) -> Self {
         let lines = Lines::by_model(config);
         Self {
             parameters: parameters.clone(),
-            caps: alloc::vec![Cap::ONE; lines.len()].into(),
+            caps: vec![Cap::ONE; lines.len()].into(),
             lines,
         }
     }

@@ -23,19 +23,14 @@
 //!   not before the mandatory one), and repay what the stage left out would have taken.
 //! - *Best-effort tasks* have no deadlines: their requests run when no job is ready.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Ended, Job, Members, Rules, largest_batch};
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::bounded::List;
-use crate::config::Config;
-use crate::event::Answer;
-use crate::ids::{ModelId, PartitionId, StageId};
-use crate::time::{Instant, Nanos};
+use punctual_core::bounded::List;
+use punctual_core::{
+    Actions, Answer, Config, Contract, Instant, ModelId, Nanos, PartitionId, Partitioning, Policy,
+    PolicySpec, Rejection, StageId,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Members, Rules, largest_batch};
 
 /// Parameters of `deeprt`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,9 +79,27 @@ struct Frame {
     buffer: u16,
 }
 
+impl PolicySpec for DeeprtConfig {
+    fn name(&self) -> &'static str {
+        "deeprt"
+    }
+
+    fn summary(&self) -> &'static str {
+        "windows of frames as jobs, earliest deadline first (DeepRT)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::Whole)
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Deeprt::new(config, self))
+    }
+}
+
 /// State of `deeprt`.
 #[derive(Debug)]
-pub(crate) struct Deeprt {
+struct Deeprt {
     rules: DeeprtConfig,
     /// By task.
     admitted: Box<[bool]>,
@@ -97,10 +110,10 @@ pub(crate) struct Deeprt {
 }
 
 impl Deeprt {
-    pub(crate) fn new(config: &Config, rules: &DeeprtConfig) -> Self {
+    fn new(config: &Config, rules: &DeeprtConfig) -> Self {
         let admitted = match rules.admission {
             true => admit(config, rules),
-            false => alloc::vec![true; config.tasks.len()],
+            false => vec![true; config.tasks.len()],
         };
         let buffers = usize::from(config.request_buffers);
         let categories = (0..config.models.len()).map(|model| Category {
@@ -257,7 +270,7 @@ struct Load {
 
 /// Which tasks are taken on.
 fn admit(config: &Config, rules: &DeeprtConfig) -> Vec<bool> {
-    let mut admitted = alloc::vec![false; config.tasks.len()];
+    let mut admitted = vec![false; config.tasks.len()];
     for task in 0..config.tasks.len() {
         admitted[task] = true;
         let models = (0..config.models.len()).map(|model| ModelId(model as u16));
@@ -368,17 +381,14 @@ mod tests {
         assert_eq!(window_end(at(7), Nanos::MAX), at(7));
     }
 
-    use std::vec;
-
-    use crate::PolicyConfig;
-    use crate::config::Units;
-    use crate::policies::timeline::{self, Network};
+    use punctual_core::Units;
+    use punctual_policy_testing::timeline::{self, Network};
 
     const UNITS: Units = Units { first: 0, count: 1 };
 
     /// A: D = 20, so W = 10; 3 ms for one frame, 5 ms for two. B: D = 50, so W = 25; 8 ms.
     /// Both have two stages; the second takes 1 ms.
-    fn plan(rules: DeeprtConfig) -> Config {
+    fn plan() -> Config {
         let a = |stage, batch, _| [1 + 2 * (u64::from(batch) - 1) + 1, 1][stage];
         let b = |stage, _, _| [7, 1][stage];
         let network = |time| Network {
@@ -387,8 +397,7 @@ mod tests {
             time,
         };
         let tasks = vec![timeline::task(0, 20), timeline::task(1, 50)];
-        let policy = PolicyConfig::Deeprt(rules);
-        timeline::plan(policy, &[UNITS], &[network(&a), network(&b)], tasks)
+        timeline::plan(&[UNITS], &[network(&a), network(&b)], tasks)
     }
 
     /// | window ends | job | due | runs |
@@ -400,8 +409,8 @@ mod tests {
     #[test]
     fn frames_of_a_window_are_one_job_and_jobs_run_by_earliest_deadline() {
         let frames = [(1, 0), (2, 1), (7, 0), (12, 0), (21, 0)];
-        let played = timeline::play(&plan(DeeprtConfig::default()), &frames, &|_, _| {
-            crate::Confidence::ONE
+        let played = timeline::play(&plan(), &DeeprtConfig::default(), &frames, &|_, _| {
+            punctual_core::Confidence::ONE
         });
         let began = played
             .ran
@@ -430,10 +439,10 @@ mod tests {
     #[test]
     fn a_category_that_overran_stops_an_exit_early_until_it_has_repaid() {
         let frames = [(1, 0), (11, 0), (21, 0), (31, 0), (41, 0)];
-        let exits = |rules| {
-            let sure = |_, _| crate::Confidence::ONE;
-            let late = |infer: &crate::Infer| 1 + u64::from(infer.id.0 < 2);
-            let played = timeline::stretched(&plan(rules), &frames, &sure, &late);
+        let exits = |rules: DeeprtConfig| {
+            let sure = |_, _| punctual_core::Confidence::ONE;
+            let late = |infer: &punctual_core::Infer| 1 + u64::from(infer.id.0 < 2);
+            let played = timeline::stretched((&plan(), &rules), &frames, &sure, &late);
             let replies = played.replies.values();
             let exits = replies.map(|(_, reply)| reply.answer.expect("answered").0.0);
             exits.collect::<Vec<_>>()
@@ -449,20 +458,27 @@ mod tests {
     /// A frame that is refused at the very moment at which a window ends.
     #[test]
     fn an_arrival_does_not_take_the_place_of_the_end_of_a_window() {
-        let mut config = plan(DeeprtConfig::default());
+        let mut config = plan();
         config.request_buffers = 1;
-        let played = timeline::play(&config, &[(1, 0), (10, 0)], &|_, _| crate::Confidence::ONE);
+        let played = timeline::play(
+            &config,
+            &DeeprtConfig::default(),
+            &[(1, 0), (10, 0)],
+            &|_, _| punctual_core::Confidence::ONE,
+        );
         assert_eq!(played.ran[0].at, 10);
         assert!(played.replies[&1].1.answer.is_none());
     }
 
     #[test]
     fn a_task_that_does_not_fit_is_not_taken_on_and_its_frames_are_rejected() {
-        let admitted = |rules| {
-            let mut config = plan(rules);
+        let admitted = |rules: DeeprtConfig| {
+            let mut config = plan();
             // W = 9: one frame of 8 ms in it, beside A.
             config.tasks[1] = timeline::task(1, 18);
-            let played = timeline::play(&config, &[(1, 0), (2, 1)], &|_, _| crate::Confidence::ONE);
+            let played = timeline::play(&config, &rules, &[(1, 0), (2, 1)], &|_, _| {
+                punctual_core::Confidence::ONE
+            });
             (0..2)
                 .map(|frame| played.replies[&frame].1.answer.is_some())
                 .collect::<Vec<_>>()

@@ -18,18 +18,14 @@
 //!    end / relative deadline).
 //! 4. The candidate that ends first.
 
-use alloc::boxed::Box;
-
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Job, Members, Rules, largest_batch};
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::bounded::List;
-use crate::config::Config;
-use crate::event::Answer;
-use crate::ids::{ModelId, PartitionId, StageId, TaskId};
-use crate::time::{Instant, Nanos};
+use punctual_core::bounded::List;
+use punctual_core::{
+    Actions, Answer, Config, Contract, Instant, ModelId, Nanos, PartitionId, Partitioning, Policy,
+    PolicySpec, Rejection, StageId, TaskId,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Job, Members, Rules, largest_batch};
 
 /// Parameters of `edgeserving`: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +46,27 @@ struct Least {
     batch_max: usize,
 }
 
+impl PolicySpec for EdgeservingConfig {
+    fn name(&self) -> &'static str {
+        "edgeserving"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the model, exit and batch that endanger least (EdgeServing)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::Whole)
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Edgeserving::new(config))
+    }
+}
+
 /// State of `edgeserving`.
 #[derive(Debug)]
-pub(crate) struct Edgeserving {
+struct Edgeserving {
     /// By model.
     least: Box<[Least]>,
     /// All waiting requests, by deadline, then by order of arrival.
@@ -80,7 +94,7 @@ struct Score {
 }
 
 impl Edgeserving {
-    pub(crate) fn new(config: &Config) -> Self {
+    fn new(config: &Config) -> Self {
         let models = (0..config.models.len()).map(|model| least(config, ModelId(model as u16)));
         Self {
             least: models.collect(),
@@ -255,13 +269,10 @@ impl Rules for Edgeserving {
 
 #[cfg(test)]
 mod tests {
-    use std::vec;
-    use std::vec::Vec;
 
     use super::*;
-    use crate::config::Units;
-    use crate::policies::timeline::{self, Network};
-    use crate::{Confidence, PolicyConfig};
+    use punctual_core::{Confidence, Units};
+    use punctual_policy_testing::timeline::{self, Network};
 
     /// X: two stages of 4 ms each; Y: two of 6 ms. A batch of two takes 1 ms more a stage. Returns
     /// the ends of batches, as (ms, model, exit, size).
@@ -277,10 +288,11 @@ mod tests {
             timeline::task(0, deadlines[0]),
             timeline::task(1, deadlines[1]),
         ];
-        let policy = PolicyConfig::Edgeserving(EdgeservingConfig {});
         let device = Units { first: 0, count: 1 };
-        let config = timeline::plan(policy, &[device], &[network(&x), network(&y)], tasks);
-        let played = timeline::play(&config, arrivals, &|_, _| Confidence::ONE);
+        let config = timeline::plan(&[device], &[network(&x), network(&y)], tasks);
+        let played = timeline::play(&config, &EdgeservingConfig {}, arrivals, &|_, _| {
+            Confidence::ONE
+        });
         let mut ends: Vec<(u64, u16, u8, usize)> = Vec::new();
         for (at, reply) in played.replies.values() {
             let (exit, _) = reply.answer.expect("answered");

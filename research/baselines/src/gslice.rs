@@ -21,18 +21,15 @@
 //! If there are fewer units than models, their ranges overlap and they take turns, oldest request
 //! first.
 
-use alloc::boxed::Box;
-
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Ended, Job, Members, Rules, largest_batch};
-use super::ranges::Ranges;
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::bounded::List;
-use crate::config::{Config, Units};
-use crate::ids::{ModelId, PartitionId};
-use crate::time::{Instant, Nanos};
+use punctual_core::bounded::List;
+use punctual_core::{
+    Actions, Config, ConfigError, Contract, Instant, ModelId, Nanos, PartitionId, Partitioning,
+    Policy, PolicySpec, Rejection, Units,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Members, Rules, largest_batch};
+use punctual_policy_seeb::ranges::Ranges;
 
 /// Parameters of `gslice`. Fractions are in thousandths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +62,32 @@ impl Default for GsliceConfig {
     }
 }
 
+impl PolicySpec for GsliceConfig {
+    fn name(&self) -> &'static str {
+        "gslice"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a share of the device a model, adapted each epoch (GSLICE)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::Ranges)
+    }
+
+    fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        Ranges::new(config).check(self.name())?;
+        self.obeys(self.broken_rule())
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Gslice::new(config, self))
+    }
+}
+
 impl GsliceConfig {
     /// What a parameter must be, if one is not.
-    pub(super) fn broken_rule(&self) -> Option<&'static str> {
+    fn broken_rule(&self) -> Option<&'static str> {
         if self.epoch == Nanos::ZERO {
             return Some("epoch must be longer than 0");
         }
@@ -112,7 +132,7 @@ struct Running {
 
 /// State of `gslice`.
 #[derive(Debug)]
-pub(crate) struct Gslice {
+struct Gslice {
     rules: GsliceConfig,
     ranges: Ranges,
     instances: Box<[Instance]>,
@@ -123,7 +143,7 @@ pub(crate) struct Gslice {
 }
 
 impl Gslice {
-    pub(crate) fn new(config: &Config, rules: &GsliceConfig) -> Self {
+    fn new(config: &Config, rules: &GsliceConfig) -> Self {
         let ranges = Ranges::new(config);
         let models = (0..config.models.len()).map(|model| ModelId(model as u16));
         let mut instances: Box<[Instance]> =
@@ -394,16 +414,14 @@ fn previous_size(config: &Config, model: ModelId, size: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::vec;
-    use std::vec::Vec;
 
     use super::*;
-    use crate::policies::timeline::{self, Network};
-    use crate::{Confidence, PolicyConfig};
+    use punctual_core::Confidence;
+    use punctual_policy_testing::timeline::{self, Network};
 
     /// Model 0 takes 80 ms divided by its units, model 1 always 2 ms, a batch of two half more.
     /// Eight units; SLOs of 15 and 20 ms; epochs of 100 ms, steps of two units.
-    fn plan(rules: GsliceConfig) -> Config {
+    fn plan() -> Config {
         let scales =
             |_, batch: u8, units| (160 + 80 * (u64::from(batch) - 1)) / 2 / u64::from(units);
         let constant = |_, batch: u8, _| 1 + u64::from(batch);
@@ -413,20 +431,14 @@ mod tests {
             time,
         };
         let tasks = vec![timeline::task(0, 15), timeline::task(1, 20)];
-        let policy = PolicyConfig::Gslice(rules);
         let ranges = timeline::all_ranges(8);
-        timeline::plan(
-            policy,
-            &ranges,
-            &[network(&scales), network(&constant)],
-            tasks,
-        )
+        timeline::plan(&ranges, &[network(&scales), network(&constant)], tasks)
     }
 
     /// What ran, as (at, model, first unit, units, members).
     fn ran(rules: GsliceConfig, arrivals: &[(u64, u16)]) -> Vec<(u64, u16, u16, u16, usize)> {
-        let config = plan(rules);
-        let played = timeline::play(&config, arrivals, &|_, _| Confidence::ONE);
+        let config = plan();
+        let played = timeline::play(&config, &rules, arrivals, &|_, _| Confidence::ONE);
         let row = |ran: &timeline::Ran| {
             let units = config.partitions[ran.infer.partition.index()].units;
             (

@@ -1,15 +1,11 @@
 //! Queues in order of arrival, for the policies that need no more than that.
+use std::collections::VecDeque;
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-
-use super::desk::{Desk, Members};
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::config::{BatchTime, Config, StageConfig, TaskConfig};
-use crate::ids::{BATCH_MAX, ModelId, PartitionId, TaskId};
-use crate::time::{Instant, Nanos};
+use punctual_core::{
+    Actions, BATCH_MAX, BatchTime, Config, Instant, ModelId, Nanos, PartitionId, Rejection,
+    StageConfig, TaskConfig, TaskId,
+};
+use punctual_policy_seeb::desk::{Desk, Members};
 
 /// Requests that may run in one batch, first come first.
 #[derive(Debug)]

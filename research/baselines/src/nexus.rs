@@ -17,18 +17,14 @@
 //! waits for the next), which is right for a session that has its partition to itself; for shared
 //! ones the planner computes the targets. Networks run to the last exit.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Rules};
-use super::lines::{Line, Lines};
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::config::Config;
-use crate::ids::{BATCH_MAX, PartitionId, TaskId};
-use crate::time::Instant;
+use crate::lines::{Line, Lines};
+use punctual_core::{
+    Actions, BATCH_MAX, Config, ConfigError, Contract, Instant, PartitionId, Partitioning, Policy,
+    PolicySpec, Rejection, TaskId,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
 
 /// When requests that cannot be on time are given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +47,31 @@ pub struct NexusConfig {
     pub targets: Vec<u8>,
 }
 
+impl PolicySpec for NexusConfig {
+    fn name(&self) -> &'static str {
+        "nexus"
+    }
+
+    fn summary(&self) -> &'static str {
+        "sessions in turn, planned batch sizes, early drop (Nexus)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::Whole)
+    }
+
+    fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        self.obeys(self.broken_rule(config.tasks.len()))
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Nexus::new(config, self))
+    }
+}
+
 impl NexusConfig {
     /// The first rule that a parameter breaks.
-    pub(crate) fn broken_rule(&self, tasks: usize) -> Option<&'static str> {
+    fn broken_rule(&self, tasks: usize) -> Option<&'static str> {
         if self.targets.len() > tasks {
             return Some("targets: there must be no more than tasks");
         }
@@ -63,7 +81,7 @@ impl NexusConfig {
 }
 
 #[derive(Debug)]
-pub(crate) struct Nexus {
+struct Nexus {
     drop: NexusDrop,
     /// One a session.
     sessions: Lines,
@@ -74,7 +92,7 @@ pub(crate) struct Nexus {
 }
 
 impl Nexus {
-    pub(crate) fn new(config: &Config, parameters: &NexusConfig) -> Self {
+    fn new(config: &Config, parameters: &NexusConfig) -> Self {
         let sessions = Lines::by(config, |task| (task.partition, task.model, task.deadline));
         let mut targets: Box<[usize]> = sessions.iter().map(target).collect();
         for (task, &given) in parameters.targets.iter().enumerate() {
@@ -85,7 +103,7 @@ impl Nexus {
         }
         Self {
             drop: parameters.drop,
-            turns: alloc::vec![0; config.partitions.len()].into(),
+            turns: vec![0; config.partitions.len()].into(),
             sessions,
             targets,
         }

@@ -7,26 +7,43 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Rules};
-use super::lines::{Line, Lines};
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::config::{Config, Criticality};
-use crate::time::Instant;
+use crate::lines::{Line, Lines};
+use punctual_core::{
+    Actions, Config, Contract, Criticality, Instant, Partitioning, Policy, PolicySpec, Rejection,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
 
 /// Parameters of `seq`: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SeqConfig {}
 
+impl PolicySpec for SeqConfig {
+    fn name(&self) -> &'static str {
+        "seq"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one request at a time, real-time first (REEF's baseline)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::Whole)
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Seq::new(config))
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct Seq {
+struct Seq {
     /// Two a partition: real-time requests, and best-effort ones.
     lines: Lines,
 }
 
 impl Seq {
-    pub(crate) fn new(config: &Config) -> Self {
+    fn new(config: &Config) -> Self {
         Self {
             lines: Lines::by(config, |task| (task.partition, task.criticality)),
         }

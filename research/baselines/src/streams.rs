@@ -8,26 +8,43 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Rules};
-use super::lines::Lines;
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::config::Config;
-use crate::time::Instant;
+use crate::lines::Lines;
+use punctual_core::{
+    Actions, Config, Contract, Instant, Partitioning, Policy, PolicySpec, Rejection,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
 
 /// Parameters of `streams`: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StreamsConfig {}
 
+impl PolicySpec for StreamsConfig {
+    fn name(&self) -> &'static str {
+        "streams"
+    }
+
+    fn summary(&self) -> &'static str {
+        "all tasks at once, sharing the device (REEF's baseline)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(Partitioning::PerTask)
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Streams::new(config))
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct Streams {
+struct Streams {
     /// One a partition.
     lines: Lines,
 }
 
 impl Streams {
-    pub(crate) fn new(config: &Config) -> Self {
+    fn new(config: &Config) -> Self {
         Self {
             lines: Lines::by(config, |task| task.partition),
         }

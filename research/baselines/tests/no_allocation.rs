@@ -1,16 +1,10 @@
 //! `step` allocates and frees nothing, with all queues full, whichever policy decides.
 
-#[path = "../benches/load/mod.rs"]
-mod load;
-
-#[path = "../benches/emulated/mod.rs"]
-mod emulated;
-
-use emulated::{Emulated, Setting};
-use load::Load;
-use punctual_core::PolicyConfig;
+use punctual_baselines::ClockworkConfig;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{SealedAllocator, allocator};
+use punctual_policy_testing::emulated::{Emulated, Setting};
+use punctual_policy_testing::load::Load;
 
 #[global_allocator]
 static ALLOCATOR: SealedAllocator = SealedAllocator;
@@ -44,9 +38,9 @@ fn a_decision_neither_allocates_nor_frees() {
         let open = run(Load::new(tasks), &format!("{tasks} tasks"));
         assert!(open > 2 * tasks, "the queues are full");
     }
-    for policy in PolicyConfig::all() {
+    for policy in punctual_baselines::all().iter() {
         let name = policy.name();
-        let open = run(Load::of(16, policy), name);
+        let open = run(Load::of(16, &**policy), name);
         assert!(open > 16, "{name}: the queues are full");
     }
 }
@@ -54,12 +48,13 @@ fn a_decision_neither_allocates_nor_frees() {
 #[test]
 fn a_controller_of_thousands_of_models_neither_allocates_nor_frees() {
     assert!(allocator::is_installed());
-    let mut emulated = Emulated::new(Setting {
+    let setting = Setting {
         models: 4_026,
         workers: 2,
         pages: 1_000,
         rate: 2_000.0,
-    });
+    };
+    let mut emulated = Emulated::new(setting, &ClockworkConfig::default());
     let counted = move || {
         let before = allocator::counts();
         for _ in 0..STEPS {

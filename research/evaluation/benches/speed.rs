@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use punctual_core::{
-    Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PolicyConfig, StageId,
-    StageTime, TaskConfig, Units,
+    Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PolicySpec, StageId, StageTime,
+    TaskConfig, Units,
 };
 use punctual_evaluation::workloads;
 use punctual_model::Calibration;
@@ -32,7 +32,10 @@ fn main() {
         ("`robot`", robot(requests)),
     ] {
         for policy in ["seq", "punctual"] {
-            let policy = PolicyConfig::by_name(policy).expect("a policy");
+            let policy = punctual_baselines::all()
+                .by_name(policy)
+                .expect("a policy")
+                .clone();
             let best = (0..3)
                 .map(|_| measure(&scenario, &policy))
                 .min_by_key(|(took_ns, ..)| *took_ns);
@@ -50,7 +53,7 @@ fn main() {
 }
 
 /// Time, requests and steps of a run.
-fn measure(scenario: &Scenario, policy: &PolicyConfig) -> (u64, u64, u64) {
+fn measure(scenario: &Scenario, policy: &dyn PolicySpec) -> (u64, u64, u64) {
     let settings = Settings {
         seed: 1,
         keep_requests: false,

@@ -16,13 +16,14 @@
 //! | `summary` | the figures of that workload's run, as JSON |
 //! | `experiment` | the numbers in the experiment's tables, not their words |
 
+use punctual_plan::PolicyChoice;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use punctual_core::{Action, Event, Instant, Nanos, PolicyConfig};
+use punctual_core::{Action, Event, Instant, Nanos, PolicySpec};
 use punctual_evaluation::experiments::{self, Experiment};
 use punctual_evaluation::workloads;
 use punctual_platform::clock;
@@ -106,7 +107,7 @@ fn recorded(path: &Path) -> BTreeMap<String, String> {
 
 /// One thing to run.
 enum Job {
-    Workload(workloads::Workload, PolicyConfig),
+    Workload(workloads::Workload, PolicyChoice),
     Fuzz(u64),
     Experiment(Experiment),
 }
@@ -147,7 +148,7 @@ impl Job {
 /// Runs everything, on all processors; what takes longest first.
 fn figures(full: bool) -> BTreeMap<String, String> {
     let experiments = experiments::all().into_iter().map(Job::Experiment);
-    let policies = PolicyConfig::all();
+    let policies: Vec<PolicyChoice> = punctual_baselines::all().iter().cloned().collect();
     let of_workload = |workload: workloads::Workload| {
         let policies = policies.clone().into_iter();
         policies.map(move |policy| Job::Workload(workload, policy))
@@ -181,7 +182,7 @@ fn figures(full: bool) -> BTreeMap<String, String> {
 }
 
 /// The hashes of its stream and of its figures; or why the policy does not take it, which is as good a figure.
-fn of_workload(scenario: &Scenario, policy: &PolicyConfig) -> Result<[String; 2], String> {
+fn of_workload(scenario: &Scenario, policy: &dyn PolicySpec) -> Result<[String; 2], String> {
     let mut scenario = scenario.clone();
     scenario.length = scenario.length.min(LENGTH);
     let settings = Settings {
@@ -199,9 +200,13 @@ fn of_workload(scenario: &Scenario, policy: &PolicyConfig) -> Result<[String; 2]
 }
 
 fn of_cases(first: u64) -> String {
+    let policies: Vec<_> = punctual_baselines::all()
+        .iter()
+        .map(PolicyChoice::shared)
+        .collect();
     let mut stream = Stream::default();
     for seed in first..first + CASES {
-        let case = Case::draw(seed);
+        let case = Case::draw(seed, &policies);
         let arrivals = case
             .scenario
             .arrivals(1.0, &Random::new(seed))
@@ -212,7 +217,7 @@ fn of_cases(first: u64) -> String {
         };
         let outcome = run_plan(
             &case.scenario,
-            &case.config(),
+            (&case.config(), &*case.policy),
             arrivals,
             settings,
             &mut stream,

@@ -1,10 +1,11 @@
 //! One workload under several policies, loads and seeds, side by side.
 
+use punctual_plan::PolicyChoice;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use punctual_core::{Instant, PolicyConfig};
+use punctual_core::{Instant, PolicySpec};
 
 use crate::bound::{self, Knowledge};
 use crate::report::{Bar, Recorder, Row};
@@ -18,7 +19,7 @@ pub struct Comparison<'s> {
     /// The workload.
     pub scenario: &'s Scenario,
     /// Who decides.
-    pub policies: &'s [PolicyConfig],
+    pub policies: &'s [PolicyChoice],
     /// Factors on the workload's rates.
     pub loads: &'s [f64],
     /// Seeds 0 to this, less one.

@@ -1,7 +1,7 @@
 //! The clairvoyant bound of real runs.
 #![forbid(unsafe_code)]
 
-use punctual_core::{Nanos, PolicyConfig, StageId};
+use punctual_core::{Nanos, PunctualConfig, StageId};
 
 use punctual_evaluation::bound::{Knowledge, of_run};
 use punctual_evaluation::workloads;
@@ -40,9 +40,9 @@ fn scenarios() -> [Scenario; 5] {
 #[test]
 fn no_policy_is_right_more_often_than_the_bound_allows() {
     for scenario in scenarios() {
-        for policy in PolicyConfig::all() {
+        for policy in punctual_baselines::all().iter() {
             for load in [1, 3, 8] {
-                let (outcome, _) = run_at(&scenario, &policy, load, 5);
+                let (outcome, _) = run_at(&scenario, policy, load, 5);
                 let bound = of_run(&scenario, &outcome.served, Knowledge::Answers);
                 let right = outcome.total.correct_on_time as f64;
                 assert_eq!(bound.jobs as u64, outcome.total.submitted);
@@ -60,7 +60,7 @@ fn no_policy_is_right_more_often_than_the_bound_allows() {
 #[test]
 fn an_idle_device_leaves_room_for_every_answer_that_some_exit_has_right() {
     let scenario = scenario();
-    let (outcome, _) = run_at(&scenario, &PolicyConfig::default(), 1, 5);
+    let (outcome, _) = run_at(&scenario, &PunctualConfig::default(), 1, 5);
     let bound = of_run(&scenario, &outcome.served, Knowledge::Answers);
     // The second exit is right about every picture.
     assert_eq!(bound.accuracy(), Some(1.0));
@@ -72,7 +72,7 @@ fn under_overload_the_bound_is_what_the_time_is_worth() {
     // Without the best-effort task, whose answers have no deadline.
     scenario.tasks.truncate(2);
     scenario.planned[0].1 = vec![0, 1];
-    let (outcome, _) = run_at(&scenario, &PolicyConfig::default(), 16, 5);
+    let (outcome, _) = run_at(&scenario, &PunctualConfig::default(), 16, 5);
     let bound = of_run(&scenario, &outcome.served, Knowledge::Answers);
     // At batch 2 the first stage takes 1.5 ms for each picture, enough for one half of them; the
     // second another 2.25 ms. Work goes on for 10 s and one deadline of 20 ms.
@@ -99,7 +99,7 @@ fn under_overload_the_bound_is_what_the_time_is_worth() {
 fn what_confidences_tell_is_worth_no_more_than_the_answers_themselves() {
     let scenario = scenario();
     for load in [1, 8] {
-        let (outcome, _) = run_at(&scenario, &PolicyConfig::default(), load, 5);
+        let (outcome, _) = run_at(&scenario, &PunctualConfig::default(), load, 5);
         let of = |knowledge| of_run(&scenario, &outcome.served, knowledge).value;
         let (answers, expected) = (of(Knowledge::Answers), of(Knowledge::Confidences));
         assert!(expected <= answers, "{expected} {answers}");
@@ -113,12 +113,12 @@ fn no_policy_beats_the_bound_on_the_published_workloads() {
     for name in ["seeb-gamma-high", "robot-burst"] {
         let mut scenario = workloads::by_name(name).expect("it is built in");
         scenario.length = ms(1_000);
-        for policy in PolicyConfig::all() {
+        for policy in punctual_baselines::all().iter() {
             let settings = Settings {
                 seed: 2,
                 keep_requests: true,
             };
-            let outcome = simulate(&scenario, &policy, 4.0, settings, &mut ());
+            let outcome = simulate(&scenario, policy, 4.0, settings, &mut ());
             let Ok(outcome) = outcome else { continue };
             let bound = of_run(&scenario, &outcome.served, Knowledge::Answers);
             let right = outcome.total.correct_on_time as f64;

@@ -1,9 +1,7 @@
 //! Which partitions a scenario's plan has.
 #![forbid(unsafe_code)]
 
-use punctual_core::{
-    ModelId, Nanos, PartitionId, Partitioning, PolicyConfig, Scheduler, Units, offline,
-};
+use punctual_core::{ModelId, Nanos, PartitionId, Partitioning, Scheduler, Units, offline};
 use punctual_evaluation::profiles::{robot, signs};
 use punctual_evaluation::workloads;
 use punctual_simulator::arrivals::Pattern;
@@ -22,7 +20,7 @@ fn further_layouts_use_the_partitions_that_there_are_and_add_those_that_are_not(
         vec![(units(0, 1), vec![1]), (units(1, 1), vec![0, 2])],
         vec![(units(0, 2), vec![0, 1, 2])],
     ];
-    let config = scenario.config(&PolicyConfig::default());
+    let config = scenario.config(&PunctualConfig::default());
     let ranges: Vec<Units> = config.partitions.iter().map(|p| p.units).collect();
     assert_eq!(ranges, [units(0, 1), units(1, 1), units(0, 2)]);
     let of = |layout: usize| config.layouts[layout].partitions.iter().map(|p| p.0);
@@ -34,7 +32,7 @@ fn further_layouts_use_the_partitions_that_there_are_and_add_those_that_are_not(
 fn only_the_policy_that_plans_gets_further_layouts_and_none_unless_asked_for() {
     let plain = workloads::by_name("seeb-poisson").expect("a workload");
     let several = plain.clone().with_alternatives(4.0);
-    for policy in PolicyConfig::all() {
+    for policy in punctual_baselines::all() {
         assert!(
             plain.config(&policy).layouts.is_empty(),
             "{}",
@@ -104,7 +102,7 @@ fn a_long_stage_is_kept_from_a_promise_that_it_would_break() {
     let layout = choose(&scenario);
     covered(&layout, 2, 2);
     scenario.planned = layout;
-    let config = scenario.config(&PolicyConfig::default());
+    let config = scenario.config(&PunctualConfig::default());
     for partition in 0..config.partitions.len() {
         let report = offline::test_partition(&config, PartitionId(partition as u16));
         assert!(report.outcome.is_ok(), "{:?}", scenario.planned);

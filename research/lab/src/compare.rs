@@ -1,12 +1,13 @@
 //! `punctual compare`: one workload under several policies, side by side, in virtual time.
 
+use punctual_core::PolicySpec;
+use punctual_plan::PolicyChoice;
 use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual_core::PolicyConfig;
 use punctual_evaluation::compare::{Comparison, Run};
 use punctual_evaluation::format::Document;
 use punctual_evaluation::report;
@@ -116,8 +117,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
 }
 
 /// Whether a policy can take a workload at all; who cannot is named, and left out.
-fn takes(policy: &PolicyConfig, scenario: &Scenario) -> bool {
-    match punctual_core::Scheduler::new(scenario.config(policy)) {
+fn takes(policy: &PolicyChoice, scenario: &Scenario) -> bool {
+    match punctual_core::Scheduler::new(&scenario.config(policy), policy) {
         Ok(_) => true,
         Err(error) => {
             output::note(format_args!("without {}: {error}", policy.name()));
@@ -145,7 +146,7 @@ fn progress(runs: usize) -> ProgressBar {
 fn page(options: &Options, comparison: &Comparison<'_>, runs: &[Run]) -> report::Page {
     let loads = comparison.loads.iter().map(|&load| {
         let at: Vec<&Run> = runs.iter().filter(|run| run.row.load == load).collect();
-        let names = comparison.policies.iter().map(PolicyConfig::name);
+        let names = comparison.policies.iter().map(PolicySpec::name);
         let merged: Vec<_> = names
             .map(|name| {
                 let of_policy = at.iter().filter(|run| run.row.policy == name);

@@ -1,4 +1,5 @@
-//! `punctual-lab`: is it better than what is published? `punctual compare | simulate | plan` start it.
+//! `punctual-lab`: is it better than what is published? `punctual compare | simulate | plan` start it. Its `daemon`, `check`
+//! and `profile` are those of `punctual`, and know every published policy.
 #![forbid(unsafe_code)]
 
 mod compare;
@@ -9,8 +10,13 @@ mod simulate;
 mod workload;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use punctual::commands::{check, daemon, profile};
 use punctual_platform::output;
 use punctual_platform::termination::Termination;
+
+/// Counts what the daemon's real-time threads must not do.
+#[global_allocator]
+static ALLOCATOR: punctual_platform::SealedAllocator = punctual_platform::SealedAllocator;
 
 /// Schedulers compared, without any hardware: workloads of papers and one's own, in virtual time.
 #[derive(Debug, Parser)]
@@ -28,10 +34,28 @@ enum Command {
     Simulate(simulate::Options),
     /// Compare policies on a workload in virtual time.
     Compare(compare::Options),
+    /// Run the daemon with any policy: one that ships, or a published one.
+    #[command(after_help = SAME)]
+    Daemon(daemon::Options),
+    /// Check a manifest that may name any policy, and show the plan made from it.
+    #[command(after_help = SAME)]
+    Check(check::Options),
+    /// Measure a package on this machine, for a manifest that may name any policy.
+    #[command(after_help = SAME)]
+    Profile(profile::Options),
     /// Write manual pages and shell completions, for packages.
     #[command(hide = true)]
     Manuals(punctual_manuals::Options),
 }
+
+const SAME: &str = "\
+EXAMPLES:
+  punctual-lab profile manifest.toml     # with `policy = \"clockwork\"` in its [daemon]
+  punctual-lab check manifest.toml
+  punctual-lab daemon manifest.toml --socket /tmp/punctual.sock
+
+For comparisons on a board: no published policy promises deadlines. Otherwise the same as the command of `punctual`, whose
+help says more; `punctual-lab compare --list` lists the policies.";
 
 fn main() -> std::process::ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -42,7 +66,11 @@ fn main() -> std::process::ExitCode {
                 .into();
         }
     };
+    let policies = punctual_baselines::all();
     let termination = match arguments.command {
+        Command::Daemon(options) => daemon::run(&options, &policies),
+        Command::Check(options) => check::run(&options, &policies),
+        Command::Profile(options) => Termination::of("profile", profile::run(&options, &policies)),
         Command::Plan(options) => plan::run(&options),
         Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)),
         Command::Compare(options) => Termination::of("compare", compare::run(&options)),

@@ -1,8 +1,9 @@
 //! `punctual simulate`: one run in depth, or an experiment.
 
+use punctual_plan::PolicyChoice;
 use std::path::PathBuf;
 
-use punctual_core::{Instant, Nanos, TaskId};
+use punctual_core::{Instant, Nanos, PolicySpec, TaskId};
 use punctual_evaluation::experiments;
 use punctual_evaluation::format::Document;
 use punctual_evaluation::report::{self, Recorder, Row, span};
@@ -106,7 +107,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         keep_requests: false,
     };
     let config = scenario.config(&policy);
-    let auditor = options.audit.then(|| Auditor::new(&config));
+    let auditor = options
+        .audit
+        .then(|| Auditor::new(&config, policy.contract()));
     let recorder = options.html.is_some();
     let recorder = recorder.then(|| Recorder::new(&config, Instant::ZERO));
     let mut observers = (auditor, recorder);
@@ -173,12 +176,14 @@ fn fuzz(options: &Options, cases: u64) -> Result<(), Error> {
     std::panic::set_hook(Box::new(|_| {}));
     let started = clock::now_ns();
     let limit_ns = options.seconds.map_or(u64::MAX, |s| s * 1_000_000_000);
+    let all = punctual_baselines::all();
+    let policies: Vec<_> = all.iter().map(PolicyChoice::shared).collect();
     let plan = Campaign {
         first: options.seed,
         cases,
         tries: SHRINKING_RUNS,
     };
-    let report = campaign(plan, |_| clock::now_ns() - started < limit_ns);
+    let report = campaign(plan, &policies, |_| clock::now_ns() - started < limit_ns);
     drop(std::panic::take_hook());
     output::text(&report)?;
     let wall = (clock::now_ns() - started) as f64 / 1e9;

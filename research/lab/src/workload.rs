@@ -1,8 +1,9 @@
 //! What `compare` and `simulate` have in common: naming workloads, policies and loads.
 
+use punctual_core::PolicySpec;
+use punctual_plan::PolicyChoice;
 use std::path::{Path, PathBuf};
 
-use punctual_core::PolicyConfig;
 use punctual_evaluation::disb::{self, DisbError};
 use punctual_evaluation::format::{self, Document, FormatError};
 use punctual_evaluation::workloads::{self, UnknownWorkload};
@@ -111,23 +112,24 @@ fn published(path: &Path) -> Result<Scenario, Error> {
 
 /// The policies of those names, all of them if none is named; with the parameters that the
 /// workload's file sets.
-pub fn policies(names: &[String], set: &[PolicyConfig]) -> Result<Vec<PolicyConfig>, Error> {
+pub fn policies(names: &[String], set: &[PolicyChoice]) -> Result<Vec<PolicyChoice>, Error> {
     if !names.is_empty() {
         return names.iter().map(|name| policy(name, set)).collect();
     }
-    let all = PolicyConfig::all();
-    all.iter()
+    punctual_baselines::all()
+        .iter()
         .map(|default| policy(default.name(), set))
         .collect()
 }
 
 /// The policy of that name, with the parameters that the workload's file sets.
-pub fn policy(name: &str, set: &[PolicyConfig]) -> Result<PolicyConfig, Error> {
+pub fn policy(name: &str, set: &[PolicyChoice]) -> Result<PolicyChoice, Error> {
     let set = set.iter().find(|policy| policy.name() == name).cloned();
-    let found = set.or_else(|| PolicyConfig::by_name(name));
+    let all = punctual_baselines::all();
+    let found = set.or_else(|| all.by_name(name).cloned());
     found.ok_or_else(|| Error::Policy {
         name: name.to_owned(),
-        known: PolicyConfig::all().iter().map(PolicyConfig::name).collect(),
+        known: all.names().collect(),
     })
 }
 
@@ -148,7 +150,7 @@ pub fn list() -> String {
         text.push_str(&format!("  {:<24} {}\n", workload.name, workload.about));
     }
     text.push_str("\nPOLICIES\n");
-    for policy in PolicyConfig::all() {
+    for policy in punctual_baselines::all().iter() {
         text.push_str(&format!("  {:<24} {}\n", policy.name(), policy.summary()));
     }
     text

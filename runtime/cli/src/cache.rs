@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_device::profile::{self, Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError};
-use punctual_plan::{Needs, PlanErrors};
+use punctual_plan::{Needs, PlanErrors, Policies};
 use punctual_platform::output;
 
 use crate::measure::{self, PackageNeeds};
@@ -42,7 +42,7 @@ impl Terminates for CacheError {
 /// # Errors
 /// If it cannot be measured or kept.
 pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, CacheError> {
-    let needs = Needs::of_manifest(text, manifest)?;
+    let needs = Needs::of_manifest(text, manifest, &Policies::shipped())?;
     let packages = measure::by_package(&needs.models);
     let wanted = &packages[0];
     let package_file = manifest.with_file_name(&wanted.package);

@@ -1,22 +1,17 @@
 //! The `punctual` command: see it work, check a manifest, compile and profile a network.
 #![forbid(unsafe_code)]
 
-mod cache;
-mod calibrate;
-mod commands;
-mod demo;
 #[cfg(test)]
 mod documented;
-mod host;
-mod measure;
-mod report;
 mod sibling;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use commands::{
-    board, calibrate as calibrate_command, camera, check, compile, manuals, profile, share,
+use punctual::commands::{
+    board, calibrate, camera, check, compile, daemon, manuals, profile, share,
 };
+use punctual::demo;
+use punctual_plan::Policies;
 use punctual_platform::output;
 use punctual_platform::termination::Termination;
 
@@ -38,7 +33,7 @@ enum Command {
     Demo(demo::Options),
     /// Run the daemon (the same as the installed `punctuald`).
     #[command(after_help = punctual_daemon::AFTER_HELP)]
-    Daemon(commands::daemon::Options),
+    Daemon(daemon::Options),
     /// Send frames with known labels to a daemon, as the demo's cameras do.
     Camera(camera::Options),
     /// Check a manifest and show the plan made from it; or this machine, and how to mend it.
@@ -46,7 +41,7 @@ enum Command {
     /// Compile an ONNX file with early exits into a model package.
     Compile(compile::Options),
     /// Measure what each exit's confidence is worth, with labelled pictures.
-    Calibrate(calibrate_command::Options),
+    Calibrate(calibrate::Options),
     /// Cut networks that begin alike so that they share stages.
     Share(share::Options),
     /// Measure a package on this machine.
@@ -104,17 +99,20 @@ fn main() -> std::process::ExitCode {
                 .into();
         }
     };
+    let policies = Policies::shipped();
     match arguments.command {
         Command::Demo(options) => demo::run(&options).into(),
-        Command::Daemon(options) => commands::daemon::run(&options).into(),
+        Command::Daemon(options) => daemon::run(&options, &policies).into(),
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
-        Command::Check(options) => check::run(&options).into(),
+        Command::Check(options) => check::run(&options, &policies).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
         Command::Calibrate(options) => {
-            Termination::of("calibrate", calibrate_command::run(&options)).into()
+            Termination::of("calibrate", calibrate::run(&options)).into()
         }
         Command::Share(options) => Termination::of("share", share::run(&options)).into(),
-        Command::Profile(options) => Termination::of("profile", profile::run(&options)).into(),
+        Command::Profile(options) => {
+            Termination::of("profile", profile::run(&options, &policies)).into()
+        }
         Command::Board(options) => board::run(&options).into(),
         // Started above, so that `--help` is theirs, too.
         Command::Plan(_) | Command::Simulate(_) | Command::Compare(_) | Command::Bench(_) => {

@@ -220,7 +220,8 @@ mod tests {
             criticality = "best-effort"
             frame = { format = "rgb8", width = 640, height = 480, crop = [64, 64] }
         "#;
-        let needs = Needs::of_manifest(manifest, "gpu.toml".as_ref()).expect("valid");
+        let needs =
+            Needs::of_manifest(manifest, "gpu.toml".as_ref(), &Policies::shipped()).expect("valid");
         let packages = by_package(&needs.models);
         assert_eq!(packages.len(), 1);
         let sizes = |batches: &[u8], units: &[u8]| Sizes {

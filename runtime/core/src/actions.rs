@@ -63,7 +63,11 @@ impl Actions {
         self.list.is_empty()
     }
 
-    pub(crate) fn push(&mut self, action: Action) {
+    /// Appends a decision.
+    ///
+    /// # Panics
+    /// Beyond the capacity that the plan fixed: a policy broke its contract.
+    pub fn push(&mut self, action: Action) {
         assert!(
             self.list.len() < self.capacity,
             "a step wrote more than {} actions: the sum in Actions::for_config is wrong, or the \

@@ -6,20 +6,20 @@ use core::ops::{Deref, DerefMut, Range};
 /// A vector that never grows beyond the capacity it was made with. To exceed it is a programmer's
 /// error (each capacity is a sum that the plan fixed), so it panics.
 #[derive(Debug)]
-pub(crate) struct List<T> {
+pub struct List<T> {
     items: Vec<T>,
     capacity: usize,
 }
 
 impl<T> List<T> {
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
+    pub fn with_capacity(capacity: usize) -> Self {
         Self {
             items: Vec::with_capacity(capacity),
             capacity,
         }
     }
 
-    pub(crate) fn push(&mut self, item: T) {
+    pub fn push(&mut self, item: T) {
         assert!(
             self.items.len() < self.capacity,
             "a list of {} is full",
@@ -28,7 +28,7 @@ impl<T> List<T> {
         self.items.push(item);
     }
 
-    pub(crate) fn insert(&mut self, at: usize, item: T) {
+    pub fn insert(&mut self, at: usize, item: T) {
         assert!(
             self.items.len() < self.capacity,
             "a list of {} is full",
@@ -37,20 +37,20 @@ impl<T> List<T> {
         self.items.insert(at, item);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Option<T> {
         self.items.pop()
     }
 
-    pub(crate) fn remove(&mut self, at: usize) -> T {
+    pub fn remove(&mut self, at: usize) -> T {
         self.items.remove(at)
     }
 
     /// Takes out a range, in order.
-    pub(crate) fn drain(&mut self, range: Range<usize>) -> alloc::vec::Drain<'_, T> {
+    pub fn drain(&mut self, range: Range<usize>) -> alloc::vec::Drain<'_, T> {
         self.items.drain(range)
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.items.clear();
     }
 }

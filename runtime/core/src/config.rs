@@ -6,14 +6,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Confidence, ModelId, PartitionId, StageId, TaskId};
-use crate::policies::PolicyConfig;
 use crate::time::Nanos;
 
 /// Everything the scheduler knows of the world before the first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// Who decides.
-    pub policy: PolicyConfig,
     /// The streams of requests.
     pub tasks: Vec<TaskConfig>,
     /// The networks.

@@ -81,7 +81,7 @@ impl Counters {
     }
 
     /// Counts one verdict, and the exit of its answer.
-    pub(crate) fn count(&mut self, verdict: Verdict, exit: Option<StageId>) {
+    pub fn count(&mut self, verdict: Verdict, exit: Option<StageId>) {
         let counter = match verdict {
             Verdict::OnTime => &mut self.on_time,
             Verdict::Late => &mut self.late,

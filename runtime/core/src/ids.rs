@@ -40,7 +40,7 @@ index! {
 }
 impl StageId {
     /// The stage after this one.
-    pub(crate) const fn next(self) -> Self {
+    pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! [`Scheduler::step`] takes the time and an [`Event`] and writes [`Action`]s. Same plan, same
 //! events, same actions. There is no clock, no randomness and no I/O in here, and nothing is
-//! allocated after [`Scheduler::new`]. To read the source, start at `policies/punctual/mod.rs`: a
-//! table at its top says which decision is made where. Other policies, for comparison, are beside
-//! it; what follows is about this one.
+//! allocated after [`Scheduler::new`]. To read the source, start at `punctual/mod.rs`: a
+//! table at its top says which decision is made where. Other policies are crates of their own that implement
+//! [`Policy`]; what follows is about this one.
 //!
 //! # The policy: mandatory first, then as deep as time allows
 //!
@@ -148,7 +148,7 @@
 //!
 //! ## How it is tested
 //!
-//! In `src/policies/punctual/tests`: the worked example of the policy, decision by decision; every course of events
+//! In `src/punctual/tests`: the worked example of the policy, decision by decision; every course of events
 //! of small plans, one of them with faults (`exhaustive`); random plans that pass the offline test, with jitter,
 //! bursts, early ends, late starts, batches and best-effort work, none of which may miss, beside
 //! three ablations (admission against pending requests only, optional work without the gate,
@@ -170,15 +170,18 @@ extern crate std;
 
 mod action;
 mod actions;
-mod bounded;
+#[allow(missing_docs, reason = "its methods are those of a vector")]
+pub mod bounded;
 mod config;
 mod counters;
 mod error;
 mod event;
 mod ids;
-mod lost;
+pub mod lost;
 pub mod offline;
-mod policies;
+mod policy;
+mod punctual;
+pub mod residency;
 mod scheduler;
 mod time;
 mod validate;
@@ -196,10 +199,7 @@ pub use ids::{
     ActionId, BATCH_MAX, ClientId, Confidence, ModelId, PartitionId, RequestId, STAGES_MAX,
     StageId, TaskId, Ticket,
 };
-pub use policies::{
-    BatchConfig, BranchynetConfig, ClipperConfig, ClockworkConfig, DeeprtConfig, EdgeservingConfig,
-    GsliceConfig, LatencyModel, NexusConfig, NexusDrop, Partitioning, PolicyConfig, PunctualConfig,
-    SeebBatch, SeebConfig, SeqConfig, StreamsConfig, fit, seeb_shares,
-};
+pub use policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
+pub use punctual::PunctualConfig;
 pub use scheduler::Scheduler;
 pub use time::{Instant, Nanos};

@@ -23,18 +23,18 @@ use crate::time::{Instant, Nanos};
 const LOST_FACTOR: u64 = 16;
 
 /// What it is given on top: more than a machine that stands still for a moment takes.
-pub(crate) const LOST_FLOOR: Nanos = Nanos::from_millis(100);
+pub const LOST_FLOOR: Nanos = Nanos::from_millis(100);
 
 /// From when on an action is taken for lost, if it may start until `latest`. A window may have no
 /// end, or one that is as good as none.
-pub(crate) fn lost_from(ordered: Instant, latest: Instant, time: StageTime) -> Instant {
+pub fn lost_from(ordered: Instant, latest: Instant, time: StageTime) -> Instant {
     let longest = time.budget.max(time.max_seen);
     let start = latest.min(ordered + LOST_FLOOR);
     start + longest.saturating_mul(LOST_FACTOR) + LOST_FLOOR
 }
 
 /// The action whose end an event reports.
-pub(crate) fn reported(event: &Event) -> Option<ActionId> {
+pub fn reported(event: &Event) -> Option<ActionId> {
     match event {
         Event::Finished(finished) => Some(finished.action),
         Event::NotRun { action } | Event::Preempted { action } | Event::Failed { action } => {

@@ -1,4 +1,4 @@
-//! The front of all policies. The default one is in `policies/punctual`: start there.
+//! The front of all policies. The product's own is in `punctual`: start there.
 
 use alloc::boxed::Box;
 
@@ -8,15 +8,15 @@ use crate::counters::Counters;
 use crate::error::ConfigError;
 use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
-use crate::policies::Policy;
+use crate::policy::{Policy, PolicySpec};
 use crate::time::Instant;
 use crate::validate;
 
-/// All decisions of a daemon, made by the policy that the plan names. Made once from the plan;
-/// allocates nothing afterwards.
+/// All decisions of a daemon, made by one policy. Made once from a plan; allocates nothing
+/// afterwards.
 #[derive(Debug)]
 pub struct Scheduler {
-    policy: Box<dyn Policy + Send>,
+    policy: Box<dyn Policy>,
 }
 
 impl Scheduler {
@@ -25,10 +25,10 @@ impl Scheduler {
     /// # Errors
     /// The first relation that does not hold; if the policy promises deadlines, among them the
     /// offline test of each partition.
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
-        validate::check(&config)?;
+    pub fn new(config: &Config, policy: &dyn PolicySpec) -> Result<Self, ConfigError> {
+        validate::check(config, policy)?;
         Ok(Self {
-            policy: config.policy.build(&config),
+            policy: policy.build(config),
         })
     }
 

@@ -6,11 +6,12 @@ use crate::config::{Config, Criticality, ModelConfig, SHARE_WHOLE, TaskConfig};
 use crate::error::{ConfigError, SPAN_MAX};
 use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
-use crate::policies::Partitioning;
+use crate::policy::{Contract, Partitioning, PolicySpec};
 use crate::time::Nanos;
 
 /// Checks all relations but the offline test of the levels above the first.
-pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
+pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), ConfigError> {
+    let contract = policy.contract();
     if config.partitions.is_empty() {
         return Err(ConfigError::NoPartition);
     }
@@ -24,20 +25,20 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     }
     for (index, model) in config.models.iter().enumerate() {
         check_model(ModelId(index as u16), model, config.partitions.len())?;
-        check_weights(ModelId(index as u16), model, config)?;
+        check_weights(ModelId(index as u16), model, config, contract)?;
         check_sharing(ModelId(index as u16), config)?;
     }
     for (index, task) in config.tasks.iter().enumerate() {
-        check_task(TaskId(index as u16), task, config)?;
+        check_task(TaskId(index as u16), task, config, contract)?;
     }
     for (index, task) in config.tasks.iter().enumerate() {
         check_spill(TaskId(index as u16), task, config)?;
     }
     check_buffers(config)?;
-    config.policy.check(config)?;
+    policy.check(config)?;
     check_layouts(config)?;
     let apart = matches!(
-        config.policy.partitioning(),
+        contract.partitioning,
         Partitioning::Planned | Partitioning::Whole
     );
     for layout in 0..=config.layouts.len() {
@@ -45,7 +46,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
         if apart {
             check_apart(&config, layout)?;
         }
-        if config.policy.promises() {
+        if contract.promises {
             check_promises(&config, layout)?;
         }
     }
@@ -149,7 +150,12 @@ fn check_model(id: ModelId, model: &ModelConfig, partitions: usize) -> Result<()
 }
 
 /// Where weights are paged, each model's fit, and the policy pages them.
-fn check_weights(id: ModelId, model: &ModelConfig, config: &Config) -> Result<(), ConfigError> {
+fn check_weights(
+    id: ModelId,
+    model: &ModelConfig,
+    config: &Config,
+    contract: Contract,
+) -> Result<(), ConfigError> {
     let Some(weights) = model.weights.filter(|_| config.pages > 0) else {
         return Ok(());
     };
@@ -161,7 +167,7 @@ fn check_weights(id: ModelId, model: &ModelConfig, config: &Config) -> Result<()
             pages: config.pages,
         });
     }
-    if !config.policy.pages_weights() {
+    if !contract.pages_weights {
         return Err(ConfigError::NotResident { model: id });
     }
     Ok(())
@@ -198,7 +204,12 @@ fn check_sharing(id: ModelId, config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn check_task(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
+fn check_task(
+    id: TaskId,
+    task: &TaskConfig,
+    config: &Config,
+    contract: Contract,
+) -> Result<(), ConfigError> {
     let Some(model) = config.models.get(task.model.index()) else {
         return Err(ConfigError::UnknownModel {
             task: id,
@@ -241,7 +252,7 @@ fn check_task(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Conf
             return Err(ConfigError::Zero { task: id, what });
         }
     }
-    check_times(id, task, config)
+    check_times(id, task, config, contract)
 }
 
 /// Who takes on another's frames keeps their deadlines without a reservation, hands nothing on, and
@@ -278,7 +289,12 @@ fn check_spill(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Con
     })
 }
 
-fn check_times(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
+fn check_times(
+    id: TaskId,
+    task: &TaskConfig,
+    config: &Config,
+    contract: Contract,
+) -> Result<(), ConfigError> {
     let span = |what, span: Nanos| {
         if span == Nanos::ZERO || span > SPAN_MAX {
             return Err(ConfigError::Span {
@@ -293,7 +309,7 @@ fn check_times(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Con
         return Err(ConfigError::ReservedBestEffort { task: id });
     }
     let paged = config.pages > 0 && config.models[task.model.index()].weights.is_some();
-    if task.reserved && paged && config.policy.promises() {
+    if task.reserved && paged && contract.promises {
         let model = task.model;
         return Err(ConfigError::ReservedPaged { task: id, model });
     }

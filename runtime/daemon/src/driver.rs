@@ -1,8 +1,9 @@
 //! The scheduler's thread: the one loop, on the daemon's world.
 
+use punctual_plan::Plan;
 use std::sync::Arc;
 
-use punctual_core::{Actions, Config, ConfigError, Scheduler};
+use punctual_core::{Actions, ConfigError, Scheduler};
 use punctual_device::Device;
 use punctual_executor::{Events, drive};
 use punctual_platform::poll::Waker;
@@ -31,15 +32,15 @@ impl<D: Device> Driver<D> {
     /// # Errors
     /// If the scheduler does not take the plan.
     pub fn new(
-        config: Config,
+        plan: &Plan,
         world: DaemonWorld<D>,
         orders: (Arc<Flag>, Arc<Flag>),
         housekeeping: Waker,
     ) -> Result<Self, ConfigError> {
         let (drained, stop) = orders;
-        let actions = Actions::for_config(&config);
+        let actions = Actions::for_config(&plan.scheduler);
         Ok(Self {
-            scheduler: Scheduler::new(config)?,
+            scheduler: Scheduler::new(&plan.scheduler, &plan.policy)?,
             world,
             events: Events::with_capacity(EVENTS),
             actions,

@@ -133,7 +133,11 @@ fn workspace(program: &lower::Program, batch: u8) -> u64 {
 /// # Errors
 /// [`GpuError`].
 pub fn look_if_needed(inputs: &mut PlanInputs) -> Result<Option<Gpu>, GpuError> {
-    let needs = Needs::of_manifest(&inputs.manifest_text, &inputs.manifest_path);
+    let needs = Needs::of_manifest(
+        &inputs.manifest_text,
+        &inputs.manifest_path,
+        &inputs.policies,
+    );
     let on_gpu = needs.map(|needs| needs.models).unwrap_or_default();
     let on_gpu = on_gpu.into_iter().filter(|m| m.device == DeviceKind::Cuda);
     let on_gpu: Vec<ModelNeeds> = on_gpu.collect();

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use punctual_daemon::{AFTER_HELP, Options, Termination};
+use punctual_plan::Policies;
 use punctual_platform::{SealedAllocator, output};
 
 #[global_allocator]
@@ -32,9 +33,10 @@ fn main() -> ExitCode {
                 .into();
         }
     };
+    let policies = Policies::shipped();
     let termination = match arguments.refuse_reload {
-        true => punctual_daemon::refuse_reload(&arguments.options),
-        false => punctual_daemon::run(&arguments.options),
+        true => punctual_daemon::refuse_reload(&arguments.options, &policies),
+        false => punctual_daemon::run(&arguments.options, &policies),
     };
     termination.into()
 }

@@ -4,11 +4,12 @@
 use crate::say::say;
 use crate::standard_error::LastWords;
 use crate::{Options, Termination, startup};
+use punctual_plan::Policies;
 
 /// Says on standard error why nothing is reloaded, and whether a restart would work. The daemon that runs,
 /// if one does, is left alone.
 #[must_use]
-pub fn refuse_reload(options: &Options) -> Termination {
+pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
     let _last_words = LastWords::take_over();
     let source = options.manifest();
     let path = source.path.display();
@@ -17,7 +18,7 @@ pub fn refuse_reload(options: &Options) -> Termination {
         false => "",
     };
     say("nothing was reloaded: the plan is frozen when the daemon starts. It serves on, unchanged");
-    match startup::plan(options) {
+    match startup::plan(options, policies) {
         Ok(_) => {
             say(&format!("{path}{copy} is valid: a restart would serve it"));
             Termination::ReloadRefused

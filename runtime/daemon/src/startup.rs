@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::parent_id;
 use std::sync::Arc;
 
-use punctual_plan::{Plan, Warning};
+use punctual_plan::{Plan, Policies, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
@@ -36,20 +36,20 @@ use crate::{Options, StartupError, Termination};
 /// `FileDescriptorName=` of the socket unit.
 const CLIENTS_SOCKET: &str = "clients";
 
-/// The plan that a daemon with these options would serve, on this machine, now.
+/// The plan that a daemon with these options, that knows these policies, would serve, on this machine, now.
 ///
 /// # Errors
 /// What keeps it from starting, as far as that can be told without starting it.
-pub fn plan(options: &Options) -> Result<Plan, StartupError> {
-    validate(options).map(|validated| validated.plan)
+pub fn plan(options: &Options, policies: &Policies) -> Result<Plan, StartupError> {
+    validate(options, policies).map(|validated| validated.plan)
 }
 
-/// Serves a manifest until told to terminate. Returns how it ended; everything worth saying has
+/// Serves a manifest, which may name one of these policies, until told to terminate. Returns how it ended; everything worth saying has
 /// been said on standard error by then.
 #[must_use]
-pub fn run(options: &Options) -> Termination {
+pub fn run(options: &Options, policies: &Policies) -> Termination {
     let _last_words = LastWords::take_over();
-    match start(options) {
+    match start(options, policies) {
         Ok(daemon) => daemon.run(),
         Err(error) => {
             say(Line::error(error.to_string()).event(Event::NotStarted));
@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Termination {
     }
 }
 
-fn start(options: &Options) -> Result<Housekeeping, StartupError> {
+fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, StartupError> {
     let mut origin = Origin::take_over(options)?;
     allocator::end_with_code_when_out_of_memory(Termination::Resources.code());
     limits::raise_open_files();
@@ -70,7 +70,7 @@ fn start(options: &Options) -> Result<Housekeeping, StartupError> {
         .notifier
         .status("starting: reading the manifest and its packages");
     origin.notifier.extend_timeout(READING_US_MAX);
-    let validated = validate(options)?;
+    let validated = validate(options, policies)?;
     origin
         .notifier
         .status("starting: taking memory, loading weights");

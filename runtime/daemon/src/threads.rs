@@ -308,7 +308,7 @@ impl Crew<'_> {
         let world = DaemonWorld::new(ends, devices, partitions, weights, metrics, drain);
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
-            self.plan().scheduler.clone(),
+            self.plan(),
             world,
             (Arc::clone(drained), Arc::clone(&stop)),
             self.housekeeping.clone(),

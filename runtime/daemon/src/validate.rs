@@ -6,7 +6,7 @@ use punctual_core::ModelId;
 use punctual_device::image_layout;
 use punctual_kernels::Isa;
 use punctual_model::Package;
-use punctual_plan::{DoorCause, PackageInput, Plan, PlanInputs};
+use punctual_plan::{DoorCause, PackageInput, Plan, PlanInputs, Policies};
 
 use crate::error::StartupError;
 use crate::gpu::{self, Gpu};
@@ -45,12 +45,17 @@ fn lay_out(input: &mut PackageInput) {
 ///
 /// # Errors
 /// If a file cannot be had, with all problems of the plan, or if this process may not have the memory.
-pub fn validate(options: &Options) -> Result<Validated, StartupError> {
+pub fn validate(options: &Options, policies: &Policies) -> Result<Validated, StartupError> {
     limits::check_any()?;
     let host = host::detect()?;
     let manifest = options.manifest();
-    let mut inputs =
-        PlanInputs::read_from(&manifest.path, &manifest.folder, &options.profiles, host)?;
+    let mut inputs = PlanInputs::read_from(
+        &manifest.path,
+        &manifest.folder,
+        &options.profiles,
+        host,
+        policies.clone(),
+    )?;
     inputs.packages.iter_mut().for_each(lay_out);
     let gpu = gpu::look_if_needed(&mut inputs)?;
     let mut plan = Plan::build(&inputs)?;

@@ -1,7 +1,9 @@
 //! From inputs to a plan: the order of the steps. Every step works on what the ones before could
 //! make sense of, so that one attempt finds all problems that can be found.
 
-use punctual_core::{Confidence, ModelId, PartitionId, Partitioning, Scheduler, StageId, TaskId};
+use punctual_core::{
+    Confidence, ModelId, PartitionId, Partitioning, PolicySpec, Scheduler, StageId, TaskId,
+};
 
 use crate::arrival;
 use crate::cause::Cause;
@@ -37,7 +39,7 @@ impl Plan {
 
 /// The plan so far as it can be made; it counts only if no problem was noted.
 fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
-    let manifest = Manifest::read(&inputs.manifest_text, problems);
+    let manifest = Manifest::read(&inputs.manifest_text, &inputs.policies, problems);
     let power_mode = board_and_power_mode(&manifest, inputs, problems);
     let tpcs = gpu::tpcs(&manifest, inputs, problems);
     let devices = gpu::devices(&manifest, problems);
@@ -48,7 +50,8 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         problems,
     );
     let policy = &manifest.daemon.policy;
-    match policy.value.partitioning() {
+    let contract = policy.value.contract();
+    match contract.partitioning {
         Partitioning::Planned | Partitioning::Whole => {}
         Partitioning::Ranges => placement.add_ranges(policy, problems),
         Partitioning::PerTask => {
@@ -91,7 +94,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         (&policy.value, inputs.gpu()),
         problems,
     );
-    let sharing = if manifest.daemon.share_stages && policy.value.promises() {
+    let sharing = if manifest.daemon.share_stages && contract.promises {
         // Weights that are there for good are not shared with such as come and go.
         Sharing::find(&models, |model| !paging.is_paged(model))
     } else {
@@ -106,7 +109,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         &placement,
         &arrivals,
         &margins,
-        &policy.value,
+        contract.partitioning,
         problems,
     );
     paging.apply(&mut config);
@@ -114,7 +117,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         settings::leave_share(&mut config);
     }
     // With figures missing nothing can be said of promises.
-    let promises = if problems.count() == before && policy.value.promises() {
+    let promises = if problems.count() == before && contract.promises {
         promises::check(&tasks, &models, &placement, &arrivals, &config, problems)
     } else {
         Promises::default()
@@ -144,7 +147,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     });
     let memory = memory_budget(inputs, &manifest, problems, items);
     if problems.count() == 0
-        && let Err(error) = Scheduler::new(config.clone())
+        && let Err(error) = Scheduler::new(&config, &policy.value)
     {
         problems.add(&Place::default(), Cause::SchedulerRefuses { error });
     }
@@ -172,6 +175,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         tasks: task_plans(&tasks, &arrivals),
         memory,
         gpu,
+        policy: policy.value.clone(),
         scheduler: config,
         core_loads: promises.loads,
         schedulability: promises.schedulability,

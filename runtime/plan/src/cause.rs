@@ -81,6 +81,12 @@ pub enum Cause {
         /// What is wrong with them.
         error: String,
     },
+    /// A policy that is here for comparison only.
+    #[error("policy {policy:?} is a published one, for comparison")]
+    PublishedPolicy {
+        /// Its name.
+        policy: String,
+    },
     /// The device cannot do what the policy relies on.
     #[error("policy {policy:?} runs several networks on the same cores at the same time")]
     PolicyShares { policy: &'static str },

@@ -98,7 +98,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// Where `key` would stand if it were given: marked at the table itself.
-    fn absent(&self, key: &str) -> Place {
+    pub(crate) fn absent(&self, key: &str) -> Place {
         Place {
             key: self.path(key),
             span: self.place.span.clone(),

@@ -8,6 +8,7 @@ use punctual_model::{ImageLayout, Package, PackageError, Profile, ProfileError};
 use crate::board::Board;
 use crate::door::Accounts;
 use crate::plan::BATCH_SIZES;
+use crate::policy::Policies;
 
 /// All that [`Plan::build`](crate::Plan::build) looks at.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct PlanInputs {
     pub board: Board,
     /// This machine.
     pub host: Host,
+    /// The policies that the manifest may name.
+    pub policies: Policies,
     /// The packages that the manifest names.
     pub packages: Vec<PackageInput>,
     /// Profiles to choose from, by the hash of the package in their keys.

@@ -64,6 +64,7 @@ pub use plan::{
     ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PixelFormat,
     Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,
 };
+pub use policy::{PUBLISHED, Policies, PolicyChoice};
 pub use problem::{Excerpt, PlanErrors, Problem};
 pub use reservation::{Reservation, Scheduling};
 pub use schedulability::{PartitionReport, TaskReport};

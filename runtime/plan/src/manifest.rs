@@ -11,9 +11,10 @@ use crate::keys::{
 };
 use crate::paging::ByteSize;
 use crate::plan::BATCH_SIZES;
+use crate::policy::{Policies, PolicyChoice};
 use crate::problem::{At, Place, Problems};
 use crate::reservation::Scheduling;
-use punctual_core::{Criticality, Delivery, Nanos, PolicyConfig};
+use punctual_core::{Criticality, Delivery, Nanos};
 
 // Tables of the plan have fixed limits; the scheduler's bound on a step rests on them.
 pub(crate) const TASKS_MAX: usize = 64;
@@ -52,7 +53,7 @@ pub(crate) struct RawDaemon {
     pub(crate) weight_cache: Option<At<ByteSize>>,
     pub(crate) cores: Option<At<Vec<u64>>>,
     pub(crate) priority: At<u64>,
-    pub(crate) policy: At<PolicyConfig>,
+    pub(crate) policy: At<PolicyChoice>,
     /// Whether stages that models have in common run as one.
     pub(crate) share_stages: bool,
 }
@@ -101,10 +102,10 @@ pub(crate) struct RawTask {
 
 impl Manifest {
     /// Reads all that can be read; problems are noted.
-    pub(crate) fn read(text: &str, problems: &mut Problems<'_>) -> Self {
+    pub(crate) fn read(text: &str, policies: &Policies, problems: &mut Problems<'_>) -> Self {
         let document = parse(text, problems);
         let mut root = Section::root(&document);
-        let daemon = RawDaemon::read(root.table("daemon", problems), problems);
+        let daemon = RawDaemon::read(root.table("daemon", problems), policies, problems);
         let models = root.tables("model", problems);
         let partitions = root.tables("partition", problems);
         let tasks = root.tables("task", problems);
@@ -157,7 +158,11 @@ pub(crate) fn collect<'d, 't, T>(
 }
 
 impl RawDaemon {
-    fn read(section: Option<Section<'_, '_>>, problems: &mut Problems<'_>) -> Self {
+    fn read(
+        section: Option<Section<'_, '_>>,
+        policies: &Policies,
+        problems: &mut Problems<'_>,
+    ) -> Self {
         let empty = toml::Spanned::new(0..0, toml::de::DeTable::new());
         let mut section = section.unwrap_or_else(|| Section::named(&empty, "daemon"));
         let board = section.required::<String>("board", problems);
@@ -194,7 +199,7 @@ impl RawDaemon {
         });
         let weight_cache = section.optional("weight_cache", problems);
         let cores = section.optional("cores", problems);
-        let policy = section.or("policy", PolicyConfig::default(), problems);
+        let policy = policies.of(&mut section, problems);
         let share_stages = section.or("share_stages", true, problems).value;
         let priority = section.or("priority", 40, problems);
         let priority = At {

@@ -1,8 +1,9 @@
 //! What has to be there before a plan can be made: packages to compile, figures to measure.
 
+use crate::policy::Policies;
 use std::path::Path;
 
-use punctual_core::Partitioning;
+use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
 use crate::gpu;
@@ -49,9 +50,9 @@ impl Needs {
     ///
     /// # Errors
     /// What is wrong with the manifest by itself.
-    pub fn of_manifest(text: &str, path: &Path) -> Result<Self, PlanErrors> {
+    pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, PlanErrors> {
         let mut problems = Problems::new(path, text);
-        let manifest = Manifest::read(text, &mut problems);
+        let manifest = Manifest::read(text, policies, &mut problems);
         let needs = Self {
             board: manifest
                 .daemon
@@ -93,7 +94,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 .and_then(|raw| tasks::frame(raw, problems));
             frames.extend(frame.filter(|frame| !frames.contains(frame)));
         }
-        if manifest.daemon.policy.value.partitioning() == Partitioning::Ranges {
+        if manifest.daemon.policy.value.contract().partitioning == Partitioning::Ranges {
             let all = manifest.partitions.iter();
             let all = all.filter_map(|p| units_of(manifest, Some(&p.name.value)));
             units.extend(1..=all.fold(0, u8::saturating_add));

@@ -1,6 +1,7 @@
 //! Weights that come and go: which models are paged, in what cache, and how long a load may take.
 
-use punctual_core::{Config, Nanos, PolicyConfig, Weights};
+use crate::policy::PolicyChoice;
+use punctual_core::{Config, Nanos, PolicySpec, Weights};
 use punctual_model::PAGE_BYTES;
 use thiserror::Error;
 use toml::de::DeValue;
@@ -144,7 +145,7 @@ impl Paging {
         manifest: &Manifest,
         models: &[Model<'_>],
         tasks: &[Task],
-        (policy, gpu): (&PolicyConfig, Option<&GpuHost>),
+        (policy, gpu): (&PolicyChoice, Option<&GpuHost>),
         problems: &mut Problems<'_>,
     ) -> Self {
         let none = Self {
@@ -154,7 +155,7 @@ impl Paging {
         let Some(asked) = &manifest.daemon.weight_cache else {
             return none;
         };
-        if !policy.pages_weights() {
+        if !policy.contract().pages_weights {
             let cause = PagingCause::PolicyDoesNotPage(policy.name());
             problems.add(&asked.place, Cause::Paging(cause));
             return none;

@@ -1,6 +1,7 @@
 //! Who runs on which core, and how urgently.
 
-use punctual_core::{PartitionId, PolicyConfig};
+use crate::policy::PolicyChoice;
+use punctual_core::{PartitionId, PolicySpec as _};
 
 use crate::cause::Cause;
 use crate::gpu::GpuCause;
@@ -107,7 +108,7 @@ impl Placement {
 
     /// Adds every contiguous range of units that is not a partition yet, for policies that choose
     /// among them while they run.
-    pub(crate) fn add_ranges(&mut self, policy: &At<PolicyConfig>, problems: &mut Problems<'_>) {
+    pub(crate) fn add_ranges(&mut self, policy: &At<PolicyChoice>, problems: &mut Problems<'_>) {
         if self.partitions.iter().any(|p| !p.tpcs.is_empty()) {
             let policy_name = policy.value.name();
             let cause = GpuCause::PolicyChooses {

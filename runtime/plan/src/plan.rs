@@ -4,6 +4,7 @@
 //! Nothing in here changes after it was built, and nothing was read from the environment while
 //! it was: the same manifest, board, host facts, packages and profiles give the same plan, bit for bit.
 
+use crate::policy::PolicyChoice;
 use std::path::{Path, PathBuf};
 
 use punctual_core::{
@@ -77,6 +78,8 @@ pub struct Plan {
     /// The GPU; none if no partition is on it, and then nothing looks for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuPlan>,
+    /// Who decides.
+    pub policy: PolicyChoice,
     /// The scheduler's own part of the plan.
     pub scheduler: Config,
     /// Promised work on every core that the plan uses, by rising core.

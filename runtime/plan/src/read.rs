@@ -11,13 +11,15 @@ use crate::cause::Cause;
 use crate::document::FILE_BYTES_MAX;
 use crate::inputs::{Host, PackageInput, PlanInputs, ProfileInput};
 use crate::manifest::Manifest;
+use crate::policy::Policies;
 use crate::problem::{Place, PlanErrors, Problems};
 
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
     /// none is, those inside each package, then those beside it (`signs.punctual`:
     /// `signs.profile.json`, and `signs.gpu.profile.json` of the GPU). The board is
-    /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest.
+    /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest. `policies` are
+    /// those that the manifest may name.
     ///
     /// # Errors
     /// When the manifest or the board cannot be read. A package or profile that cannot be is noted
@@ -26,9 +28,10 @@ impl PlanInputs {
         manifest_path: &Path,
         profiles: &[PathBuf],
         host: Host,
+        policies: Policies,
     ) -> Result<Self, PlanErrors> {
         let directory = manifest_path.parent().unwrap_or(Path::new(""));
-        Self::read_from(manifest_path, directory, profiles, host)
+        Self::read_from(manifest_path, directory, profiles, host, policies)
     }
 
     /// As [`read`](Self::read), with the manifest's relative paths going from `directory`.
@@ -40,6 +43,7 @@ impl PlanInputs {
         directory: &Path,
         profiles: &[PathBuf],
         host: Host,
+        policies: Policies,
     ) -> Result<Self, PlanErrors> {
         let manifest_text = read_text(manifest_path).map_err(|cause| {
             let mut problems = Problems::new(manifest_path, "");
@@ -47,7 +51,7 @@ impl PlanInputs {
             problems.into_errors()
         })?;
         let mut problems = Problems::new(manifest_path, &manifest_text);
-        let manifest = Manifest::read(&manifest_text, &mut problems);
+        let manifest = Manifest::read(&manifest_text, &policies, &mut problems);
         let Some(name) = &manifest.daemon.board else {
             return Err(problems.into_errors());
         };
@@ -75,6 +79,7 @@ impl PlanInputs {
             manifest_text,
             board,
             host,
+            policies,
             packages,
             profiles,
         })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_core::{Criticality, Nanos, StageId};
+use punctual_core::{Criticality, Nanos, PolicySpec, StageId};
 
 use crate::load::CoreLoad;
 use crate::memory::{Bytes, MemoryBudget};
@@ -30,7 +30,7 @@ impl fmt::Display for Plan {
             "board {}, power mode {}, policy {}, {realtime} threads, socket {}",
             self.board,
             self.power_mode,
-            self.scheduler.policy.name(),
+            self.policy.name(),
             self.socket.display()
         )?;
         if let Some(gpu) = &self.gpu {
@@ -54,7 +54,7 @@ impl fmt::Display for Plan {
             m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
         )?;
         writeln!(f, "\nThreads\n{}", self.thread_table())?;
-        let promises = self.scheduler.policy.promises();
+        let promises = self.policy.contract().promises;
         if promises {
             writeln!(f, "Cores\n{}", self.core_table())?;
             writeln!(f, "Partitions\n{}", self.partition_table())?;

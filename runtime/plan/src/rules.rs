@@ -36,6 +36,7 @@ impl Cause {
             Self::OutOfRange { .. } => "a number lies in its key's range",
             Self::NotOneOf { .. } => "this key takes one word of a fixed list",
             Self::PolicyParameters { .. } => "a policy takes its own parameters only",
+            Self::PublishedPolicy { .. } => "a daemon serves by a policy that ships with it",
             Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
             Self::BadName(_) => "a name is 1 to 64 of a-z, 0-9, - and _, a letter first",
             Self::Duplicate { .. } => "names are unique among their kind",
@@ -96,6 +97,10 @@ impl Cause {
             } => format!("choose {least} to {most}{unit}"),
             Self::NotOneOf { value, allowed } => one_of(value, allowed),
             Self::PolicyParameters { .. } => "see the parameters of the policy".into(),
+            Self::PublishedPolicy { .. } => {
+                "choose `punctual` or `seeb`; or run `punctual-lab daemon`, which knows this one"
+                    .into()
+            }
             Self::PolicyShares { .. } => {
                 "choose another policy; `punctual simulate` knows this one".into()
             }

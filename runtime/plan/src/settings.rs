@@ -1,8 +1,8 @@
 //! The scheduler's own part of the plan: its tables, from what was resolved and measured.
 
 use punctual_core::{
-    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning,
-    PolicyConfig, StageId, TaskConfig, Units, offline,
+    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning, StageId,
+    TaskConfig, Units, offline,
 };
 
 use crate::arrival::{self, Interference};
@@ -23,7 +23,7 @@ pub(crate) fn config(
     placement: &Placement,
     arrivals: &[ArrivalBound],
     margins: &Margins,
-    policy: &PolicyConfig,
+    partitioning: Partitioning,
     problems: &mut Problems<'_>,
 ) -> Config {
     let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
@@ -42,7 +42,6 @@ pub(crate) fn config(
         })
         .collect();
     Config {
-        policy: policy.clone(),
         pages: 0,
         layouts: Vec::new(),
         switch_cost: punctual_core::Nanos::ZERO,
@@ -52,7 +51,7 @@ pub(crate) fn config(
             (models, sharing),
             placement,
             tasks,
-            policy,
+            partitioning,
             &budgets,
             problems,
         ),
@@ -108,12 +107,12 @@ fn model_configs(
     (models, sharing): (&[Model<'_>], &Sharing),
     placement: &Placement,
     tasks: &[Task],
-    policy: &PolicyConfig,
+    partitioning: Partitioning,
     budgets: &Budgets<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<ModelConfig> {
     let batches = batches(models, sharing, tasks);
-    let anywhere = policy.partitioning() == Partitioning::Ranges;
+    let anywhere = partitioning == Partitioning::Ranges;
     let configs = models.iter().enumerate().map(|(position, model)| {
         let runs_on = |partition| {
             tasks

@@ -1,6 +1,6 @@
 //! What a plan allows, but somebody should know.
 
-use punctual_core::{Config, Nanos, TaskId};
+use punctual_core::{Config, Nanos, PolicySpec, TaskId};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -135,8 +135,9 @@ pub(crate) fn all(
     config: &Config,
 ) -> Vec<Warning> {
     let mut warnings = of_host(inputs, placement);
-    if !config.policy.promises() {
-        let policy = config.policy.name();
+    let policy = &manifest.daemon.policy.value;
+    if !policy.contract().promises {
+        let policy = policy.name();
         warnings.push(Warning::NoPromises { policy });
     }
     if manifest.daemon.weight_cache.is_some() && config.pages == 0 {

@@ -2,15 +2,15 @@
 
 use super::latency::LatencyModel;
 use super::{SeebBatch, SeebConfig};
-use crate::ids::Confidence;
+use punctual_core::Confidence;
 
 /// How a group is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(crate) struct Choice {
     /// B*: images a batch.
-    pub(super) batch: usize,
+    pub(crate) batch: usize,
     /// θ*: members leave at this confidence.
-    pub(super) theta: Confidence,
+    pub(crate) theta: Confidence,
 }
 
 /// Chooses for a group of `images` on `units` TPCs whose tightest deadline less τ is `budget` ns
@@ -23,7 +23,7 @@ pub(super) struct Choice {
 /// nothing is feasible the paper
 /// leaves the batch size open (B* is still empty in line 23): the largest candidate is taken, which
 /// ends the group soonest.
-pub(super) fn choose(
+pub(crate) fn choose(
     model: &LatencyModel,
     images: usize,
     batch_max: usize,

@@ -11,8 +11,7 @@
 
 use alloc::vec::Vec;
 
-use crate::config::{ACCURACY_BINS, Config, StageConfig, TaskConfig};
-use crate::ids::{Confidence, StageId, TaskId};
+use punctual_core::{ACCURACY_BINS, Confidence, Config, StageConfig, StageId, TaskConfig, TaskId};
 
 /// The fitted model of a task's network, with what the fit is worth.
 #[derive(Clone, Copy, Debug, PartialEq)]

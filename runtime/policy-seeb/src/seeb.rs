@@ -27,25 +27,14 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-mod choice;
-mod latency;
-mod shares;
-
-#[cfg(test)]
-mod tests;
-
-pub use latency::{LatencyModel, fit};
-pub use shares::assign as seeb_shares;
-
-use super::desk::{Desk, Job, Members, Rules};
-use super::ranges::Ranges;
-use crate::action::Rejection;
-use crate::actions::Actions;
-use crate::bounded::List;
-use crate::config::{Config, Units};
-use crate::event::Answer;
-use crate::ids::{Confidence, PartitionId, StageId, TaskId};
-use crate::time::{Instant, Nanos};
+use crate::desk::{Baseline, Desk, Job, Members, Rules};
+use crate::latency::{LatencyModel, fit};
+use crate::ranges::Ranges;
+use punctual_core::bounded::List;
+use punctual_core::{
+    Actions, Answer, Confidence, Config, ConfigError, Contract, Instant, Nanos, PartitionId,
+    Partitioning, Policy, PolicySpec, Rejection, StageId, TaskId, Units,
+};
 
 /// How Algorithm 2 chooses among batch sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,9 +88,37 @@ impl Default for SeebConfig {
     }
 }
 
+impl PolicySpec for SeebConfig {
+    fn name(&self) -> &'static str {
+        "seeb"
+    }
+
+    fn summary(&self) -> &'static str {
+        "TPC ranges, batch and threshold by a fitted latency model (SEEB-GPU)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract::best_effort(match self.tpc_masks {
+            true => Partitioning::Ranges,
+            false => Partitioning::PerTask,
+        })
+    }
+
+    fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        if self.tpc_masks {
+            Ranges::new(config).check(self.name())?;
+        }
+        self.obeys(self.broken_rule())
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Seeb::new(config, self))
+    }
+}
+
 impl SeebConfig {
     /// What a parameter must be, if one is not.
-    pub(super) fn broken_rule(&self) -> Option<&'static str> {
+    fn broken_rule(&self) -> Option<&'static str> {
         let rising = self.thetas.is_sorted_by(|a, b| a < b);
         if self.thetas.is_empty() || !rising {
             return Some("thetas must be a rising list of at least one threshold");
@@ -113,7 +130,7 @@ impl SeebConfig {
     }
 
     /// The thresholds to choose from.
-    fn candidates(&self) -> &[Confidence] {
+    pub(crate) fn candidates(&self) -> &[Confidence] {
         match &self.fixed_threshold {
             Some(fixed) => core::slice::from_ref(fixed),
             None => &self.thetas,
@@ -141,7 +158,7 @@ struct Assigned {
 
 /// State of `seeb`.
 #[derive(Debug)]
-pub(crate) struct Seeb {
+pub struct Seeb {
     rules: SeebConfig,
     /// By task.
     models: Box<[LatencyModel]>,
@@ -161,7 +178,7 @@ pub(crate) struct Seeb {
 }
 
 impl Seeb {
-    pub(crate) fn new(config: &Config, rules: &SeebConfig) -> Self {
+    pub fn new(config: &Config, rules: &SeebConfig) -> Self {
         let tasks = config.tasks.len();
         let models = (0..tasks).map(|t| fit(config, TaskId(t as u16), rules.candidates()));
         let ranges = Ranges::new(config);
@@ -250,7 +267,7 @@ impl Seeb {
             let images = images.map(|task| self.waiting[task.index()].len() as u32);
             self.given.clear();
             let (ready, given) = (&self.ready, &mut self.given);
-            shares::assign(images, free, |index, range| {
+            crate::shares::assign(images, free, |index, range| {
                 given.push((ready[index], range))
             });
             for at in 0..self.given.len() {
@@ -300,7 +317,7 @@ impl Seeb {
         let due = queue.iter().map(|&buffer| desk.request(buffer).due);
         let due = due.min().unwrap_or(Instant::FAR_FUTURE);
         let largest = desk.sizes(task).next_back().map_or(1, usize::from);
-        let chosen = choice::choose(
+        let chosen = crate::choice::choose(
             &self.models[task.index()],
             queue.len(),
             largest,

@@ -1,6 +1,6 @@
 //! SEEB's Algorithm 1: contiguous ranges of TPCs in proportion to the numbers of images.
 
-use crate::config::Units;
+use punctual_core::Units;
 
 /// Shares the `free` units out among groups of `images` each, in their order, and calls `give`
 /// with each group's position and range. Groups that nothing is left for get none.

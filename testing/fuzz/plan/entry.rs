@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use punctual_plan::{Board, Needs, Plan, PlanErrors, PlanInputs};
+use punctual_plan::{Board, Needs, Plan, PlanErrors, PlanInputs, Policies};
 
 use crate::fixture;
 
@@ -17,7 +17,7 @@ pub fn plan(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     let (manifest, board) = text.split_once('\0').unwrap_or((&text, ""));
     let path = Path::new("fuzzed.toml");
-    diagnosed(Needs::of_manifest(manifest, path));
+    diagnosed(Needs::of_manifest(manifest, path, &Policies::shipped()));
     let mut inputs = GOOD
         .get_or_init(|| fixture::inputs("", "fuzzed.toml"))
         .clone();

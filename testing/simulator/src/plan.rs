@@ -3,7 +3,7 @@
 
 use punctual_core::{
     BatchTime, Config, Layout, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning,
-    PolicyConfig, StageConfig, TaskConfig, Units,
+    PolicySpec, StageConfig, TaskConfig, Units,
 };
 
 use crate::scenario::{Model, Scenario, Stage};
@@ -11,9 +11,10 @@ use crate::scenario::{Model, Scenario, Stage};
 impl Scenario {
     /// The plan for a policy.
     #[must_use]
-    pub fn config(&self, policy: &PolicyConfig) -> Config {
-        let (ranges, of_task) = self.partitions(policy.partitioning());
-        let (ranges, layouts) = match policy.partitioning() {
+    pub fn config(&self, policy: &dyn PolicySpec) -> Config {
+        let contract = policy.contract();
+        let (ranges, of_task) = self.partitions(contract.partitioning);
+        let (ranges, layouts) = match contract.partitioning {
             Partitioning::Planned => self.layouts(ranges),
             _ => (ranges, Vec::new()),
         };
@@ -23,12 +24,11 @@ impl Scenario {
             .map(|model| model.config(&ranges))
             .collect();
         let mut pages = self.board.pages;
-        if policy.promises() && pages > 0 {
+        if contract.promises && pages > 0 {
             pages = self.keep_reserved(&mut models, pages);
         }
         let tasks = self.tasks.iter().zip(of_task);
         Config {
-            policy: policy.clone(),
             tasks: tasks
                 .map(|(task, partition)| TaskConfig {
                     partition: PartitionId(partition as u16),

@@ -1,6 +1,6 @@
 //! One run: a scenario under a policy, from the first submission to the last verdict.
 
-use punctual_core::{Actions, Config, ConfigError, PolicyConfig, Scheduler};
+use punctual_core::{Actions, Config, ConfigError, PolicySpec, Scheduler};
 use punctual_device::virtual_time::VirtualDevice;
 use punctual_executor::{Events, drive};
 use thiserror::Error;
@@ -55,7 +55,7 @@ pub enum RunError {
 /// When the plan or the arrivals cannot be made.
 pub fn simulate<O: Observer>(
     scenario: &Scenario,
-    policy: &PolicyConfig,
+    policy: &dyn PolicySpec,
     load: f64,
     settings: Settings,
     observer: &mut O,
@@ -76,14 +76,14 @@ pub fn simulate<O: Observer>(
 /// When the scheduler refuses the plan that the scenario makes for the policy.
 pub fn run<S: Source, O: Observer>(
     scenario: &Scenario,
-    policy: &PolicyConfig,
+    policy: &dyn PolicySpec,
     source: S,
     settings: Settings,
     observer: &mut O,
 ) -> Result<Outcome, ConfigError> {
     run_plan(
         scenario,
-        &scenario.config(policy),
+        (&scenario.config(policy), policy),
         source,
         settings,
         observer,
@@ -97,12 +97,12 @@ pub fn run<S: Source, O: Observer>(
 /// When the scheduler refuses the plan.
 pub fn run_plan<S: Source, O: Observer>(
     scenario: &Scenario,
-    config: &Config,
+    (config, policy): (&Config, &dyn PolicySpec),
     source: S,
     settings: Settings,
     observer: &mut O,
 ) -> Result<Outcome, ConfigError> {
-    let mut scheduler = Scheduler::new(config.clone())?;
+    let mut scheduler = Scheduler::new(config, policy)?;
     let samples = Samples::new(scenario);
     let clients = Clients::new(
         source,

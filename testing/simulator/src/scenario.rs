@@ -2,7 +2,7 @@
 //! of policies; how a plan for each is made from it is in [`crate::plan`].
 
 use punctual_core::{
-    BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PolicyConfig,
+    BATCH_MAX, Confidence, Criticality, Delivery, ModelId, Nanos, PartitionId, PunctualConfig,
     StageId, StageTime, TaskConfig, Units, Weights, offline,
 };
 use punctual_model::Calibration;
@@ -153,7 +153,7 @@ impl Scenario {
     /// by what is left when it arrives.
     #[must_use]
     pub fn reserved_if_possible(mut self) -> Self {
-        let config = self.config(&PolicyConfig::default());
+        let config = self.config(&PunctualConfig::default());
         let possible = (0..config.partitions.len()).all(|partition| {
             let partition = PartitionId(partition as u16);
             offline::test_partition(&config, partition).outcome.is_ok()

@@ -2,7 +2,7 @@
 
 use punctual_core::{
     Action, ClientId, Confidence, Criticality, Delivery, Event, Instant, ModelId, Nanos,
-    PartitionId, PolicyConfig, Reply, StageId, StageTime, TaskConfig, TaskId, Units,
+    PartitionId, PolicySpec, PunctualConfig, Reply, StageId, StageTime, TaskConfig, TaskId, Units,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
@@ -208,7 +208,7 @@ impl Observer for Record {
 
 pub fn run_at(
     scenario: &Scenario,
-    policy: &PolicyConfig,
+    policy: &dyn PolicySpec,
     load: u64,
     seed: u64,
 ) -> (Outcome, Record) {
@@ -227,5 +227,5 @@ pub fn run_with_faults(faults: &[Fault]) -> (Outcome, Record) {
         faults: faults.to_vec(),
         ..scenario()
     };
-    run_at(&scenario, &PolicyConfig::default(), 1, 1)
+    run_at(&scenario, &PunctualConfig::default(), 1, 1)
 }

@@ -36,17 +36,14 @@ mod ranking;
 #[cfg(test)]
 mod tests;
 
-use alloc::boxed::Box;
-
 use serde::{Deserialize, Serialize};
 
-use super::desk::{Desk, Ended, Job, Members, Rules};
-use crate::action::{Action, Rejection};
-use crate::actions::Actions;
-use crate::config::Config;
-use crate::ids::{ActionId, ModelId, PartitionId};
-use crate::policies::pages::{Place, Residency};
-use crate::time::{Instant, Nanos};
+use punctual_core::residency::{Place, Residency};
+use punctual_core::{
+    Action, ActionId, Actions, Config, Contract, Instant, ModelId, Nanos, PartitionId,
+    Partitioning, Policy, PolicySpec, Rejection,
+};
+use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Members, Rules};
 
 use queues::{Queues, Waiting};
 use ranking::Ranking;
@@ -64,9 +61,30 @@ pub struct ClockworkConfig {
 /// When a request without a deadline counts as due, after its capture.
 const PATIENCE: Nanos = Nanos::from_millis(100 * 365 * 24 * 3_600_000);
 
+impl PolicySpec for ClockworkConfig {
+    fn name(&self) -> &'static str {
+        "clockwork"
+    }
+
+    fn summary(&self) -> &'static str {
+        "only what will end in time, by the times of the last ten runs (Clockwork)"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract {
+            pages_weights: true,
+            ..Contract::best_effort(Partitioning::Whole)
+        }
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Baseline::boxed(config, self, Clockwork::new(config, self))
+    }
+}
+
 /// The controller.
 #[derive(Debug)]
-pub(crate) struct Clockwork {
+struct Clockwork {
     queues: Queues,
     residency: Residency,
     /// Models with waiting requests, by the last moment at which something must begin (the
@@ -80,7 +98,7 @@ pub(crate) struct Clockwork {
 }
 
 impl Clockwork {
-    pub(crate) fn new(config: &Config, parameters: &ClockworkConfig) -> Self {
+    fn new(config: &Config, parameters: &ClockworkConfig) -> Self {
         let models = config.models.len();
         Self {
             queues: Queues::new(config, parameters.margin),
@@ -88,7 +106,7 @@ impl Clockwork {
             last_calls: Ranking::new(models),
             demand: Ranking::new(models),
             margin: parameters.margin,
-            busy_until: alloc::vec![Instant::ZERO; config.partitions.len()].into(),
+            busy_until: vec![Instant::ZERO; config.partitions.len()].into(),
         }
     }
 

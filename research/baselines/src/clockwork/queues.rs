@@ -1,15 +1,10 @@
 //! The waiting requests by model, and the strategies made of them (Clockwork, section 5.3).
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use super::ranking::Ranking;
-use crate::bounded::List;
-use crate::config::Config;
-use crate::ids::ModelId;
-use crate::policies::desk::Members;
-use crate::policies::pages::Estimate;
-use crate::time::{Instant, Nanos};
+use punctual_core::bounded::List;
+use punctual_core::residency::Estimate;
+use punctual_core::{Config, Instant, ModelId, Nanos};
+use punctual_policy_seeb::desk::Members;
 
 /// A request in a model's queue.
 #[derive(Clone, Copy, Debug)]
@@ -225,7 +220,7 @@ impl Asked {
             batch_max: usize::MAX,
             queue_max: 0,
         };
-        let mut asked = alloc::vec![nothing; config.models.len()];
+        let mut asked = vec![nothing; config.models.len()];
         for task in &config.tasks {
             let asked = &mut asked[task.model.index()];
             asked.batch_max = asked.batch_max.min(usize::from(task.batch_max));

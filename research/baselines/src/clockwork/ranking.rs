@@ -1,8 +1,5 @@
 //! Items in the order of a key that changes: a binary heap that knows where each item stands.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 /// Items `0..n`, some of which are ranked. The first is the one with the least key; of equal keys,
 /// the least item. Setting, changing and removing a key take O(log n); nothing is allocated after
 /// construction.
@@ -21,7 +18,7 @@ impl Ranking {
         assert!(items < UNRANKED as usize, "{items} items cannot be ranked");
         Self {
             heap: Vec::with_capacity(items),
-            place: alloc::vec![UNRANKED; items].into(),
+            place: vec![UNRANKED; items].into(),
         }
     }
 
@@ -96,8 +93,7 @@ impl Ranking {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeSet;
-    use alloc::vec::Vec;
+    use std::collections::BTreeSet;
 
     use proptest::prelude::*;
 

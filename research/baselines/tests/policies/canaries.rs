@@ -1,14 +1,12 @@
 //! Faults of a policy that the books must find; without these tests they could be blank.
 
-use std::vec::Vec;
-
-use super::books::Breach;
 use super::conformance::{far, lone_task};
-use crate::{Action, Instant, PolicyConfig, Verdict};
+use punctual_baselines::SeqConfig;
+use punctual_core::{Action, Instant, Verdict};
+use punctual_policy_testing::books::Breach;
 
 fn breach(tamper: fn(&mut Vec<Action>)) -> Breach {
-    let policy = PolicyConfig::by_name("seq").expect("it is there");
-    let mut world = lone_task(&policy, 6);
+    let mut world = lone_task(&SeqConfig::default(), 6);
     world.tamper = tamper;
     for at in 0..4 {
         world.frame(0, Instant::from_nanos(at));
@@ -17,7 +15,7 @@ fn breach(tamper: fn(&mut Vec<Action>)) -> Breach {
     run.expect_err("a breach")
 }
 
-fn first_infer(actions: &mut [Action]) -> Option<&mut crate::Infer> {
+fn first_infer(actions: &mut [Action]) -> Option<&mut punctual_core::Infer> {
     actions.iter_mut().find_map(|action| match action {
         Action::Infer(infer) => Some(infer),
         _ => None,
@@ -80,7 +78,7 @@ fn a_batch_larger_than_its_members_need() {
 fn a_stage_out_of_turn() {
     let tamper = |actions: &mut Vec<Action>| {
         if let Some(infer) = first_infer(actions) {
-            infer.criticality = crate::Criticality::BestEffort;
+            infer.criticality = punctual_core::Criticality::BestEffort;
         }
     };
     assert_eq!(breach(tamper), Breach::Stage);

@@ -1,14 +1,12 @@
 //! Tests of all policies alike, and a worked example of each that is small enough for it.
 //!
-//! `conformance` holds what every policy owes the world, `books` checks it (and `canaries` checks
-//! the books), `world` is clients, intake and device in virtual time, `plans` draws plans.
+//! `conformance` holds what every policy owes the world, the books of `punctual_policy_testing` check it, and `canaries`
+//! checks the books.
 
-mod books;
 mod canaries;
 mod conformance;
 mod examples;
+mod fuzz;
 mod lost;
 mod parameters;
-mod plans;
-pub(crate) mod random;
-mod world;
+mod runs;

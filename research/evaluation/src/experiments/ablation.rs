@@ -4,7 +4,7 @@
 //! At equal misses two things can be compared: how accurate the answers are at one load, and how
 //! much load there can be until a share of the requests is missed.
 
-use punctual_core::{Nanos, PolicyConfig, PunctualConfig};
+use punctual_core::{Nanos, PolicySpec, PunctualConfig};
 
 use super::{Experiment, real_time};
 use crate::workloads;
@@ -85,14 +85,13 @@ fn table(scenario: &Scenario) -> Table {
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(&headings, 1);
     for (name, config) in variants() {
-        let policy = PolicyConfig::Punctual(config);
         let mut cells = vec![name.to_owned()];
         for load in LOADS {
-            let summary = real_time(scenario, &policy, load, &SEEDS);
+            let summary = real_time(scenario, &config, load, &SEEDS);
             cells.push(percent(missed(&summary)));
             cells.push(percent(summary.accuracy_on_time));
         }
-        let (load, there) = sustained(scenario, &policy);
+        let (load, there) = sustained(scenario, &config);
         cells.push(format!("{load:.2}x"));
         cells.push(percent(there.accuracy));
         table.row(cells);
@@ -105,7 +104,7 @@ fn missed(summary: &Summary) -> f64 {
 }
 
 /// The largest load with few enough misses, by bisection, and what it is like there.
-fn sustained(scenario: &Scenario, policy: &PolicyConfig) -> (f64, Summary) {
+fn sustained(scenario: &Scenario, policy: &dyn PolicySpec) -> (f64, Summary) {
     let (mut low, mut high) = (LOAD_LEAST, LOAD_MOST);
     let mut there = real_time(scenario, policy, low, &SEEDS);
     for _ in 0..STEPS {
@@ -132,7 +131,7 @@ mod tests {
         let at_four_times = |name: &str| {
             let variants = variants();
             let variant = variants.iter().find(|variant| variant.0 == name);
-            let policy = PolicyConfig::Punctual(variant.expect("a variant").1);
+            let policy = variant.expect("a variant").1;
             let summary = real_time(&scenario, &policy, 4.0, &SEEDS);
             assert_eq!(summary.missed, 0, "{name}");
             summary.accuracy_on_time
@@ -151,7 +150,7 @@ mod tests {
     fn the_sustained_load_has_few_misses_and_a_little_more_has_many() {
         let mut scenario = workloads::by_name("robot").expect("a workload");
         scenario.length = Nanos::from_millis(5_000);
-        let policy = PolicyConfig::default();
+        let policy = PunctualConfig::default();
         let (load, there) = sustained(&scenario, &policy);
         assert!(missed(&there) <= MISSED_MOST, "{there:?}");
         let beyond = real_time(&scenario, &policy, load * 1.1, &SEEDS);

@@ -1,7 +1,7 @@
 //! How old an answer is when frames come faster than they can be answered: every frame in its turn,
 //! or the latest one instead of those that still wait.
 
-use punctual_core::{Delivery, ModelId, Nanos, PolicyConfig, StageId};
+use punctual_core::{Delivery, ModelId, Nanos, PunctualConfig, StageId};
 
 use crate::profiles::signs;
 use punctual_report::{Table, percent};
@@ -82,7 +82,7 @@ fn figures(rate_hz: f64, delivery: Delivery, length: Nanos, seeds: &[u64]) -> Fi
     let scenario = scenario(rate_hz, delivery, length);
     let (mut camera, mut neighbour, mut seconds) = (Tally::default(), Tally::default(), 0.0);
     for &seed in seeds {
-        let outcome = audited(&scenario, &PolicyConfig::default(), seed);
+        let outcome = audited(&scenario, &PunctualConfig::default(), seed);
         camera.add(&outcome.tasks[0]);
         neighbour.add(&outcome.tasks[1]);
         seconds += length.as_nanos() as f64 / 1e9;

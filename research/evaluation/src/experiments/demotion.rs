@@ -1,6 +1,6 @@
 //! A model whose stages take longer than its profile says, beside others that keep theirs.
 
-use punctual_core::{ModelId, Nanos, PolicyConfig, PunctualConfig, StageId};
+use punctual_core::{ModelId, Nanos, PunctualConfig, StageId};
 
 use crate::profiles::signs;
 use punctual_report::{Table, percent};
@@ -70,10 +70,10 @@ struct Figures {
 
 fn figures(factor: f64, demotion: bool, length: Nanos, seeds: &[u64]) -> Figures {
     let scenario = scenario(factor, length);
-    let policy = PolicyConfig::Punctual(PunctualConfig {
+    let policy = PunctualConfig {
         demotion,
         ..PunctualConfig::default()
-    });
+    };
     let mut all = Figures::default();
     for &seed in seeds {
         let outcome = audited(&scenario, &policy, seed);

@@ -6,7 +6,9 @@
 //! DISB knows no deadlines. Here every real-time task is given the same generous one, so that
 //! `punctual`, too, serves them in order of arrival and refuses nobody for being late.
 
-use punctual_core::{Criticality, Nanos, PolicyConfig, SeqConfig, StreamsConfig};
+use punctual_baselines::{SeqConfig, StreamsConfig};
+use punctual_core::{Criticality, Nanos};
+use punctual_plan::PolicyChoice;
 
 use crate::workloads;
 use punctual_report::{Table, percent};
@@ -49,7 +51,7 @@ enum Stops {
 /// A row of the table.
 struct Case {
     name: &'static str,
-    policy: PolicyConfig,
+    policy: PolicyChoice,
     stops: Stops,
     best_effort: bool,
 }
@@ -62,11 +64,11 @@ fn cases() -> [Case; 7] {
         stops,
         best_effort: true,
     };
-    let seq = || PolicyConfig::Seq(SeqConfig::default());
-    let streams = PolicyConfig::Streams(StreamsConfig::default());
+    let seq = || PolicyChoice::new(SeqConfig::default());
+    let streams = PolicyChoice::new(StreamsConfig::default());
     let ours = |name, us| {
         let stops = Stops::Within(Nanos::from_micros(us));
-        case(name, PolicyConfig::default(), stops)
+        case(name, PolicyChoice::default(), stops)
     };
     [
         Case {
@@ -80,7 +82,7 @@ fn cases() -> [Case; 7] {
         ours("punctual, 300 us", 300),
         case(
             "punctual, one stage",
-            PolicyConfig::default(),
+            PolicyChoice::default(),
             Stops::AfterTheStage,
         ),
     ]

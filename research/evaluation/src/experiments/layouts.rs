@@ -3,7 +3,9 @@
 //! best for the mean, with the one of all that does best in hindsight, and with all of them: those
 //! that the planner finds best for each turn besides.
 
-use punctual_core::{Action, Config, Instant, ModelId, Nanos, PartitionId, PolicyConfig, StageId};
+use punctual_core::{
+    Action, Config, Instant, ModelId, Nanos, PartitionId, PolicySpec, PunctualConfig, StageId,
+};
 
 use super::Experiment;
 use crate::profiles::seeb;
@@ -159,14 +161,17 @@ impl Outcome {
 
 /// Runs a scenario with the requests of each seed, under the auditor.
 fn outcome(scenario: &Scenario, rate_hz: f64, seeds: &[u64]) -> Outcome {
-    let policy = PolicyConfig::default();
+    let policy = PunctualConfig::default();
     let config = scenario.config(&policy);
     let mut all = Tally::default();
     let mut duration = Nanos::ZERO;
     let (mut changes, mut findings) = (0, 0);
     for &seed in seeds {
         let scenario = drawn(scenario.clone(), rate_hz, seed);
-        let mut watch = (Auditor::new(&config), Changes::new(&config));
+        let mut watch = (
+            Auditor::new(&config, policy.contract()),
+            Changes::new(&config),
+        );
         let settings = Settings {
             seed,
             keep_requests: false,

@@ -14,7 +14,8 @@ mod prefix;
 mod seeb;
 mod spill;
 
-use punctual_core::{Criticality, Nanos, PolicyConfig};
+use punctual_core::{Criticality, Nanos, PolicySpec};
+use punctual_plan::PolicyChoice;
 
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::outcome::Outcome;
@@ -58,7 +59,7 @@ pub fn by_name(name: &str) -> Option<Experiment> {
 }
 
 /// What becomes of a built-in workload's real-time requests, over some seeds.
-fn real_time(scenario: &Scenario, policy: &PolicyConfig, load: f64, seeds: &[u64]) -> Summary {
+fn real_time(scenario: &Scenario, policy: &dyn PolicySpec, load: f64, seeds: &[u64]) -> Summary {
     let mut all = Tally::default();
     let mut duration = Nanos::ZERO;
     for &seed in seeds {
@@ -78,9 +79,15 @@ fn real_time(scenario: &Scenario, policy: &PolicyConfig, load: f64, seeds: &[u64
     Summary::new(&all, duration)
 }
 
+/// A policy that there is, with its default parameters.
+fn policy_named(name: &str) -> PolicyChoice {
+    let all = punctual_baselines::all();
+    all.by_name(name).expect("a policy of that name").clone()
+}
+
 /// A run under the auditor, who must have nothing against it.
-fn audited(scenario: &Scenario, policy: &PolicyConfig, seed: u64) -> Outcome {
-    let mut auditor = Auditor::new(&scenario.config(policy));
+fn audited(scenario: &Scenario, policy: &dyn PolicySpec, seed: u64) -> Outcome {
+    let mut auditor = Auditor::new(&scenario.config(policy), policy.contract());
     let settings = Settings {
         seed,
         keep_requests: false,

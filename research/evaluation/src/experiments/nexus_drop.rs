@@ -3,7 +3,8 @@
 //! (batches of 25 in 50 ms), alpha from 1.0 to 1.8 ms. The smaller alpha, the larger the fixed cost
 //! beta, and the more it costs to run small batches.
 
-use punctual_core::{Nanos, NexusConfig, NexusDrop, PolicyConfig};
+use punctual_baselines::{NexusConfig, NexusDrop};
+use punctual_core::Nanos;
 
 use crate::profiles::nexus::OPTIMAL_BATCH;
 use crate::workloads::nexus;
@@ -60,10 +61,10 @@ fn scenario(alpha_ms: f64, arrivals: Arrivals, length: Nanos) -> Scenario {
 }
 
 fn outcome(scenario: &Scenario, drop: NexusDrop, load: f64, seed: u64) -> Outcome {
-    let policy = PolicyConfig::Nexus(NexusConfig {
+    let policy = NexusConfig {
         drop,
         targets: Vec::new(),
-    });
+    };
     let settings = Settings {
         seed,
         keep_requests: false,

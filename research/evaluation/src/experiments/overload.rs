@@ -3,7 +3,7 @@
 //! Capacity is the load at which the first answers of the real-time tasks, one at a time, fill the
 //! planned partition that is full first. Batches can carry a policy beyond it.
 
-use punctual_core::{Criticality, Nanos, PolicyConfig, Units};
+use punctual_core::{Criticality, Nanos, PolicySpec, PunctualConfig, Units};
 
 use super::{Experiment, real_time};
 use crate::workloads;
@@ -33,7 +33,7 @@ fn run() -> String {
     let mut text = String::new();
     for name in ["robot", "seeb-poisson"] {
         let scenario = varied(workloads::by_name(name).expect("a built-in workload"));
-        let runs = at_all_loads(&scenario, &PolicyConfig::default(), &SEEDS);
+        let runs = at_all_loads(&scenario, &PunctualConfig::default(), &SEEDS);
         text.push_str(&format!(
             "### `{name}`: `punctual`, real-time tasks\n\n{}\n{}\n",
             punctual_table(&scenario, &runs).markdown(),
@@ -85,7 +85,7 @@ struct AtLoad {
     real_time: Summary,
 }
 
-fn at_all_loads(scenario: &Scenario, policy: &PolicyConfig, seeds: &[u64]) -> Vec<AtLoad> {
+fn at_all_loads(scenario: &Scenario, policy: &dyn PolicySpec, seeds: &[u64]) -> Vec<AtLoad> {
     let capacity = capacity(scenario);
     let at = |load| AtLoad {
         load,
@@ -168,7 +168,7 @@ fn goodput_table(scenario: &Scenario, punctual: &[AtLoad]) -> Table {
     };
     line("punctual", punctual);
     for name in OTHERS {
-        let policy = PolicyConfig::by_name(name).expect("a policy");
+        let policy = super::policy_named(name);
         line(name, &at_all_loads(scenario, &policy, &SEEDS[..1]));
     }
     table
@@ -186,7 +186,7 @@ mod tests {
     fn at_twice_the_capacity_no_promise_is_broken_and_goodput_stays() {
         let mut scenario = varied(workloads::by_name("robot").expect("a workload"));
         scenario.length = Nanos::from_millis(5_000);
-        let runs = at_all_loads(&scenario, &PolicyConfig::default(), &SEEDS[..1]);
+        let runs = at_all_loads(&scenario, &PunctualConfig::default(), &SEEDS[..1]);
         assert!(runs.iter().all(|run| broken(&run.real_time) == 0));
         let goodput = |index: usize| runs[index].real_time.goodput_per_s;
         assert!(goodput(5) >= goodput(1) * (1.0 - NOISE));

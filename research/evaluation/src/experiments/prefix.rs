@@ -5,7 +5,7 @@
 //! Times of the whole network are given (Clockwork, Table 1). What of them is the last layer's is
 //! synthetic: a fiftieth, alone or in a batch.
 
-use punctual_core::{ModelId, Nanos, PolicyConfig, StageId};
+use punctual_core::{ModelId, Nanos, PunctualConfig, StageId};
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
 use crate::profiles::clockwork::resnet50;
@@ -103,7 +103,13 @@ fn bad(scenario: &Scenario, load: f64, seeds: &[u64]) -> f64 {
             seed,
             keep_requests: false,
         };
-        let outcome = simulate(scenario, &PolicyConfig::default(), load, settings, &mut ());
+        let outcome = simulate(
+            scenario,
+            &PunctualConfig::default(),
+            load,
+            settings,
+            &mut (),
+        );
         let total = outcome.expect("plan and pattern are valid").total;
         missed += total.missed();
         submitted += total.submitted;
@@ -173,20 +179,14 @@ mod tests {
     #[test]
     fn the_auditor_has_nothing_against_a_group() {
         let scenario = scenario(6, true, SHORT);
+        let policy = PunctualConfig::default();
         let mut auditor =
-            punctual_simulator::audit::Auditor::new(&scenario.config(&PolicyConfig::default()));
+            punctual_simulator::audit::Auditor::new(&scenario.config(&policy), policy.contract());
         let settings = Settings {
             seed: 1,
             keep_requests: false,
         };
-        simulate(
-            &scenario,
-            &PolicyConfig::default(),
-            0.4,
-            settings,
-            &mut auditor,
-        )
-        .expect("runs");
+        simulate(&scenario, &policy, 0.4, settings, &mut auditor).expect("runs");
         assert_eq!(auditor.findings().first(), None);
     }
 }

@@ -2,10 +2,10 @@
 //! order of Table 4, the ablation of Table 5, the weights of Figure 9, and the fit of its latency
 //! model.
 
-use punctual_core::{
-    BatchConfig, BranchynetConfig, Confidence, DeeprtConfig, GsliceConfig, Nanos, PolicyConfig,
-    SeebBatch, SeebConfig, TaskId, fit,
-};
+use punctual_baselines::{BatchConfig, BranchynetConfig, DeeprtConfig, GsliceConfig};
+use punctual_core::{Confidence, Nanos, PolicySpec, TaskId};
+use punctual_plan::PolicyChoice;
+use punctual_policy_seeb::{SeebBatch, SeebConfig, fit};
 
 use super::Experiment;
 use crate::bound::{Knowledge, of_run};
@@ -65,15 +65,15 @@ fn workload(name: &str) -> Scenario {
     workloads::by_name(name).expect("a built-in workload")
 }
 
-type Named = (&'static str, PolicyConfig);
+type Named = (&'static str, PolicyChoice);
 
 /// Every policy, with the settings of the comparison.
 fn everyone(collected: bool) -> Vec<Named> {
-    let default = |name| PolicyConfig::by_name(name).expect("a policy of that name");
+    let default = |name| super::policy_named(name);
     let mut all = vec![
-        ("punctual", PolicyConfig::default()),
+        ("punctual", PolicyChoice::default()),
         ("seeb", default("seeb")),
-        ("seeb, largest batch", PolicyConfig::Seeb(largest())),
+        ("seeb, largest batch", PolicyChoice::new(largest())),
         ("branchynet", branchynet()),
         ("batch", small_batches(8)),
         ("deeprt", deeprt(collected)),
@@ -100,17 +100,17 @@ fn largest() -> SeebConfig {
 }
 
 /// The threshold at which the records have the accuracy of Table 3.
-fn branchynet() -> PolicyConfig {
-    PolicyConfig::Branchynet(BranchynetConfig {
+fn branchynet() -> PolicyChoice {
+    PolicyChoice::new(BranchynetConfig {
         threshold: Some(confidence(BRANCHYNET_THRESHOLD)),
         ..BranchynetConfig::default()
     })
 }
 
 /// "Fixed", and "as small as possible to minimise job latency" (section 4).
-fn small_batches(most: u8) -> PolicyConfig {
+fn small_batches(most: u8) -> PolicyChoice {
     let sizes = [1, 2, 4, 8, 16, 32];
-    PolicyConfig::Batch(BatchConfig {
+    PolicyChoice::new(BatchConfig {
         preferred: sizes.into_iter().filter(|&size| size <= most).collect(),
         ..BatchConfig::default()
     })
@@ -118,8 +118,8 @@ fn small_batches(most: u8) -> PolicyConfig {
 
 /// Without admission, as the paper's DeepRT has the throughput of the others (Table 3). Where all
 /// methods collect for 100 ms, that is its window.
-fn deeprt(collected: bool) -> PolicyConfig {
-    PolicyConfig::Deeprt(DeeprtConfig {
+fn deeprt(collected: bool) -> PolicyChoice {
+    PolicyChoice::new(DeeprtConfig {
         admission: false,
         windows: vec![Nanos::new(u64::from(collected)); 4],
         ..DeeprtConfig::default()
@@ -131,7 +131,7 @@ fn confidence(share: f64) -> Confidence {
 }
 
 /// All seeds of a policy on a workload; with the bound if asked for.
-fn results(scenario: &Scenario, policy: &PolicyConfig, bounded: bool) -> (Summary, Option<f64>) {
+fn results(scenario: &Scenario, policy: &dyn PolicySpec, bounded: bool) -> (Summary, Option<f64>) {
     let mut all = Tally::default();
     let (mut duration, mut bound) = (Nanos::ZERO, 0.0);
     for seed in SEEDS {
@@ -208,12 +208,12 @@ fn order() -> Table {
     let policies: [Named; 8] = [
         ("deeprt", deeprt(true)),
         ("batch of 8", small_batches(8)),
-        ("gslice", PolicyConfig::Gslice(GsliceConfig::default())),
+        ("gslice", PolicyChoice::new(GsliceConfig::default())),
         ("branchynet", branchynet()),
-        ("seeb", PolicyConfig::Seeb(SeebConfig::default())),
-        ("seeb, largest batch", PolicyConfig::Seeb(largest())),
-        ("seeb, largest batch, λ2 = 0.01", PolicyConfig::Seeb(fast())),
-        ("punctual", PolicyConfig::default()),
+        ("seeb", PolicyChoice::new(SeebConfig::default())),
+        ("seeb, largest batch", PolicyChoice::new(largest())),
+        ("seeb, largest batch, λ2 = 0.01", PolicyChoice::new(fast())),
+        ("punctual", PolicyChoice::default()),
     ];
     let mut headings = vec!["images a group, groups a second"];
     headings.extend(policies.iter().map(|(name, _)| *name));
@@ -296,7 +296,7 @@ fn variants(variants: &[(String, SeebConfig)]) -> Table {
     );
     let scenario = workload("seeb-pai");
     for (name, rules) in variants {
-        let (summary, _) = results(&scenario, &PolicyConfig::Seeb(rules.clone()), false);
+        let (summary, _) = results(&scenario, rules, false);
         table.row([
             name.clone(),
             percent(missed(&summary)),
@@ -325,7 +325,7 @@ fn fits() -> Table {
     );
     let scenario = workload("seeb-poisson");
     let rules = SeebConfig::default();
-    let config = scenario.config(&PolicyConfig::Seeb(rules.clone()));
+    let config = scenario.config(&rules);
     for (index, task) in scenario.tasks.iter().enumerate() {
         let model = fit(&config, TaskId(index as u16), &rules.thetas);
         let ms = |ns: f64| format!("{:.2}", ns / 1e6);
@@ -347,7 +347,7 @@ fn fits() -> Table {
 mod tests {
     use super::*;
 
-    fn share(scenario: &Scenario, policy: &PolicyConfig) -> f64 {
+    fn share(scenario: &Scenario, policy: &dyn PolicySpec) -> f64 {
         missed(&results(scenario, policy, false).0)
     }
 
@@ -355,8 +355,8 @@ mod tests {
     fn the_default_policy_misses_nothing_on_the_poisson_trace_and_is_more_accurate_than_seeb() {
         for name in ["seeb-poisson-collected", "seeb-poisson"] {
             let scenario = workload(name);
-            let (ours, bound) = results(&scenario, &PolicyConfig::default(), true);
-            let (theirs, _) = results(&scenario, &PolicyConfig::Seeb(SeebConfig::default()), false);
+            let (ours, bound) = results(&scenario, &PunctualConfig::default(), true);
+            let (theirs, _) = results(&scenario, &SeebConfig::default(), false);
             assert_eq!(ours.missed, 0, "{name}");
             assert!(ours.accuracy > theirs.accuracy, "{name}");
             assert!(
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn deeprt_batch_and_gslice_miss_in_the_order_of_table_4() {
         let scenario = groups(2.0, 5.0);
-        let gslice = PolicyConfig::Gslice(GsliceConfig::default());
+        let gslice = PolicyChoice::new(GsliceConfig::default());
         let missed = [deeprt(true), small_batches(8), gslice].map(|p| share(&scenario, &p));
         assert!(missed.is_sorted_by(|a, b| a + 0.02 < *b), "{missed:?}");
     }
@@ -379,7 +379,7 @@ mod tests {
         let scenario = workload("seeb-pai");
         let found = ablation()
             .into_iter()
-            .map(|(_, rules)| results(&scenario, &PolicyConfig::Seeb(rules), false).0);
+            .map(|(_, rules)| results(&scenario, &rules, false).0);
         let found: Vec<Summary> = found.collect();
         let latency = |i: usize| found[i].latency_us.mean;
         // The lowest threshold is the fastest and the least accurate; a large batch waits.

@@ -3,7 +3,7 @@
 //! Times on the cores are measured (`profiles::signs`). The fast device is made up: a fifth of one
 //! core's time, and half of that for each further image of a batch. No GPU was measured.
 
-use punctual_core::{ModelId, Nanos, PolicyConfig, StageTime, TaskId, Units};
+use punctual_core::{ModelId, Nanos, PunctualConfig, StageTime, TaskId, Units};
 
 use crate::profiles::signs;
 use punctual_report::{Table, percent};
@@ -116,7 +116,7 @@ struct Figures {
 fn figures(scenario: &Scenario, seeds: &[u64]) -> Figures {
     let mut all = Figures::default();
     for &seed in seeds {
-        let outcome = audited(scenario, &PolicyConfig::default(), seed);
+        let outcome = audited(scenario, &PunctualConfig::default(), seed);
         let total = &outcome.total;
         all.submitted += total.submitted;
         all.on_time += total.on_time;

@@ -14,10 +14,11 @@ mod tests;
 mod timing;
 mod trace;
 
+use punctual_plan::PolicyChoice;
 use std::io;
 use std::path::Path;
 
-use punctual_core::{Nanos, PolicyConfig, Scheduler, Units};
+use punctual_core::{Nanos, PolicySpec, Scheduler, Units};
 use punctual_platform::read;
 use serde::Deserialize;
 use toml::de::DeTable;
@@ -33,7 +34,7 @@ pub struct Document {
     /// What it describes.
     pub scenario: Scenario,
     /// Policies with parameters of their own.
-    pub policies: Vec<PolicyConfig>,
+    pub policies: Vec<PolicyChoice>,
 }
 
 /// Ten thousand lines. A file beyond it is not what somebody wrote, and is not looked into.
@@ -113,11 +114,11 @@ fn read_document(
     // The core's own rules, all of which the default policy needs.
     let plan = policies
         .iter()
-        .find(|policy| policy.name() == PolicyConfig::default().name())
+        .find(|policy| policy.name() == PolicyChoice::default().name())
         .cloned()
         .unwrap_or_default();
     if scenario.board.pages == 0
-        && let Err(error) = Scheduler::new(scenario.config(&plan))
+        && let Err(error) = Scheduler::new(&scenario.config(&plan), &plan)
     {
         problems.add(String::new(), None, Cause::Plan(error));
     }
@@ -219,7 +220,7 @@ fn read_partitions(
 }
 
 /// The tables `[policy.NAME]`.
-fn read_policies(text: &str, root: &Section<'_>) -> Vec<PolicyConfig> {
+fn read_policies(text: &str, root: &Section<'_>) -> Vec<PolicyChoice> {
     #[derive(Deserialize)]
     struct Policies {
         #[serde(default)]
@@ -229,14 +230,14 @@ fn read_policies(text: &str, root: &Section<'_>) -> Vec<PolicyConfig> {
     let Ok(Policies { policy }) = toml::from_str(text) else {
         return Vec::new();
     };
+    let known = punctual_baselines::all();
     let mut policies = Vec::new();
     for (name, parameters) in policy {
         let key = format!("policy.{name}");
-        let mut tagged = toml::Table::new();
-        tagged.insert(name, parameters);
-        match PolicyConfig::deserialize(toml::Value::Table(tagged)) {
-            Ok(policy) => policies.push(policy),
-            Err(error) => root.problems().add(key, None, Cause::Policy(error)),
+        match known.read(&name, parameters) {
+            Some(Ok(policy)) => policies.push(policy),
+            Some(Err(error)) => root.problems().add(key, None, Cause::Policy(error)),
+            None => root.problems().add(key, None, Cause::NoPolicy(name)),
         }
     }
     policies

@@ -80,6 +80,9 @@ pub enum Cause {
     /// A policy's parameters.
     #[error("{0}")]
     Policy(toml::de::Error),
+    /// A policy that nobody knows.
+    #[error("there is no policy {0:?}; there are {known}", known = known_policies())]
+    NoPolicy(String),
     /// The whole cannot be promised, or breaks a limit of the scheduler.
     #[error("the default policy refuses the plan: {0}")]
     Plan(ConfigError),
@@ -105,3 +108,8 @@ impl fmt::Display for FormatError {
 }
 
 impl std::error::Error for FormatError {}
+
+fn known_policies() -> String {
+    let names: Vec<&str> = punctual_baselines::all().names().collect();
+    names.join(", ")
+}

@@ -1,6 +1,6 @@
 use std::io;
 
-use punctual_core::{PolicyConfig, TaskId};
+use punctual_core::{PolicySpec, TaskId};
 
 use super::*;
 use punctual_simulator::arrivals::Pattern;
@@ -38,8 +38,8 @@ fn the_example_runs_under_every_policy() {
         seed: 1,
         keep_requests: false,
     };
-    for policy in PolicyConfig::all() {
-        let outcome = simulate(&document.scenario, &policy, 1.0, settings, &mut ());
+    for policy in punctual_baselines::all().iter() {
+        let outcome = simulate(&document.scenario, policy, 1.0, settings, &mut ());
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", policy.name()));
         assert_eq!(outcome.summary().lost, 0, "{}", policy.name());
         assert!(

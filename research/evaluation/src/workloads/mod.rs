@@ -74,17 +74,17 @@ pub struct UnknownWorkload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_core::{PolicyConfig, Scheduler};
+    use punctual_core::{PolicySpec, Scheduler};
 
     #[test]
     fn every_policy_takes_the_plan_of_every_workload_whose_weights_it_can_page() {
         for workload in all() {
             let scenario = workload.scenario();
-            for policy in PolicyConfig::all() {
-                if scenario.board.pages > 0 && !policy.pages_weights() {
+            for policy in punctual_baselines::all().iter() {
+                if scenario.board.pages > 0 && !policy.contract().pages_weights {
                     continue;
                 }
-                if let Err(error) = Scheduler::new(scenario.config(&policy)) {
+                if let Err(error) = Scheduler::new(&scenario.config(policy), policy) {
                     panic!("{} with {}: {error}", workload.name, policy.name());
                 }
             }

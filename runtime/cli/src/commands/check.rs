@@ -1,6 +1,7 @@
 //! `punctual check`: the plan made from a manifest, or everything that is wrong with it; and with
 //! `--host` everything on the machine that will cost latency.
 
+use punctual_plan::Policies;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -57,14 +58,14 @@ pub struct Options {
 }
 
 /// Prints the plan or the problems.
-pub fn run(options: &Options) -> Termination {
+pub fn run(options: &Options, policies: &Policies) -> Termination {
     if options.host {
-        return match check_host(options) {
+        return match check_host(options, policies) {
             Ok(termination) => termination,
             Err(error) => Termination::of("check", Err(error)),
         };
     }
-    match plan(options) {
+    match plan(options, policies) {
         Ok(plan) => {
             let text = if options.json {
                 plan.to_json()
@@ -87,13 +88,16 @@ pub fn run(options: &Options) -> Termination {
 }
 
 /// The plan of the manifest that was named, if one was.
-fn plan(options: &Options) -> Result<punctual_plan::Plan, punctual_daemon::StartupError> {
+fn plan(
+    options: &Options,
+    policies: &Policies,
+) -> Result<punctual_plan::Plan, punctual_daemon::StartupError> {
     let daemon = punctual_daemon::Options {
         manifest: options.manifest.clone(),
         profiles: options.profiles.clone(),
         ..punctual_daemon::Options::default()
     };
-    punctual_daemon::plan(&daemon)
+    punctual_daemon::plan(&daemon, policies)
 }
 
 /// Why a machine could not be looked at.
@@ -143,13 +147,13 @@ struct FindingReport<'a> {
     source: &'static str,
 }
 
-fn check_host(options: &Options) -> Result<Termination, HostError> {
+fn check_host(options: &Options, policies: &Policies) -> Result<Termination, HostError> {
     let machine = Machine::at(&options.root).map_err(|source| HostError::Root {
         path: options.root.clone(),
         source,
     })?;
     let cores = match &options.manifest {
-        Some(_) => Cores::of(&plan(options)?),
+        Some(_) => Cores::of(&plan(options, policies)?),
         None => Cores::of_machine(&machine),
     };
     let findings = host::examine(&machine, &cores);

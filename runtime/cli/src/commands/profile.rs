@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use punctual_daemon::gpu::{Gpu, GpuError};
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
-use punctual_plan::{Needs, PlanErrors};
+use punctual_plan::{Needs, PlanErrors, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
 
@@ -97,13 +97,13 @@ impl Terminates for Error {
 }
 
 /// Measures each model of the manifest and writes its profile.
-pub fn run(options: &Options) -> Result<(), Error> {
+pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
     let path = &options.manifest;
     let text = read::text(path, read::TEXT_BYTES_MAX).map_err(|source| Error::Read {
         path: path.clone(),
         source,
     })?;
-    let needs = Needs::of_manifest(&text, path)?;
+    let needs = Needs::of_manifest(&text, path, policies)?;
     let mut packages = measure::by_package(&needs.models);
     if options.every {
         let cores = affinity::available_cores()

@@ -1,7 +1,7 @@
 //! Deliberate holes in the policy. Tests cut them to show that they would notice: each makes
 //! accepted requests miss their deadlines. A product build has no way to set one.
 
-use crate::policies::punctual::Punctual;
+use crate::punctual::Punctual;
 
 /// One hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

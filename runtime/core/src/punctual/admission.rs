@@ -5,11 +5,11 @@ use crate::action::{Action, Failure, Rejection, Verdict};
 use crate::actions::Actions;
 use crate::event::Arrival;
 use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::joint::Applicant;
-use crate::policies::punctual::partition::{Pending, Waiting};
-use crate::policies::punctual::requests::{Request, State};
-use crate::policies::punctual::share::Voluntary;
+use crate::punctual::Punctual;
+use crate::punctual::joint::Applicant;
+use crate::punctual::partition::{Pending, Waiting};
+use crate::punctual::requests::{Request, State};
+use crate::punctual::share::Voluntary;
 use crate::time::Instant;
 
 /// How a prepared real-time request is taken on.

@@ -1,10 +1,10 @@
 //! Best-effort work, in the gaps. Its tasks share the gaps evenly, with those of demoted models.
 
 use crate::ids::BATCH_MAX;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::dispatch::{Choice, ns};
-use crate::policies::punctual::partition::{Kind, Waiting};
-use crate::policies::punctual::tables::StageRow;
+use crate::punctual::Punctual;
+use crate::punctual::dispatch::{Choice, ns};
+use crate::punctual::partition::{Kind, Waiting};
+use crate::punctual::tables::StageRow;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {

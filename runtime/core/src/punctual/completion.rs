@@ -4,9 +4,9 @@ use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::event::{Answer, Finished};
 use crate::ids::ActionId;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::partition::{Kind, Running};
-use crate::policies::punctual::requests::State;
+use crate::punctual::Punctual;
+use crate::punctual::partition::{Kind, Running};
+use crate::punctual::requests::State;
 use crate::time::Instant;
 
 impl Punctual {

@@ -20,8 +20,8 @@
 use alloc::boxed::Box;
 
 use crate::ids::ModelId;
-use crate::policies::punctual::parameters::PunctualConfig;
-use crate::policies::punctual::tables::SCALES;
+use crate::punctual::parameters::PunctualConfig;
+use crate::punctual::tables::SCALES;
 use crate::time::{Instant, Nanos};
 
 /// Stages remembered of each model on each partition: the most that [`PunctualConfig`] may look at.

@@ -2,18 +2,18 @@
 
 use crate::bounded::List;
 use crate::config::{Config, PartitionConfig};
-use crate::policies::punctual::conduct::Conduct;
-use crate::policies::punctual::load::Load;
-use crate::policies::punctual::paging::Paging;
-use crate::policies::punctual::parameters::PunctualConfig;
-use crate::policies::punctual::partition::Partition;
-use crate::policies::punctual::price::Prices;
-use crate::policies::punctual::requests::Requests;
-use crate::policies::punctual::share::Share;
-use crate::policies::punctual::slack::Scan;
-use crate::policies::punctual::speed::Speed;
-use crate::policies::punctual::tables::Tables;
-use crate::policies::punctual::{Punctual, TaskState};
+use crate::punctual::conduct::Conduct;
+use crate::punctual::load::Load;
+use crate::punctual::paging::Paging;
+use crate::punctual::parameters::PunctualConfig;
+use crate::punctual::partition::Partition;
+use crate::punctual::price::Prices;
+use crate::punctual::requests::Requests;
+use crate::punctual::share::Share;
+use crate::punctual::slack::Scan;
+use crate::punctual::speed::Speed;
+use crate::punctual::tables::Tables;
+use crate::punctual::{Punctual, TaskState};
 use crate::time::Instant;
 
 impl Punctual {

@@ -22,13 +22,13 @@ use crate::action::{Action, Demotion};
 use crate::actions::Actions;
 use crate::event::Finished;
 use crate::ids::{ModelId, PartitionId, TaskId};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::conduct::{Fault, Offence};
-use crate::policies::punctual::dispatch::{Choice, ns};
-use crate::policies::punctual::partition::{Kind, Running, Waiting};
-use crate::policies::punctual::requests::{Request, State};
-use crate::policies::punctual::share::Voluntary;
-use crate::policies::punctual::tables::Row;
+use crate::punctual::Punctual;
+use crate::punctual::conduct::{Fault, Offence};
+use crate::punctual::dispatch::{Choice, ns};
+use crate::punctual::partition::{Kind, Running, Waiting};
+use crate::punctual::requests::{Request, State};
+use crate::punctual::share::Voluntary;
+use crate::punctual::tables::Row;
 use crate::time::Nanos;
 
 impl Punctual {

@@ -5,12 +5,12 @@ use crate::actions::Actions;
 use crate::config::{Criticality, StageTime};
 use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
 use crate::lost::{LOST_FLOOR, lost_from};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::ablation::Ablation;
-use crate::policies::punctual::partition::{Kind, Running};
-use crate::policies::punctual::requests::State;
-use crate::policies::punctual::share::Voluntary;
-use crate::policies::punctual::tables::{Row, StageRow};
+use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
+use crate::punctual::partition::{Kind, Running};
+use crate::punctual::requests::State;
+use crate::punctual::share::Voluntary;
+use crate::punctual::tables::{Row, StageRow};
 use crate::time::{Instant, Nanos};
 
 /// An action started later than ordered by up to this many dispatch costs is still run, if there

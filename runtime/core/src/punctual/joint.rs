@@ -10,12 +10,12 @@
 //! `min of L - dbf(L)` ([`offline::blocking_allowed`](crate::offline::blocking_allowed)).
 
 use crate::ids::{BATCH_MAX, TaskId};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::ablation::Ablation;
-use crate::policies::punctual::dispatch::ns;
-use crate::policies::punctual::partition::Pending;
-use crate::policies::punctual::requests::Request;
-use crate::policies::punctual::tables::{Row, StageRow};
+use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
+use crate::punctual::dispatch::ns;
+use crate::punctual::partition::Pending;
+use crate::punctual::requests::Request;
+use crate::punctual::tables::{Row, StageRow};
 use crate::time::{Instant, Nanos};
 
 /// A request that is to be promised its deadline.

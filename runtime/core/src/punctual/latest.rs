@@ -22,9 +22,9 @@ use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::event::Arrival;
 use crate::ids::{ClientId, StageId, TaskId};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::partition::Pending;
-use crate::policies::punctual::requests::{Request, State};
+use crate::punctual::Punctual;
+use crate::punctual::partition::Pending;
+use crate::punctual::requests::{Request, State};
 use crate::time::Instant;
 
 impl Punctual {

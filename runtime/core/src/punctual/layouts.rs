@@ -15,11 +15,11 @@
 
 use crate::actions::Actions;
 use crate::ids::PartitionId;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::ablation::Ablation;
-use crate::policies::punctual::partition::{Kind, Pending};
-use crate::policies::punctual::requests::State;
-use crate::policies::punctual::slack::Reservation;
+use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
+use crate::punctual::partition::{Kind, Pending};
+use crate::punctual::requests::State;
+use crate::punctual::slack::Reservation;
 use crate::time::{Instant, Nanos};
 
 /// A layout is wanted only if its fullest partition is at most this part as full as now, in

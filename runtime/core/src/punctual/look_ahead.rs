@@ -8,9 +8,9 @@
 //! it ends early, too.
 
 use crate::actions::Actions;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::ablation::Ablation;
-use crate::policies::punctual::partition::{Kind, Running};
+use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
+use crate::punctual::partition::{Kind, Running};
 use crate::time::{Instant, Nanos};
 
 impl Punctual {

@@ -2,10 +2,10 @@
 //! that endangers no promise.
 
 use crate::ids::BATCH_MAX;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::ablation::Ablation;
-use crate::policies::punctual::dispatch::{Choice, ns, signed};
-use crate::policies::punctual::partition::{Kind, Partition, Pending};
+use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
+use crate::punctual::dispatch::{Choice, ns, signed};
+use crate::punctual::partition::{Kind, Partition, Pending};
 use crate::time::Instant;
 
 /// Promised requests that run in one batch: deadline, what they count for the stage, buffer.

@@ -68,17 +68,17 @@ use crate::config::Criticality;
 use crate::counters::Counters;
 use crate::event::{Arrival, Event};
 use crate::ids::{ActionId, ClientId, PartitionId, RequestId, TaskId};
-use crate::policies::Policy;
-use crate::policies::punctual::ablation::Ablation;
-use crate::policies::punctual::load::{Load, load_of};
-use crate::policies::punctual::paging::Paging;
-pub use crate::policies::punctual::parameters::PunctualConfig;
-use crate::policies::punctual::partition::{Partition, Pending};
-use crate::policies::punctual::price::Prices;
-use crate::policies::punctual::requests::{Request, Requests, State};
-use crate::policies::punctual::rhythm::Rhythm;
-use crate::policies::punctual::slack::Reservation;
-use crate::policies::punctual::tables::Tables;
+use crate::policy::Policy;
+use crate::punctual::ablation::Ablation;
+use crate::punctual::load::{Load, load_of};
+use crate::punctual::paging::Paging;
+pub use crate::punctual::parameters::PunctualConfig;
+use crate::punctual::partition::{Partition, Pending};
+use crate::punctual::price::Prices;
+use crate::punctual::requests::{Request, Requests, State};
+use crate::punctual::rhythm::Rhythm;
+use crate::punctual::slack::Reservation;
+use crate::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
 
 /// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
@@ -194,20 +194,19 @@ impl Policy for Punctual {
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
-        crate::policies::punctual::tables::SCALES[self.partitions[partition.index()].speed.level()]
+        crate::punctual::tables::SCALES[self.partitions[partition.index()].speed.level()]
     }
 }
 
 impl Punctual {
     /// As [`Scheduler::new`](crate::Scheduler::new), for tests that look inside.
     #[cfg(test)]
-    pub(crate) fn new(config: Config) -> Result<Self, crate::error::ConfigError> {
-        crate::validate::check(&config)?;
-        let parameters = match config.policy {
-            crate::PolicyConfig::Punctual(parameters) => parameters,
-            _ => PunctualConfig::default(),
-        };
-        Ok(Self::from_plan(&config, parameters))
+    pub(crate) fn new(
+        config: &Config,
+        parameters: PunctualConfig,
+    ) -> Result<Self, crate::error::ConfigError> {
+        crate::validate::check(config, &parameters)?;
+        Ok(Self::from_plan(config, parameters))
     }
 
     pub(crate) const fn draining(&self) -> bool {

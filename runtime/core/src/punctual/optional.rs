@@ -2,10 +2,10 @@
 //! they endanger no promise.
 
 use crate::ids::{BATCH_MAX, StageId};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::dispatch::{Choice, ns, signed};
-use crate::policies::punctual::partition::{Kind, Parked};
-use crate::policies::punctual::requests::{Request, State};
+use crate::punctual::Punctual;
+use crate::punctual::dispatch::{Choice, ns, signed};
+use crate::punctual::partition::{Kind, Parked};
+use crate::punctual::requests::{Request, State};
 use crate::time::Instant;
 
 /// A batch that may run, and what it is worth.

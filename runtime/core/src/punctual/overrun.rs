@@ -10,9 +10,9 @@
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::event::Finished;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::partition::{Kind, Pending, Running};
-use crate::policies::punctual::speed::Change;
+use crate::punctual::Punctual;
+use crate::punctual::partition::{Kind, Pending, Running};
+use crate::punctual::speed::Change;
 use crate::time::{Instant, Nanos};
 
 /// An action that exceeds even the longest time ever measured is believed to need this fraction

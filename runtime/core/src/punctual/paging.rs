@@ -17,9 +17,9 @@ use crate::actions::Actions;
 use crate::bounded::List;
 use crate::config::Config;
 use crate::ids::{ActionId, ModelId};
-use crate::policies::pages::{Place, Residency};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::requests::{Request, State};
+use crate::punctual::Punctual;
+use crate::punctual::requests::{Request, State};
+use crate::residency::{Place, Residency};
 use crate::time::{Instant, Nanos};
 
 /// A request that waits for weights.

@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 
 use crate::bounded::List;
 use crate::ids::{ActionId, BATCH_MAX, Confidence, RequestId, TaskId};
-use crate::policies::punctual::conduct::Conduct;
-use crate::policies::punctual::share::{Share, Voluntary};
-use crate::policies::punctual::slack::Scan;
-use crate::policies::punctual::speed::Speed;
-use crate::policies::punctual::tables::Row;
+use crate::punctual::conduct::Conduct;
+use crate::punctual::share::{Share, Voluntary};
+use crate::punctual::slack::Scan;
+use crate::punctual::speed::Speed;
+use crate::punctual::tables::Row;
 use crate::time::{Instant, Nanos};
 
 /// Mandatory work of one request. Stays in the list while its stage runs, with the work that is

@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 
 use crate::config::{ACCURACY_BINS, Config, Criticality, ModelConfig, TaskConfig};
 use crate::ids::{Confidence, StageId, TaskId};
-use crate::policies::punctual::gain::best_gain;
-use crate::policies::punctual::load::{LOAD_STEPS_OF_WHOLE, LOADS};
-use crate::policies::punctual::tables::TaskTable;
+use crate::punctual::gain::best_gain;
+use crate::punctual::load::{LOAD_STEPS_OF_WHOLE, LOADS};
+use crate::punctual::tables::TaskTable;
 use crate::time::Nanos;
 
 /// The width of a bin of confidence.

@@ -1,8 +1,8 @@
 //! When the next frame of a task that comes at regular intervals will be ready, to wait for it
 //! where a larger batch is worth it.
 
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::dispatch::{Choice, ns, signed};
+use crate::punctual::Punctual;
+use crate::punctual::dispatch::{Choice, ns, signed};
 use crate::time::{Instant, Nanos};
 
 /// Intervals in a row that must agree before the next is believed.

@@ -8,8 +8,8 @@
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::ids::TaskId;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::requests::State;
+use crate::punctual::Punctual;
+use crate::punctual::requests::State;
 
 impl Punctual {
     /// Begins or ends the hold. Those that wait between two stages are ended when their partition

@@ -11,8 +11,8 @@
 //! so these are the only points looked at. Over-estimation can refuse, never endanger.
 
 use crate::bounded::List;
-use crate::policies::punctual::partition::Pending;
-use crate::policies::punctual::tables::TaskTable;
+use crate::punctual::partition::Pending;
+use crate::punctual::tables::TaskTable;
 use crate::time::{Instant, Nanos};
 
 /// Fewest exact steps a reserved task gets (the policy's q).

@@ -1,7 +1,7 @@
 //! Whether the board has become slower than its profile, judged by the measured times of
 //! real-time stages alone (never by misses, which would feed back).
 
-use crate::policies::punctual::tables::SCALES;
+use crate::punctual::tables::SCALES;
 use crate::time::{Instant, Nanos};
 
 /// Samples remembered.

@@ -20,9 +20,9 @@
 use crate::action::Rejection;
 use crate::event::Arrival;
 use crate::ids::TaskId;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::requests::{Request, State};
-use crate::policies::punctual::share::Voluntary;
+use crate::punctual::Punctual;
+use crate::punctual::requests::{Request, State};
+use crate::punctual::share::Voluntary;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {

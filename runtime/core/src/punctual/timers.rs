@@ -3,9 +3,9 @@
 
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::partition::{Kind, Parked, Waiting};
-use crate::policies::punctual::share::Voluntary;
+use crate::punctual::Punctual;
+use crate::punctual::partition::{Kind, Parked, Waiting};
+use crate::punctual::share::Voluntary;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {

@@ -7,7 +7,7 @@ const KEPT: usize = 10;
 
 /// The 99th percentile of the last ten measurements, which of ten is the largest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Estimate {
+pub struct Estimate {
     last: [Nanos; KEPT],
     oldest: u8,
     largest: Nanos,
@@ -15,7 +15,7 @@ pub(crate) struct Estimate {
 
 impl Estimate {
     /// Until ten actions were measured, the profile stands for those that are missing.
-    pub(crate) const fn seeded(profiled: Nanos) -> Self {
+    pub const fn seeded(profiled: Nanos) -> Self {
         Self {
             last: [profiled; KEPT],
             oldest: 0,
@@ -24,12 +24,12 @@ impl Estimate {
     }
 
     /// What to expect of the next one.
-    pub(crate) const fn value(&self) -> Nanos {
+    pub const fn value(&self) -> Nanos {
         self.largest
     }
 
     /// Forgets the oldest measurement for this one.
-    pub(crate) fn measured(&mut self, took: Nanos) {
+    pub fn measured(&mut self, took: Nanos) {
         self.last[usize::from(self.oldest)] = took;
         self.oldest = (self.oldest + 1) % KEPT as u8;
         self.largest = self.last.iter().copied().max().unwrap_or(took);

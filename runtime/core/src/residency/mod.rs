@@ -1,3 +1,6 @@
+//! Weights on the device and off it, as the policies that page them see it (Clockwork, sections
+//! 5.2 and 5.3): what is resident, what goes when something comes, what is on its way.
+//!
 //! Which models' weights are on the device, and which go when another's come: pages are counted,
 //! the least recently used model goes first. Weights that were fetched stay until they were used
 //! once, or nobody waits for them any more: in a small memory two models could else take the place
@@ -7,9 +10,12 @@
 //! be writing to stays taken, and its model is nobody's until it is reported; other transfers go
 //! on.
 
+mod estimate;
+
 use alloc::boxed::Box;
 
-use super::estimate::Estimate;
+pub use estimate::Estimate;
+
 use crate::config::{Config, StageTime};
 use crate::ids::{ActionId, ModelId};
 use crate::lost::lost_from;
@@ -17,7 +23,7 @@ use crate::time::{Instant, Nanos};
 
 /// Where a model's weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// On the device, for good.
     Pinned,
     /// On the device until others need the pages.
@@ -63,7 +69,7 @@ struct Loading {
 
 /// The pages and who has them.
 #[derive(Clone, Debug)]
-pub(crate) struct Residency {
+pub struct Residency {
     models: Box<[Model]>,
     all: u32,
     free: u32,
@@ -83,7 +89,8 @@ pub(crate) struct Residency {
 const NONE: u32 = u32::MAX;
 
 impl Residency {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Every paged model is absent at first.
+    pub fn new(config: &Config) -> Self {
         let model = |plan: &crate::ModelConfig| {
             let paged = plan.weights.filter(|_| config.pages > 0);
             Model {
@@ -116,18 +123,19 @@ impl Residency {
         }
     }
 
-    pub(crate) fn place(&self, model: ModelId) -> Place {
+    /// Where a model's weights are now.
+    pub fn place(&self, model: ModelId) -> Place {
         self.models[model.index()].place
     }
 
     /// Whether an action may read the weights now.
-    pub(crate) fn is_resident(&self, model: ModelId) -> bool {
+    pub fn is_resident(&self, model: ModelId) -> bool {
         matches!(self.place(model), Place::Pinned | Place::Resident)
     }
 
     /// When the weights could be there: `now` if they are; after their own transfer, and the one
     /// in flight before it, if not.
-    pub(crate) fn ready_at(&self, model: ModelId, now: Instant) -> Instant {
+    pub fn ready_at(&self, model: ModelId, now: Instant) -> Instant {
         let busy_until = self.loading.map_or(now, |l| l.until.max(now));
         match self.place(model) {
             Place::Pinned | Place::Resident => now,
@@ -138,19 +146,19 @@ impl Residency {
     }
 
     /// How long a transfer is expected to take.
-    pub(crate) fn transfer(&self, model: ModelId) -> Nanos {
+    pub fn transfer(&self, model: ModelId) -> Nanos {
         self.models[model.index()].transfer.value()
     }
 
     /// Whether a transfer can start: none is in flight, and with all evicted that nobody uses the
     /// weights fit.
-    pub(crate) fn can_load(&self, model: ModelId) -> bool {
+    pub fn can_load(&self, model: ModelId) -> bool {
         self.loading.is_none() && self.models[model.index()].pages <= self.free + self.evictable
     }
 
     /// The model to evict before `incoming` can be loaded; it is absent from now on. `None` when
     /// its weights fit.
-    pub(crate) fn evict_for(&mut self, incoming: ModelId) -> Option<ModelId> {
+    pub fn evict_for(&mut self, incoming: ModelId) -> Option<ModelId> {
         if self.models[incoming.index()].pages <= self.free {
             return None;
         }
@@ -172,7 +180,7 @@ impl Residency {
     }
 
     /// The transfer starts; the pages are taken.
-    pub(crate) fn start_loading(&mut self, action: ActionId, model: ModelId, now: Instant) {
+    pub fn start_loading(&mut self, action: ActionId, model: ModelId, now: Instant) {
         let entry = &mut self.models[model.index()];
         debug_assert!(entry.place == Place::Absent && entry.pages <= self.free);
         entry.place = Place::Loading;
@@ -190,7 +198,7 @@ impl Residency {
     }
 
     /// A transfer ended well. `None` if it is another's name.
-    pub(crate) fn loaded(&mut self, action: ActionId, took: Nanos) -> Option<ModelId> {
+    pub fn loaded(&mut self, action: ActionId, took: Nanos) -> Option<ModelId> {
         let (id, lost) = self.over(action)?;
         let model = &mut self.models[id.index()];
         model.transfer.measured(took);
@@ -203,7 +211,7 @@ impl Residency {
     }
 
     /// A transfer failed; its pages are free again.
-    pub(crate) fn load_failed(&mut self, action: ActionId) -> Option<ModelId> {
+    pub fn load_failed(&mut self, action: ActionId) -> Option<ModelId> {
         let (id, _) = self.over(action)?;
         let model = &mut self.models[id.index()];
         model.place = Place::Absent;
@@ -228,7 +236,7 @@ impl Residency {
 
     /// Takes the transfer in flight for lost, if it should have been reported long ago; whose
     /// weights it was to bring, then.
-    pub(crate) fn give_up(&mut self, now: Instant) -> Option<ModelId> {
+    pub fn give_up(&mut self, now: Instant) -> Option<ModelId> {
         let loading = self.loading.take_if(|l| l.lost_from <= now)?;
         let model = &mut self.models[loading.model.index()];
         (model.place, model.lost_transfer) = (Place::Lost, loading.action);
@@ -238,13 +246,13 @@ impl Residency {
     }
 
     /// When the transfer in flight will be taken for lost.
-    pub(crate) fn next_loss(&self) -> Option<Instant> {
+    pub fn next_loss(&self) -> Option<Instant> {
         self.loading.map(|loading| loading.lost_from)
     }
 
     /// Whether a model's weights are on the device or can come there, now or once others are done
     /// with theirs: not if what was lost holds its pages.
-    pub(crate) fn can_come(&self, model: ModelId) -> bool {
+    pub fn can_come(&self, model: ModelId) -> bool {
         match self.place(model) {
             Place::Pinned | Place::Resident | Place::Loading => true,
             Place::Absent => self.models[model.index()].pages <= self.all - self.locked,
@@ -253,7 +261,7 @@ impl Residency {
     }
 
     /// A lost action may be reading the weights.
-    pub(crate) fn lock(&mut self, model: ModelId) {
+    pub fn lock(&mut self, model: ModelId) {
         let model = &mut self.models[model.index()];
         self.locked += if model.lost_users == 0 {
             model.pages
@@ -264,7 +272,7 @@ impl Residency {
     }
 
     /// A lost action that was locked is not lost any more.
-    pub(crate) fn unlock(&mut self, model: ModelId) {
+    pub fn unlock(&mut self, model: ModelId) {
         let model = &mut self.models[model.index()];
         model.lost_users -= 1;
         self.locked -= if model.lost_users == 0 {
@@ -275,7 +283,7 @@ impl Residency {
     }
 
     /// Somebody relies on the weights from now on: an action that reads them, or a promise.
-    pub(crate) fn used(&mut self, model: ModelId) {
+    pub fn used(&mut self, model: ModelId) {
         if self.place(model) != Place::Resident {
             return;
         }
@@ -291,7 +299,7 @@ impl Residency {
     }
 
     /// One who relied on the weights does so no longer.
-    pub(crate) fn released(&mut self, model: ModelId) {
+    pub fn released(&mut self, model: ModelId) {
         let entry = &mut self.models[model.index()];
         if entry.place != Place::Resident {
             return;
@@ -303,7 +311,7 @@ impl Residency {
     }
 
     /// Nobody waits for the weights any more.
-    pub(crate) fn unclaim(&mut self, model: ModelId) {
+    pub fn unclaim(&mut self, model: ModelId) {
         if core::mem::take(&mut self.models[model.index()].claimed) {
             self.released(model);
         }

@@ -1,8 +1,9 @@
 //! A manifest chooses who decides: the same daemon, device and clients under each policy.
 
 use crate::support::{Daemon, Folder, MANIFEST, assert_accounts, connect, result, submit};
-use punctual_core::{Partitioning, PolicyConfig};
+use punctual_core::PolicySpec as _;
 use punctual_ipc::PixelFormat;
+use punctual_plan::Policies;
 
 const FRAMES: u64 = 10;
 
@@ -26,10 +27,7 @@ fn manifest(policy: &str) -> String {
 
 #[test]
 fn under_every_policy_that_the_cpu_device_can_carry_out_clients_get_their_answers() {
-    for policy in PolicyConfig::all() {
-        if policy.partitioning() == Partitioning::PerTask {
-            continue;
-        }
+    for policy in Policies::shipped().iter() {
         let name = policy.name();
         let daemon = Daemon::start(&manifest(name));
         let mut front = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
@@ -50,7 +48,7 @@ fn under_every_policy_that_the_cpu_device_can_carry_out_clients_get_their_answer
 
 #[test]
 fn a_policy_that_the_device_cannot_carry_out_or_nobody_knows_is_refused_with_the_remedy() {
-    for (policy, word) in [("streams", "simulate"), ("sebe", "seeb")] {
+    for (policy, word) in [("streams", "punctual-lab"), ("sebe", "seeb")] {
         let folder = Folder::with(&manifest(policy));
         let (code, said) = folder.refusal(&[]);
         assert_eq!(code, Some(3), "{said}");

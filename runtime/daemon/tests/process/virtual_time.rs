@@ -7,7 +7,7 @@ use std::path::Path;
 
 use punctual_core::{
     Action, Actions, Answer, Arrival, ClientId, Confidence, Event, Instant, ModelId, Nanos,
-    Partitioning, PolicyConfig, Reply, RequestId, Scheduler, StageId, TaskId, Ticket, Verdict,
+    PolicySpec as _, Reply, RequestId, Scheduler, StageId, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_device::virtual_time::{Oracle, Uniform, Variation, VirtualDevice};
@@ -51,6 +51,7 @@ fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
             accounts: Accounts::default(),
             gpu: None,
         },
+        policies: Policies::shipped(),
         packages: vec![PackageInput {
             path: "signs.punctual".to_owned(),
             package: Ok(package),
@@ -263,7 +264,7 @@ fn run(overload: u64, seed: u64) -> (Vec<u64>, Vec<Vec<Reply>>) {
 
 fn run_plan(plan: &Plan, overload: u64, seed: u64) -> (Vec<u64>, Vec<Vec<Reply>>) {
     let config = &plan.scheduler;
-    let mut scheduler = Scheduler::new(config.clone()).expect("the plan holds");
+    let mut scheduler = Scheduler::new(config, &plan.policy).expect("the plan holds");
     let mut actions = Actions::for_config(config);
     let mut events = Events::with_capacity(16);
     // Three of four are sure at the first exit, as of an ordinary day's signs.
@@ -357,17 +358,10 @@ fn the_same_seed_gives_the_same_verdicts() {
 
 #[test]
 fn every_policy_that_takes_turns_on_the_cores_serves_the_same_cameras_and_loses_nothing() {
-    for policy in PolicyConfig::all() {
+    for policy in Policies::shipped().iter() {
         let name = policy.name();
-        let plan = match plan_under(name) {
-            Ok(plan) => plan,
-            Err(errors) => {
-                assert_eq!(policy.partitioning(), Partitioning::PerTask, "{errors}");
-                assert!(errors.to_string().contains("policy"), "{errors}");
-                continue;
-            }
-        };
-        assert_eq!(plan.scheduler.policy, policy);
+        let plan = plan_under(name).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(&plan.policy, policy);
         let (submitted, verdicts) = run_plan(&plan, 1, 0);
         for (task, verdicts) in verdicts.iter().enumerate() {
             assert_eq!(submitted[task], verdicts.len() as u64, "{name}: lost");

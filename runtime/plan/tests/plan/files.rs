@@ -42,7 +42,12 @@ impl Folder {
     }
 
     fn build(&self, profiles: &[PathBuf]) -> Result<Plan, PlanErrors> {
-        let inputs = PlanInputs::read(&self.path("demo.toml"), profiles, crate::fixture::host(4))?;
+        let inputs = PlanInputs::read(
+            &self.path("demo.toml"),
+            profiles,
+            crate::fixture::host(4),
+            Policies::shipped(),
+        )?;
         Plan::build(&inputs)
     }
 

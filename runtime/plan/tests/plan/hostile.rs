@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual_plan::{Cause, Needs, Plan, PlanErrors};
+use punctual_plan::{Cause, Needs, Plan, PlanErrors, Policies};
 
 const GOOD: &str = include_str!("../manifests/good/demo.toml");
 
@@ -213,7 +213,7 @@ fn every_truncation_of_a_good_manifest_is_diagnosed_at_a_place_within_it() {
             );
         }
         // What can be said of a manifest alone is part of what is said of its plan.
-        if let Err(alone) = Needs::of_manifest(text, Path::new("cut.toml")) {
+        if let Err(alone) = Needs::of_manifest(text, Path::new("cut.toml"), &Policies::shipped()) {
             assert!(alone.problems().len() <= errors.problems().len());
         }
     }

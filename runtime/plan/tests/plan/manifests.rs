@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use punctual_model::{SolutionChoice, SolutionMemory};
-use punctual_plan::{Needs, Plan, PlanErrors};
+use punctual_plan::{Needs, Plan, PlanErrors, Policies};
 
 fn manifests(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -117,7 +117,8 @@ fn a_paged_model_is_profiled_without_solutions() {
     let paged = |name: &str| {
         let manifest = format!("{}/tests/manifests/good/{name}", env!("CARGO_MANIFEST_DIR"));
         let text = fs::read_to_string(&manifest).expect("a manifest");
-        let needs = Needs::of_manifest(&text, Path::new(name)).expect("a good manifest");
+        let needs = Needs::of_manifest(&text, Path::new(name), &Policies::shipped())
+            .expect("a good manifest");
         (text, needs.models.iter().any(|model| model.paged))
     };
     assert!(!paged("demo.toml").1);

@@ -161,7 +161,7 @@ fn holds(plan: &Plan, inputs: &PlanInputs) {
         let id = punctual_core::PartitionId(u16::from(partition));
         assert_eq!(offline::test_partition(&plan.scheduler, id).outcome, Ok(()));
     }
-    Scheduler::new(plan.scheduler.clone()).expect("a valid plan");
+    Scheduler::new(&plan.scheduler, &plan.policy).expect("a valid plan");
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_plan::{Board, Cause, Needs, Plan};
+use punctual_plan::{Board, Cause, Needs, Plan, Policies};
 
 const LEAST: &str = include_str!("../manifests/good/least.toml");
 
@@ -104,7 +104,8 @@ fn the_examples_plan_on_their_boards_without_a_warning() {
         if !text.contains("[daemon]") {
             continue;
         }
-        let needs = Needs::of_manifest(&text, &path).unwrap_or_else(|errors| panic!("{errors}"));
+        let needs = Needs::of_manifest(&text, &path, &Policies::shipped())
+            .unwrap_or_else(|errors| panic!("{errors}"));
         for model in &needs.models {
             let package = repository().join("examples").join(&model.package);
             assert!(package.exists(), "{}", package.display());

@@ -1,23 +1,25 @@
 //! A policy made of the desk and its rules: what each event means to both.
 
+use alloc::boxed::Box;
+
 use super::{Baseline, Desk, Ended, Job, Members, Rules, State};
-use crate::action::{Failure, Rejection, Verdict};
-use crate::actions::Actions;
-use crate::config::{Config, Delivery};
-use crate::counters::Counters;
-use crate::event::Event;
-use crate::ids::{ActionId, ClientId, RequestId, StageId, TaskId};
-use crate::lost::reported;
-use crate::policies::Policy;
-use crate::time::Instant;
+use punctual_core::lost::reported;
+use punctual_core::{
+    ActionId, Actions, ClientId, Config, Counters, Delivery, Event, Failure, Finished, Instant,
+    Policy, PolicySpec, Rejection, RequestId, StageId, TaskId, Verdict,
+};
 
 impl<R: Rules> Baseline<R> {
-    pub(crate) fn new(config: &Config, rules: R) -> Self {
-        Self {
-            desk: Desk::new(config),
+    /// The policy of `spec`, which decides by `rules`.
+    pub fn boxed(config: &Config, spec: &dyn PolicySpec, rules: R) -> Box<dyn Policy>
+    where
+        R: Send + 'static,
+    {
+        Box::new(Self {
+            desk: Desk::new(config, spec.contract().partitioning),
             rules,
             queued: false,
-        }
+        })
     }
 
     fn prepared(&mut self, id: RequestId, ok: bool, actions: &mut Actions) {
@@ -109,7 +111,7 @@ impl<R: Rules> Baseline<R> {
     }
 
     /// A stage of a job ran: those who leave are answered, the others go on.
-    fn finished(&mut self, finished: &crate::Finished, actions: &mut Actions) {
+    fn finished(&mut self, finished: &Finished, actions: &mut Actions) {
         let Some(mut job) = self.desk.take_job(finished.action) else {
             return;
         };

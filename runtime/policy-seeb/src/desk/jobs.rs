@@ -3,34 +3,33 @@
 use alloc::boxed::Box;
 
 use super::{Desk, State};
-use crate::action::{Action, Infer, Window};
-use crate::actions::Actions;
-use crate::config::Criticality;
-use crate::ids::{ActionId, BATCH_MAX, ModelId, PartitionId, RequestId, StageId};
-use crate::lost::lost_from;
-use crate::time::{Instant, Nanos};
+use punctual_core::lost::lost_from;
+use punctual_core::{
+    Action, ActionId, Actions, BATCH_MAX, Criticality, Infer, Instant, ModelId, Nanos, PartitionId,
+    RequestId, StageId, Window,
+};
 
 /// Buffers of the requests in a batch.
-pub(crate) type Members = heapless::Vec<u16, BATCH_MAX>;
+pub type Members = heapless::Vec<u16, BATCH_MAX>;
 
 /// A batch on its way through a network.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
-    pub(crate) partition: PartitionId,
-    pub(crate) model: ModelId,
+pub struct Job {
+    pub partition: PartitionId,
+    pub model: ModelId,
     /// The stage that runs, or ran last.
-    pub(crate) stage: StageId,
+    pub stage: StageId,
     /// Those who have not left yet.
-    pub(crate) members: Members,
+    pub members: Members,
     /// How many it began with.
-    pub(crate) size: usize,
+    pub size: usize,
     /// Whether the batch shrinks as members leave; else the last stage still costs the full batch.
-    pub(crate) compacts: bool,
+    pub compacts: bool,
     /// Not begun later than this (its first stage; the others follow at once).
-    pub(crate) latest: Instant,
-    pub(crate) started: Instant,
+    pub latest: Instant,
+    pub started: Instant,
     /// Device time of its stages so far.
-    pub(crate) measured: Nanos,
+    pub measured: Nanos,
     action: ActionId,
     /// From when on its action is taken for lost.
     pub(super) lost_from: Instant,
@@ -40,7 +39,7 @@ pub(crate) struct Job {
 
 /// How a job came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// Every member left.
     Finished,
     /// Its members wait again.
@@ -106,7 +105,7 @@ impl Desk {
     ///
     /// `latest`: the last moment at which it may begin ([`Instant::FAR_FUTURE`]: whenever the
     /// device gets to it).
-    pub(crate) fn start(
+    pub fn start(
         &mut self,
         partition: PartitionId,
         members: Members,
@@ -193,7 +192,7 @@ impl Desk {
     }
 
     /// How many stages a model has.
-    pub(crate) fn stages(&self, model: ModelId) -> usize {
+    pub fn stages(&self, model: ModelId) -> usize {
         self.config.models[model.index()].stages.len()
     }
 }

@@ -1,11 +1,7 @@
-//! Actions that the device does not report ([`crate::lost`]).
+//! Actions that the device does not report ([`punctual_core::lost`]).
 
 use super::{Baseline, Desk, Ended, Rules, State};
-use crate::action::{Failure, Verdict};
-use crate::actions::Actions;
-use crate::ids::{ActionId, PartitionId, TaskId};
-use crate::policies::Partitioning;
-use crate::time::Instant;
+use punctual_core::{ActionId, Actions, Failure, Instant, PartitionId, TaskId, Verdict};
 
 impl<R: Rules> Baseline<R> {
     /// Those who wait for a lost action wait in vain.
@@ -76,8 +72,9 @@ impl Desk {
         }
         let own = self.config.tasks[task.index()].partition;
         let units = |partition: PartitionId| self.config.partitions[partition.index()].units;
-        let shared = self.config.policy.partitioning() == Partitioning::PerTask;
         let mut jobs = self.jobs.running.iter().flatten().filter(|job| job.lost);
-        jobs.any(|job| job.partition == own || !shared && units(job.partition).overlaps(units(own)))
+        jobs.any(|job| {
+            job.partition == own || !self.shared && units(job.partition).overlaps(units(own))
+        })
     }
 }

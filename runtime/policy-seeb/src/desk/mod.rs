@@ -14,22 +14,20 @@ use core::fmt;
 
 use alloc::boxed::Box;
 
-use crate::action::{Action, Failure, Rejection, Reply, Verdict};
-use crate::actions::Actions;
-use crate::config::{Config, Criticality};
-use crate::counters::Counters;
-use crate::event::{Answer, Arrival};
-use crate::ids::{ActionId, ModelId, PartitionId, RequestId, StageId, TaskId};
-use crate::time::{Instant, Nanos};
+use punctual_core::{
+    Action, ActionId, Actions, Answer, Arrival, Config, Counters, Criticality, Failure, Instant,
+    ModelId, Nanos, PartitionId, Partitioning, Rejection, Reply, RequestId, StageId, TaskId,
+    Verdict,
+};
 
-pub(crate) use jobs::{Ended, Job, Members};
-pub(crate) use requests::{Request, State};
+pub use jobs::{Ended, Job, Members};
+pub use requests::{Request, State};
 
 use jobs::Jobs;
 use requests::Requests;
 
 /// What a policy decides, beside what all have in common.
-pub(crate) trait Rules: fmt::Debug {
+pub trait Rules: fmt::Debug + Send {
     /// A request's input is prepared: put it in a queue, or refuse it. To refuse is to return the
     /// reason; everything else about the request is the desk's.
     ///
@@ -70,7 +68,7 @@ pub(crate) trait Rules: fmt::Debug {
 
 /// A policy made of the desk and its rules.
 #[derive(Debug)]
-pub(crate) struct Baseline<R> {
+pub struct Baseline<R> {
     desk: Desk,
     rules: R,
     /// Requests were queued since the last dispatch.
@@ -79,11 +77,13 @@ pub(crate) struct Baseline<R> {
 
 /// Requests, jobs and counters.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub struct Desk {
     /// The plan.
-    pub(crate) config: Config,
+    pub config: Config,
     /// The time of this step.
-    pub(crate) now: Instant,
+    pub now: Instant,
+    /// Partitions share their units: jobs on them run at the same time.
+    shared: bool,
     requests: Requests,
     jobs: Jobs,
     counters: Box<[Counters]>,
@@ -95,8 +95,9 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    fn new(config: &Config) -> Self {
+    fn new(config: &Config, partitioning: Partitioning) -> Self {
         Self {
+            shared: partitioning == Partitioning::PerTask,
             now: Instant::ZERO,
             requests: Requests::new(config.request_buffers),
             jobs: Jobs::new(config.partitions.len()),
@@ -110,17 +111,17 @@ impl Desk {
     }
 
     /// The request in a buffer.
-    pub(crate) fn request(&self, buffer: u16) -> &Request {
+    pub fn request(&self, buffer: u16) -> &Request {
         self.requests.get(buffer)
     }
 
     /// Whether nothing runs on a partition.
-    pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
+    pub fn is_free(&self, partition: PartitionId) -> bool {
         self.jobs.of(partition).is_none()
     }
 
     /// Profiled time of one stage at the smallest compiled batch size that holds `members`.
-    pub(crate) fn stage_time(
+    pub fn stage_time(
         &self,
         model: ModelId,
         stage: StageId,
@@ -135,7 +136,7 @@ impl Desk {
 
     /// The compiled batch sizes of a task's model that its configuration allows and every stage
     /// holds, rising.
-    pub(crate) fn sizes(&self, task: TaskId) -> impl DoubleEndedIterator<Item = u8> + '_ {
+    pub fn sizes(&self, task: TaskId) -> impl DoubleEndedIterator<Item = u8> + '_ {
         let task = &self.config.tasks[task.index()];
         let stages = &self.config.models[task.model.index()].stages;
         let largest = stages.iter().filter_map(|stage| stage.times.last());
@@ -146,12 +147,12 @@ impl Desk {
     }
 
     /// Refuses a queued request; the policy has taken it off its queues.
-    pub(crate) fn reject(&mut self, buffer: u16, reason: Rejection, actions: &mut Actions) {
+    pub fn reject(&mut self, buffer: u16, reason: Rejection, actions: &mut Actions) {
         self.conclude(buffer, Verdict::Rejected(reason), actions);
     }
 
     /// A name for an action that the policy orders itself (loads).
-    pub(crate) fn name_action(&mut self) -> ActionId {
+    pub fn name_action(&mut self) -> ActionId {
         self.actions_ordered += 1;
         ActionId(self.actions_ordered - 1)
     }
@@ -259,7 +260,7 @@ impl Desk {
 
 /// The largest batch that requests for a model may join, whatever their tasks: compiled for every
 /// stage, and allowed by every task that asks it.
-pub(crate) fn largest_batch(config: &Config, model: ModelId) -> usize {
+pub fn largest_batch(config: &Config, model: ModelId) -> usize {
     let stages = &config.models[model.index()].stages;
     let tasks = config.tasks.iter().filter(|task| task.model == model);
     let largest = tasks.flat_map(|task| {

@@ -2,14 +2,12 @@
 
 use alloc::boxed::Box;
 
-use crate::bounded::List;
-use crate::event::Answer;
-use crate::ids::{ClientId, RequestId, StageId, TaskId, Ticket};
-use crate::time::Instant;
+use punctual_core::bounded::List;
+use punctual_core::{Answer, ClientId, Instant, RequestId, StageId, TaskId, Ticket};
 
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// The buffer is nobody's.
     Free,
     /// The intake is writing its input.
@@ -24,28 +22,28 @@ pub(crate) enum State {
 
 /// One request. Meaningless while `state` is `Free`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) generation: u32,
-    pub(crate) state: State,
-    pub(crate) task: TaskId,
-    pub(crate) ticket: Ticket,
-    pub(crate) captured: Instant,
+pub struct Request {
+    pub generation: u32,
+    pub state: State,
+    pub task: TaskId,
+    pub ticket: Ticket,
+    pub captured: Instant,
     /// The deadline as the client knows it.
-    pub(crate) deadline: Instant,
+    pub deadline: Instant,
     /// The deadline less the egress bound: answers decided by then are on time.
-    pub(crate) due: Instant,
+    pub due: Instant,
     /// Order of arrival among all requests.
-    pub(crate) order: u64,
+    pub order: u64,
     /// The deepest answer so far.
-    pub(crate) answer: Option<(StageId, Answer)>,
+    pub answer: Option<(StageId, Answer)>,
     /// Its client is gone; it ends when nobody touches its buffer any more.
-    pub(crate) gone: bool,
+    pub gone: bool,
     /// A newer frame took its place while its input was being prepared.
-    pub(crate) superseded: bool,
+    pub superseded: bool,
 }
 
 impl Request {
-    pub(crate) const FREE: Self = Self {
+    pub const FREE: Self = Self {
         generation: 0,
         state: State::Free,
         task: TaskId(0),

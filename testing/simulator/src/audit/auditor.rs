@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use punctual_core::{
-    Action, ActionId, Config, Event, Instant, ModelId, Nanos, Partitioning, PolicyConfig,
-    RequestId, TaskConfig, TaskId,
+    Action, ActionId, Config, Contract, Event, Instant, ModelId, Nanos, Partitioning, RequestId,
+    TaskConfig, TaskId,
 };
 
 use super::books::{Books, Key, Place, Submission, key};
@@ -68,15 +68,17 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// Opens the books of a run under `config`.
+    /// Opens the books of a run under `config`, by a policy of this contract.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
-        let punctual = config.policy.promises();
-        let shared = config.policy.partitioning() == Partitioning::PerTask;
+    pub fn new(config: &Config, contract: Contract) -> Self {
+        let punctual = contract.promises;
+        let shared = contract.partitioning == Partitioning::PerTask;
         // One action runs; with a lead, the next may be there already.
-        let leads =
-            matches!(&config.policy, PolicyConfig::Punctual(p) if p.launch_lead > Nanos::ZERO);
-        let depth = if leads { 2 } else { 1 };
+        let depth = if contract.launch_lead > Nanos::ZERO {
+            2
+        } else {
+            1
+        };
         Self {
             punctual,
             now: Instant::ZERO,
@@ -85,7 +87,7 @@ impl Auditor {
             floor: Floor::new(config, shared, depth),
             memory: Memory::new(config),
             claims: Claims::new(config, punctual),
-            conduct: Conduct::new(config),
+            conduct: Conduct::new(contract.demotion),
             findings: Findings::default(),
             failed: Vec::new(),
             draining: false,

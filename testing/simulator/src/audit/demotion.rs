@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use punctual_core::{
-    Config, Criticality, Demotion, Finished, ModelId, Nanos, PartitionId, PolicyConfig, TaskId,
+    Criticality, Demotion, DemotionRule, Finished, ModelId, Nanos, PartitionId, TaskId,
 };
 
 use super::auditor::Auditor;
@@ -41,13 +41,13 @@ pub(super) struct Conduct {
 }
 
 impl Conduct {
-    pub(super) fn new(config: &Config) -> Self {
-        let (window, overruns, kept) = match &config.policy {
-            PolicyConfig::Punctual(p) => {
-                let (overruns, window) = (p.demote_overruns.into(), p.demote_of.into());
-                (window, overruns, p.reinstate_after.into())
+    pub(super) fn new(rule: Option<DemotionRule>) -> Self {
+        let (window, overruns, kept) = match rule {
+            Some(rule) => {
+                let (overruns, window) = (rule.overruns.into(), rule.of.into());
+                (window, overruns, rule.reinstate_after.into())
             }
-            _ => (0, usize::MAX, u64::MAX),
+            None => (0, usize::MAX, u64::MAX),
         };
         Self {
             records: BTreeMap::new(),

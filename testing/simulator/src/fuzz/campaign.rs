@@ -1,6 +1,9 @@
 //! Many cases, one after the other.
 
 use std::fmt;
+use std::sync::Arc;
+
+use punctual_core::PolicySpec;
 
 use super::check::{Failure, Passed, check};
 use super::{Case, shrink};
@@ -83,12 +86,16 @@ impl Report {
     }
 }
 
-/// Runs a campaign until it is over or `goes_on` says no; it is asked after each case and told the
+/// Runs a campaign with these policies (and `punctual` with any parameters) until it is over or `goes_on` says no; it is asked after each case and told the
 /// report so far.
-pub fn campaign(plan: Campaign, mut goes_on: impl FnMut(&Report) -> bool) -> Report {
+pub fn campaign(
+    plan: Campaign,
+    policies: &[Arc<dyn PolicySpec>],
+    mut goes_on: impl FnMut(&Report) -> bool,
+) -> Report {
     let mut report = Report::default();
     for seed in plan.first..plan.first.saturating_add(plan.cases) {
-        let case = Case::draw(seed);
+        let case = Case::draw(seed, policies);
         match check(&case) {
             Ok(passed) => report.count(passed),
             Err(failure) => report.add(&case, &failure, plan.tries),

@@ -1,8 +1,9 @@
 //! A case: what runs, under which policy, with which draws.
 
 use std::fmt;
+use std::sync::Arc;
 
-use punctual_core::{Config, Layout, Nanos, PartitionId, PolicyConfig};
+use punctual_core::{Config, Layout, Nanos, PartitionId, PolicySpec};
 
 use super::draw;
 use crate::audit;
@@ -14,7 +15,7 @@ pub struct Case {
     /// Its seed: what it was drawn from, and what its run draws from.
     pub seed: u64,
     /// Who decides.
-    pub policy: PolicyConfig,
+    pub policy: Arc<dyn PolicySpec>,
     /// What happens.
     pub scenario: Scenario,
     /// What the plan has beyond what the scenario makes of itself.
@@ -34,17 +35,20 @@ pub struct Extras {
 }
 
 impl Case {
-    /// The case of a seed.
+    /// The case of a seed: half of the time `punctual`, with any parameters, otherwise one of `policies`.
+    ///
+    /// # Panics
+    /// If there are no policies.
     #[must_use]
-    pub fn draw(seed: u64) -> Self {
-        draw::case(seed)
+    pub fn draw(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Self {
+        draw::case(seed, policies)
     }
 
     /// The plan that the scheduler gets.
     #[must_use]
     pub fn config(&self) -> Config {
-        let mut config = self.scenario.config(&self.policy);
-        if self.policy.promises() {
+        let mut config = self.scenario.config(&*self.policy);
+        if self.promises() {
             let layout = |partitions: &Vec<usize>| Layout {
                 partitions: partitions.iter().map(|&p| PartitionId(p as u16)).collect(),
             };
@@ -59,6 +63,11 @@ impl Case {
             }
         }
         config
+    }
+
+    /// Whether its policy promises deadlines.
+    pub(super) fn promises(&self) -> bool {
+        self.policy.contract().promises
     }
 
     /// Whether every reservation of its plan can be kept, as the auditor reads the definition.

@@ -135,19 +135,25 @@ pub fn check(case: &Case) -> Result<Passed, Failure> {
 fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
     let config = case.config();
     let mut watch = Watch {
-        auditor: Auditor::new(&config),
+        auditor: Auditor::new(&config, case.policy.contract()),
         steps: 0,
     };
     let settings = Settings {
         seed: case.seed,
         keep_requests: true,
     };
-    let definition = !case.policy.promises() || case.is_schedulable();
+    let definition = !case.promises() || case.is_schedulable();
     let scenario = &case.scenario;
     let arrivals = scenario
         .arrivals(1.0, &Random::new(case.seed))
         .map_err(|error| Failure::Refused(error.to_string()))?;
-    let outcome = match run_plan(scenario, &config, arrivals, settings, &mut watch) {
+    let outcome = match run_plan(
+        scenario,
+        (&config, &*case.policy),
+        arrivals,
+        settings,
+        &mut watch,
+    ) {
         Ok(_) if !definition => {
             return Err(Failure::Disagreement {
                 definition,

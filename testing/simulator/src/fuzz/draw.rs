@@ -1,9 +1,11 @@
 //! A case from a seed: a plan, a workload, a policy, times and faults. Times are small multiples of
 //! a microsecond, so that ties and tight fits are common.
 
+use std::sync::Arc;
+
 use punctual_core::{
     ClientId, Confidence, Criticality, Delivery, Instant, ModelId, Nanos, PartitionId,
-    Partitioning, PolicyConfig, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units,
+    Partitioning, PolicySpec, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units,
     Weights,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
@@ -30,11 +32,11 @@ pub(super) fn one_in(random: &mut Random, n: u64) -> bool {
 }
 
 /// The case of a seed.
-pub(super) fn case(seed: u64) -> Case {
+pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
     let root = Random::new(seed);
-    let policy = policy(&mut root.stream("policy", 0));
+    let policy = policy(&mut root.stream("policy", 0), policies);
     let mut random = root.stream("plan", 0);
-    let board = board(&mut random, &policy);
+    let board = board(&mut random, &*policy);
     let models: Vec<Model> = (0..within(&mut random, 1, 3))
         .map(|index| model(&mut random, index, board.units))
         .collect();
@@ -63,7 +65,7 @@ pub(super) fn case(seed: u64) -> Case {
         });
     }
     let mut pages = root.stream("pages", 0);
-    if policy.promises() && one_in(&mut pages, 2) {
+    if policy.contract().promises && one_in(&mut pages, 2) {
         relations::page(&mut pages, &mut scenario);
     }
     relations::share(&mut root.stream("sharing", 0), &mut scenario);
@@ -98,21 +100,20 @@ pub(super) fn case(seed: u64) -> Case {
 }
 
 /// The default policy half of the time, any other as often as the next.
-fn policy(random: &mut Random) -> PolicyConfig {
-    let mut all = PolicyConfig::all();
+fn policy(random: &mut Random, policies: &[Arc<dyn PolicySpec>]) -> Arc<dyn PolicySpec> {
     if one_in(random, 2) {
-        return punctual(random);
+        return Arc::new(punctual(random));
     }
-    let chosen = random.below(all.len() as u64) as usize;
-    all.swap_remove(chosen)
+    let chosen = random.below(policies.len() as u64) as usize;
+    Arc::clone(&policies[chosen])
 }
 
 /// Its switches are on more often than not.
-fn punctual(random: &mut Random) -> PolicyConfig {
+fn punctual(random: &mut Random) -> PunctualConfig {
     // A stream of its own: seeds that found something stay what they were.
     let mut lead = random.stream("launch lead", 0);
     let mut on = || random.below(5) > 0;
-    PolicyConfig::Punctual(PunctualConfig {
+    PunctualConfig {
         batching: on(),
         rebatching: on(),
         mandatory_first: on(),
@@ -122,7 +123,7 @@ fn punctual(random: &mut Random) -> PolicyConfig {
         price_margin: within(random, 0, 200) as u16,
         replan_interval: units(within(random, 20, 2_000)),
         ..PunctualConfig::default()
-    })
+    }
 }
 
 /// In a third of the cases further layouts, on the same partitions or on others that overlap with
@@ -153,9 +154,9 @@ fn extras(random: &mut Random, scenario: &mut Scenario) -> Extras {
     }
 }
 
-fn board(random: &mut Random, policy: &PolicyConfig) -> Board {
+fn board(random: &mut Random, policy: &dyn PolicySpec) -> Board {
     // Every range of units is a partition of some policies' plans: not too many.
-    let most = if policy.partitioning() == Partitioning::Ranges {
+    let most = if policy.contract().partitioning == Partitioning::Ranges {
         5
     } else {
         8
@@ -358,7 +359,7 @@ fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize
 /// and many only just.
 fn relax(case: &mut Case) {
     for _ in 0..4 {
-        if !case.policy.promises() || case.is_schedulable() {
+        if !case.promises() || case.is_schedulable() {
             return;
         }
         for task in &mut case.scenario.tasks {

@@ -26,8 +26,6 @@ mod check;
 mod draw;
 mod relations;
 mod shrink;
-#[cfg(test)]
-mod tests;
 mod world;
 
 pub use campaign::{Campaign, Found, Report, campaign};

@@ -1,7 +1,9 @@
 //! Makes a failing case smaller: tries one simplification after the other and keeps those under
 //! which it still fails in the same way, until none is left.
 
-use punctual_core::{ClientId, Delivery, Nanos, PolicyConfig, TaskId};
+use std::sync::Arc;
+
+use punctual_core::{ClientId, Delivery, Nanos, PunctualConfig, TaskId};
 
 use super::Case;
 use super::check::{Failure, Passed};
@@ -76,8 +78,8 @@ fn candidates(case: &Case) -> Vec<Case> {
     for partition in 1..mergeable {
         add(&|c| merge_partition(c, partition));
     }
-    if case.policy.promises() && case.policy != PolicyConfig::default() {
-        add(&|c| c.policy = PolicyConfig::default());
+    if case.promises() {
+        add(&|c| c.policy = Arc::new(PunctualConfig::default()));
     }
     for task in 0..scenario.tasks.len() {
         simplify_task(case, task, &mut add);

@@ -1,6 +1,6 @@
 //! Frames that come later than the plan says, and what they cost those that do not.
 
-use punctual_core::{Criticality, Nanos, PolicyConfig, StageId, TaskId};
+use punctual_core::{Criticality, Nanos, PolicySpec as _, PunctualConfig, StageId, TaskId};
 
 use crate::arrivals::Pattern;
 use crate::audit::Auditor;
@@ -37,13 +37,13 @@ fn late_camera() -> Scenario {
 #[test]
 fn a_camera_that_is_late_now_and_then_loses_none_of_the_frames_that_are_in_time() {
     let scenario = late_camera();
-    let policy = PolicyConfig::default();
+    let policy = PunctualConfig::default();
     for seed in 0..5 {
         let settings = Settings {
             seed,
             keep_requests: true,
         };
-        let mut auditor = Auditor::new(&scenario.config(&policy));
+        let mut auditor = Auditor::new(&scenario.config(&policy), policy.contract());
         let outcome = simulate(&scenario, &policy, 1.0, settings, &mut auditor);
         let outcome = outcome.expect("a valid plan");
         let in_time = |served: &&Served| served.submitted <= served.intended + IN_TIME;

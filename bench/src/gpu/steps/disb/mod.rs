@@ -3,10 +3,12 @@
 mod plan;
 mod world;
 
-use punctual_core::{Actions, Criticality, PolicyConfig, Scheduler, SeqConfig, StreamsConfig};
+use punctual_baselines::{SeqConfig, StreamsConfig};
+use punctual_core::{Actions, Criticality, Scheduler};
 use punctual_device_cuda::CudaDevice;
 use punctual_evaluation::workloads;
 use punctual_executor::{Events, drive};
+use punctual_plan::PolicyChoice;
 use punctual_report::{Axis, Bars};
 use punctual_simulator::random::Random;
 use punctual_simulator::scenario::{Model, Scenario};
@@ -54,11 +56,11 @@ impl Way {
         }
     }
 
-    fn policy(self) -> PolicyConfig {
+    fn policy(self) -> PolicyChoice {
         match self {
-            Self::Alone | Self::Sequential => PolicyConfig::Seq(SeqConfig::default()),
-            Self::Streams => PolicyConfig::Streams(StreamsConfig::default()),
-            Self::Ours | Self::OursDivided => PolicyConfig::default(),
+            Self::Alone | Self::Sequential => PolicyChoice::new(SeqConfig::default()),
+            Self::Streams => PolicyChoice::new(StreamsConfig::default()),
+            Self::Ours | Self::OursDivided => PolicyChoice::default(),
         }
     }
 }
@@ -156,13 +158,14 @@ fn play(
         let all = (0..scenario.tasks.len()).collect();
         scenario.planned = vec![(scenario.planned[0].0, all)];
     }
-    let config = scenario.config(&way.policy());
+    let policy = way.policy();
+    let config = scenario.config(&policy);
     let load = session.size(1.0, 0.1);
     let arrivals = scenario.arrivals(load, &Random::new(1))?;
     let first = plan.first_partition(way == Way::OursDivided);
     let (buffers, tasks) = (config.request_buffers, config.tasks.len());
     let mut actions = Actions::for_config(&config);
-    let mut scheduler = Scheduler::new(config)?;
+    let mut scheduler = Scheduler::new(&config, &policy)?;
     let mut world = World::new(rig, arrivals, first, tasks);
     let mut events = Events::with_capacity(usize::from(buffers) + 64);
     drive(&mut scheduler, &mut world, &mut events, &mut actions);

@@ -238,10 +238,11 @@ mod tests {
             task.config.mandatory_exit.0 = 1;
             task.config.model.0 = 0;
         }
-        let config = scenario.config(&Way::Sequential.policy());
+        let policy = Way::Sequential.policy();
+        let config = scenario.config(&policy);
         let arrivals = scenario.arrivals(0.2, &Random::new(1)).expect("playable");
         let mut actions = Actions::for_config(&config);
-        let mut scheduler = Scheduler::new(config).expect("a plan");
+        let mut scheduler = Scheduler::new(&config, &policy).expect("a plan");
         let mut world = World::new(&mut rig, arrivals, 0, scenario.tasks.len());
         let mut events = Events::with_capacity(64);
         drive(&mut scheduler, &mut world, &mut events, &mut actions);

@@ -1,18 +1,17 @@
 //! Which strategy is taken.
 
-use std::vec;
-
 use super::{Did, Told, at, config, model};
-use crate::{
-    Arrival, ClientId, ClockworkConfig, Criticality, Event, Failure, Nanos, PartitionConfig,
-    PolicyConfig, Rejection, TaskId, Ticket, Units, Verdict,
+use crate::ClockworkConfig;
+use punctual_core::{
+    Arrival, ClientId, Criticality, Event, Failure, Nanos, PartitionConfig, Rejection, TaskId,
+    Ticket, Units, Verdict,
 };
 
 /// Batches of 1, 2 and 4.
 const TIMES: [(u8, u64); 3] = [(1, 10), (2, 14), (4, 20)];
 
 /// Models 0 and 1 with these times; a request for 0 keeps the device busy until 10.
-fn busy() -> (Told, crate::Infer) {
+fn busy() -> (Told, punctual_core::Infer) {
     let mut told = Told::new(config(vec![model(&TIMES, None), model(&TIMES, None)], 0));
     told.request(0, 0, 1000);
     let first = told.infer();
@@ -209,10 +208,9 @@ fn every_free_partition_is_given_the_next_strategy() {
 
 #[test]
 fn a_margin_is_added_to_what_is_predicted_and_not_to_when_the_device_is_free() {
-    let mut plan = config(vec![model(&TIMES, None)], 0);
+    let plan = config(vec![model(&TIMES, None)], 0);
     let margin = Nanos::from_millis(2);
-    plan.policy = PolicyConfig::Clockwork(ClockworkConfig { margin });
-    let mut told = Told::new(plan);
+    let mut told = Told::with(plan, ClockworkConfig { margin });
     assert_eq!(
         told.request(0, 0, 11),
         [Did::Reply(1, Verdict::Rejected(Rejection::LateOnArrival))]

@@ -14,10 +14,8 @@
 //! | 10 | r4 for TRIANGLE, due at 15 | r4 is rejected | free at 13, and 13 + 3 is too late |
 //! | 13 | r1 and r3 ended | both answered | |
 
-use std::vec;
-
 use super::{Did, Told, config, model};
-use crate::{Rejection, Verdict};
+use punctual_core::{Rejection, Verdict};
 
 const STAR: u16 = 0;
 const TRIANGLE: u16 = 1;

@@ -4,13 +4,12 @@ mod choice;
 mod figure_four;
 mod paging;
 
-use std::vec::Vec;
-
-use crate::{
-    ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId,
-    ClockworkConfig, Confidence, Config, Criticality, Delivery, Event, Finished, Infer, Instant,
-    ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, RequestId, Scheduler,
-    StageConfig, StageId, StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
+use crate::ClockworkConfig;
+use punctual_core::{
+    ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
+    Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
+    PartitionConfig, PartitionId, RequestId, Scheduler, StageConfig, StageId, StageTime,
+    TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
 
 /// A network of one stage with times in ms by batch size; `weights`: pages and transfer in ms.
@@ -64,7 +63,6 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
     Config {
         layouts: Vec::new(),
         switch_cost: Nanos::ZERO,
-        policy: PolicyConfig::Clockwork(ClockworkConfig::default()),
         tasks: (0..models.len()).map(task).collect(),
         models,
         partitions: [PartitionConfig {
@@ -101,9 +99,13 @@ enum Did {
 
 impl Told {
     fn new(config: Config) -> Self {
+        Self::with(config, ClockworkConfig::default())
+    }
+
+    fn with(config: Config, parameters: ClockworkConfig) -> Self {
         Self {
             actions: Actions::for_config(&config),
-            scheduler: Scheduler::new(config).expect("a valid plan"),
+            scheduler: Scheduler::new(&config, &parameters).expect("a valid plan"),
             sequence: 0,
             names: Vec::new(),
         }

@@ -1,9 +1,8 @@
 //! Which weights come and which go.
 
-use std::vec;
-
 use super::{Did, Told, config, model};
-use crate::{ConfigError, Event, PolicyConfig, Rejection, Scheduler, Verdict};
+use crate::{ClockworkConfig, SeqConfig};
+use punctual_core::{ConfigError, Event, Rejection, Scheduler, Verdict};
 
 /// Four models of a page each, transfers of 8 ms, batches of one in 3 ms; room for two.
 fn told() -> Told {
@@ -128,7 +127,8 @@ fn pages_are_conserved_over_any_course_of_requests() {
 #[test]
 fn a_plan_that_cannot_page_its_weights_is_refused() {
     let plan = |pages| config(vec![model(&[(1, 3)], Some((2, 8)))], pages);
-    let large = Scheduler::new(plan(1)).expect_err("two pages do not fit one");
+    let large = Scheduler::new(&plan(1), &ClockworkConfig::default())
+        .expect_err("two pages do not fit one");
     assert!(matches!(
         large,
         ConfigError::Pages {
@@ -137,8 +137,8 @@ fn a_plan_that_cannot_page_its_weights_is_refused() {
             ..
         }
     ));
-    let mut resident = plan(2);
-    resident.policy = PolicyConfig::by_name("seq").expect("there is such a policy");
-    let refused = Scheduler::new(resident).expect_err("seq moves no weights");
+    let resident = plan(2);
+    let refused =
+        Scheduler::new(&resident, &SeqConfig::default()).expect_err("seq moves no weights");
     assert!(matches!(refused, ConfigError::NotResident { .. }));
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::BatchConfig;
+use punctual_baselines::BatchConfig;
 
 /// Four are preferred, eight the most; nobody is kept waiting longer than 5.
 ///
@@ -14,12 +14,12 @@ use crate::BatchConfig;
 /// | 60 | 9 to 12 come and start | four are preferred: at once |
 #[test]
 fn preferred_sizes_go_at_once_and_others_after_the_delay() {
-    let policy = PolicyConfig::Batch(BatchConfig {
-        preferred: std::vec![4],
+    let policy = BatchConfig {
+        preferred: vec![4],
         max_queue_delay: Nanos::from_millis(5),
-    });
+    };
     let sizes: Sizes = &[(1, 12), (2, 14), (4, 18), (8, 26)];
-    let mut world = world(policy, &[&[sizes]], std::vec![task(0, 20)]);
+    let mut world = world(&policy, &[&[sizes]], vec![task(0, 20)]);
     for (count, ms) in [(1, 0), (1, 2), (6, 10), (4, 60)] {
         frames(&mut world, count, 0, ms);
     }
@@ -36,9 +36,9 @@ fn preferred_sizes_go_at_once_and_others_after_the_delay() {
 
 #[test]
 fn without_a_delay_whatever_waits_is_sent_up_to_the_largest_batch() {
-    let policy = PolicyConfig::Batch(BatchConfig::default());
+    let policy = BatchConfig::default();
     let sizes: Sizes = &[(1, 12), (2, 14), (4, 18)];
-    let mut world = world(policy, &[&[sizes]], std::vec![task(0, 100)]);
+    let mut world = world(&policy, &[&[sizes]], vec![task(0, 100)]);
     frames(&mut world, 1, 0, 0);
     frames(&mut world, 7, 0, 1);
     // Three fill a batch of four with a place to spare.

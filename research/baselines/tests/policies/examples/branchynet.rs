@@ -1,5 +1,5 @@
 use super::*;
-use crate::BranchynetConfig;
+use punctual_baselines::BranchynetConfig;
 
 /// Three exits; 1 is sure at the first, 2 at the second, 3 and 4 never.
 fn confidence(sequence: u64, exit: StageId) -> Confidence {
@@ -8,13 +8,13 @@ fn confidence(sequence: u64, exit: StageId) -> Confidence {
 }
 
 fn world_of_four(compact: bool) -> World {
-    let policy = PolicyConfig::Branchynet(BranchynetConfig {
+    let policy = BranchynetConfig {
         threshold: Some(Confidence(40_000)),
         compact,
         ..BranchynetConfig::default()
-    });
+    };
     let sizes: Sizes = &[(1, 2), (2, 3), (4, 4)];
-    let mut world = world(policy, &[&[sizes; 3]], std::vec![task(0, 10)]);
+    let mut world = world(&policy, &[&[sizes; 3]], vec![task(0, 10)]);
     world.confidence = confidence;
     frames(&mut world, 4, 0, 0);
     world

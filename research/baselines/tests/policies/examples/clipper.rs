@@ -1,5 +1,5 @@
 use super::*;
-use crate::ClipperConfig;
+use punctual_baselines::ClipperConfig;
 
 /// L(b) = 6 + 4 b; the deadline is 20, so batches of three (18) are the largest in time.
 ///
@@ -15,9 +15,9 @@ use crate::ClipperConfig;
 /// | 140 | 4 | 18 to 21 | 22 | |
 #[test]
 fn the_cap_rises_by_one_and_falls_by_a_tenth_and_only_the_late_are_dropped() {
-    let policy = PolicyConfig::Clipper(ClipperConfig::default());
+    let policy = ClipperConfig::default();
     let sizes: Sizes = &[(1, 10), (2, 14), (3, 18), (4, 22)];
-    let mut world = world(policy, &[&[sizes]], std::vec![task(0, 20)]);
+    let mut world = world(&policy, &[&[sizes]], vec![task(0, 20)]);
     for (count, ms) in [(6, 0), (3, 30), (4, 60), (4, 100), (4, 140)] {
         frames(&mut world, count, 0, ms);
     }

@@ -7,16 +7,13 @@ mod clipper;
 mod nexus;
 mod streams_and_seq;
 
-use std::vec::Vec;
-
-use super::random::Random;
-use super::world::{Weather, World};
-use crate::policies::Partitioning;
-use crate::{
+use punctual_core::{
     ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, Instant, ModelConfig,
-    ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime,
-    TaskConfig, Units, Verdict,
+    ModelId, Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId,
+    StageTime, TaskConfig, Units, Verdict,
 };
+use punctual_policy_testing::random::Random;
+use punctual_policy_testing::world::{Weather, World};
 
 /// Batch sizes of a stage with their times in milliseconds.
 type Sizes<'a> = &'a [(u8, u64)];
@@ -35,13 +32,13 @@ fn model(stages: &[Sizes], partitions: usize) -> ModelConfig {
         };
         BatchTime {
             batch,
-            on: std::vec![on; partitions],
+            on: vec![on; partitions],
         }
     };
     let stage = |(index, sizes): (usize, &Sizes)| StageConfig {
         times: sizes.iter().map(time).collect(),
         accuracy,
-        deeper: std::vec![accuracy; stages.len() - 1 - index],
+        deeper: vec![accuracy; stages.len() - 1 - index],
         follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
         answers: true,
         runs_as: None,
@@ -76,8 +73,8 @@ fn task(model: u16, deadline: u64) -> TaskConfig {
 }
 
 /// A calm world with a plan of one device, on which nothing but stages takes time.
-fn world(policy: PolicyConfig, models: &[&[Sizes]], mut tasks: Vec<TaskConfig>) -> World {
-    let alone = policy.partitioning() != Partitioning::PerTask;
+fn world(policy: &dyn PolicySpec, models: &[&[Sizes]], mut tasks: Vec<TaskConfig>) -> World {
+    let alone = policy.contract().partitioning != Partitioning::PerTask;
     let partitions = if alone { 1 } else { tasks.len() };
     for (index, task) in tasks.iter_mut().enumerate().filter(|_| !alone) {
         task.partition = PartitionId(index as u16);
@@ -88,7 +85,6 @@ fn world(policy: PolicyConfig, models: &[&[Sizes]], mut tasks: Vec<TaskConfig>) 
         share_max: 1000,
     };
     let config = Config {
-        policy,
         tasks,
         models: models
             .iter()
@@ -96,13 +92,13 @@ fn world(policy: PolicyConfig, models: &[&[Sizes]], mut tasks: Vec<TaskConfig>) 
             .collect(),
         layouts: Vec::new(),
         switch_cost: Nanos::ZERO,
-        partitions: std::vec![whole; partitions],
+        partitions: vec![whole; partitions],
         request_buffers: 64,
         pages: 0,
         dispatch_cost: Nanos::ZERO,
         egress_bound: Nanos::ZERO,
     };
-    World::new(&config, Weather::Calm, Random::seeded(0))
+    World::new(&config, policy, Weather::Calm, Random::seeded(0))
 }
 
 /// Submits so many frames of a task at the same time.
@@ -116,7 +112,7 @@ fn frames(world: &mut World, count: usize, task: u16, ms: u64) {
 fn orders(world: &mut World) -> Vec<(u64, u8, Vec<u64>)> {
     world.run_until(at(1_000)).expect("no breach");
     world.drain().expect("no breach");
-    let order = |(at, infer): (Instant, &crate::Infer)| {
+    let order = |(at, infer): (Instant, &punctual_core::Infer)| {
         let members = infer.members.iter().map(|id| world.sequence(*id));
         (at.as_nanos() / 1_000_000, infer.batch, members.collect())
     };
@@ -135,7 +131,7 @@ fn with_verdict(world: &World, verdict: Verdict) -> Vec<u64> {
 
 /// Those who were dropped.
 fn dropped(world: &World) -> Vec<u64> {
-    with_verdict(world, Verdict::Rejected(crate::Rejection::NoSlack))
+    with_verdict(world, Verdict::Rejected(punctual_core::Rejection::NoSlack))
 }
 
 fn range(first: u64, last: u64) -> Vec<u64> {

@@ -2,16 +2,16 @@
 //! real-time one of 4.
 
 use super::*;
-use crate::{SeqConfig, StreamsConfig};
+use punctual_baselines::{SeqConfig, StreamsConfig};
 
-fn run(policy: PolicyConfig) -> World {
+fn run(policy: &dyn PolicySpec) -> World {
     let best_effort = TaskConfig {
         criticality: Criticality::BestEffort,
         deadline: None,
         ..task(0, 1)
     };
     let (slow, fast): (Sizes, Sizes) = (&[(1, 10), (2, 15)], &[(1, 4), (2, 6)]);
-    let tasks = std::vec![best_effort, task(1, 20)];
+    let tasks = vec![best_effort, task(1, 20)];
     let mut world = world(policy, &[&[slow; 3], &[fast]], tasks);
     // Best-effort 1 and 2 at 0, real-time 3 and 4 at 5.
     frames(&mut world, 2, 0, 0);
@@ -27,7 +27,7 @@ fn run(policy: PolicyConfig) -> World {
 /// | 38, 48, 58 | 2 | |
 #[test]
 fn seq_lets_a_network_end_and_then_puts_real_time_first() {
-    let mut world = run(PolicyConfig::Seq(SeqConfig::default()));
+    let mut world = run(&SeqConfig::default());
     let order = |(at, who): (u64, u64)| (at, 1, range(who, who));
     let expected = [
         (0, 1),
@@ -55,7 +55,7 @@ fn seq_lets_a_network_end_and_then_puts_real_time_first() {
 /// everything.
 #[test]
 fn streams_run_beside_each_other_and_each_is_in_order() {
-    let mut world = run(PolicyConfig::Streams(StreamsConfig::default()));
+    let mut world = run(&StreamsConfig::default());
     let order = |(at, who): (u64, u64)| (at, 1, range(who, who));
     let expected = [
         (0, 1),

@@ -7,7 +7,9 @@ mod objectives;
 mod paging;
 mod trace;
 
-use punctual_core::{ClockworkConfig, Nanos, PolicyConfig};
+use punctual_baselines::ClockworkConfig;
+use punctual_core::{Nanos, PolicySpec};
+use punctual_plan::PolicyChoice;
 
 use super::Experiment;
 use punctual_simulator::observer::Observer;
@@ -53,18 +55,18 @@ pub(super) const EXPERIMENTS: [Experiment; 5] = [
 
 /// A policy by name; `clockwork` with a margin beyond which a prediction falls short in one of some
 /// ten thousand actions.
-fn policy(name: &str) -> PolicyConfig {
+fn policy(name: &str) -> PolicyChoice {
     if name == "clockwork" {
         let margin = Nanos::from_micros(250);
-        return PolicyConfig::Clockwork(ClockworkConfig { margin });
+        return PolicyChoice::new(ClockworkConfig { margin });
     }
-    PolicyConfig::by_name(name).expect("a built-in policy")
+    super::policy_named(name)
 }
 
 /// A run that some policy cannot do is a fault of the experiment.
 fn outcome<O: Observer>(
     scenario: &Scenario,
-    policy: &PolicyConfig,
+    policy: &dyn PolicySpec,
     seed: u64,
     observer: &mut O,
 ) -> Outcome {

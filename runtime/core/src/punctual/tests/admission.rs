@@ -4,11 +4,11 @@ use std::vec;
 
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Exact, World};
-use crate::policies::Policy as _;
-use crate::policies::punctual::Punctual;
+use crate::policy::Policy as _;
+use crate::punctual::Punctual;
 use crate::{
-    ClientId, Config, ConfigError, Criticality, Event, Failure, Instant, Rejection, TaskConfig,
-    TaskId, Verdict, offline,
+    ClientId, Config, ConfigError, Criticality, Event, Failure, Instant, PunctualConfig, Rejection,
+    TaskConfig, TaskId, Verdict, offline,
 };
 
 /// A reserved task, an unreserved one with a long deadline, and a best-effort one; 2 each.
@@ -151,7 +151,8 @@ fn draining_answers_what_was_accepted_and_rejects_what_comes() {
 fn a_plan_that_cannot_keep_its_promises_is_refused_with_the_reason() {
     let mut config = config();
     config.models[0] = model_alone(&[ms(6)]);
-    let error = Punctual::new(config).expect_err("6 and 6 of blocking in 10");
+    let error =
+        Punctual::new(&config, PunctualConfig::default()).expect_err("6 and 6 of blocking in 10");
     let ConfigError::Infeasible {
         reason: offline::Infeasible::Overload(point),
         ..

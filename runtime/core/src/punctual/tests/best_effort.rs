@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
 use super::world::{Exact, World};
-use crate::policies::Policy as _;
+use crate::policy::Policy as _;
 use crate::{Criticality, Rejection, TaskConfig, TaskId, Verdict};
 
 #[test]

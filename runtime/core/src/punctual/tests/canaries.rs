@@ -6,10 +6,8 @@ use std::vec::Vec;
 
 use super::checker::Violation;
 use super::plans::{at, best_effort, model, ms, plan, task};
-use super::world::{Exact, World};
-use crate::{
-    Action, Confidence, Config, Instant, Nanos, PolicyConfig, PunctualConfig, StageId, Verdict,
-};
+use super::world::{Exact, Nature, World};
+use crate::{Action, Confidence, Config, Instant, Nanos, PunctualConfig, StageId, Verdict};
 
 /// Two reserved tasks and a best-effort one, two stages each, batches of up to 2.
 fn config() -> Config {
@@ -20,19 +18,21 @@ fn config() -> Config {
         best_effort(2),
     ];
     let models = vec![model(&stages, 1), model(&stages, 1), model(&stages, 1)];
-    Config {
-        // Idle while promised is a fault only of a policy that does not wait.
-        policy: PolicyConfig::Punctual(PunctualConfig {
-            waiting: false,
-            ..PunctualConfig::default()
-        }),
-        ..plan(tasks, models, ms(1))
-    }
+    plan(tasks, models, ms(1))
+}
+
+/// Idle while promised is a fault only of a policy that does not wait.
+fn world<N: Nature>(nature: N) -> World<N> {
+    let parameters = PunctualConfig {
+        waiting: false,
+        ..PunctualConfig::default()
+    };
+    World::with(config(), parameters, nature)
 }
 
 /// What the checker finds if every step's decisions are tampered with.
 fn found(tamper: fn(&mut Vec<Action>)) -> Result<(), Violation> {
-    let mut world = World::new(config(), Exact);
+    let mut world = world(Exact);
     world.tamper = tamper;
     world.frame(2, at(0));
     for n in 0..4 {
@@ -188,7 +188,7 @@ fn a_miss_is_found() {
             super::plans::UNSURE
         }
     }
-    let mut world = World::new(config(), Slow);
+    let mut world = world(Slow);
     world.frame(0, at(0));
     world.frame(1, at(0));
     assert_eq!(world.run_until(at(100)), Err(Violation::Missed));

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Nature, World};
-use crate::policies::Policy as _;
+use crate::policy::Policy as _;
 use crate::{
     Action, Config, Counters, Criticality, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
     StageTime, TaskId,

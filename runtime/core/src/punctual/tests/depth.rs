@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::plans::{SURE, UNSURE, at, best_effort, model, model_alone, ms, plan, task};
 use super::world::{Nature, World};
-use crate::policies::Policy as _;
+use crate::policy::Policy as _;
 use crate::{Confidence, Criticality, Infer, StageId, TaskConfig, TaskId, Verdict};
 
 /// Exact times; sure at one exit and unsure before.

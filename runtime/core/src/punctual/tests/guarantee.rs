@@ -9,12 +9,12 @@ use super::checker::Violation;
 use super::random::Random;
 use super::random_plans::{UNIT, random_plan, units};
 use super::world::{Nature, World};
-use crate::policies::Policy as _;
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::ablation::Ablation;
+use crate::policy::Policy as _;
+use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
 use crate::{
-    Action, Confidence, Config, Delivery, Infer, Instant, Nanos, PolicyConfig, PunctualConfig,
-    Rejection, StageTime, TaskConfig, TaskId, Verdict, Window,
+    Action, Confidence, Config, Delivery, Infer, Instant, Nanos, PunctualConfig, Rejection,
+    StageTime, TaskConfig, TaskId, Verdict, Window,
 };
 
 /// Frames of a task that kept to their period, at most.
@@ -185,17 +185,18 @@ pub fn run_plan(
     mut random: Random,
     ablation: Option<Ablation>,
 ) -> Option<Result<Course, Violation>> {
+    let mut parameters = PunctualConfig::default();
     if ablation.is_none() {
-        config.policy = PolicyConfig::Punctual(random_parameters(seed));
+        parameters = random_parameters(seed);
         random_delivery(seed, &mut config);
     }
-    Punctual::new(config.clone()).ok()?;
+    Punctual::new(&config, parameters).ok()?;
     let nature = WithinBounds {
         random: random.clone(),
         jitter: config.tasks.iter().map(|t| t.jitter).collect(),
         layouts: config.layouts.len() as u64 + 1,
     };
-    let mut world = World::new(config, nature);
+    let mut world = World::with(config, parameters, nature);
     world.scheduler.ablation = ablation;
     world.checker.world_keeps_bounds = ablation.is_none();
     let in_time = submit(&mut world, &mut random);

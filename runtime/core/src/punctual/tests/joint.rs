@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use super::plans::{at, model, model_alone, ms, plan, task};
 use super::world::{Ending, Exact, Nature, World};
-use crate::policies::Policy;
-use crate::policies::punctual::ablation::Ablation;
+use crate::policy::Policy;
+use crate::punctual::ablation::Ablation;
 use crate::{ClientId, Config, Criticality, Event, TaskConfig, TaskId, Verdict};
 
 /// A stage of 5 alone, 6 for two and 8 for four; frames with 12 to their deadline.

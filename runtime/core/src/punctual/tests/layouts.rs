@@ -5,12 +5,15 @@ use std::vec::Vec;
 
 use super::guarantee::{plans, run_plan};
 use super::plans::{at, model, ms, plan, task};
+use super::random::Random;
 use super::random_plans::random_layouts;
 use super::world::{Exact, World};
-use crate::policies::punctual::Punctual;
-use crate::policies::punctual::ablation::Ablation;
-use crate::policies::tests::random::Random;
-use crate::{Action, Config, ConfigError, Layout, PartitionConfig, PartitionId, Units, Verdict};
+use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
+use crate::{
+    Action, Config, ConfigError, Layout, PartitionConfig, PartitionId, PunctualConfig, Units,
+    Verdict,
+};
 
 fn courses(ablation: Option<Ablation>) -> Vec<super::guarantee::Course> {
     let course = |seed| {
@@ -153,13 +156,13 @@ fn the_layout_follows_demand_within_a_tenth_of_a_second_and_stays() {
 fn a_layout_of_overlapping_partitions_or_of_too_few_tasks_is_refused() {
     let mut config = two_layouts();
     config.layouts[0].partitions = vec![PartitionId(0), PartitionId(1)];
-    let error = Punctual::new(config.clone()).expect_err("they share unit 0");
+    let error = Punctual::new(&config, PunctualConfig::default()).expect_err("they share unit 0");
     assert!(
         matches!(error, ConfigError::Overlap { layout: 1, .. }),
         "{error}"
     );
     config.layouts[0].partitions.pop();
-    let error = Punctual::new(config).expect_err("one is missing");
+    let error = Punctual::new(&config, PunctualConfig::default()).expect_err("one is missing");
     assert!(
         matches!(error, ConfigError::Layout { layout: 1, .. }),
         "{error}"
@@ -172,7 +175,7 @@ fn a_layout_that_cannot_keep_its_promises_is_refused() {
     for half in &mut config.models[0].stages[0].times[0].on[1..] {
         half.budget = ms(21);
     }
-    let error = Punctual::new(config).expect_err("21 in 20");
+    let error = Punctual::new(&config, PunctualConfig::default()).expect_err("21 in 20");
     let refused = matches!(error, ConfigError::Infeasible { layout: 1, .. });
     assert!(refused, "{error}");
 }

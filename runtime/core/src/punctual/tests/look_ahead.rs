@@ -5,24 +5,22 @@ use std::vec::Vec;
 
 use super::plans::{at, model_alone, ms, plan, task};
 use super::world::{Exact, World};
-use crate::policies::punctual::ablation::Ablation;
-use crate::{Action, Config, Instant, PolicyConfig, PunctualConfig, TaskConfig, Verdict};
+use crate::punctual::ablation::Ablation;
+use crate::{Action, Config, Instant, PunctualConfig, TaskConfig, Verdict};
 
-fn with_lead(config: Config, lead: u64) -> Config {
-    Config {
-        policy: PolicyConfig::Punctual(PunctualConfig {
-            launch_lead: ms(lead),
-            ..PunctualConfig::default()
-        }),
-        ..config
-    }
+fn with_lead(config: Config, lead: u64) -> World<Exact> {
+    let parameters = PunctualConfig {
+        launch_lead: ms(lead),
+        ..PunctualConfig::default()
+    };
+    World::with(config, parameters, Exact)
 }
 
 /// Two tasks of one stage of 4, and when they are handed over; both frames come at 0.
 fn handed_over(lead: u64, deadline: u64) -> Vec<u64> {
     let tasks = vec![task(0, ms(50), ms(100)), task(1, ms(deadline), ms(100))];
     let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(4)])];
-    let mut world = World::new(with_lead(plan(tasks, models, ms(1)), lead), Exact);
+    let mut world = with_lead(plan(tasks, models, ms(1)), lead);
     let frames = [world.frame(0, at(0)), world.frame(1, at(0))];
     world.run_until(at(50)).expect("no violation");
     for frame in frames {
@@ -57,7 +55,7 @@ fn third(ablation: Option<Ablation>) -> (Instant, Verdict) {
         task(1, ms(7), ms(100)),
     ];
     let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(2)])];
-    let mut world = World::new(with_lead(plan(tasks, models, ms(1)), 10), Exact);
+    let mut world = with_lead(plan(tasks, models, ms(1)), 10);
     world.scheduler.ablation = ablation;
     world.checker.world_keeps_bounds = ablation.is_none();
     world.frame(0, at(0));

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use super::random::Random;
 use super::random_plans::{UNIT, random_plan, units};
 use super::world::{Ending, Nature, World};
-use crate::policies::Policy as _;
-use crate::policies::punctual::Punctual;
+use crate::policy::Policy as _;
+use crate::punctual::Punctual;
 use crate::{
     Arrival, ClientId, Confidence, Delivery, Event, Finished, Infer, Instant, ModelId, Nanos,
-    RequestId, StageTime, TaskId, Ticket, Window, validate,
+    PunctualConfig, RequestId, StageTime, TaskId, Ticket, Window, validate,
 };
 
 /// Keeps no bound.
@@ -183,7 +183,11 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
 
 fn valid_plan() -> impl Strategy<Value = u64> {
     any::<u64>().prop_filter("plans that pass the offline test", |seed| {
-        Punctual::new(random_plan(&mut Random::seeded(*seed))).is_ok()
+        Punctual::new(
+            &random_plan(&mut Random::seeded(*seed)),
+            PunctualConfig::default(),
+        )
+        .is_ok()
     })
 }
 
@@ -227,7 +231,7 @@ fn same_events_lead_to_the_same_decisions() {
         let mut random = Random::seeded(7);
         let config = loop {
             let config = random_plan(&mut random);
-            if Punctual::new(config.clone()).is_ok() {
+            if Punctual::new(&config, PunctualConfig::default()).is_ok() {
                 break config;
             }
         };

@@ -27,4 +27,4 @@ mod switches;
 mod worked_example;
 mod world;
 
-use crate::policies::tests::random;
+mod random;

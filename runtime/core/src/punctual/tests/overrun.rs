@@ -6,7 +6,7 @@ use std::vec;
 
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Nature, World};
-use crate::policies::Policy as _;
+use crate::policy::Policy as _;
 use crate::{
     Config, Criticality, Event, Failure, Infer, Instant, Nanos, Rejection, StageTime, TaskConfig,
     TaskId, Verdict,

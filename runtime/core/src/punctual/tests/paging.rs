@@ -5,10 +5,10 @@ use std::vec::Vec;
 
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Exact, Nature, World};
-use crate::policies::Policy as _;
+use crate::policy::Policy as _;
 use crate::{
-    Action, Config, ConfigError, Event, Failure, ModelId, Nanos, Rejection, Scheduler, TaskConfig,
-    Verdict, Weights,
+    Action, Config, ConfigError, Event, Failure, ModelId, Nanos, PunctualConfig, Rejection,
+    Scheduler, TaskConfig, Verdict, Weights,
 };
 
 /// A reserved task whose model is resident for good, and three tasks without a reservation that
@@ -239,6 +239,7 @@ fn who_needs_pages_that_a_lost_transfer_holds_does_not_wait_for_them() {
 fn a_reserved_task_whose_model_is_not_resident_for_good_is_refused() {
     let mut config = config();
     config.tasks[1].reserved = true;
-    let refused = Scheduler::new(config).expect_err("a promise would hang on a transfer");
+    let refused = Scheduler::new(&config, &PunctualConfig::default())
+        .expect_err("a promise would hang on a transfer");
     assert!(matches!(refused, ConfigError::ReservedPaged { .. }));
 }

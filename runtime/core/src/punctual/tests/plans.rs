@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use crate::{
     ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, Instant, ModelConfig,
-    ModelId, Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime,
-    TaskConfig, Units,
+    ModelId, Nanos, PartitionConfig, PartitionId, StageConfig, StageId, StageTime, TaskConfig,
+    Units,
 };
 
 pub const fn ms(n: u64) -> Nanos {
@@ -94,7 +94,6 @@ pub fn best_effort(model: u16) -> TaskConfig {
 /// A plan for one partition, with costs of dispatch and egress of zero.
 pub fn plan(tasks: Vec<TaskConfig>, models: Vec<ModelConfig>, preemption: Nanos) -> Config {
     Config {
-        policy: PolicyConfig::default(),
         pages: 0,
         tasks,
         models,

@@ -6,8 +6,8 @@ use std::vec::Vec;
 use super::plans::{UNSURE, at, model, ms, plan, task};
 use super::world::{Exact, World};
 use crate::{
-    Action, Config, ConfigError, Criticality, ModelId, Nanos, Scheduler, StageId, TaskConfig,
-    Verdict, Weights,
+    Action, Config, ConfigError, Criticality, ModelId, Nanos, PunctualConfig, Scheduler, StageId,
+    TaskConfig, Verdict, Weights,
 };
 
 /// Two networks of two stages that begin alike, compiled for 1, 2 and 4, and a task of each. The
@@ -123,7 +123,7 @@ fn a_stage_without_an_exit_leaves_the_answer_that_a_request_has() {
 fn a_plan_that_asks_an_answer_where_there_is_none_is_refused() {
     let mut config = without_an_exit();
     config.tasks[0].mandatory_exit = StageId(0);
-    let refused = Scheduler::new(config).expect_err("no exit there");
+    let refused = Scheduler::new(&config, &PunctualConfig::default()).expect_err("no exit there");
     assert!(matches!(
         refused,
         ConfigError::NoExit {
@@ -133,7 +133,7 @@ fn a_plan_that_asks_an_answer_where_there_is_none_is_refused() {
     ));
     let mut config = without_an_exit();
     config.models[0].stages[1].answers = false;
-    let refused = Scheduler::new(config).expect_err("no exit at all");
+    let refused = Scheduler::new(&config, &PunctualConfig::default()).expect_err("no exit at all");
     assert!(matches!(
         refused,
         ConfigError::NoExit {
@@ -148,7 +148,7 @@ fn stages_that_are_not_the_same_are_not_shared() {
     let reason = |change: &dyn Fn(&mut Config)| {
         let mut config = config();
         change(&mut config);
-        match Scheduler::new(config).expect_err("not shared") {
+        match Scheduler::new(&config, &PunctualConfig::default()).expect_err("not shared") {
             ConfigError::NotShared { reason, .. } => reason,
             other => panic!("{other}"),
         }

@@ -5,11 +5,10 @@ use std::vec::Vec;
 
 use super::plans::{at, model_alone, ms, plan, task};
 use super::world::{Nature, World};
-use crate::policies::punctual::price::Prices;
-use crate::policies::punctual::tables::Tables;
+use crate::punctual::price::Prices;
+use crate::punctual::tables::Tables;
 use crate::{
-    ACCURACY_BINS, Confidence, Config, Infer, PolicyConfig, PunctualConfig, StageId, TaskConfig,
-    TaskId,
+    ACCURACY_BINS, Confidence, Config, Infer, PunctualConfig, StageId, TaskConfig, TaskId,
 };
 
 /// In the first bin, where a deeper answer gains most here.
@@ -117,10 +116,9 @@ impl Nature for Fair {
 /// Exits of a stream of frames of [`halves`] in order, one each 15 ms: a load of 2/3.
 fn exits(parameters: PunctualConfig, threshold_min: Confidence) -> Vec<u8> {
     let mut config = halves();
-    config.policy = PolicyConfig::Punctual(parameters);
     config.tasks[0].threshold_min = threshold_min;
     config.tasks[0].deadline = Some(ms(60));
-    let mut world = World::new(config, Fair);
+    let mut world = World::with(config, parameters, Fair);
     let frames: Vec<u64> = (0..200).map(|n| world.frame(0, at(15 * n))).collect();
     world.run_until(at(10_000)).expect("no violation");
     let exit = |&frame| world.reply(frame).expect("answered").1.answer;
@@ -142,12 +140,12 @@ fn a_request_gets_the_answer_it_has_when_a_deeper_one_is_not_worth_the_price() {
 #[test]
 fn the_price_falls_with_the_load() {
     let mut config = halves();
-    config.policy = PolicyConfig::Punctual(PunctualConfig {
+    let priced = PunctualConfig {
         price: true,
         ..PunctualConfig::default()
-    });
+    };
     config.tasks[0].deadline = Some(ms(60));
-    let mut world = World::new(config, Fair);
+    let mut world = World::with(config, priced, Fair);
     for n in 0..200 {
         world.frame(0, at(15 * n));
     }

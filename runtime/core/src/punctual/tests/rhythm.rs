@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
 use super::world::{Exact, World};
-use crate::{Config, Criticality, PolicyConfig, PunctualConfig, TaskConfig};
+use crate::{Config, Criticality, PunctualConfig, TaskConfig};
 
 /// Two cameras of one model, each 100; a stage takes 6 alone and 7 for both.
 fn two_cameras(deadline: u64) -> Config {
@@ -24,7 +24,10 @@ fn two_cameras(deadline: u64) -> Config {
 /// (time in ms, members) of the actions of the last period, the second camera being `behind` by so
 /// much.
 fn last_orders(config: Config, behind: u64) -> Vec<(u64, usize)> {
-    let mut world = World::new(config, Exact);
+    orders_of(World::new(config, Exact), behind)
+}
+
+fn orders_of(mut world: World<Exact>, behind: u64) -> Vec<(u64, usize)> {
     for n in 0..10 {
         world.frame(0, at(100 * n));
         world.frame(1, at(100 * n + behind));
@@ -72,14 +75,12 @@ fn it_does_not_wait_while_best_effort_work_could_use_the_time() {
 
 #[test]
 fn without_the_switch_it_never_waits() {
-    let config = Config {
-        policy: PolicyConfig::Punctual(PunctualConfig {
-            waiting: false,
-            ..PunctualConfig::default()
-        }),
-        ..two_cameras(40)
+    let never = PunctualConfig {
+        waiting: false,
+        ..PunctualConfig::default()
     };
-    assert_eq!(last_orders(config, 3), [(0, 1), (6, 1)]);
+    let world = World::with(two_cameras(40), never, Exact);
+    assert_eq!(orders_of(world, 3), [(0, 1), (6, 1)]);
 }
 
 #[test]

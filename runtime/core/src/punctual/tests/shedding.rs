@@ -4,7 +4,7 @@ use std::vec;
 
 use super::plans::{SURE, at, best_effort, model_alone, ms, plan, task};
 use super::world::{Exact, Nature, World};
-use crate::policies::Policy as _;
+use crate::policy::Policy as _;
 use crate::{Confidence, Config, Event, Infer, Rejection, TaskId, Verdict};
 
 const SHED: Verdict = Verdict::Rejected(Rejection::Shedding);

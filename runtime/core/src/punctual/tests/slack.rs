@@ -8,8 +8,8 @@ use super::random::Random;
 use super::random_plans::{UNIT, random_plan, units};
 use super::world::{Exact, World};
 use crate::offline::{Demand, Infeasible, test};
-use crate::policies::punctual::Punctual;
-use crate::{Instant, Nanos, TaskId};
+use crate::punctual::Punctual;
+use crate::{Instant, Nanos, PunctualConfig, TaskId};
 
 /// Work of conforming requests, not yet released at the scheduler's time, that may be due by `y`.
 fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
@@ -41,7 +41,11 @@ fn exact_slack(scheduler: &Punctual, index: usize, free: Instant, y: Instant) ->
 
 fn valid_plan() -> impl Strategy<Value = u64> {
     any::<u64>().prop_filter("plans that pass the offline test", |seed| {
-        Punctual::new(random_plan(&mut Random::seeded(*seed))).is_ok()
+        Punctual::new(
+            &random_plan(&mut Random::seeded(*seed)),
+            PunctualConfig::default(),
+        )
+        .is_ok()
     })
 }
 
@@ -144,11 +148,11 @@ fn scan_is_exact_before_its_lines_begin() {
     let mut random = Random::seeded(3);
     let config = loop {
         let config = random_plan(&mut random);
-        if Punctual::new(config.clone()).is_ok() {
+        if Punctual::new(&config, PunctualConfig::default()).is_ok() {
             break config;
         }
     };
-    let mut scheduler = Punctual::new(config).expect("just tried");
+    let mut scheduler = Punctual::new(&config, PunctualConfig::default()).expect("just tried");
     let now = scheduler.now;
     scheduler.scan(0, now, None);
     let scan = scheduler.partitions[0].scan.clone();

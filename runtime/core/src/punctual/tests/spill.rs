@@ -6,11 +6,11 @@ use std::vec::Vec;
 use super::checker::Violation;
 use super::plans::{at, model, ms, plan, task};
 use super::world::{Exact, World};
-use crate::policies::Policy as _;
+use crate::policy::Policy as _;
 use crate::{
     Action, Actions, Arrival, ClientId, Config, ConfigError, Counters, Criticality, Event, Infer,
-    Instant, ModelId, Nanos, PartitionId, Rejection, Reply, Scheduler, StageId, TaskConfig, TaskId,
-    Ticket, Verdict,
+    Instant, ModelId, Nanos, PartitionId, PunctualConfig, Rejection, Reply, Scheduler, StageId,
+    TaskConfig, TaskId, Ticket, Verdict,
 };
 
 /// The fast device's task, and the slow one's, which has no frames of its own in most tests.
@@ -228,7 +228,8 @@ fn draining_refuses_at_once_and_spills_nothing() {
 #[test]
 fn while_a_device_is_silent_its_frames_are_answered_by_the_other() {
     let config = config(ms(2), ms(4), ms(8));
-    let mut scheduler = Scheduler::new(config.clone()).expect("the plan is valid");
+    let mut scheduler =
+        Scheduler::new(&config, &PunctualConfig::default()).expect("the plan is valid");
     let mut actions = Actions::for_config(&config);
     let mut step = |now, event: Event| {
         actions.clear();
@@ -302,7 +303,7 @@ fn a_spill_that_could_not_keep_what_it_takes_on_is_refused_with_the_plan() {
     let reason = |change: fn(&mut Config)| {
         let mut config = config(ms(2), ms(4), ms(5));
         change(&mut config);
-        match Scheduler::new(config).expect_err("no such spill") {
+        match Scheduler::new(&config, &PunctualConfig::default()).expect_err("no such spill") {
             ConfigError::Spill { task, reason, .. } => {
                 assert_eq!(task, TaskId(OWN));
                 reason

@@ -6,16 +6,12 @@ use std::vec::Vec;
 
 use super::plans::{at, model, model_alone, ms, plan, task};
 use super::world::{Exact, World};
-use crate::{Config, Criticality, PolicyConfig, PunctualConfig, StageId, TaskConfig};
+use crate::{Config, Criticality, PunctualConfig, StageId, TaskConfig};
 
 /// (stage, members) of each action, the frames being submitted at times in ms, each with a deadline
 /// of its own.
 fn orders(config: Config, parameters: PunctualConfig, frames: &[(u64, u64)]) -> Vec<(u8, usize)> {
-    let config = Config {
-        policy: PolicyConfig::Punctual(parameters),
-        ..config
-    };
-    let mut world = World::new(config, Exact);
+    let mut world = World::with(config, parameters, Exact);
     for &(submitted, deadline) in frames {
         world.frame_captured(0, at(submitted), at(submitted), Some(at(deadline)));
     }

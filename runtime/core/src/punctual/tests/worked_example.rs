@@ -7,7 +7,8 @@ use std::vec::Vec;
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
 use super::world::{Exact, World};
 use crate::{
-    Config, Criticality, Nanos, PartitionId, Rejection, StageId, TaskConfig, Verdict, offline,
+    Config, Criticality, Nanos, PartitionId, PunctualConfig, Rejection, StageId, TaskConfig,
+    Verdict, offline,
 };
 
 const A: u16 = 0;
@@ -74,7 +75,7 @@ fn offline_test_refuses_the_example_with_c_unsplit_although_its_density_fits() {
         panic!("{:?}", report.outcome);
     };
     assert_eq!((c.length, c.demand, c.blocking), (ms(8), ms(3), ms(8)));
-    assert!(crate::policies::punctual::Punctual::new(config).is_err());
+    assert!(crate::punctual::Punctual::new(&config, PunctualConfig::default()).is_err());
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::vec::Vec;
 
 use super::checker::{Checker, Violation};
-use crate::policies::Policy as _;
-use crate::policies::punctual::Punctual;
+use crate::policy::Policy as _;
+use crate::punctual::Punctual;
 use crate::{
     Action, Actions, Answer, Arrival, ClientId, Confidence, Config, Criticality, Event, Finished,
-    Infer, Instant, ModelId, Nanos, Reply, StageTime, TaskId, Ticket, Window,
+    Infer, Instant, ModelId, Nanos, PunctualConfig, Reply, StageTime, TaskId, Ticket, Window,
 };
 
 /// What the test decides about the world: if nothing, everything takes exactly its budget, every exit
@@ -101,9 +101,13 @@ pub struct World<N> {
 
 impl<N: Nature> World<N> {
     pub fn new(config: Config, nature: N) -> Self {
-        let scheduler = Punctual::new(config.clone()).expect("the plan is valid");
+        Self::with(config, PunctualConfig::default(), nature)
+    }
+
+    pub fn with(config: Config, parameters: PunctualConfig, nature: N) -> Self {
+        let scheduler = Punctual::new(&config, parameters).expect("the plan is valid");
         Self {
-            checker: Checker::new(&config),
+            checker: Checker::new(&config, &parameters),
             actions: Actions::for_config(&config),
             scheduler,
             config,

@@ -89,7 +89,7 @@ fn ranges_of_seebs_algorithm_1_are_disjoint_partitions_of_the_device() {
     let free = units(0, choice.map().count());
     let mut left = choice.map().all();
     let mut masks = Vec::new();
-    punctual_core::seeb_shares([10, 20, 1].into_iter(), free, |_, range| {
+    punctual_policy_seeb::seeb_shares([10, 20, 1].into_iter(), free, |_, range| {
         let granted = choice.grant(range).expect("a range of what is free");
         assert_eq!(granted.sms.without(left), SmSet::default());
         left = left.without(granted.sms);

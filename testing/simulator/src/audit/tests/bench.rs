@@ -1,13 +1,15 @@
 //! The production loop over a small exact world, with a place for a planted fault between the
 //! scheduler and the world.
 
+use punctual_policy_seeb::SeebConfig;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use punctual_core::{
     ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
     Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime,
-    TaskConfig, TaskId, Ticket, Units,
+    PartitionConfig, PartitionId, PolicySpec, PunctualConfig, Scheduler, StageConfig, StageId,
+    StageTime, TaskConfig, TaskId, Ticket, Units,
 };
 use punctual_executor::{Events, World, drive};
 
@@ -67,8 +69,16 @@ pub fn task(model: u16, period: Nanos) -> TaskConfig {
     }
 }
 
+/// The policies that ship.
+pub fn shipped() -> [Arc<dyn PolicySpec>; 2] {
+    [
+        Arc::new(PunctualConfig::default()),
+        Arc::new(SeebConfig::default()),
+    ]
+}
+
 /// Two reserved tasks (2 ms every 12 and every 20 ms) and a best-effort one in stages of 4 ms.
-pub fn plan(policy: PolicyConfig) -> Config {
+pub fn plan() -> Config {
     let best_effort = TaskConfig {
         criticality: Criticality::BestEffort,
         deadline: None,
@@ -78,7 +88,6 @@ pub fn plan(policy: PolicyConfig) -> Config {
     Config {
         layouts: Vec::new(),
         switch_cost: Nanos::ZERO,
-        policy,
         tasks: vec![task(0, ms(12)), task(0, ms(20)), best_effort],
         models: vec![model(ms(2), ms(3)), model(ms(4), ms(6))],
         partitions: vec![PartitionConfig {
@@ -105,6 +114,7 @@ pub struct Bench {
     /// Actions start when their windows begin, whatever they are.
     pub starts_at_window: bool,
     config: Config,
+    policy: Arc<dyn PolicySpec>,
     now: Instant,
     agenda: BTreeMap<(Instant, u64), Event>,
     ends: BTreeMap<u64, (Instant, u64)>,
@@ -115,8 +125,14 @@ pub struct Bench {
 impl Bench {
     /// A world as `config` describes it.
     pub fn new(config: &Config) -> Self {
+        Self::under(config, Arc::new(PunctualConfig::default()))
+    }
+
+    /// The same under another policy than `punctual`.
+    pub fn under(config: &Config, policy: Arc<dyn PolicySpec>) -> Self {
         Self {
-            auditor: Auditor::new(config),
+            auditor: Auditor::new(config, policy.contract()),
+            policy,
             orders: Box::new(|action| vec![action]),
             reports: Box::new(|_| {}),
             takes: |_, budget| budget,
@@ -174,7 +190,7 @@ impl Bench {
     /// Runs to the end of a drain at `end`, with a scheduler made for `believed`.
     pub fn run(&mut self, believed: &Config, end: Instant) {
         self.schedule(end, Event::Drain);
-        let mut scheduler = Scheduler::new(believed.clone()).expect("the plan is valid");
+        let mut scheduler = Scheduler::new(believed, &*self.policy).expect("the plan is valid");
         let mut events = Events::with_capacity(1);
         let mut actions = Actions::for_config(believed);
         drive(&mut scheduler, self, &mut events, &mut actions);

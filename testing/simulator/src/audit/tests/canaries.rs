@@ -2,16 +2,17 @@
 //! auditor that finds nothing proves nothing.
 
 use punctual_core::{
-    Action, ActionId, Config, Event, Failure, Instant, ModelId, Nanos, PartitionId, PolicyConfig,
+    Action, ActionId, Config, Event, Failure, Instant, ModelId, Nanos, PartitionId, PolicySpec,
     Rejection, Reply, StageId, Ticket, Verdict, Weights,
 };
+use punctual_policy_seeb::SeebConfig;
 
-use super::bench::{Bench, at, model, ms, plan};
+use super::bench::{Bench, at, model, ms, plan, shipped};
 use crate::audit::{Auditor, Invariant, Violation};
 
 /// What is found in a run of `plan` whose orders pass through `fault`.
 fn with_orders(fault: impl FnMut(Action) -> Vec<Action> + 'static) -> Vec<Violation> {
-    let config = plan(PolicyConfig::default());
+    let config = plan();
     let mut bench = Bench::new(&config);
     bench.orders = Box::new(fault);
     bench.frames();
@@ -20,7 +21,7 @@ fn with_orders(fault: impl FnMut(Action) -> Vec<Action> + 'static) -> Vec<Violat
 }
 
 fn with_reports(fault: impl FnMut(&mut Event) + 'static) -> Vec<Violation> {
-    let config = plan(PolicyConfig::default());
+    let config = plan();
     let mut bench = Bench::new(&config);
     bench.reports = Box::new(fault);
     bench.frames();
@@ -89,10 +90,10 @@ macro_rules! assert_found {
 
 #[test]
 fn without_a_fault_nothing_is_found_under_any_policy() {
-    for policy in PolicyConfig::all() {
+    for policy in shipped() {
         let name = policy.name();
-        let config = plan(policy);
-        let mut bench = Bench::new(&config);
+        let config = plan();
+        let mut bench = Bench::under(&config, policy);
         bench.frames();
         bench.run(&config, at(2_000));
         assert_eq!(violations(&bench), [], "{name}");
@@ -251,7 +252,7 @@ fn a_verdict_while_the_device_writes_is_found() {
 
 #[test]
 fn a_queue_longer_than_planned_is_found() {
-    let real = plan(PolicyConfig::default());
+    let real = plan();
     let mut believed = real.clone();
     believed.tasks[0].queue_max = 8;
     let mut real = real;
@@ -291,7 +292,7 @@ fn refused(ticket: Ticket, task: u16, reason: Rejection) -> Action {
 
 #[test]
 fn more_weights_than_pages_and_weights_that_are_not_there_are_found() {
-    let mut config = plan(PolicyConfig::all().swap_remove(1));
+    let mut config = plan();
     config.pages = 3;
     for model in &mut config.models {
         model.weights = Some(Weights {
@@ -299,7 +300,7 @@ fn more_weights_than_pages_and_weights_that_are_not_there_are_found() {
             load: ms(1),
         });
     }
-    let mut auditor = Auditor::new(&config);
+    let mut auditor = Auditor::new(&config, SeebConfig::default().contract());
     let load = |id, model| Action::Load {
         id: ActionId(id),
         model: ModelId(model),
@@ -329,7 +330,7 @@ fn more_weights_than_pages_and_weights_that_are_not_there_are_found() {
 
 #[test]
 fn a_scheduler_that_promises_more_than_fits_is_found() {
-    let real = plan(PolicyConfig::default());
+    let real = plan();
     // It believes that stages take a third of what they take.
     let mut believed = real.clone();
     believed.models[0] = model(Nanos::from_micros(600), Nanos::from_micros(700));
@@ -357,7 +358,7 @@ fn a_reservation_that_is_not_honoured_is_found() {
 #[test]
 fn a_refusal_of_a_frame_in_time_after_one_that_came_late_is_found() {
     let found = |denied: usize| {
-        let config = plan(PolicyConfig::default());
+        let config = plan();
         let mut bench = Bench::new(&config);
         let mut prepared = 0;
         bench.orders = Box::new(move |action| match &action {

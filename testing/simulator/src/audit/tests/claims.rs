@@ -1,13 +1,13 @@
 //! What is claimed when an assumption breaks, and from when it is claimed again.
 
-use punctual_core::{Action, Event, Nanos, PolicyConfig, Verdict};
+use punctual_core::{Action, Event, Nanos, PolicySpec, PunctualConfig, Verdict};
 
 use super::bench::{Bench, at, ms, plan};
 use crate::audit::{Broken, Finding, Gap, Violation};
 
 /// The first stage ordered after 40 ms takes five times its budget.
 fn with_an_overrun() -> Bench {
-    let mut bench = Bench::new(&plan(PolicyConfig::default()));
+    let mut bench = Bench::new(&plan());
     bench.takes = |infer, budget| {
         let slow = (at(49)..at(52)).contains(&infer.window.earliest);
         if slow {
@@ -23,7 +23,7 @@ fn with_an_overrun() -> Bench {
 #[test]
 fn an_overrun_voids_the_promises_made_until_nothing_is_left_over() {
     let mut bench = with_an_overrun();
-    bench.run(&plan(PolicyConfig::default()), at(2_000));
+    bench.run(&plan(), at(2_000));
     assert_eq!(bench.auditor.findings().list(), []);
     let [gap] = bench.auditor.gaps() else {
         panic!("one gap, not {:?}", bench.auditor.gaps());
@@ -49,7 +49,7 @@ fn promises_made_after_a_gap_are_claimed_again() {
         Action::Prepare { .. } => [vec![action], std::mem::take(&mut kept)].concat(),
         action => vec![action],
     });
-    bench.run(&plan(PolicyConfig::default()), at(2_000));
+    bench.run(&plan(), at(2_000));
     let found = bench.auditor.findings().list().iter();
     let broken = found.filter(|f| matches!(f.violation, Violation::PromiseBroken { .. }));
     let (before, after): (Vec<&Finding>, Vec<&Finding>) = broken.partition(|f| f.at < at(100));
@@ -61,7 +61,7 @@ fn promises_made_after_a_gap_are_claimed_again() {
 #[test]
 fn a_failed_action_and_one_not_started_break_an_assumption_too() {
     for (cause, broken) in [(0, Broken::DeviceFailed), (1, Broken::NotStarted)] {
-        let config = plan(PolicyConfig::default());
+        let config = plan();
         let mut bench = Bench::new(&config);
         let mut first = true;
         bench.reports = Box::new(move |event| {
@@ -94,12 +94,12 @@ fn a_failed_action_and_one_not_started_break_an_assumption_too() {
 
 #[test]
 fn what_the_device_takes_beyond_its_bound_is_not_the_schedulers() {
-    let config = plan(PolicyConfig::default());
+    let config = plan();
     let mut real = config.clone();
     // The device stops best-effort work ten times as late as the plan says.
     real.partitions[0].preemption_bound = ms(10);
     let mut bench = Bench::new(&real);
-    bench.auditor = crate::audit::Auditor::new(&config);
+    bench.auditor = crate::audit::Auditor::new(&config, PunctualConfig::default().contract());
     bench.takes = |infer, budget| if infer.model.0 == 1 { ms(50) } else { budget };
     bench.frame(2, at(0));
     bench.frame(0, at(1));

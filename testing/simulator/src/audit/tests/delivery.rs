@@ -1,17 +1,19 @@
 //! Frames that make way to newer ones, and what must be found about them.
 
+use std::sync::Arc;
+
 use punctual_core::{
-    Action, Config, Criticality, Delivery, Event, PolicyConfig, Rejection, Reply, TaskConfig,
-    TaskId, Verdict,
+    Action, Config, Criticality, Delivery, Event, PolicySpec, PunctualConfig, Rejection, Reply,
+    TaskConfig, TaskId, Verdict,
 };
 
-use super::bench::{Bench, at, ms, plan, task};
+use super::bench::{Bench, at, ms, plan, shipped, task};
 use crate::audit::{Invariant, Violation};
 
 const SUPERSEDED: Verdict = Verdict::Rejected(Rejection::Superseded);
 
 /// A task that wants the latest frame (2 ms, due in 40), and one that keeps the partition busy.
-fn config(policy: PolicyConfig) -> Config {
+fn config() -> Config {
     let latest = TaskConfig {
         delivery: Delivery::LatestFrame,
         queue_max: 8,
@@ -27,7 +29,7 @@ fn config(policy: PolicyConfig) -> Config {
     };
     Config {
         tasks: vec![busy, latest],
-        ..plan(policy)
+        ..plan()
     }
 }
 
@@ -37,7 +39,16 @@ fn found(
     believed: &Config,
     orders: impl FnMut(Action) -> Vec<Action> + 'static,
 ) -> (Vec<Violation>, usize) {
-    let mut bench = Bench::new(real);
+    found_under(Arc::new(PunctualConfig::default()), real, believed, orders)
+}
+
+fn found_under(
+    policy: Arc<dyn PolicySpec>,
+    real: &Config,
+    believed: &Config,
+    orders: impl FnMut(Action) -> Vec<Action> + 'static,
+) -> (Vec<Violation>, usize) {
+    let mut bench = Bench::under(real, policy);
     let superseded = std::rc::Rc::new(std::cell::Cell::new(0));
     let count = std::rc::Rc::clone(&superseded);
     let mut orders = orders;
@@ -57,10 +68,10 @@ fn found(
 
 #[test]
 fn nothing_is_found_about_frames_that_make_way_under_any_policy() {
-    for policy in PolicyConfig::all() {
+    for policy in shipped() {
         let name = policy.name();
-        let config = config(policy);
-        let (found, made_way) = found(&config, &config, |action| vec![action]);
+        let config = config();
+        let (found, made_way) = found_under(policy, &config, &config, |action| vec![action]);
         assert_eq!(found, [], "{name}");
         assert!(made_way > 0 || name != "punctual", "{name}");
     }
@@ -68,7 +79,7 @@ fn nothing_is_found_about_frames_that_make_way_under_any_policy() {
 
 #[test]
 fn a_frame_that_makes_way_although_every_frame_is_wanted_is_found() {
-    let believed = config(PolicyConfig::default());
+    let believed = config();
     let mut real = believed.clone();
     real.tasks[1].delivery = Delivery::EveryFrame;
     let (found, _) = found(&real, &believed, |action| vec![action]);
@@ -78,7 +89,7 @@ fn a_frame_that_makes_way_although_every_frame_is_wanted_is_found() {
 
 #[test]
 fn a_frame_that_makes_way_to_nobody_is_found() {
-    let config = config(PolicyConfig::default());
+    let config = config();
     let mut done = false;
     // The answer of the other task's frame, of which there is one only, is withheld so.
     let (found, _) = found(&config, &config, move |mut action| {
@@ -105,7 +116,7 @@ fn a_frame_that_makes_way_to_nobody_is_found() {
 
 #[test]
 fn a_place_that_is_not_kept_is_found() {
-    let config = config(PolicyConfig::default());
+    let config = config();
     let mut bench = Bench::new(&config);
     // The device does the frame that took the place only after the older one's deadline, and says
     // that it started in time and took what was planned.
@@ -136,7 +147,7 @@ fn a_place_that_is_not_kept_is_found() {
 
 #[test]
 fn best_effort_work_that_runs_on_while_it_is_to_be_given_up_is_found() {
-    let config = plan(PolicyConfig::default());
+    let config = plan();
     let run = |keeps_going: bool| {
         let mut bench = Bench::new(&config);
         bench.orders = Box::new(move |action| match &action {
@@ -159,7 +170,7 @@ fn best_effort_work_that_runs_on_while_it_is_to_be_given_up_is_found() {
 
 #[test]
 fn a_real_time_frame_refused_as_best_effort_work_is_found() {
-    let config = plan(PolicyConfig::default());
+    let config = plan();
     let mut bench = Bench::new(&config);
     bench.orders = Box::new(|mut action| {
         if let Action::Reply(reply) = &mut action
@@ -179,5 +190,5 @@ fn a_real_time_frame_refused_as_best_effort_work_is_found() {
 }
 
 fn config_is_real_time(task: TaskId) -> bool {
-    plan(PolicyConfig::default()).tasks[task.index()].criticality == Criticality::RealTime
+    plan().tasks[task.index()].criticality == Criticality::RealTime
 }

@@ -3,9 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use punctual_core::{
-    Action, Config, Demotion, Event, ModelId, Nanos, PartitionId, PolicyConfig, TaskConfig,
-};
+use punctual_core::{Action, Config, Demotion, Event, ModelId, Nanos, PartitionId, TaskConfig};
 
 use super::bench::{Bench, at, model, ms, plan, task};
 use crate::audit::{Invariant, Violation};
@@ -19,7 +17,7 @@ fn config() -> Config {
     Config {
         tasks: vec![own(0), own(1)],
         models: vec![model(ms(2), ms(3)), model(ms(2), ms(3))],
-        ..plan(PolicyConfig::default())
+        ..plan()
     }
 }
 

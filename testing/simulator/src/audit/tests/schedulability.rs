@@ -1,9 +1,7 @@
 //! The auditor's reading of the definition against the scheduler's own test: written apart, they
 //! must agree.
 
-use punctual_core::{
-    Config, Criticality, Nanos, PartitionId, PolicyConfig, StageId, TaskConfig, offline,
-};
+use punctual_core::{Config, Criticality, Nanos, PartitionId, StageId, TaskConfig, offline};
 
 use super::bench::{model, plan, task};
 use crate::audit::schedulability::is_schedulable;
@@ -14,7 +12,7 @@ fn units(n: u64) -> Nanos {
 }
 
 fn random_plan(random: &mut Random) -> Config {
-    let mut config = plan(PolicyConfig::default());
+    let mut config = plan();
     config.models = (0..3)
         .map(|_| {
             let one = 1 + random.below(12);

@@ -1,8 +1,6 @@
 //! Frames that another task takes on, and what must be found about them.
 
-use punctual_core::{
-    Action, Config, ModelConfig, PartitionId, PolicyConfig, TaskConfig, TaskId, Units,
-};
+use punctual_core::{Action, Config, ModelConfig, PartitionId, TaskConfig, TaskId, Units};
 
 use super::bench::{Bench, at, model, ms, plan, task};
 use crate::audit::{Findings, Violation};
@@ -11,7 +9,7 @@ const TAKER: TaskId = TaskId(1);
 
 /// A task without a reservation on a partition of its own, whose frames spill to another.
 fn config() -> Config {
-    let mut config = plan(PolicyConfig::default());
+    let mut config = plan();
     let own = TaskConfig {
         reserved: false,
         queue_max: 1,

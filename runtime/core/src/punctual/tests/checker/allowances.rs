@@ -3,9 +3,7 @@
 use std::vec::Vec;
 
 use super::{Checker, Open, Violation};
-use crate::{
-    Criticality, Delivery, Event, Instant, ModelId, Nanos, PartitionId, PolicyConfig, TaskId,
-};
+use crate::{Criticality, Delivery, Event, Instant, ModelId, Nanos, PartitionId, TaskId};
 
 impl Checker {
     /// Books that `older` made way: to the request that was prepared in this step, which has to keep
@@ -143,19 +141,17 @@ impl Checker {
 
     /// Whether one more action may be handed over ahead.
     pub(super) fn is_ahead(&self, partition: usize) -> bool {
-        let on =
-            matches!(self.config.policy, PolicyConfig::Punctual(p) if p.launch_lead > Nanos::ZERO);
-        on && self.ahead[partition].is_none()
+        self.launch_lead > Nanos::ZERO && self.ahead[partition].is_none()
     }
 
     /// Whether promised work may wait for a frame that it could share a batch with.
     fn may_wait(&self) -> bool {
-        let on = matches!(self.config.policy, PolicyConfig::Punctual(p) if p.waiting);
         let mut tasks = self.config.tasks.iter();
-        on && tasks.any(|task| {
-            let sizes = self.config.models[task.model.index()].stages[0].times.len();
-            sizes > 1 && task.batch_max > 1
-        })
+        self.waiting
+            && tasks.any(|task| {
+                let sizes = self.config.models[task.model.index()].stages[0].times.len();
+                sizes > 1 && task.batch_max > 1
+            })
     }
 
     /// The partitions that each task may run on, in one layout or another.

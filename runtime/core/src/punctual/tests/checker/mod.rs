@@ -13,7 +13,7 @@ pub use violation::Violation;
 
 use crate::{
     Action, Answer, ClientId, Config, Criticality, Event, Failure, Infer, Instant, ModelConfig,
-    ModelId, Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
+    ModelId, Nanos, PunctualConfig, Rejection, Reply, RequestId, StageId, TaskId, Ticket, Verdict,
 };
 
 #[derive(Clone, Debug)]
@@ -64,6 +64,9 @@ pub struct Checker {
     /// Whether a late or dropped accepted request is a violation: yes as long as the world keeps
     /// its bounds.
     pub world_keeps_bounds: bool,
+    /// The policy's parameters of these names.
+    waiting: bool,
+    launch_lead: Nanos,
     /// Verdicts of accepted real-time requests that were not `OnTime`.
     pub misses: u64,
     /// Real-time requests whose deadline was promised.
@@ -85,7 +88,7 @@ fn key(ticket: Ticket) -> (u16, u64) {
 }
 
 impl Checker {
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, parameters: &PunctualConfig) -> Self {
         Self {
             open: BTreeMap::new(),
             by_buffer: BTreeMap::new(),
@@ -98,6 +101,8 @@ impl Checker {
             draining: false,
             shedding: false,
             world_keeps_bounds: true,
+            waiting: parameters.waiting,
+            launch_lead: parameters.launch_lead,
             misses: 0,
             promised: 0,
             refused: std::vec![0; config.tasks.len()],

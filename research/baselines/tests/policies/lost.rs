@@ -1,13 +1,11 @@
 //! Every policy, on a device that does not report an action.
 
-use std::vec::Vec;
-
-use super::plans::random_plan;
-use super::random::Random;
-use crate::{
-    Action, Actions, Arrival, ClientId, Config, Event, Failure, Instant, Nanos, PolicyConfig,
+use punctual_core::{
+    Action, Actions, Arrival, ClientId, Config, Event, Failure, Instant, Nanos, PolicySpec,
     Rejection, Reply, Scheduler, TaskId, Ticket, Verdict,
 };
+use punctual_policy_testing::plans::random_plan;
+use punctual_policy_testing::random::Random;
 
 /// A scheduler, the time, and what it decided last.
 struct Bench {
@@ -16,13 +14,13 @@ struct Bench {
     now: Instant,
     sequence: u64,
     replies: Vec<(Instant, Reply)>,
-    infers: Vec<crate::Infer>,
+    infers: Vec<punctual_core::Infer>,
 }
 
 impl Bench {
-    fn new(config: &Config) -> Self {
+    fn new(config: &Config, policy: &dyn PolicySpec) -> Self {
         Self {
-            scheduler: Scheduler::new(config.clone()).expect("the plan is valid"),
+            scheduler: Scheduler::new(config, policy).expect("the plan is valid"),
             actions: Actions::for_config(config),
             now: Instant::from_nanos(1_000_000),
             sequence: 0,
@@ -91,7 +89,7 @@ impl Bench {
 }
 
 /// A plan of one task, that the policy takes.
-fn plan(policy: &PolicyConfig) -> Config {
+fn plan(policy: &dyn PolicySpec) -> Config {
     let mut seed = 0;
     loop {
         let mut config = random_plan(policy, &mut Random::seeded(seed));
@@ -100,7 +98,7 @@ fn plan(policy: &PolicyConfig) -> Config {
         config.tasks[0].queue_max = 8;
         // Long enough for anything to be promised, short enough to be over before the loss.
         config.tasks[0].deadline = Some(Nanos::from_millis(90));
-        if Scheduler::new(config.clone()).is_ok() {
+        if Scheduler::new(&config, policy).is_ok() {
             return config;
         }
         seed += 1;
@@ -109,9 +107,10 @@ fn plan(policy: &PolicyConfig) -> Config {
 
 #[test]
 fn a_lost_action_fails_its_members_and_locks_what_it_may_touch_until_it_is_reported() {
-    for policy in PolicyConfig::all() {
+    for policy in punctual_baselines::all().iter() {
+        let policy = &**policy;
         let name = policy.name();
-        let mut bench = Bench::new(&plan(&policy));
+        let mut bench = Bench::new(&plan(policy), policy);
         let first = bench.submit();
         // Policies that collect, collect.
         bench.wait(bench.now + Nanos::from_millis(60));

@@ -1,12 +1,11 @@
 //! What every policy owes the world, booked from plan, events and decisions alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::vec::Vec;
 
-use crate::policies::Partitioning;
-use crate::{
-    Action, ActionId, Answer, Arrival, ClientId, Config, Criticality, Delivery, Event, Failure,
-    Infer, Instant, ModelId, PolicyConfig, Rejection, Reply, RequestId, StageId, TaskId, Verdict,
+use punctual_core::{
+    Action, ActionId, Answer, Arrival, ClientId, Config, Contract, Criticality, Delivery, Event,
+    Failure, Infer, Instant, ModelId, Partitioning, Rejection, Reply, RequestId, StageId, TaskId,
+    Verdict,
 };
 
 /// What a policy did wrong.
@@ -63,6 +62,7 @@ enum Residence {
 #[derive(Debug)]
 pub struct Books {
     config: Config,
+    contract: Contract,
     /// By sequence number of the ticket, which the world never uses twice.
     open: BTreeMap<u64, Open>,
     /// Buffer to sequence number.
@@ -81,7 +81,7 @@ pub struct Books {
 }
 
 impl Books {
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, contract: Contract) -> Self {
         let at_first = |paged: bool| match paged {
             true => Residence::Absent,
             false => Residence::Here,
@@ -89,8 +89,9 @@ impl Books {
         let models = config.models.iter();
         Self {
             residence: models.map(|m| at_first(m.weights.is_some())).collect(),
-            answered: std::vec![0; config.tasks.len()],
+            answered: vec![0; config.tasks.len()],
             config: config.clone(),
+            contract,
             open: BTreeMap::new(),
             held: BTreeMap::new(),
             names: BTreeSet::new(),
@@ -258,11 +259,11 @@ impl Books {
 
     /// Whether a batch may be larger than its members need, as others have left it.
     fn batches_keep_their_size(&self) -> bool {
-        matches!(&self.config.policy, PolicyConfig::Branchynet(p) if !p.compact)
+        !self.contract.shrinks_batches
     }
 
     fn claim_partition(&mut self, infer: &Infer) -> Result<(), Breach> {
-        let shared = self.config.policy.partitioning() == Partitioning::PerTask;
+        let shared = self.contract.partitioning == Partitioning::PerTask;
         let plan = &self.config.partitions;
         let here = plan.get(infer.partition.index()).ok_or(Breach::Partition)?;
         let mut queued = 0;

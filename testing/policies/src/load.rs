@@ -8,9 +8,9 @@ use std::collections::BinaryHeap;
 
 use punctual_core::{
     ACCURACY_BINS, Action, ActionId, Actions, Answer, Arrival, BatchTime, ClientId, Confidence,
-    Config, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, Partitioning, PolicyConfig, Scheduler, StageConfig, StageId,
-    StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
+    Config, Contract, Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId,
+    Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, PunctualConfig, Scheduler,
+    StageConfig, StageId, StageTime, TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
 
 /// Places in each task's queue.
@@ -24,20 +24,19 @@ const STOPPING: Nanos = Nanos::from_micros(100);
 
 /// Half of the tasks, two of each four, are reserved and fill 60% of the partition, a quarter is real-time without a
 /// reservation, a quarter best-effort.
-fn config(tasks: usize, policy: PolicyConfig) -> Config {
+fn config(tasks: usize, contract: Contract) -> Config {
     let reserved = tasks.div_ceil(2) as u64;
     // Two mandatory stages at most: reserved * 2 * STAGE / period = 0.6.
     let period = STAGE.saturating_mul(reserved * 2 * 10 / 6);
-    let partitions = partitions(policy.partitioning(), tasks as u16);
-    let assigned = match policy.partitioning() {
+    let partitions = partitions(contract.partitioning, tasks as u16);
+    let assigned = match contract.partitioning {
         Partitioning::PerTask => |task: usize| task as u16,
         _ => |_| 0,
     };
     // A policy that pages weights holds three models of four; `punctual` keeps those of reserved
     // tasks for good, and here each model has one.
-    let paged = policy.pages_weights() && !matches!(policy, PolicyConfig::Punctual(_));
+    let paged = contract.pages_weights && !contract.promises;
     Config {
-        policy,
         layouts: Vec::new(),
         switch_cost: Nanos::ZERO,
         pages: if paged { MODELS as u32 - 1 } else { 0 },
@@ -181,12 +180,12 @@ pub struct Load {
 
 impl Load {
     pub fn new(tasks: usize) -> Self {
-        Self::of(tasks, PolicyConfig::default())
+        Self::of(tasks, &PunctualConfig::default())
     }
 
     /// The same load for another policy.
-    pub fn of(tasks: usize, policy: PolicyConfig) -> Self {
-        let config = config(tasks, policy);
+    pub fn of(tasks: usize, policy: &dyn PolicySpec) -> Self {
+        let config = config(tasks, policy.contract());
         let partitions = config.partitions.len();
         let mut outside = Outside {
             // Each place of a queue has its frame or its preparation on the agenda; then there
@@ -210,19 +209,17 @@ impl Load {
         }
         Self {
             actions: Actions::for_config(&config),
-            scheduler: Scheduler::new(config).expect("the plan is feasible"),
+            scheduler: Scheduler::new(&config, policy).expect("the plan is feasible"),
             outside,
         }
     }
 
     /// Request buffers in use.
-    #[allow(dead_code)] // Each benchmark and test uses a part.
     pub fn open(&self) -> usize {
         self.scheduler.open()
     }
 
     /// Verdicts so far, and how many of them were on time.
-    #[allow(dead_code, reason = "not every user of this module asks")]
     pub fn replies(&self) -> (u64, u64) {
         self.outside.replies
     }

@@ -1,14 +1,11 @@
 //! A plan played in exact virtual time, for worked examples: each stage takes its budget, each
 //! preparation none, and what ran when is written down.
-
-use std::boxed::Box;
 use std::collections::BTreeMap;
-use std::vec::Vec;
 
-use crate::{
+use punctual_core::{
     ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
     Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, PolicyConfig, Reply, RequestId, Scheduler, StageConfig, StageId,
+    PartitionConfig, PartitionId, PolicySpec, Reply, RequestId, Scheduler, StageConfig, StageId,
     StageTime, TaskConfig, TaskId, Ticket, Units,
 };
 
@@ -36,7 +33,7 @@ impl Network<'_> {
         let stage = |stage| StageConfig {
             times: self.batches.iter().map(|&b| batch_time(stage, b)).collect(),
             accuracy: [0; ACCURACY_BINS],
-            deeper: std::vec![[0; ACCURACY_BINS]; self.stages - 1 - stage],
+            deeper: vec![[0; ACCURACY_BINS]; self.stages - 1 - stage],
             follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
             answers: true,
             runs_as: None,
@@ -78,19 +75,13 @@ pub fn all_ranges(units: u16) -> Vec<Units> {
 }
 
 /// A plan without costs of dispatch and egress.
-pub fn plan(
-    policy: PolicyConfig,
-    ranges: &[Units],
-    networks: &[Network],
-    tasks: Vec<TaskConfig>,
-) -> Config {
+pub fn plan(ranges: &[Units], networks: &[Network], tasks: Vec<TaskConfig>) -> Config {
     let partition = |&units| PartitionConfig {
         units,
         preemption_bound: Nanos::ZERO,
         share_max: 1000,
     };
     Config {
-        policy,
         tasks,
         models: networks.iter().map(|n| n.model(ranges)).collect(),
         layouts: Vec::new(),
@@ -129,20 +120,25 @@ enum Next {
 pub type Confidences<'a> = &'a dyn Fn(u64, usize) -> Confidence;
 
 /// Plays `arrivals` (time in ms, task), in order of time, until all have their verdicts.
-pub fn play(config: &Config, arrivals: &[(u64, u16)], confidence: Confidences) -> Timeline {
-    stretched(config, arrivals, confidence, &|_| 1)
+pub fn play(
+    config: &Config,
+    policy: &dyn PolicySpec,
+    arrivals: &[(u64, u16)],
+    confidence: Confidences,
+) -> Timeline {
+    stretched((config, policy), arrivals, confidence, &|_| 1)
 }
 
 /// The same, with stages that take a multiple of their budgets.
 pub fn stretched(
-    config: &Config,
+    (config, policy): (&Config, &dyn PolicySpec),
     arrivals: &[(u64, u16)],
     confidence: Confidences,
     stretch: &dyn Fn(&Infer) -> u64,
 ) -> Timeline {
     let mut player = Player {
         config,
-        scheduler: Scheduler::new(config.clone()).expect("the plan of the example is valid"),
+        scheduler: Scheduler::new(config, policy).expect("the plan of the example is valid"),
         actions: Actions::for_config(config),
         next: BTreeMap::new(),
         order: 0,

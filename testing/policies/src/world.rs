@@ -1,14 +1,13 @@
 //! Clients, an intake and a device in virtual time; every step is booked.
 
 use std::collections::BTreeMap;
-use std::vec::Vec;
 
 use super::books::{Books, Breach};
-use crate::policies::tests::random::Random;
-use crate::{
+use super::random::Random;
+use punctual_core::{
     Action, ActionId, Actions, Answer, Arrival, BATCH_MAX, ClientId, Confidence, Config, Event,
-    Finished, Infer, Instant, Nanos, PartitionId, Reply, RequestId, Scheduler, StageId, TaskId,
-    Ticket,
+    Finished, Infer, Instant, Nanos, PartitionId, PolicySpec, Reply, RequestId, Scheduler, StageId,
+    TaskId, Ticket,
 };
 
 /// Steps after which a run that should have ended is taken for one that never will.
@@ -50,12 +49,14 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(config: &Config, weather: Weather, random: Random) -> Self {
+    /// # Panics
+    /// If the policy does not take the plan.
+    pub fn new(config: &Config, policy: &dyn PolicySpec, weather: Weather, random: Random) -> Self {
         Self {
-            scheduler: Scheduler::new(config.clone()).expect("the plan is valid"),
-            books: Books::new(config),
+            scheduler: Scheduler::new(config, policy).expect("the plan is valid"),
+            books: Books::new(config, policy.contract()),
             actions: Actions::for_config(config),
-            free_from: std::vec![Instant::ZERO; config.partitions.len()],
+            free_from: vec![Instant::ZERO; config.partitions.len()],
             config: config.clone(),
             now: Instant::ZERO,
             log: Vec::new(),
@@ -243,7 +244,7 @@ impl World {
         for id in infer.members.iter().filter(|_| !none_at_all) {
             let confidence = match self.weather {
                 Weather::Calm => (self.confidence)(self.sequence(*id), infer.stage),
-                Weather::Foul => Confidence(self.random.next() as u16),
+                Weather::Foul => Confidence(self.random.next_u64() as u16),
             };
             let full = members.push(Answer {
                 class: 0,

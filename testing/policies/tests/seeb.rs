@@ -1,21 +1,15 @@
 //! Worked examples of the whole policy; Algorithm 1 and 2 alone are tested beside their code.
 
-use std::vec;
-use std::vec::Vec;
-
-use super::{SeebConfig, fit};
-use crate::config::{Config, Units};
-use crate::ids::{Confidence, StageId, TaskId};
-use crate::policies::timeline::{self, Network, Timeline};
-use crate::time::Nanos;
-use crate::{ACCURACY_BINS, PolicyConfig};
+use punctual_core::{ACCURACY_BINS, Confidence, Config, Nanos, StageId, TaskId, Units};
+use punctual_policy_seeb::{SeebConfig, fit};
+use punctual_policy_testing::timeline::{self, Network, Timeline};
 
 const SURE: Confidence = Confidence::ONE;
 const UNSURE: Confidence = Confidence(0);
 
 /// Two tasks with a network of two stages each, of 2 ms for an image and 3 ms for two, whatever the
 /// TPCs.
-fn plan(rules: SeebConfig, ranges: &[Units]) -> Config {
+fn plan(ranges: &[Units]) -> Config {
     let time = |_, batch: u8, _| 1 + u64::from(batch);
     let network = || Network {
         stages: 2,
@@ -23,8 +17,7 @@ fn plan(rules: SeebConfig, ranges: &[Units]) -> Config {
         time: &time,
     };
     let tasks = vec![timeline::task(0, 1000), timeline::task(1, 1000)];
-    let policy = PolicyConfig::Seeb(rules);
-    timeline::plan(policy, ranges, &[network(), network()], tasks)
+    timeline::plan(ranges, &[network(), network()], tasks)
 }
 
 /// First stages, as (at, task, first TPC, TPCs, members).
@@ -45,9 +38,9 @@ fn begun(config: &Config, played: &Timeline) -> Vec<(u64, u16, u16, u16, usize)>
 /// get TPCs 0 to 13 and 14 to 41. The published cost is per batch, so batches are of one image.
 #[test]
 fn groups_that_gathered_get_ranges_in_proportion_to_their_images() {
-    let config = plan(SeebConfig::default(), &timeline::all_ranges(42));
+    let config = plan(&timeline::all_ranges(42));
     let images = [vec![(0, 0)], vec![(1, 0); 10], vec![(1, 1); 20]].concat();
-    let played = timeline::play(&config, &images, &|_, _| SURE);
+    let played = timeline::play(&config, &SeebConfig::default(), &images, &|_, _| SURE);
     let begun = begun(&config, &played);
     assert_eq!(
         begun[..3],
@@ -59,9 +52,14 @@ fn groups_that_gathered_get_ranges_in_proportion_to_their_images() {
 
 #[test]
 fn members_leave_at_the_first_exit_that_reaches_the_threshold() {
-    let config = plan(SeebConfig::default(), &timeline::all_ranges(1));
+    let config = plan(&timeline::all_ranges(1));
     let confidence = |image, _| if image == 0 { SURE } else { UNSURE };
-    let played = timeline::play(&config, &[(0, 0), (10, 0)], &confidence);
+    let played = timeline::play(
+        &config,
+        &SeebConfig::default(),
+        &[(0, 0), (10, 0)],
+        &confidence,
+    );
     let ended = |image| {
         let (at, reply) = &played.replies[&image];
         (*at, reply.answer.expect("answered").0)
@@ -79,9 +77,9 @@ fn a_group_gives_its_range_back_after_the_interval() {
         interval: Nanos::from_millis(10),
         ..SeebConfig::default()
     };
-    let config = plan(rules, &timeline::all_ranges(2));
+    let config = plan(&timeline::all_ranges(2));
     let images = [vec![(0, 0)], vec![(1, 0); 5], vec![(5, 1)]].concat();
-    let played = timeline::play(&config, &images, &|_, _| UNSURE);
+    let played = timeline::play(&config, &rules, &images, &|_, _| UNSURE);
     let begun = begun(&config, &played);
     let expected = [
         (0, 0, 0, 2, 1),
@@ -108,10 +106,10 @@ fn fixed_batches_fill_and_streams_overlap() {
         first: 0,
         count: 42,
     };
-    let mut config = plan(rules, &[all, all]);
-    config.tasks[1].partition = crate::PartitionId(1);
+    let mut config = plan(&[all, all]);
+    config.tasks[1].partition = punctual_core::PartitionId(1);
     let images = [(0, 0), (1, 1), (2, 0), (3, 1), (10, 0)];
-    let played = timeline::play(&config, &images, &|_, _| UNSURE);
+    let played = timeline::play(&config, &rules, &images, &|_, _| UNSURE);
     let expected = [(2, 0, 0, 42, 2), (3, 1, 0, 42, 2), (110, 0, 0, 42, 1)];
     assert_eq!(begun(&config, &played), expected);
 }
@@ -128,9 +126,8 @@ fn the_fit_finds_a_latency_that_has_the_models_form() {
     };
     let rules = SeebConfig::default();
     let thetas = rules.thetas.clone();
-    let policy = PolicyConfig::Seeb(rules);
     let ranges = timeline::all_ranges(4);
-    let config = timeline::plan(policy, &ranges, &[network], vec![timeline::task(0, 100)]);
+    let config = timeline::plan(&ranges, &[network], vec![timeline::task(0, 100)]);
     let model = fit(&config, TaskId(0), &thetas);
     let near = |a: f64, b: f64| (a - b).abs() < 1.0;
     assert!(near(model.base, 3e6), "{model:?}");
@@ -154,9 +151,8 @@ fn the_profiled_latency_counts_a_stage_as_often_as_it_is_reached() {
         batches: &[1],
         time: &time,
     };
-    let policy = PolicyConfig::Seeb(SeebConfig::default());
     let ranges = timeline::all_ranges(1);
-    let mut config = timeline::plan(policy, &ranges, &[network], vec![timeline::task(0, 100)]);
+    let mut config = timeline::plan(&ranges, &[network], vec![timeline::task(0, 100)]);
     for row in &mut config.models[0].stages[0].follows {
         (row[0], row[ACCURACY_BINS - 1]) = (32_768, 32_767);
     }

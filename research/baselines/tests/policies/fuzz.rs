@@ -1,9 +1,11 @@
 //! The fuzzer finds what is planted, shrinks it, and finds nothing else.
 
-use punctual_core::{Nanos, PolicyConfig};
+use std::sync::Arc;
 
-use super::{Campaign, Case, Failure, Passed, campaign, check, shrink};
-use crate::faults::Fault;
+use punctual_core::{Nanos, PolicySpec, PunctualConfig};
+use punctual_plan::PolicyChoice;
+use punctual_simulator::faults::Fault;
+use punctual_simulator::fuzz::{Campaign, Case, Failure, Passed, campaign, check, shrink};
 
 /// Seeds of the smoke run. `.ci/run` asks for more, of its own.
 const SMOKE: u64 = 400;
@@ -15,12 +17,20 @@ fn seeds_of_everything_are_clean() {
         cases: asked("PUNCTUAL_SEEDS", SMOKE),
         tries: 200,
     };
-    let report = campaign(plan, |_| true);
+    let report = campaign(plan, &policies(), |_| true);
     println!("{report}");
     assert!(report.failures.is_empty());
     assert!(report.infeasible * 4 < report.cases, "{report}");
     assert!(report.on_time > 10 * report.cases && report.gaps > report.cases / 10);
     assert!(report.spilled > report.cases / 10, "{report}");
+}
+
+/// All that are known, in the order in which cases are drawn.
+fn policies() -> Vec<Arc<dyn PolicySpec>> {
+    punctual_baselines::all()
+        .iter()
+        .map(PolicyChoice::shared)
+        .collect()
 }
 
 /// What the environment asks for: a soak is this test with more seeds.
@@ -31,10 +41,14 @@ fn asked(variable: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn the_same_seed_is_the_same_case_and_other_seeds_are_others() {
-    let text = |seed| Case::draw(seed).to_string();
+    let policies = policies();
+    let text = |seed| Case::draw(seed, &policies).to_string();
     assert_eq!(text(7), text(7));
     assert_ne!(text(7), text(8));
-    assert_eq!(check(&Case::draw(7)), check(&Case::draw(7)));
+    assert_eq!(
+        check(&Case::draw(7, &policies)),
+        check(&Case::draw(7, &policies))
+    );
 }
 
 #[test]
@@ -54,10 +68,11 @@ fn a_failing_case_shrinks_to_what_makes_it_fail() {
         }
         Ok(Passed::default())
     };
-    let failing = |seed: &u64| planted(&Case::draw(*seed)).is_err();
+    let policies = policies();
+    let failing = |seed: &u64| planted(&Case::draw(*seed, &policies)).is_err();
     for seed in (0..1_000).filter(failing).take(5) {
         let failure = Failure::Panic("planted".to_owned());
-        let (case, found) = shrink(&Case::draw(seed), &failure, 2_000, planted);
+        let (case, found) = shrink(&Case::draw(seed, &policies), &failure, 2_000, planted);
         assert_eq!(found, failure);
         let scenario = &case.scenario;
         let sizes = (
@@ -70,7 +85,12 @@ fn a_failing_case_shrinks_to_what_makes_it_fail() {
             scenario.length < Nanos::from_micros(60),
             "seed {seed}: {case}"
         );
-        assert!(!case.policy.promises() || case.policy == PolicyConfig::default());
+        let simplest = format!("{:?}", PunctualConfig::default());
+        let simple = format!("{:?}", case.policy) == simplest;
+        assert!(
+            !case.policy.contract().promises || simple,
+            "seed {seed}: {case}"
+        );
         assert!(case.plan.layouts.is_empty(), "seed {seed}: {case}");
     }
 }
@@ -81,6 +101,7 @@ fn seeds_that_found_something_stay_clean() {
     // was lost; a lost action whose window has no end in sight; a timer forgotten for an arrival; pages
     // that a lost action keeps from another model; weights of a waiting request that make room; lost
     // completions of a demoted model; weights that came as a frame that supersedes could last begin.
+    let policies = policies();
     for seed in [
         64,
         7_873,
@@ -92,7 +113,7 @@ fn seeds_that_found_something_stay_clean() {
         987_656_067,
         587_798_415_920,
     ] {
-        let outcome = check(&Case::draw(seed));
+        let outcome = check(&Case::draw(seed, &policies));
         assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
     }
 }

@@ -1,26 +1,29 @@
 //! What every policy owes the world, whatever it decides: one verdict a submission, the device's
 //! rules, nothing lost, the same decisions for the same events. Each policy of
-//! [`PolicyConfig::all`] is tried on random small plans in calm and in foul weather, and so are
+//! `all` is tried on random small plans in calm and in foul weather, and so are
 //! the variants of [`variants`].
 
-use std::vec::Vec;
-
-use super::plans::random_plan;
-use super::random::Random;
-use super::world::{Weather, World};
-use crate::{
-    ActionId, BatchConfig, BranchynetConfig, ClientId, Confidence, Config, DeeprtConfig, Event,
-    Failure, Finished, GsliceConfig, Instant, Nanos, NexusConfig, NexusDrop, PolicyConfig,
-    RequestId, Scheduler, SeebBatch, SeebConfig, StageId, Verdict,
+use punctual_baselines::{
+    BatchConfig, BranchynetConfig, DeeprtConfig, GsliceConfig, NexusConfig, NexusDrop,
 };
+use punctual_core::{
+    ActionId, ClientId, Confidence, Config, Event, Failure, Finished, Instant, Nanos, PolicySpec,
+    RequestId, Scheduler, StageId, Verdict,
+};
+use punctual_plan::PolicyChoice;
+use punctual_policy_seeb::{SeebBatch, SeebConfig};
+use punctual_policy_testing::plans::random_plan;
+use punctual_policy_testing::random::Random;
+use punctual_policy_testing::world::{Weather, World};
+use std::sync::Arc;
 
 /// Random plans that each policy is tried on, in each weather.
 const PLANS: u64 = 150;
 
 /// Parameters other than the defaults that lead to decisions of another kind.
-fn variants() -> Vec<PolicyConfig> {
+fn variants() -> Vec<Arc<dyn PolicySpec>> {
     let spread_out = BatchConfig {
-        preferred: std::vec![2, 4],
+        preferred: vec![2, 4],
         max_queue_delay: Nanos::from_millis(3),
     };
     let full_or_late = BatchConfig {
@@ -38,7 +41,7 @@ fn variants() -> Vec<PolicyConfig> {
     };
     let lazy = NexusConfig {
         drop: NexusDrop::Lazy,
-        targets: std::vec![3],
+        targets: vec![3],
     };
     let streams = SeebConfig {
         tpc_masks: false,
@@ -54,38 +57,38 @@ fn variants() -> Vec<PolicyConfig> {
     };
     let everyone = DeeprtConfig {
         admission: false,
-        windows: std::vec![Nanos::from_millis(2)],
+        windows: vec![Nanos::from_millis(2)],
         ..DeeprtConfig::default()
     };
     let nervous = GsliceConfig {
         epoch: Nanos::from_millis(3),
         ..GsliceConfig::default()
     };
-    std::vec![
-        PolicyConfig::Seeb(streams),
-        PolicyConfig::Seeb(restless),
-        PolicyConfig::Deeprt(everyone),
-        PolicyConfig::Gslice(nervous),
-        PolicyConfig::Batch(spread_out),
-        PolicyConfig::Batch(full_or_late),
-        PolicyConfig::Branchynet(as_begun),
-        PolicyConfig::Branchynet(unsure),
-        PolicyConfig::Nexus(lazy),
+    vec![
+        Arc::new(streams),
+        Arc::new(restless),
+        Arc::new(everyone),
+        Arc::new(nervous),
+        Arc::new(spread_out),
+        Arc::new(full_or_late),
+        Arc::new(as_begun),
+        Arc::new(unsure),
+        Arc::new(lazy),
     ]
 }
 
-fn subjects() -> Vec<PolicyConfig> {
-    let mut subjects = PolicyConfig::all();
-    subjects.extend(variants());
-    subjects
+fn subjects() -> Vec<Arc<dyn PolicySpec>> {
+    let all = punctual_baselines::all();
+    let defaults = all.iter().map(PolicyChoice::shared);
+    defaults.chain(variants()).collect()
 }
 
 /// A world with a few hundred milliseconds of frames, vanishing clients and stale names ahead.
-fn busy_world(policy: &PolicyConfig, weather: Weather, seed: u64) -> World {
+fn busy_world(policy: &dyn PolicySpec, weather: Weather, seed: u64) -> World {
     let mut random = Random::seeded(seed);
     let config = random_plan(policy, &mut random);
     let tasks = config.tasks.len() as u64;
-    let mut world = World::new(&config, weather, random.clone());
+    let mut world = World::new(&config, policy, weather, random.clone());
     world.books.depth = look_ahead(policy);
     let mut at = Instant::ZERO;
     for _ in 0..random.within(20, 80) {
@@ -106,7 +109,7 @@ fn busy_world(policy: &PolicyConfig, weather: Weather, seed: u64) -> World {
 }
 
 /// How many actions a partition may hold at once.
-fn look_ahead(policy: &PolicyConfig) -> usize {
+fn look_ahead(policy: &dyn PolicySpec) -> usize {
     match policy.name() {
         "clockwork" | "punctual" => 2,
         _ => 1,
@@ -154,9 +157,10 @@ pub fn far() -> Instant {
 #[test]
 fn every_policy_keeps_the_rules_in_calm_and_in_foul_weather() {
     for policy in subjects() {
+        let policy = &*policy;
         for weather in [Weather::Calm, Weather::Foul] {
             for seed in 0..PLANS {
-                let mut world = busy_world(&policy, weather, seed);
+                let mut world = busy_world(policy, weather, seed);
                 let half = Instant::from_nanos(100_000_000);
                 let run = world.run_until(half).and_then(|()| world.drain());
                 assert_eq!(run, Ok(()), "{policy:?}, {weather:?}, seed {seed}");
@@ -168,9 +172,10 @@ fn every_policy_keeps_the_rules_in_calm_and_in_foul_weather() {
 #[test]
 fn every_policy_decides_the_same_for_the_same_events() {
     for policy in subjects() {
+        let policy = &*policy;
         for seed in 0..20 {
             let log = || {
-                let mut world = busy_world(&policy, Weather::Foul, seed);
+                let mut world = busy_world(policy, Weather::Foul, seed);
                 world.run_until(far()).expect("no breach");
                 world.log
             };
@@ -180,22 +185,22 @@ fn every_policy_decides_the_same_for_the_same_events() {
 }
 
 /// A calm world of one task whose deadline is far away.
-pub fn lone_task(policy: &PolicyConfig, seed: u64) -> World {
+pub fn lone_task(policy: &dyn PolicySpec, seed: u64) -> World {
     let config = lone_plan(policy, seed);
-    let mut world = World::new(&config, Weather::Calm, Random::seeded(seed));
+    let mut world = World::new(&config, policy, Weather::Calm, Random::seeded(seed));
     world.books.depth = look_ahead(policy);
     world
 }
 
-fn lone_plan(policy: &PolicyConfig, seed: u64) -> Config {
+fn lone_plan(policy: &dyn PolicySpec, seed: u64) -> Config {
     let mut config = random_plan(policy, &mut Random::seeded(seed));
     config.tasks.truncate(1);
     let task = &mut config.tasks[0];
-    task.criticality = crate::Criticality::RealTime;
+    task.criticality = punctual_core::Criticality::RealTime;
     task.deadline = Some(Nanos::from_millis(1_000));
     task.eager = false;
     task.queue_max = 4;
-    if policy.partitioning() == crate::Partitioning::PerTask {
+    if policy.contract().partitioning == punctual_core::Partitioning::PerTask {
         config.partitions.truncate(1);
         for time in config.models.iter_mut().flat_map(|m| &mut m.stages) {
             time.times.iter_mut().for_each(|t| t.on.truncate(1));
@@ -207,8 +212,9 @@ fn lone_plan(policy: &PolicyConfig, seed: u64) -> Config {
 #[test]
 fn a_lone_frame_with_time_to_spare_is_answered_on_time_at_the_last_exit() {
     for policy in subjects() {
+        let policy = &*policy;
         for seed in 0..20 {
-            let mut world = lone_task(&policy, seed);
+            let mut world = lone_task(policy, seed);
             let frame = world.frame(0, Instant::ZERO);
             assert_eq!(world.run_until(far()), Ok(()), "{policy:?}, seed {seed}");
             let (_, reply) = world.reply(frame).expect("a verdict");
@@ -237,7 +243,8 @@ fn first_order(world: &mut World) -> ActionId {
 #[test]
 fn a_device_s_failure_fails_the_members_of_that_action_and_nothing_else() {
     for policy in subjects() {
-        let mut world = lone_task(&policy, 1);
+        let policy = &*policy;
+        let mut world = lone_task(policy, 1);
         let failed = world.frame(0, Instant::ZERO);
         let action = first_order(&mut world);
         world.step(&Event::Failed { action }).expect("no breach");
@@ -250,7 +257,8 @@ fn a_device_s_failure_fails_the_members_of_that_action_and_nothing_else() {
 #[test]
 fn an_action_that_was_not_run_is_made_up_for() {
     for policy in subjects() {
-        let mut world = lone_task(&policy, 2);
+        let policy = &*policy;
+        let mut world = lone_task(policy, 2);
         let frame = world.frame(0, Instant::ZERO);
         let action = first_order(&mut world);
         let now = world.now + Nanos::new(1);
@@ -265,7 +273,8 @@ fn an_action_that_was_not_run_is_made_up_for() {
 #[test]
 fn a_client_that_vanishes_gets_its_verdict_when_the_device_lets_go() {
     for policy in subjects() {
-        let mut world = lone_task(&policy, 3);
+        let policy = &*policy;
+        let mut world = lone_task(policy, 3);
         let frame = world.frame(0, Instant::ZERO);
         first_order(&mut world);
         let client = ClientId(0);
@@ -283,14 +292,15 @@ fn a_client_that_vanishes_gets_its_verdict_when_the_device_lets_go() {
 #[test]
 fn draining_answers_what_was_taken_in_and_rejects_what_comes() {
     for policy in subjects() {
-        let mut world = lone_task(&policy, 4);
+        let policy = &*policy;
+        let mut world = lone_task(policy, 4);
         let before = world.frame(0, Instant::ZERO);
         first_order(&mut world);
         let after = world.frame(0, world.now + Nanos::new(1));
         assert_eq!(world.drain(), Ok(()), "{policy:?}");
         let verdict = |frame| world.reply(frame).expect("a verdict").1.verdict;
         assert_eq!(verdict(before), Verdict::OnTime, "{policy:?}");
-        let draining = Verdict::Rejected(crate::Rejection::Draining);
+        let draining = Verdict::Rejected(punctual_core::Rejection::Draining);
         assert_eq!(verdict(after), draining, "{policy:?}");
     }
 }
@@ -298,7 +308,8 @@ fn draining_answers_what_was_taken_in_and_rejects_what_comes() {
 #[test]
 fn a_scheduler_is_drained_only_after_it_was_told_to() {
     for policy in subjects() {
-        let scheduler = Scheduler::new(lone_plan(&policy, 5)).expect("the plan is valid");
+        let policy = &*policy;
+        let scheduler = Scheduler::new(&lone_plan(policy, 5), policy).expect("the plan is valid");
         assert!(!scheduler.drained(), "{policy:?}");
     }
 }

@@ -1,13 +1,10 @@
 //! Random small plans, with the partitions that a policy expects.
 
-use std::vec::Vec;
-
-use crate::policies::Partitioning;
-use crate::policies::tests::random::Random;
-use crate::{
+use super::random::Random;
+use punctual_core::{
     ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, ModelConfig, ModelId,
-    Nanos, PartitionConfig, PartitionId, PolicyConfig, StageConfig, StageId, StageTime, TaskConfig,
-    Units, Weights,
+    Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId, StageTime,
+    TaskConfig, Units, Weights,
 };
 
 /// Compute units of the device.
@@ -20,17 +17,18 @@ const fn us(n: u64) -> Nanos {
 }
 
 /// A plan that any policy of this kind must cope with.
-pub fn random_plan(policy: &PolicyConfig, random: &mut Random) -> Config {
+pub fn random_plan(policy: &dyn PolicySpec, random: &mut Random) -> Config {
+    let contract = policy.contract();
     let tasks = random.within(1, 5) as u16;
-    let partitions = partitions(policy.partitioning(), tasks, random);
-    let paged = policy.pages_weights() && random.one_in(2);
+    let partitions = partitions(contract.partitioning, tasks, random);
+    let paged = contract.pages_weights && random.one_in(2);
     let models: Vec<ModelConfig> = (0..random.within(1, 3))
         .map(|_| model(&partitions, paged, random))
         .collect();
     let tasks = (0..tasks).map(|index| {
         let model = ModelId(random.within(0, models.len() as u64 - 1) as u16);
         let stages = models[model.index()].stages.len() as u64;
-        let partition = match policy.partitioning() {
+        let partition = match contract.partitioning {
             Partitioning::Planned => random.within(0, partitions.len() as u64 - 1) as u16,
             Partitioning::Whole => 0,
             Partitioning::Ranges => whole_range(&partitions),
@@ -40,7 +38,6 @@ pub fn random_plan(policy: &PolicyConfig, random: &mut Random) -> Config {
         task(model, PartitionId(partition), mandatory_exit, random)
     });
     Config {
-        policy: policy.clone(),
         tasks: tasks.collect(),
         models,
         partitions,
@@ -55,9 +52,9 @@ pub fn random_plan(policy: &PolicyConfig, random: &mut Random) -> Config {
 
 fn partitions(kind: Partitioning, tasks: u16, random: &mut Random) -> Vec<PartitionConfig> {
     let units: Vec<Units> = match kind {
-        Partitioning::Planned if random.one_in(2) => std::vec![units(0, 2), units(2, UNITS - 2)],
-        Partitioning::Planned | Partitioning::Whole => std::vec![units(0, UNITS)],
-        Partitioning::PerTask => std::vec![units(0, UNITS); usize::from(tasks)],
+        Partitioning::Planned if random.one_in(2) => vec![units(0, 2), units(2, UNITS - 2)],
+        Partitioning::Planned | Partitioning::Whole => vec![units(0, UNITS)],
+        Partitioning::PerTask => vec![units(0, UNITS); usize::from(tasks)],
         Partitioning::Ranges => (0..UNITS)
             .flat_map(|first| (1..=UNITS - first).map(move |count| units(first, count)))
             .collect(),

@@ -1,15 +1,13 @@
-//! How long one decision takes with all queues full: `cargo bench -p punctual-core`.
+//! How long one decision takes with all queues full: `cargo bench -p punctual-policy-testing`.
 //!
 //! Prints percentiles (`step` is timed once each, so p99 is of decisions, not of means of many).
 //! `--steps N --tasks T` takes N steps and ends: what `instructions.sh` counts.
 
-mod load;
-
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use load::Load;
 use punctual_platform::clock;
+use punctual_policy_testing::load::Load;
 
 const TASKS: [usize; 3] = [4, 16, 64];
 /// Until the queues are full and the scheduler is in its stride.

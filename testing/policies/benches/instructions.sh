@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Instructions of one decision, with 4, 16 and 64 tasks and full queues, counted by valgrind: the
 # same on every run, so a change shows even on a busy machine.
-# `bash runtime/core/benches/instructions.sh`; with `--check` it fails beyond instructions.budget.
+# `bash testing/policies/benches/instructions.sh`; with `--check` it fails beyond instructions.budget.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 STEPS=20000
-bench=$(cargo build --profile bench -p punctual-core --bench step --message-format=json |
+bench=$(cargo build --profile bench -p punctual-policy-testing --bench step --message-format=json |
   sed -n 's/.*"executable":"\([^"]*\/step-[^"]*\)".*/\1/p')
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
@@ -28,7 +28,7 @@ for tasks in 4 16 64; do
     echo "nothing was counted with $tasks tasks" >&2
     exit 1
   fi
-  budget=$(sed -n "s/^$tasks //p" runtime/core/benches/instructions.budget)
+  budget=$(sed -n "s/^$tasks //p" testing/policies/benches/instructions.budget)
   echo "| $tasks | $step | $budget |"
   if ((step > budget)); then exceeded=1; fi
 done

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use punctual_core::{
     ACCURACY_BINS, Action, Actions, Answer, Arrival, BatchTime, ClientId, Confidence, Config,
     Criticality, Delivery, Event, Finished, Infer, Instant, ModelConfig, ModelId, Nanos,
-    PartitionConfig, PartitionId, PolicyConfig, Scheduler, StageConfig, StageId, StageTime,
+    PartitionConfig, PartitionId, PolicySpec, Scheduler, StageConfig, StageId, StageTime,
     TaskConfig, TaskId, Ticket, Units, Verdict, Weights,
 };
 
@@ -49,7 +49,6 @@ impl Setting {
             share_max: 1000,
         };
         Config {
-            policy: PolicyConfig::by_name("clockwork").expect("there is such a policy"),
             tasks: (0..self.models).map(task).collect(),
             models: (0..self.models).map(|index| self.model(index)).collect(),
             layouts: Vec::new(),
@@ -156,7 +155,7 @@ struct Outside {
 }
 
 impl Emulated {
-    pub fn new(setting: Setting) -> Self {
+    pub fn new(setting: Setting, policy: &dyn PolicySpec) -> Self {
         let config = setting.config();
         let popularity: Vec<f64> = (1..=setting.models)
             .map(|r| (r as f64).powf(-0.9))
@@ -182,7 +181,7 @@ impl Emulated {
         }
         Self {
             actions: Actions::for_config(&config),
-            scheduler: Scheduler::new(config).expect("the plan is valid"),
+            scheduler: Scheduler::new(&config, policy).expect("the plan is valid"),
             outside,
         }
     }

@@ -1,0 +1,11 @@
+//! The commands of `punctual`, for its own program and for `punctual-lab`, whose `daemon`, `check` and `profile` know more
+//! policies.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod calibrate;
+pub mod commands;
+pub mod demo;
+mod host;
+mod measure;
+mod report;

@@ -1,0 +1,18 @@
+//! What tests of policies are made of: worlds in virtual time that hold every decision against what a policy owes the
+//! world, plans drawn at random, loads that keep the queues full.
+//!
+//! | what | where |
+//! |---|---|
+//! | clients, an intake and a device, calm or foul; every step is booked | [`world`], [`books`] |
+//! | plans with the partitions that a policy expects | [`plans`] |
+//! | a plan played in exact virtual time, for worked examples | [`timeline`] |
+//! | full queues, for benchmarks and the test of allocations | [`load`], [`emulated`] |
+#![forbid(unsafe_code)]
+
+pub mod books;
+pub mod emulated;
+pub mod load;
+pub mod plans;
+pub mod random;
+pub mod timeline;
+pub mod world;
