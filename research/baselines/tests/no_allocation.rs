@@ -1,6 +1,7 @@
 //! `step` allocates and frees nothing, with all queues full, whichever policy decides.
 
 use punctual_baselines::ClockworkConfig;
+use punctual_core::PolicySpec;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{SealedAllocator, allocator};
 use punctual_policy_testing::emulated::{Emulated, Setting};
@@ -40,7 +41,7 @@ fn a_decision_neither_allocates_nor_frees() {
     }
     for policy in punctual_baselines::all().iter() {
         let name = policy.name();
-        let open = run(Load::of(16, &**policy), name);
+        let open = run(Load::of(16, policy), name);
         assert!(open > 16, "{name}: the queues are full");
     }
 }

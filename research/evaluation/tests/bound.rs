@@ -1,7 +1,7 @@
 //! The clairvoyant bound of real runs.
 #![forbid(unsafe_code)]
 
-use punctual_core::{Nanos, PunctualConfig, StageId};
+use punctual_core::{Nanos, PolicySpec, PunctualConfig, StageId};
 
 use punctual_evaluation::bound::{Knowledge, of_run};
 use punctual_evaluation::workloads;

@@ -1,7 +1,9 @@
 //! Which partitions a scenario's plan has.
 #![forbid(unsafe_code)]
 
-use punctual_core::{ModelId, Nanos, PartitionId, Partitioning, Scheduler, Units, offline};
+use punctual_core::{
+    ModelId, Nanos, PartitionId, Partitioning, PunctualConfig, Scheduler, Units, offline,
+};
 use punctual_evaluation::profiles::{robot, signs};
 use punctual_evaluation::workloads;
 use punctual_simulator::arrivals::Pattern;

@@ -181,6 +181,7 @@ fn target() -> ProgressDrawTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_plan::Policies;
 
     #[test]
     fn a_package_is_measured_once_for_all_its_models() {

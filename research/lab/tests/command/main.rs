@@ -2,4 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod daemon;
 mod plan;
+#[path = "../../../../runtime/daemon/tests/support/mod.rs"]
+mod support;

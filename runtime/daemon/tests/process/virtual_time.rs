@@ -14,7 +14,7 @@ use punctual_device::virtual_time::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
 use punctual_plan::{
-    Accounts, Board, Host, PackageInput, Plan, PlanErrors, PlanInputs, ProfileInput,
+    Accounts, Board, Host, PackageInput, Plan, PlanErrors, PlanInputs, Policies, ProfileInput,
 };
 
 const MANIFEST: &str = include_str!("../../../cli/src/demo/manifest.toml");

@@ -53,6 +53,55 @@ clients = 2
 frame = { format = "nv12", width = 320, height = 240, crop = [192, 192] }
 "#;
 
+/// Two partitions of a core each, or one if the machine has no more, under `policy`.
+pub fn manifest_under(policy: &str) -> String {
+    let daemon = format!("board = \"host\"\npolicy = \"{policy}\"");
+    let manifest = MANIFEST.replacen("board = \"host\"", &daemon, 1);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        return manifest;
+    }
+    let (first, second) = (
+        "cores = [0]",
+        "[[partition]]\nname = \"other\"\ncores = [1]\n",
+    );
+    let two = manifest.replacen("units = 1", &format!("{first}\n\n{second}"), 1);
+    let (front, watch) = two.split_once("name = \"watch\"").expect("two tasks");
+    let watch = watch.replacen("partition = \"main\"", "partition = \"other\"", 1);
+    format!("{front}name = \"watch\"{watch}")
+}
+
+/// A daemon under that policy answers the clients of both tasks, and its account adds up.
+pub fn assert_serves(policy: &str) {
+    const FRAMES: u64 = 10;
+    let daemon = Daemon::start(&manifest_under(policy));
+    let mut front = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    let mut watch = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    let mut answered = 0;
+    for _ in 0..FRAMES {
+        submit(&mut front);
+        submit(&mut watch);
+        answered += u64::from(result(&mut front).answer.is_some());
+        answered += u64::from(result(&mut watch).answer.is_some());
+    }
+    drop((front, watch));
+    let report = daemon.stop();
+    assert_accounts(&report);
+    assert!(answered >= FRAMES, "{policy}: {answered} answers");
+}
+
+/// The daemon of the crate that is tested: `punctuald`, or `punctual-lab daemon`.
+fn program() -> Command {
+    const DAEMON: Option<&str> = option_env!("CARGO_BIN_EXE_punctuald");
+    const LAB: Option<&str> = option_env!("CARGO_BIN_EXE_punctual-lab");
+    if let Some(path) = DAEMON {
+        return Command::new(path);
+    }
+    let mut command = Command::new(LAB.expect("one of the two is built"));
+    command.arg("daemon");
+    command
+}
+
 /// The demonstration network.
 pub fn package() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs/signs.punctual");
@@ -173,7 +222,7 @@ impl Folder {
 
     /// As [`command`](Self::command), with another socket.
     pub fn command_at(&self, socket: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punctuald"));
+        let mut command = program();
         command
             .arg(self.path("manifest.toml"))
             .arg("--socket")

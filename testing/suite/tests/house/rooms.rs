@@ -7,6 +7,9 @@ use std::process::Command;
 /// is the same one in words.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-core", &[]),
+    ("punctual-policy-seeb", &["core"]),
+    ("punctual-policy-testing", &["core"]),
+    ("punctual-baselines", &["core", "plan", "policy-seeb"]),
     ("punctual-kernels", &[]),
     ("punctual-platform", &[]),
     ("punctual-model", &["core", "platform"]),
@@ -25,7 +28,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["core", "model", "device", "kernels", "platform"],
     ),
     ("punctual-emulated-driver", &["kernels"]),
-    ("punctual-plan", &["core", "model", "platform"]),
+    (
+        "punctual-plan",
+        &["core", "model", "platform", "policy-seeb"],
+    ),
     ("punctual-executor", &["core"]),
     ("punctual-report", &[]),
     (
@@ -34,11 +40,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "punctual-evaluation",
-        &["core", "model", "plan", "platform", "report", "simulator"],
+        &[
+            "baselines",
+            "core",
+            "model",
+            "plan",
+            "platform",
+            "policy-seeb",
+            "report",
+            "simulator",
+        ],
     ),
     (
         "punctual-lab",
         &[
+            "punctual",
+            "baselines",
             "core",
             "evaluation",
             "manuals",
@@ -51,6 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "punctual-bench",
         &[
+            "baselines",
             "compile",
             "core",
             "device",
@@ -61,6 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kernels",
             "manuals",
             "model",
+            "plan",
             "platform",
             "report",
             "simulator",
