@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use punctual_core::{
-    ModelId, Nanos, PartitionId, Partitioning, PunctualConfig, Scheduler, Units, offline,
+    ModelId, Nanos, PartitionId, Partitioning, PolicySpec, PunctualConfig, Scheduler, Units,
+    offline,
 };
 use punctual_evaluation::profiles::{robot, signs};
 use punctual_evaluation::workloads;
@@ -34,16 +35,16 @@ fn further_layouts_use_the_partitions_that_there_are_and_add_those_that_are_not(
 fn only_the_policy_that_plans_gets_further_layouts_and_none_unless_asked_for() {
     let plain = workloads::by_name("seeb-poisson").expect("a workload");
     let several = plain.clone().with_alternatives(4.0);
-    for policy in punctual_baselines::all() {
+    for policy in punctual_baselines::all().iter() {
         assert!(
             plain.config(&policy).layouts.is_empty(),
             "{}",
             policy.name()
         );
         let config = several.config(&policy);
-        let plans = policy.partitioning() == Partitioning::Planned;
+        let plans = policy.contract().partitioning == Partitioning::Planned;
         assert_eq!(config.layouts.is_empty(), !plans, "{}", policy.name());
-        Scheduler::new(config).expect("the scheduler takes every layout");
+        Scheduler::new(&config, policy).expect("the scheduler takes every layout");
     }
 }
 

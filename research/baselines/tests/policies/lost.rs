@@ -108,7 +108,6 @@ fn plan(policy: &dyn PolicySpec) -> Config {
 #[test]
 fn a_lost_action_fails_its_members_and_locks_what_it_may_touch_until_it_is_reported() {
     for policy in punctual_baselines::all().iter() {
-        let policy = policy;
         let name = policy.name();
         let mut bench = Bench::new(&plan(policy), policy);
         let first = bench.submit();

@@ -56,7 +56,6 @@ fn a_parameter_out_of_range_is_refused_with_its_policy_and_rule() {
 #[test]
 fn partitions_that_share_compute_units_are_refused_where_they_would_run_at_once() {
     for policy in punctual_baselines::all().iter() {
-        let policy = policy;
         let mut config = random_plan(policy, &mut Random::seeded(3));
         let (Partitioning::Planned | Partitioning::Whole) = policy.contract().partitioning else {
             continue;

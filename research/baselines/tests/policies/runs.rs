@@ -22,7 +22,6 @@ fn varied() -> Scenario {
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     for policy in punctual_baselines::all().iter() {
-        let policy = policy;
         let again = || run_at(&varied(), policy, 2, 7);
         assert_eq!(again(), again(), "{}", policy.name());
         let (other, _) = run_at(&varied(), policy, 2, 8);
@@ -33,7 +32,6 @@ fn a_run_is_a_function_of_its_seed() {
 #[test]
 fn every_submission_is_counted_once_whatever_the_policy_and_the_load() {
     for policy in punctual_baselines::all().iter() {
-        let policy = policy;
         for load in [1, 4] {
             let (outcome, _) = run_at(&varied(), policy, load, 3);
             let all = &outcome.total;

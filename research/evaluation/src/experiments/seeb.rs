@@ -3,7 +3,7 @@
 //! model.
 
 use punctual_baselines::{BatchConfig, BranchynetConfig, DeeprtConfig, GsliceConfig};
-use punctual_core::{Confidence, Nanos, PolicySpec, TaskId};
+use punctual_core::{Confidence, Nanos, PolicySpec, PunctualConfig, TaskId};
 use punctual_plan::PolicyChoice;
 use punctual_policy_seeb::{SeebBatch, SeebConfig, fit};
 
