@@ -36,12 +36,8 @@ fn only_the_policy_that_plans_gets_further_layouts_and_none_unless_asked_for() {
     let plain = workloads::by_name("seeb-poisson").expect("a workload");
     let several = plain.clone().with_alternatives(4.0);
     for policy in punctual_baselines::all().iter() {
-        assert!(
-            plain.config(&policy).layouts.is_empty(),
-            "{}",
-            policy.name()
-        );
-        let config = several.config(&policy);
+        assert!(plain.config(policy).layouts.is_empty(), "{}", policy.name());
+        let config = several.config(policy);
         let plans = policy.contract().partitioning == Partitioning::Planned;
         assert_eq!(config.layouts.is_empty(), !plans, "{}", policy.name());
         Scheduler::new(&config, policy).expect("the scheduler takes every layout");

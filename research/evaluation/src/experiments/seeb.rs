@@ -3,7 +3,7 @@
 //! model.
 
 use punctual_baselines::{BatchConfig, BranchynetConfig, DeeprtConfig, GsliceConfig};
-use punctual_core::{Confidence, Nanos, PolicySpec, PunctualConfig, TaskId};
+use punctual_core::{Confidence, Nanos, PolicySpec, TaskId};
 use punctual_plan::PolicyChoice;
 use punctual_policy_seeb::{SeebBatch, SeebConfig, fit};
 
@@ -345,6 +345,8 @@ fn fits() -> Table {
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::PunctualConfig;
+
     use super::*;
 
     fn share(scenario: &Scenario, policy: &dyn PolicySpec) -> f64 {
