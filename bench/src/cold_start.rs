@@ -58,8 +58,7 @@ pub struct Options {
 /// A way to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Way {
-    /// Everything on: interleaved, and chosen solutions that are not prepared are replaced after
-    /// the milestone.
+    /// Everything on: interleaved, and chosen solutions that are not prepared are replaced after the milestone.
     Interleaved,
     /// Interleaved; chosen solutions are prepared before they run, none is replaced.
     NoReplacement,
@@ -110,10 +109,8 @@ impl Way {
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The package cannot be used.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// The network did not answer.
     #[error(transparent)]
     Start(#[from] ColdStartError),
     /// The solutions could not be measured.
@@ -122,20 +119,15 @@ pub enum Error {
     /// A file or a process could not be had.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
         what: &'static str,
-        /// What the system said.
         source: std::io::Error,
     },
     /// A process did not say when it answered.
     #[error("a start ended badly ({status}) and said: {said}")]
     Started {
-        /// How it ended.
         status: std::process::ExitStatus,
-        /// What it wrote.
         said: String,
     },
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

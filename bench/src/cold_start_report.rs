@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::cold_start::{Times, Way};
 
-/// A measurement.
 pub(super) struct Report {
     pub(super) model: String,
     pub(super) isa: String,
@@ -16,7 +15,6 @@ pub(super) struct Report {
     pub(super) rows: Vec<Row>,
 }
 
-/// One kind of start.
 pub(super) struct Row {
     way: Way,
     /// The package was not in the kernel's page cache.
@@ -64,7 +62,6 @@ impl Row {
 }
 
 impl Report {
-    /// For a person.
     pub(super) fn table(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(
@@ -102,7 +99,6 @@ impl Report {
         text
     }
 
-    /// For a machine.
     pub(super) fn json(&self) -> Value {
         let quantiles = |q: Quantiles| json!({ "p50_ns": q.p50, "p99_ns": q.p99 });
         let row = |row: &Row| {

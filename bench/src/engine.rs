@@ -54,43 +54,27 @@ pub struct Options {
 /// Why nothing was compared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be compiled.
     #[error("{path}: {source}", path = path.display())]
     Compile {
-        /// Which file.
         path: PathBuf,
-        /// The compiler's word.
         source: Box<CompileError>,
     },
-    /// The library cannot be had.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// It cannot run the file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It failed while running.
     #[error("ONNX Runtime failed: {0}")]
     Run(String),
-    /// Our engine cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Fewer cores than asked for.
     #[error("{wanted} cores were asked for, {available} are available to this process")]
-    Cores {
-        /// Asked for.
-        wanted: usize,
-        /// There.
-        available: usize,
-    },
-    /// The two do not agree.
+    Cores { wanted: usize, available: usize },
     #[error("the scores differ by {difference:.2e}; their spread is {spread:.2e}")]
     Differs {
-        /// The largest difference.
         difference: f32,
         /// From the least score to the greatest.
         spread: f32,
     },
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

@@ -5,14 +5,10 @@ use std::fmt;
 use punctual_report::Table;
 use serde::Serialize;
 
-/// A network on both engines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Its name.
     pub network: String,
-    /// What our kernels use.
     pub instruction_set: String,
-    /// Measurements of each.
     pub rounds: u32,
     /// One a batch size and number of cores.
     pub rows: Vec<Row>,
@@ -21,14 +17,10 @@ pub struct Report {
 /// One batch size on some cores.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Images at once.
     pub batch: usize,
     pub cores: usize,
-    /// Ours.
     pub punctual: Times,
-    /// Theirs.
     pub onnxruntime: Times,
-    /// Largest difference of a score.
     pub difference: f32,
     /// From the least score to the greatest.
     pub spread: f32,
@@ -37,13 +29,11 @@ pub struct Row {
 /// Quantiles of times for the whole batch through all stages, in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Times {
-    /// Median.
     pub p50_ns: u64,
     /// 99 of 100 are not above it.
     pub p99_ns: u64,
     /// 999 of 1000 are not above it: the longest, when there were fewer.
     pub p999_ns: u64,
-    /// The longest.
     pub max_ns: u64,
 }
 

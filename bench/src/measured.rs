@@ -9,13 +9,11 @@ use punctual_core::{
 use punctual_device::{CpuDevice, Device, Refusal};
 use punctual_platform::Doorbell;
 
-/// Runs of each stage.
 const ROUNDS: u64 = 20;
 
 /// What budgets are above the longest that was measured, in percent.
 const MARGIN_PERCENT: u64 = 150;
 
-/// Budgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Of each stage, for one image.
@@ -32,8 +30,7 @@ pub enum NotMeasured {
     Failed(Box<Event>),
 }
 
-/// Loads some of the models, which are all alike and paged, runs the stages of the first, and
-/// unloads them.
+/// Loads some of the models, which are all alike and paged, runs the stages of the first, and unloads them.
 pub fn stages_and_loads(
     device: &mut CpuDevice,
     bell: &Arc<Doorbell>,

@@ -1,6 +1,5 @@
-//! Requests at planned times, served in this process: the production loop and scheduler on the CPU
-//! device, without clients. What is late to come is never waited for: the next request comes when
-//! it was planned.
+//! Requests at planned times, served in this process: the production loop and scheduler on the CPU device,
+//! without clients. What is late to come is never waited for: the next request comes when it was planned.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,16 +21,13 @@ pub struct Planned {
     pub task: TaskId,
 }
 
-/// What became of all requests.
 #[derive(Debug)]
 pub struct Tally {
-    /// Requests that came.
     pub submitted: u64,
     /// Answered by their deadline.
     pub on_time: u64,
     /// Answered after it.
     pub late: u64,
-    /// Refused.
     pub rejected: u64,
     /// Taken on and not answered.
     pub failed: u64,
@@ -47,7 +43,6 @@ pub struct Tally {
     pub loads: Histogram<u64>,
     /// How many stages ran, and for how many requests.
     pub actions: u64,
-    /// Members of all actions.
     pub members: u64,
 }
 
@@ -81,7 +76,6 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds that a histogram can have")
 }
 
-/// The world.
 pub struct OpenLoop<'a> {
     device: CpuDevice,
     inputs: InputBuffers,

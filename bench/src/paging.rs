@@ -77,18 +77,14 @@ pub enum Error {
     /// A package cannot be made or read.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// Weights cannot be packed.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// A folder cannot be made or removed.
     #[error("{path}: {source}")]
     Folder {
-        /// Which.
         path: PathBuf,
-        /// What the system said.
         source: std::io::Error,
     },
-    /// The device did not start.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The device did not do what was measured.
@@ -97,10 +93,8 @@ pub enum Error {
     /// The scheduler refuses the plan: an error of ours.
     #[error(transparent)]
     Plan(#[from] ConfigError),
-    /// Requests without a verdict.
     #[error("{0} requests were lost")]
     Lost(u64),
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

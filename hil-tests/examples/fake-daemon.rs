@@ -19,12 +19,9 @@ use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness};
 use punctual_platform::signals::TerminationSignals;
 
-/// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Nothing.
     None,
-    /// Every twentieth frame is forgotten.
     Loses,
     /// Answers come after the tasks' deadlines, and are called on time.
     Late,

@@ -13,13 +13,10 @@ use crate::outcome::Failure;
 #[serde(default)]
 pub struct Account {
     pub version: String,
-    /// Hash of its plan.
     pub plan: String,
     /// The device that runs the stages.
     pub device: String,
-    /// One entry a task.
     pub tasks: Vec<TaskAccount>,
-    /// Connections.
     pub clients: ClientsAccount,
     /// Clients that wrote what no client writes.
     pub channel_faults: u64,
@@ -31,12 +28,10 @@ pub struct Account {
     pub missing: Vec<String>,
 }
 
-/// Counters of a task.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TaskAccount {
     pub name: String,
-    /// Descriptors taken from clients.
     pub submitted: u64,
     /// Answered before the deadline.
     pub on_time: u64,
@@ -46,23 +41,17 @@ pub struct TaskAccount {
     pub rejected: BTreeMap<String, u64>,
     /// Taken on, then not answered, by reason.
     pub failed: BTreeMap<String, u64>,
-    /// Still inside.
     pub open: u64,
     /// Without a verdict at the end.
     pub lost: u64,
 }
 
-/// Connections.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientsAccount {
-    /// Taken now.
     pub in_use: u64,
-    /// Accepted so far.
     pub accepted: u64,
-    /// Refused so far.
     pub refused: u64,
-    /// Gone so far.
     pub gone: u64,
 }
 
@@ -94,9 +83,6 @@ impl TaskAccount {
 
 impl Account {
     /// The daemon's own sum: every submission has one verdict.
-    ///
-    /// # Errors
-    /// If it has not.
     pub fn adds_up(&self) -> Result<(), Failure> {
         for task in &self.tasks {
             if task.submitted != task.verdicts() || task.open + task.lost > 0 {
@@ -117,9 +103,6 @@ impl Account {
 
     /// Holds the cameras' books of a task against the daemon's: for cameras that stayed from
     /// beginning to end, and a daemon that did.
-    ///
-    /// # Errors
-    /// With the first count in which they differ.
     pub fn agrees_with(&self, task: &str, books: &[&Book]) -> Result<(), Failure> {
         let ours = self.tasks.iter().find(|account| account.name == task);
         let none = TaskAccount::default();
@@ -218,9 +201,6 @@ impl Account {
 }
 
 /// Whether a camera's book is whole: it finished, and each frame has exactly one verdict.
-///
-/// # Errors
-/// If it is not.
 pub fn whole(book: &Book) -> Result<(), Failure> {
     let task = book.task.clone();
     if book.unasked > 0 {

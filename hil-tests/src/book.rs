@@ -15,9 +15,7 @@ pub const SPANS_MAX: usize = 4096;
 /// `rejected`, `failed`, `gone` and `open`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Book {
-    /// The task it feeds.
     pub task: String,
-    /// Frames handed to a daemon.
     pub submitted: u64,
     /// Answers read before their deadline.
     pub on_time: u64,
@@ -37,7 +35,6 @@ pub struct Book {
     pub skipped: u64,
     /// Frames dropped by the camera while there was no daemon.
     pub offline: u64,
-    /// Connections made.
     pub connected: u64,
     /// From capture to the reading of an answer.
     pub latency_us: Latencies,
@@ -66,13 +63,11 @@ pub struct Outage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latencies {
     pub count: u64,
-    /// Median.
     pub p50: u64,
     /// 99 of 100 are not above it.
     pub p99: u64,
     /// 999 of 1000 are not above it.
     pub p999: u64,
-    /// The longest.
     pub max: u64,
     /// `[upper edge, count]`, edges a quarter apart; empty ones are left out.
     pub buckets: Vec<[u64; 2]>,
@@ -141,7 +136,6 @@ impl Latencies {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum ServiceEvent {
-    /// Its process was started.
     Started {
         pid: u32,
         /// When, monotonic.
@@ -173,9 +167,7 @@ pub enum ServiceEvent {
 pub struct Sample {
     /// When, monotonic.
     pub at_ns: u64,
-    /// Resident memory.
     pub rss_kib: u64,
-    /// Open file descriptors.
     pub descriptors: u64,
     pub threads: u64,
     /// What it has computed for, in all.
@@ -187,22 +179,17 @@ pub struct Sample {
 /// An act of the agent and its moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    /// Monotonic.
     pub at_ns: u64,
 }
 
-/// What an attacker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mischief {
     /// Connections made, and what else was done.
     pub acts: u64,
     /// Connections that were let in as clients.
     pub let_in: u64,
-    /// Connections that the daemon ended.
     pub ended: u64,
-    /// Descriptors that were sent.
     pub descriptors: u64,
-    /// Threads and watches that waited.
     pub waiters: u64,
     /// True in the last line.
     pub finished: bool,
@@ -211,7 +198,6 @@ pub struct Mischief {
 /// How a daemon answered who asked all the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Questions.
     pub asked: u64,
     /// Questions without an answer.
     pub unanswered: u64,

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
-/// The files of the tree.
 const BUILT_IN: &[(&str, &str)] = &[
     ("host", include_str!("../bounds/host.toml")),
     (
@@ -31,10 +30,8 @@ pub struct Bound {
     /// The measure may not be above it.
     #[serde(default)]
     pub max: Option<f64>,
-    /// Nor below it.
     #[serde(default)]
     pub min: Option<f64>,
-    /// Where it comes from.
     pub why: String,
 }
 
@@ -49,30 +46,23 @@ struct File {
 /// Why there are no bounds.
 #[derive(Debug, thiserror::Error)]
 pub enum BoundsError {
-    /// A board without a file.
     #[error(
         "no bounds for board `{board}`: write {board}.toml after the example of host.toml and give it by --bounds; known are {}",
         known()
     )]
     Unknown { board: String },
-    /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// It is no bounds file.
     #[error("{file}: {source}")]
     Toml {
         file: String,
-        /// Why.
         source: toml::de::Error,
     },
-    /// A key that nothing measures.
     #[error("{file}: nothing measures `{key}`; a misspelt bound would never be missed")]
     Key { file: String, key: String },
-    /// A bound that bounds nothing.
     #[error("{file}: `{key}` has neither `max` nor `min`")]
     Empty { file: String, key: String },
 }
@@ -84,9 +74,6 @@ fn known() -> String {
 
 impl Bounds {
     /// Those of a board, from the tree.
-    ///
-    /// # Errors
-    /// If the board has no file, or a bad one. `measures` are all keys that a suite measures.
     pub fn of_board(board: &str, measures: &[String]) -> Result<Self, BoundsError> {
         let found = BUILT_IN.iter().find(|(name, _)| *name == board);
         let (name, text) = found.ok_or_else(|| BoundsError::Unknown {
@@ -95,10 +82,6 @@ impl Bounds {
         Self::parse(&format!("hil-tests/bounds/{name}.toml"), text, measures)
     }
 
-    /// Those of a file.
-    ///
-    /// # Errors
-    /// As [`of_board`](Self::of_board).
     pub fn of_file(path: &Path, measures: &[String]) -> Result<Self, BoundsError> {
         let text = read::text(path, read::TEXT_BYTES_MAX).map_err(|source| BoundsError::Read {
             path: path.to_owned(),

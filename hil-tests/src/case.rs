@@ -4,7 +4,6 @@ use crate::facts::Need;
 use crate::outcome::Failure;
 use crate::scene::Scene;
 
-/// One test.
 pub struct Case {
     pub suite: &'static str,
     /// Its name, unique in the suite.
@@ -17,7 +16,6 @@ pub struct Case {
     pub limit_s: u64,
     /// Keys and units of what it measures.
     pub measures: &'static [(&'static str, &'static str)],
-    /// What it does.
     pub body: fn(&mut Scene<'_>) -> Result<(), Failure>,
 }
 

@@ -29,13 +29,10 @@ pub enum Thing {
     Gpu,
     /// Real-time priorities for the user of the tests.
     RealTime,
-    /// The superuser.
     Root,
-    /// A booted systemd.
     Systemd,
     /// Power modes that `nvpmodel` can change.
     PowerModes,
-    /// Mounting file systems.
     Mount,
     /// A cgroup memory controller that groups can be made in.
     MemoryGroups,
@@ -43,7 +40,6 @@ pub enum Thing {
     HotUnplug,
     /// The right to set the clock.
     SetClock,
-    /// File systems in user space.
     Fuse,
 }
 
@@ -52,7 +48,6 @@ pub enum Thing {
 pub enum Need {
     /// At least so many cores.
     Cores(u32),
-    /// Something of the target.
     Has(Thing),
     /// Leave to disturb the whole machine (`--disruptive`).
     Disruption,
@@ -145,10 +140,6 @@ done
 true"#;
 
 impl Facts {
-    /// Asks the target.
-    ///
-    /// # Errors
-    /// If it cannot be reached, or its shell is not one.
     pub fn probe(target: &Target, until_ns: u64) -> Result<Self, TargetError> {
         let output = target.run(
             &Script::new("find out what the target has", PROBE),

@@ -18,7 +18,6 @@ pub enum Task {
 }
 
 impl Task {
-    /// Those that cameras feed.
     pub const ALL: [Self; 3] = [Self::Front, Self::Fast, Self::Watch];
 
     /// Those of a daemon that is attacked.
@@ -35,7 +34,6 @@ impl Task {
         }
     }
 
-    /// What its cameras capture.
     #[must_use]
     pub const fn format(self) -> &'static str {
         match self {
@@ -85,8 +83,7 @@ frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
     }
 }
 
-/// The manifest of these tasks on `board`, with the package at `package` and further lines for the
-/// table `[daemon]`.
+/// The manifest of these tasks on `board`, with the package at `package` and further lines for the table `[daemon]`.
 #[must_use]
 pub fn manifest(board: &str, package: &str, tasks: &[Task], daemon: &str) -> String {
     let mut text = format!(

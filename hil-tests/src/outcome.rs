@@ -7,11 +7,9 @@ use crate::bounds::Bound;
 use crate::facts::Facts;
 use crate::target::TargetError;
 
-/// How a case ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It held.
     Passed,
     /// It did not, as its findings say.
     Failed,
@@ -25,11 +23,9 @@ pub struct CaseReport {
     pub name: &'static str,
     /// What it does, in a sentence.
     pub about: &'static str,
-    /// How it ended.
     pub outcome: Outcome,
     /// Why it was skipped.
     pub skipped_because: Option<String>,
-    /// How long it took.
     pub seconds: f64,
     /// What went wrong, in words.
     pub findings: Vec<String>,
@@ -40,13 +36,11 @@ pub struct CaseReport {
     pub histograms: Vec<Pictured>,
 }
 
-/// A figure and its bound.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// Its key below the suite's.
     pub key: &'static str,
     pub unit: &'static str,
-    /// The figure.
     pub value: f64,
     /// What the board's file says, if anything.
     pub bound: Option<Bound>,
@@ -57,16 +51,13 @@ pub struct Measured {
 /// A count and what it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// How often.
     pub count: u64,
     /// What, and why it is as it should be.
     pub what: String,
 }
 
-/// A named histogram.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pictured {
-    /// Whose latencies.
     pub name: String,
     /// In microseconds.
     pub latencies: Latencies,
@@ -76,28 +67,22 @@ pub struct Pictured {
 pub struct RunReport {
     /// Form of this report; raised when a field changes its meaning.
     pub format: u32,
-    /// Of this program.
     pub version: &'static str,
-    /// Which machine.
     pub target: String,
     /// Which board's bounds.
     pub board: String,
-    /// The file of the bounds.
     pub bounds: String,
     /// What the daemon under test calls itself.
     pub daemon: String,
     /// When it began, in UTC, as the target's clock says.
     pub began: String,
-    /// Of all that is random.
     pub seed: u64,
-    /// What the target has.
     pub facts: Facts,
     /// In the order of their running.
     pub cases: Vec<CaseReport>,
 }
 
 impl RunReport {
-    /// How many ended so.
     #[must_use]
     pub fn count(&self, outcome: Outcome) -> usize {
         self.cases
@@ -113,10 +98,8 @@ impl RunReport {
 pub struct MissedBound {
     pub suite: &'static str,
     pub key: &'static str,
-    /// What was measured.
     pub value: f64,
     pub unit: &'static str,
-    /// The file with the bound.
     pub file: String,
     pub bound: Bound,
 }
@@ -137,7 +120,6 @@ pub enum Failure {
     /// The target, or the case's time.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A bound was missed.
     #[error(transparent)]
     Bound(Box<MissedBound>),
     /// A daemon that did not get ready.
@@ -145,12 +127,7 @@ pub enum Failure {
         "the daemon was not ready after {seconds} s; its last words: {}",
         ends(words)
     )]
-    NotReady {
-        /// How long it had.
-        seconds: u64,
-        /// What it said.
-        words: String,
-    },
+    NotReady { seconds: u64, words: String },
     /// A process that ended in another way than expected.
     #[error(
         "{who} ended with {found}, not with {wanted}; its last words: {}",
@@ -158,62 +135,42 @@ pub enum Failure {
     )]
     Ending {
         who: String,
-        /// How it ended.
         found: String,
-        /// How it should have.
         wanted: &'static str,
-        /// What it said.
         words: String,
     },
     /// A process that did not end.
     #[error("{who} had not ended {seconds} s after it should have")]
-    NotEnding {
-        who: String,
-        /// How long it had.
-        seconds: u64,
-    },
-    /// Frames without a verdict.
+    NotEnding { who: String, seconds: u64 },
     #[error("task {task}: {lost} of {submitted} frames have no verdict")]
     Lost {
         task: String,
         lost: u64,
         submitted: u64,
     },
-    /// Verdicts for nothing.
     #[error("task {task}: {unasked} verdicts for frames that had one already or never were")]
     Unasked { task: String, unasked: u64 },
     /// Two accounts of the same frames.
     #[error("task {task}: {what}: the cameras count {cameras}, the daemon {daemon}")]
     Disagree {
         task: String,
-        /// What was counted.
         what: &'static str,
         cameras: u64,
         daemon: u64,
     },
     /// Something that should have happened did not.
     #[error("nothing shows that {what}")]
-    Missing {
-        /// What should have happened.
-        what: &'static str,
-    },
+    Missing { what: &'static str },
     /// Something else than expected was said.
     #[error("{who} said `{}`, which does not contain `{wanted}`", said.trim())]
     Words {
         who: &'static str,
         said: String,
-        /// What it should have.
         wanted: String,
     },
     /// Output that is not in its form.
     #[error("{who} did not say what it should in its form: {}", said.trim())]
     Form { who: String, said: String },
-    /// A process was left over.
     #[error("process {pid} was left over: {command}")]
-    LeftOver {
-        /// Its number.
-        pid: u32,
-        /// Its command line.
-        command: String,
-    },
+    LeftOver { pid: u32, command: String },
 }

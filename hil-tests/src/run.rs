@@ -92,29 +92,20 @@ pub enum RunError {
     /// A suite or case that there is not.
     #[error("there is no {kind} `{name}`; there are: {}", known.join(", "))]
     NoSuch {
-        /// `suite` or `case`.
         kind: &'static str,
-        /// What was asked for.
         name: String,
-        /// What there is.
         known: Vec<String>,
     },
-    /// The bounds.
     #[error(transparent)]
     Bounds(#[from] BoundsError),
-    /// The target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// Its preparation.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// Signals.
     #[error("cannot wait for signals: {0}")]
     Signals(std::io::Error),
-    /// The report.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

@@ -9,7 +9,6 @@ use crate::facts::Facts;
 use crate::manifest::{Task, manifest};
 use crate::target::{Output, Script, Target, TargetError};
 
-/// The demonstration network.
 const PACKAGE: &[u8] = include_bytes!("../../models/signs/signs.punctual");
 
 /// How long copying may take.
@@ -45,36 +44,22 @@ pub struct Stage {
 pub enum StageError {
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The agent's program.
     #[error("cannot read the agent's program {path}: {source}", path = path.display())]
     Agent {
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// This program does not run there.
     #[error(
         "the target is {target}, this program is for {ours}: give one for the target by --agent FILE"
     )]
-    Architecture {
-        /// The target's.
-        target: String,
-        ours: &'static str,
-    },
+    Architecture { target: String, ours: &'static str },
     /// The binaries under test are not there.
     #[error("`{program} --version` does not run on the target: install the package there, or name their folder by --bin: {}", words.trim())]
-    Program {
-        program: String,
-        /// What the shell said.
-        words: String,
-    },
+    Program { program: String, words: String },
     /// The network could not be measured.
     #[error("`punctual profile` ended with {}: {}", code.map_or("a signal".to_owned(), |code| format!("code {code}")), words.trim())]
-    Profile {
-        code: Option<i32>,
-        /// What it said.
-        words: String,
-    },
+    Profile { code: Option<i32>, words: String },
 }
 
 /// What the caller says of the binaries.
@@ -94,9 +79,6 @@ pub struct Binaries {
 
 impl Stage {
     /// Prepares a run on the target.
-    ///
-    /// # Errors
-    /// If the target, the agent or the binaries do not allow it.
     pub fn prepare(
         &self,
         target: &Target,
@@ -166,10 +148,6 @@ impl Stage {
         manifest(&self.board, "../signs.punctual", tasks, daemon)
     }
 
-    /// Removes everything from the target.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn strike(&self, target: &Target) -> Result<(), TargetError> {
         target.reset(&self.mark, &self.folder, now_ns() + COPY_NS)?;
         let script =

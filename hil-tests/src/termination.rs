@@ -7,7 +7,6 @@ use punctual_platform::output::READER_GONE_CODE;
 /// How a run ended. `--help` documents the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Termination {
-    /// Every case that ran held.
     Passed,
     /// A case did not hold.
     Failed,

@@ -1,6 +1,5 @@
-//! The rig's own test: faults are planted in what it tests, and it must find each; and where none
-//! is, it must find none. What is tested is a fake (`examples/fake-daemon.rs`), so that this takes
-//! seconds and needs no network.
+//! The rig's own test: faults are planted in what it tests, and it must find each; and where none is, it must find
+//! none. What is tested is a fake (`examples/fake-daemon.rs`), so that this takes seconds and needs no network.
 #![forbid(unsafe_code)]
 
 mod fakes;

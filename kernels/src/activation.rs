@@ -7,7 +7,6 @@ use crate::{Isa, KernelError};
 /// What is applied last to each value of a result. A NaN stays a NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Activation {
-    /// Nothing.
     #[default]
     None,
     /// `max(x, 0)`.
@@ -16,7 +15,6 @@ pub enum Activation {
     Clip {
         /// Lower bound, not above `high`.
         low: f32,
-        /// Upper bound.
         high: f32,
     },
     /// `1 / (1 + e^-x)`.
@@ -29,14 +27,12 @@ pub enum Activation {
     HardSwish,
     /// `x * (1 + erf(x / sqrt 2)) / 2`: the exact form, not the one with tanh.
     Gelu,
-    /// The hyperbolic tangent.
     Tanh,
 }
 
 /// Consecutive values, changed in place.
 pub(crate) struct Values {
     pub values: *mut f32,
-    /// A multiple of the lanes.
     pub elements: usize,
 }
 
@@ -72,8 +68,7 @@ impl Activation {
         wide as f32
     }
 
-    /// What a kernel clips each value to as it stores it; without a [`curve`](Self::curve) that is
-    /// all.
+    /// What a kernel clips each value to as it stores it; without a [`curve`](Self::curve) that is all.
     pub(crate) fn bounds(self) -> (f32, f32) {
         match self {
             Activation::Relu => (0.0, f32::INFINITY),

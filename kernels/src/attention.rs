@@ -16,15 +16,13 @@ use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 pub use self::tile::HEAD_CHANNELS_MAX;
 
-/// `softmax(scale * query . key [+ f32::MIN where the mask is 0]) * value`, head by head. Tokens
-/// are pixels.
+/// `softmax(scale * query . key [+ f32::MIN where the mask is 0]) * value`, head by head. Tokens are pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionSpec {
     /// The operator's first input.
     pub query: BlockedLayout,
     /// The second and the third: key and value.
     pub key: BlockedLayout,
-    /// As the key.
     pub value: BlockedLayout,
     /// The fourth, if there is one: one channel, 0 for pixels of the key that do not count.
     pub mask: Option<BlockedLayout>,
@@ -32,7 +30,6 @@ pub struct AttentionSpec {
     pub output: BlockedLayout,
     /// A divisor of the channels; each head takes at most [`HEAD_CHANNELS_MAX`].
     pub heads: usize,
-    /// Factor of the products.
     pub scale: f32,
 }
 
@@ -44,10 +41,6 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Checks the shapes.
-    ///
-    /// # Errors
-    /// When they do not fit each other, or the processor lacks the instruction set.
     pub fn new(isa: Isa, spec: &AttentionSpec) -> Result<Attention, KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });

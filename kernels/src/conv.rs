@@ -36,7 +36,6 @@ pub struct Conv2d {
     curve: Option<Curve>,
 }
 
-/// The code that was chosen.
 #[derive(Clone, Copy, Debug)]
 enum Kernels {
     /// For one, two, ... output blocks at once.
@@ -66,7 +65,6 @@ impl Conv2d {
         })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &Conv2dSpec {
         &self.spec
     }
@@ -78,9 +76,6 @@ impl Conv2d {
 
     /// Packs the weights, which are
     /// `[output channel][input channel / groups][kernel row][kernel column]`, and the biases.
-    ///
-    /// # Errors
-    /// When there are too many or too few, or one is not finite.
     ///
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
@@ -101,9 +96,6 @@ impl Conv2d {
     }
 
     /// As [`pack`](Self::pack), into memory of its own.
-    ///
-    /// # Errors
-    /// As [`pack`](Self::pack).
     pub fn packed(&self, weights: &[f32], bias: &[f32]) -> Result<AlignedBuffer, KernelError> {
         let mut packed = AlignedBuffer::zeroed(self.packed_len());
         self.pack(weights, bias, &mut packed)?;

@@ -12,7 +12,6 @@ pub struct AddSpec {
     pub input: BlockedLayout,
     /// What it reads second.
     pub addend: BlockedLayout,
-    /// What it writes.
     pub output: BlockedLayout,
     /// Applied last.
     pub activation: Activation,
@@ -26,10 +25,6 @@ pub struct Add {
 }
 
 impl Add {
-    /// Checks the shapes.
-    ///
-    /// # Errors
-    /// When they disagree.
     pub fn new(isa: Isa, spec: &AddSpec) -> Result<Add, KernelError> {
         let pairs = Pairs {
             input: spec.input,
@@ -44,7 +39,6 @@ impl Add {
         Ok(Add { spec: *spec, pairs })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &AddSpec {
         &self.spec
     }
@@ -63,7 +57,6 @@ pub struct MultiplySpec {
     /// What it reads second: the same image size with its own halo, or a vector with one value a
     /// channel, for all of the channel's pixels.
     pub factor: BlockedLayout,
-    /// What it writes.
     pub output: BlockedLayout,
     /// Applied last.
     pub activation: Activation,
@@ -77,10 +70,6 @@ pub struct Multiply {
 }
 
 impl Multiply {
-    /// Checks the shapes.
-    ///
-    /// # Errors
-    /// When they disagree.
     pub fn new(isa: Isa, spec: &MultiplySpec) -> Result<Multiply, KernelError> {
         let is_vector = spec.factor.height() == 1 && spec.factor.width() == 1;
         let kernel = if is_vector {
@@ -103,7 +92,6 @@ impl Multiply {
         Ok(Multiply { spec: *spec, pairs })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &MultiplySpec {
         &self.spec
     }
@@ -210,7 +198,6 @@ struct Row {
     /// As many, or one pixel for all of them.
     b: *const f32,
     output: *mut f32,
-    /// A multiple of the lanes.
     elements: usize,
     low: f32,
     high: f32,

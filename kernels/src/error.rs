@@ -9,64 +9,42 @@ pub enum KernelError {
     #[error(
         "this processor has no {isa}: choose one of `Isa::available()`, or let `Isa::detect()` choose"
     )]
-    IsaUnavailable {
-        /// The one asked for.
-        isa: Isa,
-    },
+    IsaUnavailable { isa: Isa },
     /// A blocked layout was made for another instruction set.
     #[error(
         "the {tensor}'s layout has blocks of {found} channels but {isa} has {} lanes: make the layout for the same instruction set", isa.lanes()
     )]
     LanesDiffer {
-        /// Which tensor: `input`, `output`, `addend`.
         tensor: &'static str,
-        /// Lanes of its layout.
         found: usize,
-        /// The kernel's instruction set.
         isa: Isa,
     },
     /// A tensor of bytes where floats are needed, or the reverse.
     #[error("the {tensor} must be a tensor of {expected}: convert it first")]
     Element {
-        /// Which tensor: `input`, `output`, `addend`.
         tensor: &'static str,
-        /// `floats` or `bytes`.
         expected: &'static str,
     },
     /// A quantisation's scale is no size of a step.
     #[error("a quantisation's scale is {scale}: it must be finite and more than zero")]
-    Scale {
-        /// As given.
-        scale: f32,
-    },
+    Scale { scale: f32 },
     /// An activation that bytes cannot be clipped to.
     #[error("an operator on bytes can only clip, not apply {activation:?}: apply it to floats")]
-    Curve {
-        /// As given.
-        activation: crate::Activation,
-    },
+    Curve { activation: crate::Activation },
     /// A size that must not be zero is.
     #[error("{what} is 0: every size is at least 1")]
-    Zero {
-        /// What is zero.
-        what: &'static str,
-    },
+    Zero { what: &'static str },
     /// A tensor or a size is beyond what the kernels can address.
     #[error("{what} is {found}, more than {limit}: split the tensor or lower its resolution")]
     TooLarge {
-        /// What is too large.
         what: &'static str,
-        /// Its value, saturated.
         found: usize,
-        /// The largest allowed.
         limit: usize,
     },
     /// Two things that must agree do not.
     #[error("{what} is {found} but must be {expected}: correct the operator's shapes")]
     Mismatch {
-        /// What disagrees.
         what: &'static str,
-        /// As given.
         found: usize,
         /// As follows from the rest of the specification.
         expected: usize,
@@ -78,37 +56,25 @@ pub enum KernelError {
     HaloTooSmall {
         /// The largest padding of the four sides.
         padding: usize,
-        /// The layout's.
         halo: usize,
     },
     /// The window does not fit into the padded input.
     #[error("{what} is {window}, more than the padded input's {padded}: use a smaller kernel")]
     WindowTooLarge {
-        /// `kernel height` or `kernel width`.
         what: &'static str,
-        /// The kernel's.
         window: usize,
-        /// The padded input's.
         padded: usize,
     },
     /// Padding that covers the window: some window would lie wholly in the padding.
     #[error(
         "padding {padding} is not less than the window {window}: some windows would see no pixel"
     )]
-    PaddingCoversWindow {
-        /// Of one side.
-        padding: usize,
-        /// In the same direction.
-        window: usize,
-    },
+    PaddingCoversWindow { padding: usize, window: usize },
     /// The channels do not divide into the groups.
     #[error("{groups} groups do not divide {inputs} input and {outputs} output channels evenly")]
     Groups {
-        /// As given.
         groups: usize,
-        /// Input channels.
         inputs: usize,
-        /// Output channels.
         outputs: usize,
     },
     /// A weight or a bias is infinite or not a number.
@@ -116,18 +82,11 @@ pub enum KernelError {
         "element {index} of the {what} is {value}: weights must be finite; export the network again"
     )]
     NotFinite {
-        /// `weights` or `bias`.
         what: &'static str,
-        /// Position.
         index: usize,
         value: f32,
     },
     /// An activation's bounds are not ordered.
     #[error("the activation clips to [{low}, {high}]: give low <= high, neither of them NaN")]
-    ClipBounds {
-        /// Lower bound.
-        low: f32,
-        /// Upper bound.
-        high: f32,
-    },
+    ClipBounds { low: f32, high: f32 },
 }

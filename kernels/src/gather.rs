@@ -6,10 +6,8 @@ use crate::simd::{KEPT, LaneMap, Vector, compiled_for};
 use crate::spec::check_equal;
 use crate::{BlockedLayout, INPUTS_MAX, Image, Isa, KernelError, Part};
 
-/// Consecutive channels of one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelRun {
-    /// Which input.
     pub source: usize,
     /// The first channel.
     pub first: usize,
@@ -25,7 +23,6 @@ pub struct GatherSpec {
     pub inputs: Vec<BlockedLayout>,
     /// What it writes: as many channels as the runs have.
     pub output: BlockedLayout,
-    /// What goes where.
     pub runs: Vec<ChannelRun>,
 }
 
@@ -62,9 +59,6 @@ const PIECES_MAX: usize = 16;
 
 impl Gather {
     /// Checks the shapes and plans which lanes go where.
-    ///
-    /// # Errors
-    /// When they disagree.
     pub fn new(isa: Isa, spec: &GatherSpec) -> Result<Gather, KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });
@@ -97,7 +91,6 @@ impl Gather {
         })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &GatherSpec {
         &self.spec
     }
@@ -213,7 +206,6 @@ struct Row<'a> {
     sources: [*const f32; PIECES_MAX],
     pieces: &'a [Piece],
     output: *mut f32,
-    /// A multiple of the lanes.
     elements: usize,
 }
 

@@ -30,7 +30,6 @@ impl<'a> Inputs<'a> {
         inputs
     }
 
-    /// A single tensor.
     pub fn one(tensor: &'a [f32]) -> Inputs<'a> {
         Inputs::new([tensor])
     }
@@ -51,7 +50,6 @@ impl<'a> Deref for Inputs<'a> {
 /// All lengths are asserted on each call: a wrong one is the caller's error and panics.
 #[derive(Debug)]
 pub struct Image<'a> {
-    /// What the operator reads.
     pub inputs: Inputs<'a>,
     /// What it writes: every element of it.
     pub output: &'a mut [f32],

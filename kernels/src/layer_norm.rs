@@ -7,11 +7,9 @@ use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 /// `scale * (x - mean) / sqrt(variance + epsilon) + bias` over the channels of each pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerNormSpec {
-    /// What it reads.
     pub input: BlockedLayout,
     /// What it writes: the same image size.
     pub output: BlockedLayout,
-    /// Added to the variance.
     pub epsilon: f32,
 }
 
@@ -23,10 +21,6 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// Checks the shapes.
-    ///
-    /// # Errors
-    /// When they differ, or the processor lacks the instruction set.
     pub fn new(isa: Isa, spec: &LayerNormSpec) -> Result<LayerNorm, KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });
@@ -46,9 +40,6 @@ impl LayerNorm {
     }
 
     /// Packs a scale and a bias a channel.
-    ///
-    /// # Errors
-    /// When there are too many or too few, or one is not finite.
     ///
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
@@ -181,7 +172,6 @@ unsafe fn normalise<V: Vector>(row: &Pixels) {
     }
 }
 
-/// Lanes of the widest vector.
 const LANES_MAX: usize = 16;
 
 /// The sum of all lanes.

@@ -15,8 +15,7 @@ use crate::KernelError;
 
 /// The largest size of a dimension: rows, columns, channels, kernel sides, strides.
 pub(crate) const DIMENSION_MAX: usize = 1 << 16;
-/// The largest tensor or packed weight, in elements: products of two offsets stay far from
-/// overflowing `isize` bytes.
+/// The largest tensor or packed weight, in elements: products of two offsets stay far from overflowing `isize` bytes.
 pub(crate) const ELEMENTS_MAX: usize = 1 << 30;
 
 /// One share of an operator's work: `index` of `of`, for `of` cores that work side by side.
@@ -30,7 +29,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// All of the work.
     pub const WHOLE: Part = Part { index: 0, of: 1 };
 
     /// Share `index` of `of`. Panics unless `index < of`.

@@ -1,10 +1,9 @@
 //! CPU kernels on plain slices, and the references they are tested against.
 //!
 //! A kernel is made once (`Conv2d::new`, ...): shapes are checked, the code for the instruction set
-//! chosen. It owns no weights: `pack` writes them, in the kernel's own order, to `packed_len` floats
-//! that somebody else keeps, and `run` is given them again. Running (`run(packed, part, images)`)
-//! cannot fail, does not allocate, and writes every element of the output slices it is given, halo
-//! included.
+//! chosen. It owns no weights: `pack` writes them, in the kernel's own order, to `packed_len` floats that
+//! somebody else keeps, and `run` is given them again. Running (`run(packed, part, images)`) cannot fail,
+//! does not allocate, and writes every element of the output slices it is given, halo included.
 //!
 //! - Where values lie: [`BlockedLayout`], [`PlanarLayout`] (`layout.rs`).
 //! - Several cores: each runs the same kernel with its own [`Part`]; [`BlockedLayout::part`] says

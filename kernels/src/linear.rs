@@ -8,8 +8,7 @@ use crate::{
 /// `activation(weights * input + bias)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearSpec {
-    /// What it reads: a vector, or an image whose values it takes in the order channel, row,
-    /// column.
+    /// What it reads: a vector, or an image whose values it takes in the order channel, row, column.
     pub input: BlockedLayout,
     /// What it writes: a vector.
     pub output: BlockedLayout,
@@ -55,7 +54,6 @@ impl Linear {
         })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &LinearSpec {
         &self.spec
     }
@@ -66,9 +64,6 @@ impl Linear {
     }
 
     /// Packs the weights, which are `[output][channel][row][column]`, and the biases.
-    ///
-    /// # Errors
-    /// When there are too many or too few, or one is not finite.
     ///
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
@@ -82,9 +77,6 @@ impl Linear {
     }
 
     /// As [`pack`](Self::pack), into memory of its own.
-    ///
-    /// # Errors
-    /// As [`pack`](Self::pack).
     pub fn packed(&self, weights: &[f32], bias: &[f32]) -> Result<AlignedBuffer, KernelError> {
         let mut packed = AlignedBuffer::zeroed(self.packed_len());
         self.pack(weights, bias, &mut packed)?;

@@ -14,7 +14,6 @@ use crate::{BlockedLayout, Extent, Image, Isa, KernelError, Padding, Part, Windo
 pub enum PoolKind {
     /// The largest. Padding never wins; whether a NaN does is not specified.
     Max,
-    /// The mean.
     Average {
         /// Whether padding counts as zeros in each window's mean, or is left out of it.
         counts_padding: bool,
@@ -24,13 +23,11 @@ pub enum PoolKind {
 /// A pool on static shapes. The input needs no halo: padding is left out of each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
-    /// What it reads.
     pub input: BlockedLayout,
     /// What it writes. Rows and columns must be those that the window gives.
     pub output: BlockedLayout,
     /// Kernel, stride, padding; the padding less than the kernel on each side.
     pub window: Window,
-    /// Largest or mean.
     pub kind: PoolKind,
 }
 
@@ -74,7 +71,6 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Checks the shapes.
     pub fn new(isa: Isa, spec: &PoolSpec) -> Result<Pool, KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });
@@ -92,7 +88,6 @@ impl Pool {
         })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &PoolSpec {
         &self.spec
     }
@@ -124,7 +119,6 @@ impl Pool {
         }
     }
 
-    /// What becomes an output row.
     fn row(&self, from: &[f32], block: usize, row: usize, to: &mut [f32]) -> Row {
         let PoolSpec {
             input,

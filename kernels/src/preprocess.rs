@@ -37,12 +37,9 @@ pub use frame::{CropRows, FrameLayout, PixelFormat, RowSpan};
 
 use resize::Taps;
 
-/// Width and height in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Columns.
     pub width: u32,
-    /// Rows.
     pub height: u32,
 }
 
@@ -67,65 +64,36 @@ pub enum PreprocessError {
     /// A side is zero or beyond [`SIDE_MAX`].
     #[error("{what} is {width}x{height}; each side must be 1 to {SIDE_MAX} pixels")]
     Side {
-        /// `frame`, `crop` or `output`.
         what: &'static str,
-        /// Columns given.
         width: u32,
-        /// Rows given.
         height: u32,
     },
     /// NV12 has one chroma sample for 2x2 pixels.
     #[error("an NV12 frame needs even sides, but is {width}x{height}")]
-    OddNv12 {
-        /// Columns given.
-        width: u32,
-        /// Rows given.
-        height: u32,
-    },
+    OddNv12 { width: u32, height: u32 },
     /// YUYV has one chroma sample for two pixels of a row.
     #[error("a YUYV frame needs an even width, but has {width} columns")]
-    OddYuyv {
-        /// Columns given.
-        width: u32,
-    },
+    OddYuyv { width: u32 },
     /// Rows of a plane would overlap.
     #[error("the stride of {plane} is {stride} bytes, but a row has {row}")]
     Stride {
-        /// `luma`, `chroma`, or the format.
         plane: &'static str,
-        /// Bytes given.
         stride: u32,
-        /// The least possible.
         row: u32,
     },
     /// The chroma plane would overlap the luma plane.
     #[error("the chroma plane begins at byte {offset}, but luma ends at byte {luma_end}")]
-    ChromaOffset {
-        /// Bytes given.
-        offset: u32,
-        /// The least possible.
-        luma_end: u64,
-    },
+    ChromaOffset { offset: u32, luma_end: u64 },
     /// The frame is larger than 32-bit offsets reach.
     #[error("the frame has {len} bytes; at most {} can be addressed", u32::MAX)]
-    FrameLen {
-        /// Bytes needed.
-        len: u64,
-    },
-    /// The crop never fits.
+    FrameLen { len: u64 },
     #[error("a crop of {}x{} does not fit into a frame of {}x{}", crop.width, crop.height, frame.width, frame.height)]
-    CropSize {
-        /// Size of the crop.
-        crop: Size,
-        /// Size of the frame.
-        frame: Size,
-    },
+    CropSize { crop: Size, frame: Size },
     /// A client's own layout is one of other frames.
     #[error("a layout of other frames: {} of {}x{} instead of {} of {}x{}",
         found.format.name(), found.width, found.height,
         expected.format.name(), expected.width, expected.height)]
     OtherFrames {
-        /// The one given.
         found: FrameLayout,
         /// What this preprocessor was made for.
         expected: FrameLayout,
@@ -133,13 +101,9 @@ pub enum PreprocessError {
     /// The crop does not fit at this position.
     #[error("a crop at ({x}, {y}) leaves the frame; x is at most {x_max}, y at most {y_max}")]
     CropPosition {
-        /// Column given.
         x: u32,
-        /// Row given.
         y: u32,
-        /// The last that fits.
         x_max: u32,
-        /// The last that fits.
         y_max: u32,
     },
     /// Dividing by it gives no number.
@@ -149,9 +113,7 @@ pub enum PreprocessError {
     Normalisation {
         /// 0 red, 1 green, 2 blue.
         channel: usize,
-        /// Given.
         mean: f32,
-        /// Given.
         std: f32,
     },
 }
@@ -165,7 +127,6 @@ pub const STD_MIN: f32 = 0.001;
 /// Where the three planes (R, G, B) are written. Strides are in elements.
 #[derive(Debug)]
 pub struct PlanarOutput<'a> {
-    /// The buffer they lie in.
     pub data: &'a mut [f32],
     /// Element of red's first pixel.
     pub offset: usize,
@@ -206,9 +167,6 @@ pub struct Preprocessor {
 
 impl Preprocessor {
     /// Checks the geometry and makes the tables.
-    ///
-    /// # Errors
-    /// Each rule of [`PreprocessError`] but [`PreprocessError::CropPosition`].
     pub fn new(spec: &PreprocessSpec) -> Result<Self, PreprocessError> {
         spec.frame.check()?;
         let (frame, crop, output) = (spec.frame, spec.crop, spec.output);
@@ -252,19 +210,11 @@ impl Preprocessor {
     }
 
     /// Which bytes of the frame the crop with this top left corner needs.
-    ///
-    /// # Errors
-    /// [`PreprocessError::CropPosition`]: the crop would leave the frame there.
     pub fn crop_rows(&self, x: u32, y: u32) -> Result<CropRows, PreprocessError> {
         CropRows::new(&self.frame, self.crop, x, y)
     }
 
-    /// As [`crop_rows`](Self::crop_rows), in a frame of the same size and format whose rows and
-    /// planes lie elsewhere.
-    ///
-    /// # Errors
-    /// [`PreprocessError::OtherFrames`], what [`FrameLayout::check`] says, or
-    /// [`PreprocessError::CropPosition`].
+    /// As [`crop_rows`](Self::crop_rows), in a frame of the same size and format whose rows and planes lie elsewhere.
     pub fn crop_rows_in(
         &self,
         layout: &FrameLayout,
@@ -292,9 +242,8 @@ impl Preprocessor {
     /// Turns a private copy of the crop's rows, as laid out by `rows`, into normalised planes.
     ///
     /// # Panics
-    /// If `rows` is of another geometry, the copy is shorter than [`CropRows::copy_len`], or the
-    /// planes do not fit into the output: sizes are fixed by the plan, so that is a programmer's
-    /// error, never a client's.
+    /// If `rows` is of another geometry, the copy is shorter than [`CropRows::copy_len`], or the planes do not
+    /// fit into the output: sizes are fixed by the plan, so that is a programmer's error, never a client's.
     pub fn run(&mut self, rows: &CropRows, copy: &[u8], mut output: PlanarOutput<'_>) {
         assert_eq!(rows.crop(), self.crop, "rows of another preprocessor");
         assert_eq!(rows.format(), self.frame.format, "rows of another format");

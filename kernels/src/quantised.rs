@@ -1,5 +1,4 @@
-//! Operators on bytes: u8 activations and i8 weights, as ONNX's QuantizeLinear and
-//! DequantizeLinear describe them.
+//! Operators on bytes: u8 activations and i8 weights, as ONNX's QuantizeLinear and DequantizeLinear describe them.
 //!
 //! A byte `q` of a tensor with a [`Quantisation`] stands for `(q - zero) * scale`. Sums are made in
 //! i32, exactly; a sum becomes a byte again by one multiplication in f32 and one rounding, half to

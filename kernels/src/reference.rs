@@ -3,18 +3,14 @@
 
 use crate::{Activation, ChannelRun, Extent, PoolKind, Window};
 
-/// The shape of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub channels: usize,
-    /// Rows.
     pub height: usize,
-    /// Columns.
     pub width: usize,
 }
 
 impl Shape {
-    /// Values in the image.
     pub fn elements(self) -> usize {
         self.channels * self.height * self.width
     }
@@ -126,7 +122,6 @@ pub fn pool(shape: Shape, window: &Window, kind: PoolKind, input: &[f32]) -> Vec
     output
 }
 
-/// The mean of each channel.
 pub fn global_average_pool(shape: Shape, input: &[f32]) -> Vec<f32> {
     let pixels = shape.height * shape.width;
     input

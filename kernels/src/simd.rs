@@ -30,7 +30,6 @@ pub(crate) const KEPT: i32 = -1;
 /// [`store`](Vector::store) also: the pointer is valid for `LANES` elements; it needs no alignment
 /// beyond that of f32.
 pub(crate) trait Vector: Copy {
-    /// Values in a vector.
     const LANES: usize;
     /// Whether [`mul_add_lane`](Vector::mul_add_lane) is as fast as [`mul_add`](Vector::mul_add);
     /// only vectors of four lanes may say so.
@@ -71,8 +70,7 @@ pub(crate) trait Vector: Copy {
     }
     /// The nearest whole number, the even one of two; a NaN stays.
     unsafe fn round(self) -> Self;
-    /// `self * 2^exponent` for whole exponents from -126 to 127; a NaN in `self` stays, whatever
-    /// the exponent.
+    /// `self * 2^exponent` for whole exponents from -126 to 127; a NaN in `self` stays, whatever the exponent.
     unsafe fn scale(self, exponent: Self) -> Self;
     /// `from[i]` is the lane that lane `i` takes, less than `LANES`, or [`KEPT`].
     unsafe fn lanes(from: &LaneMap) -> Self::Lanes;

@@ -1,6 +1,5 @@
 //! The head of an exit: the most likely class and how likely it is.
 
-/// A classification.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Top1 {
     /// The class with the largest score; the first of them if several are equal.

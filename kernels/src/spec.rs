@@ -2,17 +2,13 @@
 
 use crate::KernelError;
 
-/// Rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Vertical.
     pub height: usize,
-    /// Horizontal.
     pub width: usize,
 }
 
 impl Extent {
-    /// The same in both directions.
     pub const fn square(side: usize) -> Extent {
         Extent {
             height: side,
@@ -21,16 +17,12 @@ impl Extent {
     }
 }
 
-/// Padding in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Padding {
-    /// Rows above.
     pub top: usize,
     /// Columns before.
     pub left: usize,
-    /// Rows below.
     pub bottom: usize,
-    /// Columns behind.
     pub right: usize,
 }
 
@@ -54,11 +46,9 @@ impl Padding {
 /// A sliding window over an image: of a convolution or a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Its size.
     pub kernel: Extent,
     /// Step between output pixels, in input pixels.
     pub stride: Extent,
-    /// Around the input.
     pub padding: Padding,
 }
 

@@ -15,9 +15,6 @@ pub struct Embedding {
 
 impl Embedding {
     /// Looks up `rows` rows.
-    ///
-    /// # Errors
-    /// When the shapes differ, or the processor lacks the instruction set.
     pub fn new(
         isa: Isa,
         input: BlockedLayout,
@@ -40,20 +37,15 @@ impl Embedding {
         })
     }
 
-    /// Floats of the packed table.
     pub fn packed_len(&self) -> usize {
         self.rows * self.row()
     }
 
-    /// Floats of a packed row.
     fn row(&self) -> usize {
         self.output.blocks() * self.output.lanes()
     }
 
     /// Packs a table `[row][channel]`.
-    ///
-    /// # Errors
-    /// When it has another size or a value that is not finite.
     ///
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
@@ -106,9 +98,6 @@ pub struct Tokens {
 
 impl Tokens {
     /// Puts `prefix` constant tokens before the pixels.
-    ///
-    /// # Errors
-    /// When the shapes do not fit, or the processor lacks the instruction set.
     pub fn new(
         isa: Isa,
         input: BlockedLayout,
@@ -127,15 +116,11 @@ impl Tokens {
         })
     }
 
-    /// Floats of the packed table.
     pub fn packed_len(&self) -> usize {
         self.output.blocks() * self.output.width() * self.output.lanes()
     }
 
     /// Packs a table `[token][channel]`.
-    ///
-    /// # Errors
-    /// When it has another size or a value that is not finite.
     ///
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
@@ -185,7 +170,6 @@ impl Tokens {
     }
 }
 
-/// One pixel of one row.
 #[derive(Clone, Debug)]
 pub struct Token {
     input: BlockedLayout,
@@ -195,10 +179,6 @@ pub struct Token {
 
 impl Token {
     /// Takes the pixel at `column`.
-    ///
-    /// # Errors
-    /// When there is none, the output is no vector of as many features as there are channels, or
-    /// the processor lacks the instruction set.
     pub fn new(
         isa: Isa,
         input: BlockedLayout,

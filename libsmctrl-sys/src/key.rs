@@ -50,8 +50,7 @@ impl CudaVersion {
         Self { major, minor }
     }
 
-    /// From what `cuDriverGetVersion` says: `1000 * major + 10 * minor`. None of a number that is no
-    /// version.
+    /// From what `cuDriverGetVersion` says: `1000 * major + 10 * minor`. None of a number that is no version.
     #[must_use]
     pub fn from_driver(number: i32) -> Option<Self> {
         let number = u32::try_from(number)

@@ -30,8 +30,7 @@ impl TpcMask {
         Self { disabled }
     }
 
-    /// Enables these TPCs and no others. Numbers from [`TPCS_MAX`](Self::TPCS_MAX) on name no TPC and
-    /// enable none.
+    /// Enables these TPCs and no others. Numbers from [`TPCS_MAX`](Self::TPCS_MAX) on name no TPC and enable none.
     #[must_use]
     pub fn enabling(tpcs: impl IntoIterator<Item = u32>) -> Self {
         let bit = |tpc| 1_u128.checked_shl(tpc).unwrap_or(0);

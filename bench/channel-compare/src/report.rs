@@ -31,7 +31,6 @@ impl From<&Histogram<u64>> for Times {
     }
 }
 
-/// One way in one mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     pub way: Way,
@@ -61,7 +60,6 @@ impl Row {
     }
 }
 
-/// A whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Messages of each client and way.
@@ -82,7 +80,6 @@ impl Report {
         }
     }
 
-    /// In Markdown.
     pub fn table(&self) -> String {
         let mut table = String::from(
             "| us, p50 / p99 / p99.9 / max | way | one way | round trip |\n|---|---|---|---|\n",

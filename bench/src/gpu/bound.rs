@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The value or less.
     AtMost(f64),
-    /// The value or more.
     AtLeast(f64),
 }
 
@@ -17,27 +15,21 @@ pub enum Limit {
 pub struct Bound {
     /// Figures name it by this.
     pub id: &'static str,
-    /// The step that measures it.
     pub step: &'static str,
-    /// What is bounded.
     pub what: &'static str,
     /// What figures are counted in.
     pub unit: &'static str,
     /// What must be reached.
     pub limit: Limit,
-    /// What is hoped for.
     pub aim: Option<f64>,
-    /// Where the bound is from.
     pub source: &'static str,
     /// It is about time, of which an emulated driver says nothing.
     pub of_time: bool,
 }
 
-/// A figure against its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Within it.
     Reached,
     /// Not within it.
     Missed,
@@ -66,7 +58,6 @@ impl std::fmt::Display for Limit {
 }
 
 impl Verdict {
-    /// For people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -237,7 +228,6 @@ pub const BOUNDS: &[Bound] = &[
     },
 ];
 
-/// The bound of that name.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Bound> {
     BOUNDS.iter().find(|bound| bound.id == id)

@@ -6,7 +6,6 @@ use super::folder::{Folder, FolderError, Outcome, Record};
 use super::machine::{self, Machine};
 use super::step::Step;
 
-/// Which steps shall run.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// These, and what they need; all if none is named.
@@ -27,9 +26,6 @@ pub struct NoSuchStep {
 pub type Steps<'s> = [&'s dyn Step];
 
 /// The steps that are asked for, those included that they need.
-///
-/// # Errors
-/// When there is no step of a name.
 pub fn chosen<'s>(steps: &Steps<'s>, choice: &Choice) -> Result<Vec<&'s dyn Step>, NoSuchStep> {
     for name in choice.only.iter().chain(&choice.again) {
         find(steps, name)?;
@@ -48,10 +44,6 @@ pub fn chosen<'s>(steps: &Steps<'s>, choice: &Choice) -> Result<Vec<&'s dyn Step
     Ok(steps.iter().filter(is_wanted).copied().collect())
 }
 
-/// The step of that name.
-///
-/// # Errors
-/// When there is none.
 pub fn find<'s>(steps: &Steps<'s>, name: &str) -> Result<&'s dyn Step, NoSuchStep> {
     let found = steps.iter().find(|step| step.name() == name);
     found.copied().ok_or_else(|| NoSuchStep {
@@ -66,11 +58,8 @@ pub fn find<'s>(steps: &Steps<'s>, name: &str) -> Result<&'s dyn Step, NoSuchSte
 
 /// Runs of steps in a folder.
 pub struct Course<'c> {
-    /// Where results are.
     pub folder: &'c Folder,
-    /// What is measured on.
     pub machine: &'c Machine,
-    /// Tiny sizes.
     pub quick: bool,
 }
 
@@ -79,7 +68,6 @@ pub struct Course<'c> {
 pub enum Progress<'p> {
     /// A step has a result from before.
     Kept,
-    /// A step begins.
     Begins,
     Ended(&'p Outcome),
 }
@@ -87,9 +75,6 @@ pub enum Progress<'p> {
 impl Course<'_> {
     /// Runs the steps that have no result yet, and keeps what becomes of each as it ends. A step that
     /// failed, or had not what it needs, is tried again.
-    ///
-    /// # Errors
-    /// When results cannot be read or kept; steps that fail are results.
     pub fn run(
         &self,
         steps: &Steps<'_>,

@@ -18,11 +18,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// By the best mechanism that holds what it promises; from the records of earlier trials, if there
-    /// are any.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// By the best mechanism that holds what it promises; from the records of earlier trials, if there are any.
     pub fn find(session: &Session<'_>, gpu: Gpu) -> Result<Self, StepError> {
         let offer = look(session, gpu, &how(session))?;
         Ok(Self {
@@ -42,12 +38,10 @@ impl Parts {
         self.partitioner.masking().is_some()
     }
 
-    /// What makes streams.
     pub fn partitioner(&self) -> &Partitioner {
         &self.partitioner
     }
 
-    /// Partitions of these TPCs.
     pub fn division(&self, ranges: Vec<Range<u16>>) -> Division {
         Division::Tpcs {
             partitioner: self.partitioner.clone(),
@@ -65,9 +59,6 @@ pub fn how(session: &Session<'_>) -> How {
 }
 
 /// As [`how`] says.
-///
-/// # Errors
-/// The driver's.
 pub fn look(session: &Session<'_>, gpu: Gpu, how: &How) -> Result<Offer, StepError> {
     Ok(offer::look(gpu, session.device, how)?)
 }

@@ -11,32 +11,25 @@ use serde::{Deserialize, Serialize};
 use super::machine::Machine;
 use super::result::StepResult;
 
-/// What became of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub step: String,
-    /// What it found.
     pub outcome: Outcome,
     pub began: String,
-    /// How long it took.
     pub seconds: f64,
     pub machine: Machine,
-    /// Sizes were tiny.
     pub quick: bool,
 }
 
-/// What a step found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Figures.
     Measured(StepResult),
     /// What it needs is not there.
     NotMeasured {
         /// What, in words.
         why: String,
     },
-    /// Something went wrong.
     Failed {
         /// What, in words.
         why: String,
@@ -50,7 +43,6 @@ impl Outcome {
     }
 }
 
-/// Where results are kept.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -61,16 +53,11 @@ pub struct Folder {
 pub enum FolderError {
     /// A file or the folder itself.
     #[error("{path}: {source}", path = path.display())]
-    File {
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A file that no version of ours, or another one, wrote.
     #[error("{path} is no result of this version ({source}): remove it, or name another folder with --out", path = path.display())]
     Unreadable {
         path: PathBuf,
-        /// What is wrong.
         source: serde_json::Error,
     },
     /// Results of different machines, or of tiny and full sizes, are not mixed.
@@ -78,16 +65,12 @@ pub enum FolderError {
     Other {
         path: PathBuf,
         found: String,
-        /// What is measured now.
         wanted: String,
     },
 }
 
 impl Folder {
     /// The folder, made if it is not there.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let folder = Self {
             path: path.to_owned(),
@@ -108,9 +91,6 @@ impl Folder {
     }
 
     /// What became of a step; none if it has not ended yet.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn read(&self, step: &str) -> Result<Option<Record>, FolderError> {
         let path = self.file(step);
         let text = match read::bytes(&path, read::TEXT_BYTES_MAX) {
@@ -125,9 +105,6 @@ impl Folder {
     }
 
     /// As [`read`](Self::read), but refuses what was measured elsewhere or with other sizes.
-    ///
-    /// # Errors
-    /// Likewise, and for what is of another run.
     pub fn read_of(
         &self,
         step: &str,
@@ -152,9 +129,6 @@ impl Folder {
     }
 
     /// Keeps what became of a step; whoever reads sees all of it or what was there before.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write(&self, record: &Record) -> Result<(), FolderError> {
         let text = serde_json::to_string_pretty(record).expect("plain data");
         self.write_text(&format!("{}.json", record.step), &text)
@@ -162,9 +136,6 @@ impl Folder {
     }
 
     /// Writes a file of that name; says where it is.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write_text(&self, name: &str, text: &str) -> Result<PathBuf, FolderError> {
         let path = self.path.join(name);
         match files::write_whole(&path, text.as_bytes()) {

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// A GPU, as it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name.
     pub device: String,
     /// What tells it from every other one.
     pub uuid: String,
@@ -24,12 +23,10 @@ pub struct Machine {
     pub integrated: bool,
     /// The CUDA version that the driver speaks.
     pub driver: String,
-    /// Highest clocks of multiprocessors and memory, in MHz, as the driver says; what tools say of the
-    /// present ones.
+    /// Highest clocks of multiprocessors and memory, in MHz, as the driver says; what tools say of the present ones.
     pub clocks: String,
     /// As the tools of the board or of the driver say.
     pub power_mode: String,
-    /// Its processor.
     pub host: String,
     /// No GPU but our emulated driver, which says nothing about time.
     pub emulated: bool,
@@ -40,9 +37,6 @@ const EMULATED: &str = "emulated";
 
 impl Machine {
     /// Asks the driver and the tools that are there.
-    ///
-    /// # Errors
-    /// When there is no GPU.
     pub fn find(ordinal: u32) -> Result<Self, OpenError> {
         let driver = Driver::open()?;
         let gpu = driver.device(ordinal)?;
@@ -166,7 +160,6 @@ fn date_of(seconds: u64) -> String {
 pub mod tests {
     use super::*;
 
-    /// A machine for tests.
     pub fn machine(uuid: &str) -> Machine {
         Machine {
             device: "Test GPU".into(),

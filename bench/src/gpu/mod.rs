@@ -83,10 +83,8 @@ pub struct Options {
 /// Why there is no report, or a bad one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no GPU.
     #[error("{0}\nNothing was measured. --list shows what would be.")]
     NoGpu(#[from] OpenError),
-    /// No step has that name.
     #[error(transparent)]
     NoSuchStep(#[from] NoSuchStep),
     /// Results cannot be kept or read.
@@ -98,13 +96,10 @@ pub enum Error {
     /// A process that was to answer once does not.
     #[error(transparent)]
     NoAnswer(Box<StepError>),
-    /// A step failed.
     #[error("a step failed; the report says which and why")]
     StepFailed,
-    /// A bound was missed.
     #[error("not everything reaches its bound")]
     Missed,
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

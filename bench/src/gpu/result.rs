@@ -5,14 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bound;
 
-/// What a step found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// What has a bound.
     pub figures: Vec<Figure>,
-    /// Everything.
     pub tables: Vec<Sheet>,
-    /// Lines.
     pub plots: Vec<Lines>,
     pub bars: Vec<Bars>,
     /// What one must know to read it: how it was measured, what was left out and why.
@@ -29,16 +25,12 @@ pub struct Figure {
     pub value: f64,
 }
 
-/// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sheet {
-    /// What it shows.
     pub title: String,
-    /// Of the columns.
     pub headings: Vec<String>,
     /// How many columns, from the left, are words.
     pub words: usize,
-    /// As many cells as headings.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -94,12 +86,10 @@ impl Sheet {
         self.row(before.into_iter().chain(latency.cells()).chain(after));
     }
 
-    /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// To be shown.
     pub fn table(&self) -> Table {
         let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
         let mut table = Table::new(&headings, self.words);
@@ -110,7 +100,6 @@ impl Sheet {
     }
 }
 
-/// Quantiles of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     pub count: usize,
@@ -122,7 +111,6 @@ pub struct Latency {
     pub p99_us: f64,
     /// 999 of 1000 are not: the longest, when there were fewer.
     pub p999_us: f64,
-    /// The longest.
     pub max_us: f64,
 }
 

@@ -32,10 +32,8 @@ pub struct Setup<'s> {
     pub queue: QueueSpec,
 }
 
-/// A device at work.
 pub struct Rig<D> {
     pub device: D,
-    /// Where inputs are written.
     pub inputs: InputBuffers,
     bell: Arc<Doorbell>,
     actions: u64,
@@ -45,12 +43,10 @@ pub struct Rig<D> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errand {
     pub partition: u16,
-    /// Of which model.
     pub model: u16,
     pub stage: u8,
     /// How many images; request buffers `first..first + batch` are theirs.
     pub batch: u8,
-    /// Of the request buffers.
     pub first: u16,
 }
 
@@ -60,17 +56,11 @@ pub const BUFFERS: u16 = 64;
 impl Rig<CudaDevice> {
     /// A CUDA device. Leaders are on cores of their own as far as there are any, at ordinary priority: a
     /// real-time thread that spins for seconds would be stopped by the kernel every second.
-    ///
-    /// # Errors
-    /// When it does not start.
     pub fn cuda(session: &Session<'_>, setup: &Setup<'_>) -> Result<Self, StepError> {
         Self::filling(session, setup, &FillingSpec::default())
     }
 
     /// [`cuda`](Self::cuda), with partitions that fill.
-    ///
-    /// # Errors
-    /// When it does not start.
     pub fn filling(
         session: &Session<'_>,
         setup: &Setup<'_>,
@@ -103,9 +93,6 @@ impl Rig<CudaDevice> {
 
 /// A device for each way to hand launches over, each with one partition that is all of the GPU, to be compared
 /// in turn.
-///
-/// # Errors
-/// When one does not start.
 pub fn whole(
     session: &Session<'_>,
     models: &[Loaded<'_>],
@@ -155,9 +142,6 @@ pub fn cuda_spec(session: &Session<'_>) -> CudaSpec {
 }
 
 /// The knobs of queues for a GPU: the epoch lies where looking at it crosses no bus.
-///
-/// # Errors
-/// The driver's.
 pub fn queue(gpu: Gpu) -> Result<QueueSpec, StepError> {
     let flag = if gpu.can(Attribute::Integrated)? {
         FlagPlace::Host
@@ -170,7 +154,6 @@ pub fn queue(gpu: Gpu) -> Result<QueueSpec, StepError> {
     })
 }
 
-/// Partitions with a leader each.
 pub fn partitions(count: usize) -> Vec<PartitionSpec> {
     let mut cores = affinity::available_cores().unwrap_or_default();
     // The first one serves most of a machine's interrupts, and the thread that measures.
@@ -202,9 +185,6 @@ impl<D: Device> Rig<D> {
     }
 
     /// Writes the inputs of a model's requests: of buffers `first..first + count`.
-    ///
-    /// # Errors
-    /// When a buffer is in use.
     pub fn write(
         &self,
         model: u16,
@@ -220,9 +200,6 @@ impl<D: Device> Rig<D> {
     }
 
     /// Gives the device a stage to run.
-    ///
-    /// # Errors
-    /// When it refuses.
     pub fn submit(
         &mut self,
         errand: Errand,
@@ -252,10 +229,6 @@ impl<D: Device> Rig<D> {
         Ok(id)
     }
 
-    /// The next event.
-    ///
-    /// # Errors
-    /// When none comes.
     pub fn event(&mut self) -> Result<Event, StepError> {
         let event = self.event_until(clock::now_ns() + STUCK_NS);
         event.ok_or(StepError::Silent {
@@ -278,9 +251,6 @@ impl<D: Device> Rig<D> {
     }
 
     /// Runs a stage on an idle device.
-    ///
-    /// # Errors
-    /// When it does not run.
     pub fn run(&mut self, errand: Errand) -> Result<Finished, StepError> {
         let id = self.submit(errand, Criticality::RealTime)?;
         match self.event()? {
@@ -290,9 +260,6 @@ impl<D: Device> Rig<D> {
     }
 
     /// Runs all `stages` of a model, one after the other; the time of all together.
-    ///
-    /// # Errors
-    /// When one does not run.
     pub fn run_through(&mut self, errand: Errand, stages: usize) -> Result<u64, StepError> {
         let start = clock::now_ns();
         for stage in 0..stages {

@@ -16,7 +16,6 @@ use super::folder::{Folder, FolderError};
 use super::result::StepResult;
 use super::rig::Errand;
 
-/// One thing that is measured.
 pub trait Step {
     /// As on the command line, and of its file.
     fn name(&self) -> &'static str;
@@ -32,10 +31,6 @@ pub trait Step {
     /// How long it takes, more or less, on a machine for which it is meant.
     fn seconds(&self) -> u32;
 
-    /// Measures.
-    ///
-    /// # Errors
-    /// Why there is no result: the rest goes on.
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError>;
 }
 
@@ -45,16 +40,13 @@ pub enum StepError {
     /// What it needs is not there: nothing is wrong.
     #[error(transparent)]
     Lack(#[from] Lack),
-    /// There is no GPU.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The driver refuses.
     #[error(transparent)]
     Call(#[from] CallError),
     /// An earlier result cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The device does not start.
     #[error(transparent)]
     Start(#[from] StartError),
     /// It refuses what is to be measured.
@@ -63,13 +55,8 @@ pub enum StepError {
     /// A request buffer is in use that should not be.
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    /// It does not answer.
     #[error("the device has said nothing for {seconds} s")]
-    Silent {
-        /// How long.
-        seconds: u64,
-    },
-    /// An action was not run.
+    Silent { seconds: u64 },
     #[error("the device did not run {0:?}")]
     NotRun(Errand),
     /// Kernels that only take time were not preempted.
@@ -90,25 +77,19 @@ pub enum StepError {
     /// PyTorch does not do what it is asked.
     #[error("the process that runs PyTorch: {0}")]
     Torch(&'static str),
-    /// A network does not answer.
     #[error(transparent)]
     ColdStart(#[from] ColdStartError),
-    /// A package cannot be made.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// No process for a start.
     #[error("a start needs a process of its own: {0}")]
     Process(std::io::Error),
-    /// A start ended badly.
     #[error("a start ended with {0} and without an answer")]
     Started(std::process::ExitStatus),
-    /// A workload cannot be played.
     #[error(transparent)]
     Pattern(#[from] PatternError),
     /// The scheduler refuses the plan: an error of ours.
     #[error(transparent)]
     Plan(#[from] ConfigError),
-    /// It says something else.
     #[error("the device reports {0:?} for what is to be measured")]
     Unexpected(Box<Event>),
 }
@@ -119,7 +100,6 @@ pub enum Lack {
     /// An earlier step has no result.
     #[error("it builds on the step `{0}`, which has no result")]
     Step(&'static str),
-    /// The GPU is one part.
     #[error("no mechanism divides this GPU: see the step `calibration`")]
     Undivided,
     /// The TPCs of a stream cannot be changed between two launches.
@@ -128,12 +108,8 @@ pub enum Lack {
              step `calibration`"
     )]
     Masks,
-    /// PyTorch is not there.
     #[error("PyTorch with CUDA is not there: {said}")]
-    Torch {
-        /// What is missing.
-        said: String,
-    },
+    Torch { said: String },
 }
 
 /// What a step runs in: how much is asked of it, and what is there.
@@ -159,10 +135,6 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// The GPU.
-    ///
-    /// # Errors
-    /// [`OpenError`].
     pub fn gpu(&self) -> Result<Gpu, StepError> {
         Ok(Driver::open()?.device(self.device)?)
     }
@@ -185,7 +157,6 @@ impl<'s> Session<'s> {
     }
 }
 
-/// Repetitions that are left.
 pub struct Rounds {
     left: usize,
     at_least: usize,

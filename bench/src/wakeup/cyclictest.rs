@@ -12,12 +12,10 @@ const RANGE_US: u64 = 100_000;
 /// Why there are no figures of it.
 #[derive(Debug, thiserror::Error)]
 pub enum CyclictestError {
-    /// It is not installed.
     #[error(
         "cyclictest cannot be started: {0}; install rt-tests, or be content with our own sleep"
     )]
     Start(std::io::Error),
-    /// It did not end well.
     #[error("cyclictest ended with {code:?}: {said}")]
     Ended { code: Option<i32>, said: String },
     /// Its output was not as expected.
@@ -37,9 +35,6 @@ pub fn is_installed() -> bool {
 
 /// Latencies of `wakes` wake-ups in ns, at the seats' core and priority, without its tuning of the
 /// machine: power management stays as it is for everybody.
-///
-/// # Errors
-/// If it cannot be run.
 pub fn measure(seats: Seats, wakes: u64) -> Result<Histogram<u64>, CyclictestError> {
     let output = Command::new("cyclictest")
         .args(["--default-system", "--quiet", "--mlockall", "--threads=1"])

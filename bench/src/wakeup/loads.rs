@@ -1,5 +1,4 @@
-//! Work that disturbs: processes of this program, at ordinary priority, that end with the one that
-//! started them.
+//! Work that disturbs: processes of this program, at ordinary priority, that end with the one that started them.
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -50,9 +49,6 @@ pub struct Running(Vec<Child>);
 
 impl Running {
     /// Starts the processes of a load.
-    ///
-    /// # Errors
-    /// If they cannot be had.
     pub fn start(load: Load) -> std::io::Result<Self> {
         let cores = affinity::available_cores().map_or(1, |cores| cores.len());
         let count = match load {
@@ -84,9 +80,6 @@ impl Drop for Running {
 }
 
 /// Does what a load does until the process that started this one is gone.
-///
-/// # Errors
-/// If there is no file or socket to work with.
 pub fn generate(load: Load) -> std::io::Result<()> {
     let parent = parent_id();
     let goes_on = || parent_id() == parent;

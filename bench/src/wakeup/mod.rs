@@ -22,8 +22,7 @@ use punctual_platform::termination::{Terminates, Termination};
 use report::{Report, Row};
 use ways::{PERIOD_NS, Seats, Way, WayError};
 
-/// Turns of each way under each load, in a run that is long enough: a disturbance that lasts hits them
-/// all.
+/// Turns of each way under each load, in a run that is long enough: a disturbance that lasts hits them all.
 const TURNS_MAX: u64 = 10;
 
 /// The shortest turn, in seconds.
@@ -79,32 +78,22 @@ fn seconds(text: &str) -> Result<f64, std::num::ParseFloatError> {
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Threads.
     #[error(transparent)]
     Way(#[from] WayError),
-    /// The system.
     #[error(transparent)]
     System(#[from] OsError),
-    /// Processes.
     #[error("the load {load} cannot be made: {source}")]
     Load {
-        /// Which.
         load: &'static str,
-        /// Why.
         source: std::io::Error,
     },
-    /// cyclictest, which was there.
     #[error(transparent)]
     Cyclictest(#[from] CyclictestError),
-    /// The page.
     #[error("the page cannot be written to {path}: {source}")]
     Page {
-        /// Where.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -122,9 +111,6 @@ impl Terminates for Error {
 }
 
 /// Measures and prints.
-///
-/// # Errors
-/// If something to measure with cannot be had.
 pub fn run(options: &Options) -> Result<(), Error> {
     if let Some(load) = options.generate {
         return loads::generate(load).map_err(|source| Error::Load {

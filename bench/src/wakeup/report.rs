@@ -6,13 +6,11 @@ use hdrhistogram::Histogram;
 use punctual_report::{document, escape};
 use serde::Serialize;
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The processor, and the kernel.
     pub machine: String,
     pub kernel: String,
-    /// The command that measured.
     pub command: String,
     /// What the ratios are to: cyclictest, or our own sleep where that is not installed.
     pub floor: &'static str,

@@ -14,7 +14,6 @@ pub const PERIOD_NS: u64 = 1_000_000;
 /// Longer delays than this count as this, in ns.
 pub const LATENCY_NS_MAX: u64 = 10_000_000_000;
 
-/// How a thread is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// `clock_nanosleep` until an absolute time: the stall probes, and what cyclictest does.
@@ -30,7 +29,6 @@ pub enum Way {
 impl Way {
     pub const ALL: [Self; 4] = [Self::Sleep, Self::Timeout, Self::Doorbell, Self::Poller];
 
-    /// For tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sleep => "sleep",
@@ -57,7 +55,6 @@ pub struct Seats {
 pub enum WayError {
     #[error(transparent)]
     Thread(#[from] ThreadError),
-    /// The poller.
     #[error(transparent)]
     System(#[from] OsError),
     /// A measuring thread panicked, which is a defect of this program.
@@ -71,9 +68,6 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 /// Latencies of `wakes` wake-ups, in ns, and what the machine did not grant the threads.
-///
-/// # Errors
-/// If there are no threads to measure with.
 pub fn measure(
     way: Way,
     seats: Seats,

@@ -79,12 +79,9 @@ pub enum AgentError {
     /// A frame could not be submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// A file, socket or process.
     #[error("{what}: {source}")]
     Io {
-        /// Which.
         what: &'static str,
-        /// What went wrong.
         source: io::Error,
     },
 }
@@ -103,9 +100,6 @@ impl AgentError {
 }
 
 /// Plays a role until it is over or SIGTERM comes.
-///
-/// # Errors
-/// If it cannot be played.
 pub fn play(role: &Role) -> Result<(), AgentError> {
     match role {
         Role::Camera(options) => camera::run(options),

@@ -15,7 +15,6 @@ section{margin:2rem 0}figure{display:inline-block;margin:.5rem 1rem .5rem 0}
 svg rect{fill:#3b7dd8}svg text{font-size:11px;fill:currentColor}figcaption{font-size:12px;max-width:320px}
 li.failed{margin:.3rem 0}";
 
-/// The page.
 pub fn write(report: &RunReport) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Punctual on {board}</title>\n<style>{STYLE}</style></head><body>\n",

@@ -1,5 +1,4 @@
-//! The run's report in three forms: JSON for machines, JUnit for continuous integration, HTML for
-//! people.
+//! The run's report in three forms: JSON for machines, JUnit for continuous integration, HTML for people.
 
 mod html;
 mod junit;
@@ -17,16 +16,12 @@ pub struct WriteError {
     source: std::io::Error,
 }
 
-/// One JSON object.
 #[must_use]
 pub fn json(report: &RunReport) -> String {
     serde_json::to_string_pretty(report).expect("plain data serialises")
 }
 
 /// Writes all three forms into a folder, which is made if it is not there.
-///
-/// # Errors
-/// If a file cannot be written.
 pub fn write(report: &RunReport, folder: &Path) -> Result<(), WriteError> {
     let failed = |path: &Path| {
         let path = path.to_owned();

@@ -11,12 +11,9 @@ use super::{Daemon, Scene};
 /// How long a camera may take beyond its time and its patience.
 const LAST_S: u64 = 10;
 
-/// A camera to start.
 #[derive(Clone, Debug)]
 pub struct CameraPlan {
-    /// Its name in this case.
     pub name: String,
-    /// Whom it feeds.
     pub task: Task,
     /// Frames a second; none: closed loop.
     pub fps: Option<f64>,
@@ -40,7 +37,6 @@ impl CameraPlan {
         }
     }
 
-    /// The same under another name.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         Self {
@@ -67,7 +63,6 @@ impl CameraPlan {
         }
     }
 
-    /// The same at this rate.
     #[must_use]
     pub fn at(self, fps: f64) -> Self {
         Self {
@@ -77,20 +72,14 @@ impl CameraPlan {
     }
 }
 
-/// A camera that was started.
 #[derive(Clone, Debug)]
 pub struct Camera {
-    /// Its name in this case.
     pub name: String,
     pub process: Started,
     seconds: f64,
 }
 
 impl Scene<'_> {
-    /// Starts a camera.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn camera(&mut self, daemon: &Daemon, plan: &CameraPlan) -> Result<Camera, Failure> {
         // As a camera's driver thread has; below every thread of the daemon.
         let mut command = match plan.task.fps() {
@@ -123,17 +112,11 @@ impl Scene<'_> {
     }
 
     /// What a camera's book says so far.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn book(&self, camera: &Camera) -> Result<Option<Book>, Failure> {
         Ok(book::last(&self.read(&format!("{}.out", camera.name))?))
     }
 
     /// Waits for a camera whose time is over; its book must be whole.
-    ///
-    /// # Errors
-    /// If it did not finish, or a frame has no verdict.
     pub fn finish(&self, camera: &Camera) -> Result<Book, Failure> {
         self.ended(
             &camera.name,
@@ -155,9 +138,6 @@ impl Scene<'_> {
     }
 
     /// Stops a camera that has no time of its own; its book must be whole.
-    ///
-    /// # Errors
-    /// As [`finish`](Self::finish).
     pub fn stop_camera(&self, camera: &Camera) -> Result<Book, Failure> {
         self.target
             .signal(camera.process, "TERM", false, self.until_ns())?;
@@ -165,9 +145,6 @@ impl Scene<'_> {
     }
 
     /// Waits until a camera has so many answers that were on time.
-    ///
-    /// # Errors
-    /// If it has not after ten seconds.
     pub fn answered(&self, camera: &Camera, on_time: u64) -> Result<(), Failure> {
         let seen = self.look_for(LAST_S, |scene| {
             Ok(scene.book(camera)?.filter(|book| book.on_time >= on_time))

@@ -12,12 +12,9 @@ use super::Scene;
 /// How long a daemon may take to end: its drain is a second.
 const END_S: u64 = 15;
 
-/// A daemon to start.
 #[derive(Clone, Debug)]
 pub struct DaemonPlan<'a> {
-    /// Its name in this case.
     pub name: &'a str,
-    /// The tasks it serves.
     pub tasks: &'a [Task],
     /// Started again when it ends.
     pub restart: bool,
@@ -34,7 +31,6 @@ pub struct DaemonPlan<'a> {
     pub socket: Option<String>,
     /// Where it writes its report; none: in the case's folder.
     pub report: Option<String>,
-    /// Further environment.
     pub environment: Vec<String>,
 }
 
@@ -79,17 +75,13 @@ impl<'a> DaemonPlan<'a> {
 /// A daemon that said it is ready.
 #[derive(Clone, Debug)]
 pub struct Daemon {
-    /// Its name in this case.
     pub name: String,
     /// The agent that looks after it.
     pub service: Started,
-    /// Where clients connect.
     pub socket: String,
-    /// Where its report will be.
     pub report: String,
 }
 
-/// How a daemon ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// With this code, unless by a signal.
@@ -102,9 +94,6 @@ pub struct End {
 
 impl Scene<'_> {
     /// Starts a daemon and waits until it is ready.
-    ///
-    /// # Errors
-    /// If it does not get ready.
     pub fn daemon(&mut self, plan: &DaemonPlan<'_>) -> Result<Daemon, Failure> {
         let daemon = self.launch(plan)?;
         self.ready(&daemon, 1)?;
@@ -112,9 +101,6 @@ impl Scene<'_> {
     }
 
     /// Starts a daemon, whatever comes of it.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn launch(&mut self, plan: &DaemonPlan<'_>) -> Result<Daemon, Failure> {
         let name = plan.name;
         let manifest = self.stage.manifest(plan.tasks, plan.keys);
@@ -161,9 +147,6 @@ impl Scene<'_> {
     }
 
     /// Waits until a daemon has been ready for the `times`th time.
-    ///
-    /// # Errors
-    /// If it has ended for good before, or its time is over.
     pub fn ready(&self, daemon: &Daemon, times: usize) -> Result<u64, Failure> {
         let ready = self.look_for(self.patience_s, |scene| {
             // Looked at before its words are read, so that its last ones are not missed.
@@ -192,17 +175,11 @@ impl Scene<'_> {
     }
 
     /// What the agent noted about a daemon.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn events(&self, daemon: &Daemon) -> Result<Vec<ServiceEvent>, Failure> {
         Ok(book::all(&self.read(&format!("{}.out", daemon.name))?))
     }
 
     /// The end of what a daemon, and the agent that looks after it, said on standard error.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn last_words(&self, daemon: &Daemon) -> Result<String, Failure> {
         let mut words = self.read(&format!("{}.log", daemon.name))?;
         words.extend(self.read(&format!("{}.err", daemon.name))?);
@@ -210,9 +187,6 @@ impl Scene<'_> {
     }
 
     /// The daemon's process, of its latest start.
-    ///
-    /// # Errors
-    /// If it was never started.
     pub fn pid(&self, daemon: &Daemon) -> Result<u32, Failure> {
         let started = self
             .events(daemon)?
@@ -228,9 +202,6 @@ impl Scene<'_> {
     }
 
     /// Sends a signal to a process and says when, on the target's monotonic clock.
-    ///
-    /// # Errors
-    /// If the process is not there.
     pub fn strike(&self, pid: u32, signal: &str) -> Result<u64, Failure> {
         let pid = pid.to_string();
         let output = self.agent(
@@ -242,17 +213,11 @@ impl Scene<'_> {
     }
 
     /// Plays a short role of the agent to its end, and returns what it said.
-    ///
-    /// # Errors
-    /// If it fails.
     pub fn agent(&self, purpose: &'static str, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
         self.agent_for(purpose, 30, arguments)
     }
 
     /// As [`agent`](Self::agent), for a role of so many seconds.
-    ///
-    /// # Errors
-    /// If it fails.
     pub fn agent_for(
         &self,
         purpose: &'static str,
@@ -274,9 +239,6 @@ impl Scene<'_> {
     }
 
     /// What a daemon says of itself now.
-    ///
-    /// # Errors
-    /// If it says nothing, or nothing of this form.
     pub fn live(&self, daemon: &Daemon) -> Result<Account, Failure> {
         let said = self.agent("read the metrics", &["metrics", "--socket", &daemon.socket])?;
         self.form("the metrics socket", &said)
@@ -294,18 +256,12 @@ impl Scene<'_> {
     }
 
     /// Asks a daemon to end; it must end well, and its account add up.
-    ///
-    /// # Errors
-    /// If not.
     pub fn stop_daemon(&self, daemon: &Daemon) -> Result<Account, Failure> {
         self.end_daemon(daemon)?;
         self.account(daemon)
     }
 
     /// What a daemon that has ended wrote; it must add up.
-    ///
-    /// # Errors
-    /// If it does not, or nothing was written.
     pub fn account(&self, daemon: &Daemon) -> Result<Account, Failure> {
         let text = self.target.read(&daemon.report, self.until_ns())?;
         let account: Account = self.form("the daemon's report", &text)?;
@@ -314,9 +270,6 @@ impl Scene<'_> {
     }
 
     /// Asks a daemon to end; it must end with code 0.
-    ///
-    /// # Errors
-    /// If not.
     pub fn end_daemon(&self, daemon: &Daemon) -> Result<(), Failure> {
         self.target
             .signal(daemon.service, "TERM", false, self.until_ns())?;
@@ -324,9 +277,6 @@ impl Scene<'_> {
     }
 
     /// Waits for the end of a daemon that was asked to end, which must be with code 0; says when.
-    ///
-    /// # Errors
-    /// If it is another end, or none.
     pub fn ended_well(&self, daemon: &Daemon) -> Result<u64, Failure> {
         self.ended(&daemon.name, daemon.service, END_S)?;
         match self.end(daemon)? {
@@ -340,9 +290,6 @@ impl Scene<'_> {
     }
 
     /// How a daemon has ended for good; none if it has not.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn end(&self, daemon: &Daemon) -> Result<Option<End>, Failure> {
         Ok(match self.events(daemon)?.pop() {
             Some(ServiceEvent::Ended {

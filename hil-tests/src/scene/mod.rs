@@ -26,9 +26,7 @@ const CLEAR_NS: u64 = 60_000_000_000;
 
 /// A case while it runs.
 pub struct Scene<'a> {
-    /// The machine.
     pub target: &'a Target,
-    /// What lies ready there.
     pub stage: &'a Stage,
     pub facts: &'a Facts,
     /// Of all that is random in this case.
@@ -49,14 +47,11 @@ pub struct Scene<'a> {
 /// What a scene is set with.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// The machine.
     pub target: &'a Target,
-    /// What lies ready there.
     pub stage: &'a Stage,
     pub facts: &'a Facts,
     /// The board's bounds.
     pub bounds: &'a Bounds,
-    /// Of all that is random.
     pub seed: u64,
     /// How long a soak shall take.
     pub hours: f64,
@@ -140,7 +135,6 @@ impl<'a> Scene<'a> {
         failures
     }
 
-    /// The bounds that were missed.
     fn missed(&self) -> Vec<Failure> {
         let missed = self.measures.iter().filter(|measure| !measure.held);
         let failures = missed.filter_map(|measure| {
@@ -198,17 +192,11 @@ impl<'a> Scene<'a> {
     }
 
     /// Runs a script to its end; not to end well is a failure.
-    ///
-    /// # Errors
-    /// If it did not, or not in the case's time.
     pub fn run(&self, script: &Script) -> Result<Output, TargetError> {
         self.target.run(script, self.until_ns)
     }
 
     /// Runs a command in the case's folder and says how it ended.
-    ///
-    /// # Errors
-    /// If it did not end in so many seconds.
     pub fn try_command(
         &self,
         purpose: &'static str,
@@ -234,9 +222,6 @@ impl<'a> Scene<'a> {
     }
 
     /// Starts a process in the case's folder.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn start(
         &mut self,
         name: &str,
@@ -256,17 +241,11 @@ impl<'a> Scene<'a> {
     }
 
     /// Reads a file of the case's folder; empty if there is none.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, TargetError> {
         self.target.read(&self.path(name), self.until_ns)
     }
 
     /// Writes a file into the case's folder.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn write(&self, name: &str, text: &str) -> Result<(), TargetError> {
         self.target
             .write(&self.path(name), "644", text.as_bytes(), self.until_ns)
@@ -279,9 +258,6 @@ impl<'a> Scene<'a> {
     }
 
     /// Looks again and again until there is something to see; none after so many seconds.
-    ///
-    /// # Errors
-    /// If looking fails, or the case's time is over.
     pub fn look_for<T>(
         &self,
         seconds: u64,
@@ -306,9 +282,6 @@ impl<'a> Scene<'a> {
     }
 
     /// Lets so much time pass, while what was started does its work.
-    ///
-    /// # Errors
-    /// If the case's time is over before.
     pub fn let_pass(&self, seconds: f64) -> Result<(), Failure> {
         let until_ns = now_ns() + (seconds * 1e9) as u64;
         while now_ns() < until_ns {
@@ -326,9 +299,6 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until a process has ended.
-    ///
-    /// # Errors
-    /// If it has not after so many seconds.
     pub fn ended(&self, who: &str, process: Started, seconds: u64) -> Result<(), Failure> {
         let gone = self.look_for(seconds, |scene| {
             Ok((!scene.target.lives(process, scene.until_ns)?).then_some(()))
@@ -340,9 +310,6 @@ impl<'a> Scene<'a> {
     }
 
     /// Asks a process to end, and waits until it has.
-    ///
-    /// # Errors
-    /// If it does not within ten seconds.
     pub fn stop(&self, who: &str, process: Started) -> Result<(), Failure> {
         self.target.signal(process, "TERM", false, self.until_ns)?;
         self.ended(who, process, 10)

@@ -10,7 +10,6 @@ use crate::scene::{CameraPlan, DaemonPlan, Scene};
 /// How long the floor is measured, before and after the cameras.
 const FLOOR_S: f64 = 3.0;
 
-/// How long the cameras capture.
 const CAPTURE_S: f64 = 10.0;
 
 pub const CASES: &[Case] = &[Case {

@@ -7,8 +7,7 @@ use crate::outcome::Failure;
 use crate::scene::{CameraPlan, Daemon, DaemonPlan, Scene};
 use crate::target::Script;
 
-/// Memory that the group of the pressure case may have, in MiB: several times what the daemon
-/// needs for these tasks.
+/// Memory that the group of the pressure case may have, in MiB: several times what the daemon needs for these tasks.
 const GROUP_MIB: u64 = 768;
 
 pub const CASES: &[Case] = &[
@@ -59,8 +58,7 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// A daemon with a camera beside which something happens; the camera's book, whole, and the share
-/// that it missed.
+/// A daemon with a camera beside which something happens; the camera's book, whole, and the share that it missed.
 fn beside(
     scene: &mut Scene<'_>,
     key: &'static str,

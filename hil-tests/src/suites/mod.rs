@@ -12,7 +12,6 @@ mod upgrade;
 
 use crate::case::Case;
 
-/// All cases.
 #[must_use]
 pub fn all() -> Vec<&'static Case> {
     let mut suites = vec![

@@ -1,5 +1,4 @@
-//! More than was promised: answers get shallower, what does not fit is refused at once, and
-//! nothing is late or lost.
+//! More than was promised: answers get shallower, what does not fit is refused at once, and nothing is late or lost.
 
 use crate::book::Book;
 use crate::case::Case;
@@ -8,7 +7,6 @@ use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::scene::{CameraPlan, DaemonPlan, Scene};
 
-/// How long the cameras capture.
 const CAPTURE_S: f64 = 5.0;
 
 const ABOUT: &str = "All cameras at a multiple of their promised rates: every frame has its verdict, and answers are on time.";

@@ -90,7 +90,6 @@ fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the samples show.
 fn growths(scene: &mut Scene<'_>) -> Result<(), Failure> {
     let samples: Vec<Sample> = book::all(&scene.read("sampler.out")?);
     scene.measure("rss_growth_kib", growth(&samples, |sample| sample.rss_kib));

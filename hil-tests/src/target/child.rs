@@ -17,7 +17,6 @@ use punctual_client::now_ns;
 pub struct Output {
     /// Its code; none if a signal ended it.
     pub code: Option<i32>,
-    /// Standard output.
     pub stdout: Vec<u8>,
     /// Standard error, as text.
     pub stderr: String,
@@ -31,7 +30,6 @@ impl Output {
     }
 }
 
-/// How a bounded run ended.
 #[derive(Debug)]
 pub enum Ended {
     Itself(Output),
@@ -41,9 +39,6 @@ pub enum Ended {
 
 /// Runs `command` in a process group of its own, feeds it `input`, and takes what it says, until
 /// `until_ns` (monotonic). Then the group is killed.
-///
-/// # Errors
-/// If it cannot be started or its pipes fail.
 pub fn run(command: &mut Command, input: &[u8], until_ns: u64) -> io::Result<Ended> {
     let mut child = command
         .process_group(0)

@@ -17,7 +17,6 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use child::Ended;
 pub use child::Output;
 
-/// Which machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Local,
@@ -52,7 +51,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// What to do there.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// What it is for, in a few words, for errors.
@@ -61,7 +59,6 @@ pub struct Script {
     pub text: &'static str,
     /// Taken literally, whatever they contain.
     pub arguments: Vec<String>,
-    /// Standard input.
     pub input: Vec<u8>,
 }
 
@@ -76,7 +73,6 @@ impl Script {
         }
     }
 
-    /// With further arguments.
     #[must_use]
     pub fn with<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
@@ -98,9 +94,7 @@ pub enum TargetError {
     #[error("to {purpose}: cannot run {program}: {source}")]
     Spawn {
         purpose: &'static str,
-        /// `sh` or `ssh`.
         program: &'static str,
-        /// Why.
         source: io::Error,
     },
     /// It ended in another way than well.
@@ -109,7 +103,6 @@ pub enum TargetError {
         purpose: &'static str,
         /// Its code; none if a signal ended it.
         code: Option<i32>,
-        /// What it said.
         stderr: String,
     },
     /// It was killed at its limit.
@@ -120,11 +113,7 @@ pub enum TargetError {
     Interrupted { purpose: &'static str },
     /// `ssh` could not reach the machine.
     #[error("{place} cannot be reached without a password: {}; try `ssh -o BatchMode=yes HOST true`", stderr.trim())]
-    Unreachable {
-        place: Place,
-        /// What `ssh` said.
-        stderr: String,
-    },
+    Unreachable { place: Place, stderr: String },
 }
 
 /// `ssh` ends with this code when the connection itself failed.
@@ -156,9 +145,6 @@ impl Target {
 
     /// From now on SIGINT and SIGTERM do not end this process; the next thing to be done on the
     /// target fails instead, once, so that what was started can be cleared away.
-    ///
-    /// # Errors
-    /// If the system refuses.
     pub fn interruptible(mut self) -> io::Result<Self> {
         let mut set = SigSet::empty();
         set.add(Signal::SIGINT);
@@ -176,9 +162,6 @@ impl Target {
     }
 
     /// An error if SIGINT or SIGTERM came since the last look.
-    ///
-    /// # Errors
-    /// [`TargetError::Interrupted`].
     pub fn go_on(&self, purpose: &'static str) -> Result<(), TargetError> {
         let signals = self.signals.as_ref();
         if let Some(Ok(Some(_))) = signals.map(SignalFd::read_signal) {
@@ -194,9 +177,6 @@ impl Target {
     }
 
     /// Runs a script until `until_ns` (monotonic), and says how it ended, whatever its code.
-    ///
-    /// # Errors
-    /// If it could not be run, or not to its end.
     pub fn try_run(&self, script: &Script, until_ns: u64) -> Result<Output, TargetError> {
         let purpose = script.purpose;
         self.go_on(purpose)?;
@@ -221,9 +201,6 @@ impl Target {
     }
 
     /// As [`try_run`](Self::try_run); another code than 0 is an error.
-    ///
-    /// # Errors
-    /// If it could not be run, not to its end, or failed.
     pub fn run(&self, script: &Script, until_ns: u64) -> Result<Output, TargetError> {
         let output = self.try_run(script, until_ns)?;
         match output.code {

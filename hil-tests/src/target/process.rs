@@ -12,16 +12,12 @@ pub struct Started {
     pub pid: u32,
 }
 
-/// A process that nobody stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOver {
-    /// On the target.
     pub pid: u32,
-    /// Its command line.
     pub command: String,
 }
 
-/// What to start.
 #[derive(Clone, Debug)]
 pub struct Launch<'a> {
     /// Folder on the target to start it in.
@@ -32,15 +28,11 @@ pub struct Launch<'a> {
     pub mark: &'a str,
     /// Further environment, `NAME=value`.
     pub environment: Vec<String>,
-    /// Program and arguments.
     pub command: Vec<String>,
 }
 
 impl Target {
     /// Writes a file, all of it or nothing, with this mode in octal.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn write(
         &self,
         path: &str,
@@ -56,18 +48,12 @@ impl Target {
     }
 
     /// Reads a file; empty if there is none.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn read(&self, path: &str, until_ns: u64) -> Result<Vec<u8>, TargetError> {
         let script = Script::new("read a file", "[ ! -e \"$1\" ] || cat \"$1\"").with([path]);
         Ok(self.run(&script, until_ns)?.stdout)
     }
 
     /// Starts a process that goes on when this call returns, in a session of its own.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn start(&self, launch: &Launch<'_>, until_ns: u64) -> Result<Started, TargetError> {
         // A background job of a shell that is not interactive is no group's leader, so `setsid`
         // does not fork, and `$!` is the process itself. It is not left before it has its mark, or
@@ -92,9 +78,6 @@ impl Target {
     }
 
     /// Whether a process has not ended. One that nobody has waited for has.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn lives(&self, process: Started, until_ns: u64) -> Result<bool, TargetError> {
         // The third field, after a name that may contain anything.
         let text = "state=$(sed 's/.*) //' \"/proc/$1/stat\" 2>/dev/null) || state=X
@@ -104,9 +87,6 @@ impl Target {
     }
 
     /// Sends a signal to a process, or to its whole group. One that is gone is no error.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn signal(
         &self,
         process: Started,
@@ -125,9 +105,6 @@ impl Target {
     }
 
     /// The processes that have this mark.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn marked(&self, mark: &str, until_ns: u64) -> Result<Vec<LeftOver>, TargetError> {
         // A process may end between being found and being named.
         let text = "for found in $(grep -lsxz -- \"$1\" /proc/[0-9]*/environ); do
@@ -150,9 +127,6 @@ impl Target {
     }
 
     /// Kills what is marked and removes a folder, mounts in it included.
-    ///
-    /// # Errors
-    /// If the target refuses.
     pub fn reset(&self, mark: &str, folder: &str, until_ns: u64) -> Result<(), TargetError> {
         for process in self.marked(mark, until_ns)? {
             self.signal(Started { pid: process.pid }, "KILL", false, until_ns)?;

@@ -64,12 +64,10 @@ impl Fakes {
         fakes
     }
 
-    /// A path in the folder.
     pub fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 
-    /// Writes a program.
     pub fn write(&self, name: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.folder.join(name);
@@ -83,7 +81,6 @@ impl Fakes {
         self.end(self.start(arguments))
     }
 
-    /// Starts the rig.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let path = std::env::var("PATH").unwrap_or_default();
         // As typed: relative.
@@ -177,7 +174,6 @@ fn daemon() -> PathBuf {
     daemon
 }
 
-/// All that the rig found.
 pub fn finding(report: &Value) -> String {
     let cases = report["cases"].as_array().expect("cases");
     let findings = cases

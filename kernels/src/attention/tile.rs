@@ -7,13 +7,11 @@ use crate::simd::Vector;
 
 /// Most channels of a head.
 pub const HEAD_CHANNELS_MAX: usize = 128;
-/// Queries of a tile.
 const QUERIES: usize = 64;
 /// Most keys of a tile: four of the widest vectors.
 const KEYS_MAX: usize = 64;
 /// Vectors of keys, or of channels, that are computed at once.
 const WIDTH: usize = 4;
-/// Lanes of the widest vector.
 const LANES_MAX: usize = 16;
 
 /// Memory for one head's tiles.
@@ -63,9 +61,7 @@ pub(super) struct Head {
     /// The head's first channel, and how many it has.
     pub first: usize,
     pub size: usize,
-    /// The channels to write.
     pub written: Range<usize>,
-    /// The queries.
     pub pixels: Range<usize>,
     pub scale: f32,
     pub scratch: *mut Scratch,
@@ -86,9 +82,8 @@ impl Head {
 }
 
 /// # Safety
-/// The processor has the instruction set; `size` is at most [`HEAD_CHANNELS_MAX`]; the tensors are
-/// valid for their pixels and channels, the output for what is written; nobody else has the output
-/// or the scratch.
+/// The processor has the instruction set; `size` is at most [`HEAD_CHANNELS_MAX`]; the tensors are valid for
+/// their pixels and channels, the output for what is written; nobody else has the output or the scratch.
 #[inline(always)]
 pub(super) unsafe fn attend<V: Vector>(head: &Head) {
     let tile = WIDTH * V::LANES;

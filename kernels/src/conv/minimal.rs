@@ -12,9 +12,7 @@ use crate::simd::Vector;
 /// # Safety
 /// Of every method: the processor has the instruction set of `V`.
 pub(super) trait Filter<const IN: usize, const OUT: usize> {
-    /// Consecutive inputs at the points.
     unsafe fn input<V: Vector>(d: [V; IN]) -> [V; IN];
-    /// The taps at the points.
     unsafe fn weights<V: Vector>(g: [V; 3]) -> [V; IN];
     /// Consecutive outputs from the products at the points.
     unsafe fn output<V: Vector>(m: [V; IN]) -> [V; OUT];

@@ -12,10 +12,8 @@ use crate::layout::Span;
 /// 384 KiB, of the 512 KiB to 2 MiB that cores have, beside weights and outputs that pass by.
 const STAYS: usize = 96 << 10;
 
-/// The pieces of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pieces {
-    /// Images of a piece.
     pub images: usize,
     pub rows: usize,
 }
@@ -26,7 +24,6 @@ struct Sizes {
     weights: usize,
     /// The input under one of the span's rows, of one image.
     row: usize,
-    /// Output rows of the span.
     rows: usize,
     /// Output rows of a tile: pieces have whole tiles.
     tile_rows: usize,

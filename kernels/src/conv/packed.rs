@@ -15,17 +15,14 @@ pub(super) struct Sources {
 
 /// The order of a convolution's packed weights: an output block after the other, then the biases.
 ///
-/// A block's weights are `[input block][kernel row][kernel column][input lane][output lane]`, for
-/// the input blocks that its groups read; where a group does not read a lane of such a block, and
-/// in surplus lanes, the weights are zero. Depthwise: `[kernel row][kernel column][lane]`. The biases
-/// are `[output block][lane]`.
+/// A block's weights are `[input block][kernel row][kernel column][input lane][output lane]`, for the input
+/// blocks that its groups read; where a group does not read a lane of such a block, and in surplus lanes, the
+/// weights are zero. Depthwise: `[kernel row][kernel column][lane]`. The biases are `[output block][lane]`.
 #[derive(Clone, Debug)]
 pub(super) struct Packing {
-    /// For each output block.
     pub sources: Box<[Sources]>,
     /// Where the biases start: behind all weights.
     pub bias: usize,
-    /// Floats of weights and biases.
     pub len: usize,
 }
 

@@ -18,7 +18,6 @@ impl Solution {
     /// All of them, the most general first.
     pub const ALL: [Solution; 3] = [Solution::Direct, Solution::Winograd2, Solution::Winograd4];
 
-    /// Its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Solution::Direct => "direct",
@@ -27,7 +26,6 @@ impl Solution {
         }
     }
 
-    /// The solution of that name.
     pub fn from_name(name: &str) -> Option<Solution> {
         Solution::ALL
             .into_iter()

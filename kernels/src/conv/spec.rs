@@ -6,17 +6,14 @@ use crate::reference::Shape;
 use crate::spec::{check_equal, check_finite};
 use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window};
 
-/// What a convolution reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConvInput {
     /// The network's input: the first convolution reads planes.
     Planar(PlanarLayout),
-    /// Any other tensor.
     Blocked(BlockedLayout),
 }
 
 impl ConvInput {
-    /// Elements of the whole tensor.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         match self {

@@ -20,9 +20,7 @@ pub(super) struct Strip {
     pub input_block: usize,
     /// Input blocks (or planes) that are summed.
     pub input_blocks: usize,
-    /// Rows of the kernel.
     pub kernel_height: usize,
-    /// Columns of the kernel.
     pub kernel_width: usize,
     /// Input rows between two output rows.
     pub stride_height: usize,
@@ -36,23 +34,15 @@ pub(super) struct Strip {
     pub bias: *const f32,
     /// The residual at the first output pixel, or null.
     pub addend: *const f32,
-    /// Residual elements between rows.
     pub addend_row: usize,
-    /// Residual elements between blocks.
     pub addend_block: usize,
     /// The first output pixel.
     pub output: *mut f32,
-    /// Output elements between rows.
     pub output_row: usize,
-    /// Output elements between blocks.
     pub output_block: usize,
-    /// Output rows.
     pub rows: usize,
-    /// Output columns.
     pub columns: usize,
-    /// Lower bound of the activation.
     pub low: f32,
-    /// Upper bound of the activation.
     pub high: f32,
     /// What the activation is besides: called on each row of tiles when it is stored.
     pub curve: Option<Curve>,
@@ -69,8 +59,7 @@ pub(super) type StripKernel = unsafe fn(&Strip);
 /// Computes a strip. `BLOCKED`: the input's inner dimension is a block's lanes, else it is planes.
 /// `S` is the horizontal stride, or 0 for any, read at run time.
 ///
-/// The last row or column of tiles is moved back to end with the strip, and computes some pixels
-/// again.
+/// The last row or column of tiles is moved back to end with the strip, and computes some pixels again.
 ///
 /// # Safety
 /// See [`StripKernel`].

@@ -13,11 +13,8 @@ struct Tile {
     blocked: bool,
     /// The horizontal stride; 0 is any.
     stride_width: usize,
-    /// Blocks of output channels.
     blocks: usize,
-    /// Output rows.
     rows: usize,
-    /// Output columns.
     columns: usize,
     kernel: StripKernel,
 }

@@ -94,8 +94,7 @@ impl Arguments {
         }
     }
 
-    /// Calls `change` with every address that the launch may use, those of members beyond its
-    /// images not included.
+    /// Calls `change` with every address that the launch may use, those of members beyond its images not included.
     pub fn for_each_address(&mut self, change: &mut dyn FnMut(&mut u64)) {
         let mut all = |addresses: &mut [&mut u64]| {
             for address in addresses {

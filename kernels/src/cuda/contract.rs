@@ -3,9 +3,7 @@
 /// What a block of a kernel needs, as the compiler said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// Threads of a block.
     pub threads: u32,
-    /// Registers of a thread.
     pub registers: u32,
     /// Shared memory of a block, static and dynamic.
     pub shared_bytes: u32,
@@ -22,7 +20,6 @@ pub struct Multiprocessor {
     pub blocks: u32,
     /// 32-bit registers.
     pub registers: u32,
-    /// Shared memory.
     pub shared_bytes: u32,
     /// Shared memory that the driver takes for each block.
     pub reserved_bytes: u32,

@@ -32,7 +32,6 @@ pub const fn from_f32(value: f32) -> u16 {
     sign | (half + up as u32) as u16
 }
 
-/// The value of a half.
 #[must_use]
 pub const fn to_f32(half: u16) -> f32 {
     let sign = ((half & 0x8000) as u32) << 16;

@@ -9,18 +9,14 @@ use super::{Kernel, Module};
 /// Why there is no code for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// No image runs on it.
     #[error(
         "no code of module {} for compute capability {major}.{minor}: it is compiled for 7.2, 8.0, 8.6, 8.7, 8.9, \
          9.0, 10.0 and 11.0, and for all later than 8.0 by the driver itself; modules of tensor-core kernels need 8.0",
         module.name()
     )]
     Unsupported {
-        /// Of the device.
         major: u32,
-        /// Of the device.
         minor: u32,
-        /// What was asked for.
         module: Module,
     },
     /// The archive of an architecture is not one.
@@ -29,16 +25,13 @@ pub enum ImageError {
     )]
     Broken {
         architecture: &'static str,
-        /// Where reading failed.
         at: usize,
-        /// How long it is.
         bytes: usize,
     },
     /// The archive of an architecture lacks something.
     #[error("{architecture}.images has no {what}: run python3 kernels/cuda/build.py")]
     Missing {
         architecture: &'static str,
-        /// Of the module or kernel.
         what: &'static str,
     },
 }
@@ -50,15 +43,12 @@ pub struct Image {
     pub bytes: &'static [u8],
     /// The driver compiles it when it is loaded, which takes its time (PASK).
     pub is_ptx: bool,
-    /// What it was compiled for.
     pub architecture: &'static str,
 }
 
-/// All modules for an architecture.
 #[derive(Clone, Copy, Debug)]
 pub struct Archive {
     architecture: &'static str,
-    /// Compute capability.
     capability: (u32, u32),
     /// Of a system on a chip, whose cubins are for it alone; others also run on later minor versions.
     is_soc: bool,
@@ -116,9 +106,6 @@ pub fn candidates(major: u32, minor: u32) -> impl Iterator<Item = &'static Archi
 }
 
 /// The best code of a module for a device of a compute capability.
-///
-/// # Errors
-/// See [`ImageError`].
 pub fn image(major: u32, minor: u32, module: Module) -> Result<Image, ImageError> {
     let unsupported = ImageError::Unsupported {
         major,
@@ -133,7 +120,6 @@ pub fn image(major: u32, minor: u32, module: Module) -> Result<Image, ImageError
 }
 
 impl Archive {
-    /// Of its file.
     #[must_use]
     pub fn architecture(&self) -> &'static str {
         self.architecture
@@ -145,7 +131,6 @@ impl Archive {
         self.capability
     }
 
-    /// Its file.
     #[must_use]
     pub fn bytes(&self) -> &'static [u8] {
         self.bytes
@@ -160,10 +145,6 @@ impl Archive {
         major == own_major && (minor == own_minor || later)
     }
 
-    /// The code of a module.
-    ///
-    /// # Errors
-    /// [`ImageError::Broken`], [`ImageError::Missing`].
     pub fn module(&self, module: Module) -> Result<Image, ImageError> {
         let head = self.head()?;
         for index in 0..head.modules {
@@ -181,9 +162,6 @@ impl Archive {
     }
 
     /// What a kernel needs of a multiprocessor. `None`: that is not known before the driver compiles it (PTX).
-    ///
-    /// # Errors
-    /// [`ImageError::Broken`], [`ImageError::Missing`].
     pub fn contract(&self, kernel: &Kernel) -> Result<Option<Contract>, ImageError> {
         if self.is_ptx {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! The CUDA kernels as the host sees them: names, parameters, launch contracts. The sources and their
-//! compiled images are in `kernels/cuda`.
+//! The CUDA kernels as the host sees them: names, parameters, launch contracts. The sources and
+//! their compiled images are in `kernels/cuda`.
 //!
 //! # Conventions of all kernels
 //! - `extern "C" __global__ void NAME(Guard guard, P params)` with `P` from [`params`], both by value.

@@ -32,11 +32,8 @@ pub struct Guard {
 pub struct TensorView {
     /// Of the first half of the first image.
     pub address: u64,
-    /// Rows.
     pub height: u32,
-    /// Columns.
     pub width: u32,
-    /// Channels that mean something.
     pub channels: u32,
     /// Halves from a pixel to the next: the channels, padded.
     pub pitch: u32,
@@ -56,7 +53,6 @@ pub struct Epilogue {
     pub gap: u32,
 }
 
-/// Codes of activations.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Curve {
@@ -100,9 +96,7 @@ impl From<crate::Activation> for Epilogue {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Conv {
-    /// What is convolved.
     pub input: TensorView,
-    /// The result.
     pub output: TensorView,
     /// Added before the activation; has the output's shape. 0: nothing.
     pub residual: u64,
@@ -114,19 +108,12 @@ pub struct Conv {
     /// activation, which `conv_reduce` with the same parameters adds. 0: there is one split, and the
     /// launch itself finishes what it computes. For [`Pattern::Dense`] only.
     pub partial: u64,
-    /// Images of the batch.
     pub images: u32,
-    /// Kernel rows.
     pub kernel_height: u32,
-    /// Kernel columns.
     pub kernel_width: u32,
-    /// Input rows between output rows.
     pub stride_height: u32,
-    /// Input columns between output columns.
     pub stride_width: u32,
-    /// Zeros above the input.
     pub pad_top: u32,
-    /// Zeros left of the input.
     pub pad_left: u32,
     /// 1 is dense.
     pub groups: u32,
@@ -159,25 +146,16 @@ pub enum Pattern {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pool {
-    /// What is reduced.
     pub input: TensorView,
-    /// The result.
     pub output: TensorView,
-    /// Images of the batch.
     pub images: u32,
     /// 0: the largest, 1: the mean with padding counted as zeros, 2: the mean of what is inside.
     pub kind: u32,
-    /// Window rows.
     pub kernel_height: u32,
-    /// Window columns.
     pub kernel_width: u32,
-    /// Input rows between output rows.
     pub stride_height: u32,
-    /// Input columns between output columns.
     pub stride_width: u32,
-    /// Rows above the input.
     pub pad_top: u32,
-    /// Columns left of the input.
     pub pad_left: u32,
 }
 
@@ -185,21 +163,17 @@ pub struct Pool {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GlobalPool {
-    /// What is reduced.
     pub input: TensorView,
-    /// The result.
     pub output: TensorView,
-    /// Images of the batch.
     pub images: u32,
     /// Not used.
     pub gap: u32,
 }
 
-/// Of the kernels for fully connected layers. Weights are halves,
-/// `[padded output feature][row][column][padded channel]` of the input as it lies, those of the first
-/// feature of the launch first: to a kernel for [`Pattern::Dense`] the same as a convolution of one pixel
-/// with `depth` channels. So large batches run as such a convolution into `partial`, and `linear_reduce`
-/// finishes.
+/// Of the kernels for fully connected layers. Weights are halves, `[padded output
+/// feature][row][column][padded channel]` of the input as it lies, those of the first feature of the
+/// launch first: to a kernel for [`Pattern::Dense`] the same as a convolution of one pixel with `depth`
+/// channels. So large batches run as such a convolution into `partial`, and `linear_reduce` finishes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Linear {
@@ -208,17 +182,14 @@ pub struct Linear {
     pub output: u64,
     /// Of the result as `f32`, `[image][padded output feature]`: class scores. 0: likewise.
     pub scores: u64,
-    /// Packed weights.
     pub weights: u64,
     /// One `f32` for each feature that this launch computes, padding included.
     pub bias: u64,
     /// Of `linear_reduce`: the sums, `[split][image][padded output feature]` of `f32`.
     pub partial: u64,
-    /// Images of the batch.
     pub images: u32,
     /// Halves of an input image, padding included.
     pub depth: u32,
-    /// Output features.
     pub features: u32,
     /// Output features, padded.
     pub pitch: u32,
@@ -242,9 +213,7 @@ pub struct Elementwise {
     pub input: TensorView,
     /// The second operand.
     pub other: u64,
-    /// The result.
     pub output: u64,
-    /// Images of the batch.
     pub images: u32,
     /// 1: the second operand has one pixel, which counts for all of its image.
     pub broadcast: u32,
@@ -259,14 +228,11 @@ pub const SOURCES_MAX: usize = 8;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gather {
-    /// The result.
     pub output: TensorView,
     /// One `u32` for each output channel: `source << 24 | channel`. Lies with the weights.
     pub table: u64,
     pub sources: [u64; SOURCES_MAX],
-    /// Pitches of the sources.
     pub pitches: [u32; SOURCES_MAX],
-    /// Images of the batch.
     pub images: u32,
     /// Not used.
     pub gap: u32,
@@ -283,7 +249,6 @@ pub struct Members {
     pub bytes: u64,
     /// Of the tensor in each member's request buffer.
     pub members: [u64; IMAGES_MAX],
-    /// Members.
     pub images: u32,
     /// Not used.
     pub gap: u32,
@@ -293,7 +258,6 @@ pub struct Members {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InputPlanar {
-    /// The result.
     pub output: TensorView,
     /// Of each member's first pixel of the first plane, in mapped host memory or a copy of it.
     pub members: [u64; IMAGES_MAX],
@@ -301,7 +265,6 @@ pub struct InputPlanar {
     pub row_stride: u32,
     /// `f32`s from a plane to the next.
     pub plane_stride: u32,
-    /// Members.
     pub images: u32,
     /// Not used.
     pub gap: u32,
@@ -318,7 +281,6 @@ pub struct Answers {
     pub answers: u64,
     /// Of the `u32` in mapped host memory that becomes `sequence`, after everything else is visible.
     pub done: u64,
-    /// Images of the batch.
     pub images: u32,
     pub classes: u32,
     /// `f32`s from an image's scores to the next's.
@@ -333,8 +295,7 @@ pub struct Answers {
 pub struct Answer {
     /// The class with the largest score, the first of equals.
     pub class: u32,
-    /// Its probability by softmax. 0 if a score is not a number or infinite, so that no threshold
-    /// accepts the answer.
+    /// Its probability by softmax. 0 if a score is not a number or infinite, so that no threshold accepts the answer.
     pub confidence: f32,
 }
 
@@ -357,9 +318,7 @@ pub struct Preprocess {
     pub crop_x: u32,
     /// First row of the crop.
     pub crop_y: u32,
-    /// Columns of the crop.
     pub crop_width: u32,
-    /// Rows of the crop.
     pub crop_height: u32,
     /// Subtracted a channel (R, G, B), in units of the full scale.
     pub mean: [f32; 3],

@@ -9,9 +9,7 @@ use super::params::{Conv, Linear, Pattern, TensorView};
 pub enum Module {
     /// What every network needs, and a kernel for each [`Pattern`].
     General,
-    /// Measurements of the device itself.
     Probe,
-    /// Camera frames to inputs.
     Preprocess,
     /// `conv_gemm_64x32`.
     Gemm64x32,
@@ -62,9 +60,7 @@ impl Module {
 /// What a block of a tensor-core kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
-    /// Output pixels.
     pub pixels: u32,
-    /// Output channels.
     pub channels: u32,
     /// Steps of the sum (taps times padded input channels) in a tile of the main loop.
     pub depth: u32,
@@ -83,9 +79,7 @@ impl Tile {
 /// A kernel and how it is launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// Of its entry.
     pub name: &'static str,
-    /// What has to be loaded.
     pub module: Module,
     /// Threads of a block, in x.
     pub block: u32,
@@ -146,7 +140,6 @@ pub const SHARED_BYTES_MAX: u32 = 48 << 10;
 
 type Grid = fn(&Arguments) -> Option<[u32; 3]>;
 
-/// The kernel of this name.
 #[must_use]
 pub fn kernel(name: &str) -> Option<&'static Kernel> {
     KERNELS.iter().find(|kernel| kernel.name == name)
@@ -265,7 +258,6 @@ const fn vectors(view: &TensorView, images: u32) -> u32 {
     images * view.height * view.width * (view.pitch / 8)
 }
 
-/// Output pixels of all images.
 const fn pixels(conv: &Conv) -> u32 {
     conv.images * conv.output.height * conv.output.width
 }

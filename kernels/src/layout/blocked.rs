@@ -37,7 +37,6 @@ impl Eq for BlockedLayout {}
 /// What a value of a tensor is kept as.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Element {
-    /// A float.
     F32,
     /// A byte.
     U8(Quantisation),
@@ -106,12 +105,10 @@ impl BlockedLayout {
         self.halo
     }
 
-    /// Channels of a block.
     pub fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// Blocks of channels.
     pub fn blocks(&self) -> usize {
         self.channels.div_ceil(self.lanes)
     }

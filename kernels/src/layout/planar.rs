@@ -6,9 +6,8 @@ use crate::reference::Shape;
 
 /// A network's input `[channel][row][column]` with a border of zeros, the halo.
 ///
-/// Whoever owns the memory clears it once; intake threads then write the image only
-/// ([`PlanarLayout::origin`] and the strides) and no kernel ever writes to it, so the halo stays
-/// zero for good.
+/// Whoever owns the memory clears it once; intake threads then write the image only ([`PlanarLayout::origin`]
+/// and the strides) and no kernel ever writes to it, so the halo stays zero for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanarLayout {
     channels: usize,

@@ -15,9 +15,7 @@ pub(super) struct Row {
     pub input: *const f32,
     pub row_stride: usize,
     pub rows: usize,
-    /// Pixels in each of them.
     pub width: usize,
-    /// Columns of the window.
     pub kernel: usize,
     pub stride: usize,
     /// Columns of padding before the input.
@@ -112,12 +110,10 @@ pub(super) unsafe fn mean_row<V: Vector>(row: &Row) {
     }
 }
 
-/// Output pixels of a tile.
 const TILE: usize = 4;
 
-/// Writes the pixels whose window of three columns lies inside the input, several at a time; returns
-/// which they were: none, if the window is another. `scale` is what a sum is
-/// multiplied by.
+/// Writes the pixels whose window of three columns lies inside the input, several at a time;
+/// returns which they were: none, if the window is another. `scale` is what a sum is multiplied by.
 ///
 /// # Safety
 /// As of [`max_row`].

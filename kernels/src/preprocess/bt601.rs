@@ -3,7 +3,6 @@
 /// Fractional bits of the coefficients. Products stay under 2^24, sums far inside an i32.
 const BITS: u32 = 14;
 
-/// A coefficient in fixed point.
 const fn fixed(value: f64) -> i32 {
     (value * (1 << BITS) as f64 + 0.5) as i32
 }

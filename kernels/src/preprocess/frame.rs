@@ -2,7 +2,6 @@
 
 use super::{PreprocessError, SIDE_MAX, Size};
 
-/// How pixels are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PixelFormat {
     /// Three bytes a pixel: red, green, blue.
@@ -22,7 +21,6 @@ pub enum PixelFormat {
 impl PixelFormat {
     pub const ALL: [Self; 5] = [Self::Rgb8, Self::Nv12, Self::Bgr8, Self::Gray8, Self::Yuyv];
 
-    /// As in manifests and profiles.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,11 +54,8 @@ impl PixelFormat {
 /// Where a frame's pixels lie, from the first byte of its slot on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLayout {
-    /// How pixels are coded.
     pub format: PixelFormat,
-    /// Columns.
     pub width: u32,
-    /// Rows.
     pub height: u32,
     /// First byte of the first row.
     pub offset: u32,
@@ -90,7 +85,6 @@ impl FrameLayout {
         }
     }
 
-    /// Width and height.
     pub fn size(&self) -> Size {
         Size {
             width: self.width,
@@ -124,11 +118,6 @@ impl FrameLayout {
     }
 
     /// Whether the rows and planes are possible.
-    ///
-    /// # Errors
-    /// [`PreprocessError::Side`], [`PreprocessError::OddNv12`], [`PreprocessError::OddYuyv`],
-    /// [`PreprocessError::Stride`],
-    /// [`PreprocessError::ChromaOffset`], [`PreprocessError::FrameLen`].
     pub fn check(&self) -> Result<(), PreprocessError> {
         check_side("frame", self.size())?;
         let stride = |plane, stride, row| {
@@ -173,7 +162,6 @@ impl FrameLayout {
     }
 }
 
-/// Refuses empty and absurd sides.
 pub(super) fn check_side(what: &'static str, size: Size) -> Result<(), PreprocessError> {
     let Size { width, height } = size;
     if (1..=SIDE_MAX).contains(&width) && (1..=SIDE_MAX).contains(&height) {
@@ -193,7 +181,6 @@ pub struct RowSpan {
     pub offset: usize,
     /// Bytes a row.
     pub len: usize,
-    /// Rows.
     pub count: usize,
     /// Bytes from one row to the next in the frame.
     pub stride: usize,
@@ -310,7 +297,6 @@ impl CropRows {
         }
     }
 
-    /// Size of the crop.
     pub fn crop(&self) -> Size {
         self.crop
     }

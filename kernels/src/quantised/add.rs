@@ -57,7 +57,6 @@ impl Add {
         })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &AddSpec {
         &self.spec
     }

@@ -16,8 +16,7 @@ use crate::{
     Activation, AlignedBuffer, BlockedLayout, Element, Image, Isa, KernelError, Part, Window,
 };
 
-/// The most products that one sum may have: with more, sums of the largest bytes and weights would
-/// leave i32.
+/// The most products that one sum may have: with more, sums of the largest bytes and weights would leave i32.
 pub(super) const PRODUCTS_MAX: usize = 1 << 16;
 const _: () = assert!(PRODUCTS_MAX * 255 * 128 <= i32::MAX as usize);
 
@@ -43,7 +42,6 @@ impl Conv2dSpec {
         self.groups == self.input.channels() && self.groups == self.output.channels()
     }
 
-    /// Elements of the kernel.
     fn taps(&self) -> usize {
         self.window.kernel.height * self.window.kernel.width
     }
@@ -117,7 +115,6 @@ pub struct Conv2d {
     kernels: Kernels,
 }
 
-/// The code that was chosen.
 #[derive(Clone, Copy, Debug)]
 enum Kernels {
     /// For one, two, ... output blocks at once.
@@ -154,7 +151,6 @@ impl Conv2d {
         })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &Conv2dSpec {
         &self.spec
     }
@@ -168,9 +164,6 @@ impl Conv2d {
     /// `[output channel][input channel / groups][kernel row][kernel column]`, what a step of them is
     /// worth for each output channel, and the biases. A bias counts as the nearest whole number of
     /// what a step of its sums is worth, the input's scale times the weights'.
-    ///
-    /// # Errors
-    /// When there are too many or too few, a scale is not more than zero or a bias not finite.
     ///
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
@@ -208,9 +201,6 @@ impl Conv2d {
     }
 
     /// As [`pack`](Self::pack), into memory of its own.
-    ///
-    /// # Errors
-    /// As [`pack`](Self::pack).
     pub fn packed(
         &self,
         weights: &[i8],

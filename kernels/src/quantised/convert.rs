@@ -56,7 +56,6 @@ enum Way {
 }
 
 impl Convert {
-    /// Checks the shapes.
     pub fn new(isa: Isa, spec: &ConvertSpec) -> Result<Convert, KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });
@@ -108,7 +107,6 @@ impl Convert {
         Ok(Convert { spec: *spec, way })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &ConvertSpec {
         &self.spec
     }
@@ -146,7 +144,6 @@ impl Convert {
         }
     }
 
-    /// A row of blocks.
     fn blocks(&self, input: &[f32], output: &mut [f32]) {
         // SAFETY (of every block): the constructor saw that the instruction set is available.
         #[allow(clippy::undocumented_unsafe_blocks)]

@@ -11,8 +11,7 @@ use crate::{Activation, Image, Isa, KernelError, Part, PoolKind, PoolSpec};
 const WINDOW_MAX: usize = 1 << 16;
 const _: () = assert!(WINDOW_MAX * 255 <= 1 << 24);
 
-/// A pool of bytes for one instruction set. The mean of whole channels is one whose window covers
-/// the image.
+/// A pool of bytes for one instruction set. The mean of whole channels is one whose window covers the image.
 #[derive(Clone, Debug)]
 pub struct Pool {
     spec: PoolSpec,
@@ -58,7 +57,6 @@ impl Pool {
         })
     }
 
-    /// Its specification.
     pub fn spec(&self) -> &PoolSpec {
         &self.spec
     }

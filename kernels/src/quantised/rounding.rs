@@ -15,20 +15,17 @@ pub(crate) struct Rounding {
     pub low: f32,
     /// The largest result, less the zero point.
     pub high: f32,
-    /// The zero point.
     pub zero: i32,
 }
 
 impl Rounding {
-    /// For where nothing is rounded.
     pub const IDLE: Rounding = Rounding {
         low: 0.0,
         high: 0.0,
         zero: 0,
     };
 
-    /// To bytes of `to`, none of them outside the activation's bounds, which are rounded to bytes
-    /// themselves.
+    /// To bytes of `to`, none of them outside the activation's bounds, which are rounded to bytes themselves.
     pub fn new(to: Quantisation, activation: Activation) -> Result<Rounding, KernelError> {
         if !activation.is_clip() {
             return Err(KernelError::Curve { activation });

@@ -1,7 +1,6 @@
 //! Vectors of i32 sums into which bytes are multiplied, one type an instruction set.
 //!
-//! As with [`simd`](crate::simd): everything is `#[inline(always)]` into a function that has the
-//! `#[target_feature]`.
+//! As with [`simd`](crate::simd): everything is `#[inline(always)]` into a function that has the `#[target_feature]`.
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -74,7 +73,6 @@ impl Sums {
 /// Of every method: the processor has the instruction set, and pointers are valid for what is read
 /// or written there; they need no alignment.
 pub(super) trait Vector: Copy {
-    /// Sums in a vector.
     const LANES: usize;
     /// Four u8 a lane.
     type Pixels: Copy;

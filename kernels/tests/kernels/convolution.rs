@@ -150,8 +150,7 @@ fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
     }
 }
 
-/// Winograd's solutions of one convolution, and how much further from the reference they may be
-/// than its tolerance.
+/// Winograd's solutions of one convolution, and how much further from the reference they may be than its tolerance.
 fn winograds(conv: &Conv2d) -> impl Iterator<Item = (Winograd, f32)> {
     [(Solution::Winograd2, 4.0), (Solution::Winograd4, 16.0)]
         .into_iter()

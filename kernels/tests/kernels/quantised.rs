@@ -87,7 +87,6 @@ fn unpacked(layout: &BlockedLayout, memory: &[f32]) -> Vec<u8> {
     image
 }
 
-/// A convolution to try.
 #[derive(Clone, Debug)]
 struct Case {
     isa: Isa,

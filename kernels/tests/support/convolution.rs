@@ -8,7 +8,6 @@ use punctual_kernels::{
 
 use super::{blocked, isa, noise, shape, tolerance};
 
-/// A convolution to try.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub isa: Isa,
@@ -19,7 +18,6 @@ pub struct Case {
     pub height: usize,
     pub width: usize,
     pub window: Window,
-    /// Beyond what the padding needs.
     pub extra_halo: usize,
     pub output_halo: usize,
     pub residual_halo: Option<usize>,
@@ -54,7 +52,6 @@ fn window() -> impl Strategy<Value = Window> {
         })
 }
 
-/// The windows that networks use.
 fn usual_window() -> impl Strategy<Value = Window> {
     (prop::sample::select(vec![1usize, 3]), 1..=2usize).prop_map(|(kernel, stride)| Window {
         kernel: Extent::square(kernel),
@@ -72,7 +69,6 @@ fn channels() -> impl Strategy<Value = (usize, usize, usize)> {
     ]
 }
 
-/// Any sound one.
 pub fn case() -> impl Strategy<Value = Case> {
     let halos = (0..=1usize, 0..=2usize, prop::option::of(0..=2usize));
     let image = (channels(), 1..=19usize, 1..=19usize);
@@ -150,7 +146,6 @@ impl Case {
         )
     }
 
-    /// One for each output channel.
     pub fn bias(&self) -> Vec<f32> {
         noise(self.seed ^ 2, self.outputs)
     }

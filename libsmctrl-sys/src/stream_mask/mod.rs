@@ -192,8 +192,7 @@ pub unsafe fn read(stream: *mut c_void, row: &Row) -> TpcMask {
     layout.mask_of(words)
 }
 
-/// Where the mask of a stream begins. Aligned, as the driver's objects are and all offsets are
-/// multiples of four.
+/// Where the mask of a stream begins. Aligned, as the driver's objects are and all offsets are multiples of four.
 ///
 /// # Safety
 /// As of [`write`].

@@ -58,10 +58,8 @@ impl Default for DeeprtConfig {
 /// How far the simulated EDF of the admission test looks.
 const JOBS_SIMULATED: usize = 10_000;
 
-/// The one worker.
 const WORKER: PartitionId = PartitionId(0);
 
-/// The requests for one model.
 #[derive(Debug)]
 struct Category {
     /// W. Without deadlines [`Nanos::MAX`].
@@ -268,7 +266,6 @@ struct Load {
     job: Nanos,
 }
 
-/// Which tasks are taken on.
 fn admit(config: &Config, rules: &DeeprtConfig) -> Vec<bool> {
     let mut admitted = vec![false; config.tasks.len()];
     for task in 0..config.tasks.len() {

@@ -1,5 +1,4 @@
-//! `edgeserving`: EdgeServing ("EdgeServing: Deadline-Aware Multi-DNN Serving at the Edge",
-//! arXiv 2605.05527).
+//! `edgeserving`: EdgeServing ("EdgeServing: Deadline-Aware Multi-DNN Serving at the Edge", arXiv 2605.05527).
 //!
 //! Time division: one action at a time, on the whole device. Whenever it is free, every candidate
 //! (model, exit, batch) is judged by what all queues would look like at its predicted end, and the
@@ -32,7 +31,6 @@ use punctual_policy_seeb::desk::{Baseline, Desk, Job, Members, Rules, largest_ba
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct EdgeservingConfig {}
 
-/// The whole device.
 const DEVICE: PartitionId = PartitionId(0);
 
 /// What a model's requests need at least.
@@ -75,7 +73,6 @@ struct Edgeserving {
     target: StageId,
 }
 
-/// What might be run.
 #[derive(Clone, Debug)]
 struct Candidate {
     model: ModelId,

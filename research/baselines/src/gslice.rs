@@ -17,9 +17,8 @@
 //! The source publishes no figures for `step`, `epoch`, the knee's test and `budget`: they are
 //! parameters. The knee is the least share from which `step` more units would make a batch faster by
 //! less than `knee`. Shares begin equal. Ranges are contiguous, in order of the models, so resizing
-//! one moves the next ones; an instance starts on its new range once nothing else runs there.
-//! If there are fewer units than models, their ranges overlap and they take turns, oldest request
-//! first.
+//! one moves the next ones; an instance starts on its new range once nothing else runs there. If
+//! there are fewer units than models, their ranges overlap and they take turns, oldest request first.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +34,6 @@ use punctual_policy_seeb::ranges::Ranges;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GsliceConfig {
-    /// Time between two adaptations.
     pub epoch: Nanos,
     /// Most units that a share grows or shrinks by in an epoch.
     pub step: u16,
@@ -126,7 +124,6 @@ struct Running {
     units: Units,
     /// When the first of its members was captured.
     oldest: Instant,
-    /// The earliest deadline among them.
     due: Instant,
 }
 
@@ -175,7 +172,6 @@ impl Gslice {
         found.expect("each model that a task asks has an instance")
     }
 
-    /// The end of an epoch.
     fn adapt(&mut self, config: &Config, now: Instant) {
         let (slack, step) = (u64::from(self.rules.slack), self.rules.step);
         for index in 0..self.instances.len() {
@@ -478,8 +474,7 @@ mod tests {
         assert_eq!(ran(rules(), &arrivals), expected);
     }
 
-    /// Model 1 has 4 units and a budget of half of 20 ms: batches of two. Requests 1 and 2 wait
-    /// while request 0 runs.
+    /// Model 1 has 4 units and a budget of half of 20 ms: batches of two. Requests 1 and 2 wait while request 0 runs.
     #[test]
     fn an_instance_takes_what_waits_up_to_the_batch_that_its_budget_allows() {
         let arrivals = [(10, 1), (11, 1), (11, 1), (11, 1)];

@@ -53,7 +53,6 @@ impl Line {
         self.deadline = self.deadline.into_iter().chain(other.deadline).min();
     }
 
-    /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -63,7 +62,6 @@ impl Line {
         self.queue.iter().copied()
     }
 
-    /// Who has waited longest.
     pub(crate) fn head(&self) -> Option<u16> {
         self.queue.front().copied()
     }
@@ -92,7 +90,6 @@ impl Line {
     }
 }
 
-/// The lines of a policy.
 #[derive(Debug)]
 pub(crate) struct Lines {
     lines: Box<[Line]>,

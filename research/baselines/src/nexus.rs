@@ -1,7 +1,6 @@
-//! `nexus`: the dispatcher of a Nexus back end (Nexus, SOSP 2019, sections 4.3 and 6.3). A
-//! *session* is the requests for one model with one deadline; a device serves its sessions in
-//! turn, a batch each (the duty cycle). A session's *target* is the batch size that its share of
-//! the cycle was planned for.
+//! `nexus`: the dispatcher of a Nexus back end (Nexus, SOSP 2019, sections 4.3 and 6.3). A *session* is
+//! the requests for one model with one deadline; a device serves its sessions in turn, a batch each (the
+//! duty cycle). A session's *target* is the batch size that its share of the cycle was planned for.
 //!
 //! **Early drop**, when a session's turn has come: a window as long as the target slides over the
 //! queue; it stops at the first request whose deadline leaves time to run the whole window, and
@@ -83,7 +82,6 @@ impl NexusConfig {
 #[derive(Debug)]
 struct Nexus {
     drop: NexusDrop,
-    /// One a session.
     sessions: Lines,
     /// Target batch size of each session.
     targets: Box<[usize]>,

@@ -39,7 +39,6 @@ impl PolicySpec for StreamsConfig {
 
 #[derive(Debug)]
 struct Streams {
-    /// One a partition.
     lines: Lines,
 }
 

@@ -105,7 +105,6 @@ fn recorded(path: &Path) -> BTreeMap<String, String> {
     text.lines().filter_map(line).collect()
 }
 
-/// One thing to run.
 enum Job {
     Workload(workloads::Workload, PolicyChoice),
     Fuzz(u64),
@@ -227,7 +226,6 @@ fn of_cases(first: u64) -> String {
     short(&stream.0.finalize())
 }
 
-/// Hashes what it sees.
 #[derive(Default)]
 struct Stream(blake3::Hasher);
 

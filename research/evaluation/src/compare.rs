@@ -13,12 +13,9 @@ use punctual_simulator::outcome::Outcome;
 use punctual_simulator::run::{RunError, Settings, simulate};
 use punctual_simulator::scenario::Scenario;
 
-/// What to compare.
 #[derive(Clone, Debug)]
 pub struct Comparison<'s> {
-    /// The workload.
     pub scenario: &'s Scenario,
-    /// Who decides.
     pub policies: &'s [PolicyChoice],
     /// Factors on the workload's rates.
     pub loads: &'s [f64],
@@ -30,10 +27,8 @@ pub struct Comparison<'s> {
     pub charts: bool,
 }
 
-/// One run of a comparison.
 #[derive(Debug)]
 pub struct Run {
-    /// Its figures.
     pub row: Row,
     /// All that became of it, without the single requests.
     pub outcome: Outcome,
@@ -42,7 +37,6 @@ pub struct Run {
 }
 
 impl Comparison<'_> {
-    /// How many runs it takes.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.policies.len() * self.loads.len() * self.seeds as usize
@@ -50,9 +44,6 @@ impl Comparison<'_> {
 
     /// Makes all runs on up to `jobs` threads, and calls `done` after each. Runs come back by
     /// policy, load and seed, however many threads made them.
-    ///
-    /// # Errors
-    /// The first run, in that order, that could not be made.
     pub fn run(&self, jobs: NonZeroUsize, done: impl Fn() + Sync) -> Result<Vec<Run>, RunError> {
         let runs = self.runs();
         let next = AtomicUsize::new(0);

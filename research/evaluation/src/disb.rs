@@ -14,9 +14,8 @@
 //! DISB knows no deadlines. A periodic task is given its period, and a reservation if all of them
 //! can be kept; every other real-time task 100 ms.
 //!
-//! Not reproduced: DISB's launcher skips a request when the one before is not answered yet, and
-//! counts latency from when it was sent. Here requests come when they are due, and latency counts
-//! from then.
+//! Not reproduced: DISB's launcher skips a request when the one before is not answered yet, and counts
+//! latency from when it was sent. Here requests come when they are due, and latency counts from then.
 
 use punctual_core::{ModelId, Nanos, StageId, TaskId};
 use serde_json::{Map, Value};
@@ -39,46 +38,32 @@ const PREEMPTION_BOUND: Nanos = Nanos::from_micros(40);
 /// What is wrong with a file.
 #[derive(Debug, Error)]
 pub enum DisbError {
-    /// It is no JSON.
     #[error("{file} is not JSON: {error}")]
     Json {
         file: String,
-        /// What the parser says.
         error: serde_json::Error,
     },
     /// A key that DISB does not have.
     #[error("{file}: `{key}` is no key of DISB; known here: {known}")]
     UnknownKey {
         file: String,
-        /// The key's path.
         key: String,
-        /// Keys that may stand there.
         known: String,
     },
     /// A key that must be there.
     #[error("{file}: `{key}` is missing")]
-    Missing {
-        file: String,
-        /// The key's path.
-        key: String,
-    },
+    Missing { file: String, key: String },
     /// A value that cannot be used.
     #[error("{file}: `{key}` is {found}; it must be {rule}")]
     Value {
         file: String,
-        /// The key's path.
         key: String,
-        /// What stands there.
         found: String,
-        /// What may.
         rule: String,
     },
 }
 
 /// The scenario that a file describes. `file` names it in errors.
-///
-/// # Errors
-/// The first problem, with its file and key.
 pub fn parse(file: &str, json: &str) -> Result<Scenario, DisbError> {
     let root: Value = serde_json::from_str(json).map_err(|error| DisbError::Json {
         file: file.into(),
@@ -129,7 +114,6 @@ pub fn parse(file: &str, json: &str) -> Result<Scenario, DisbError> {
     Ok(Scenario::new(models, planned, board, length).reserved_if_possible())
 }
 
-/// A task of the file.
 struct Raw<'v> {
     id: &'v str,
     network: Network,

@@ -17,14 +17,11 @@ use punctual_platform::termination::{Terminates, Termination};
 /// Why nothing was simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such workload.
     #[error(transparent)]
     Workload(#[from] UnknownWorkload),
-    /// A file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
     /// One's own file that makes no sense, or cannot be read.
@@ -33,13 +30,11 @@ pub enum Error {
     /// A file of DISB's that makes no sense.
     #[error(transparent)]
     Disb(#[from] DisbError),
-    /// No such policy.
     #[error("there is no policy {name:?}; there are {}", .known.join(", "))]
     Policy {
         name: String,
         known: Vec<&'static str>,
     },
-    /// No such experiment.
     #[error("there is no experiment {name:?}; there are {}", .known.join(", "))]
     Experiment {
         name: String,
@@ -52,13 +47,11 @@ pub enum Error {
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
     /// Something ran, and its result is bad.
     #[error("{0}")]
     Bad(String),
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -79,8 +72,7 @@ impl Terminates for Error {
     }
 }
 
-/// A built-in workload, or a file that describes one, with the policies whose parameters the file
-/// sets.
+/// A built-in workload, or a file that describes one, with the policies whose parameters the file sets.
 pub fn document(name: &str) -> Result<Document, Error> {
     let path = Path::new(name);
     let scenario = match path.extension().and_then(|extension| extension.to_str()) {
@@ -110,8 +102,7 @@ fn published(path: &Path) -> Result<Scenario, Error> {
     Ok(scenario)
 }
 
-/// The policies of those names, all of them if none is named; with the parameters that the
-/// workload's file sets.
+/// The policies of those names, all of them if none is named; with the parameters that the workload's file sets.
 pub fn policies(names: &[String], set: &[PolicyChoice]) -> Result<Vec<PolicyChoice>, Error> {
     if !names.is_empty() {
         return names.iter().map(|name| policy(name, set)).collect();
@@ -156,7 +147,6 @@ pub fn list() -> String {
     text
 }
 
-/// Writes a report.
 pub fn write(path: &Path, text: &str) -> Result<(), Error> {
     punctual_platform::files::write_whole(path, text.as_bytes()).map_err(|source| Error::Write {
         path: path.to_owned(),

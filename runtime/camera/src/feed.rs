@@ -27,28 +27,21 @@ const SIGNALS: u64 = 1;
 /// Why the camera feeds no longer.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
-    /// The device.
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// What it gives is not what the task wants.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The daemon.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// No frame came.
     #[error("no frame for {ms} ms: is the camera still there? (--silence-ms sets the limit)")]
-    Silent {
-        /// For how long, in ms.
-        ms: u64,
-    },
+    Silent { ms: u64 },
     /// The driver's frames are shorter than its format.
     #[error("the driver's frame has {bytes} bytes, too few for its own format")]
     Short { bytes: usize },
     /// The crop that was asked for leaves the frame.
     #[error("{0}: see --crop")]
     Crop(SubmitError),
-    /// A system call.
     #[error(transparent)]
     Os(#[from] OsError),
 }
@@ -65,9 +58,6 @@ impl FeedError {
 }
 
 /// Feeds until the frames are done or a signal comes; then waits for the verdicts that are open.
-///
-/// # Errors
-/// If the camera cannot be captured from or falls silent, or the daemon will not have its frames.
 pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, FeedError> {
     // The device first: a camera that is not there should be said before a daemon is waited for.
     let mut capture = Capture::open(&options.device)?;
@@ -118,8 +108,8 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
     Ok(tally)
 }
 
-/// A client for frames of the format that was asked for; if none was, of the manifest's, which the daemon says when it
-/// refuses another.
+/// A client for frames of the format that was asked for; if none was, of the manifest's, which the
+/// daemon says when it refuses another.
 fn connected(options: &Options) -> Result<Client, Lost> {
     let until_ns = now_ns() + OPEN_NS;
     let open = |format| {

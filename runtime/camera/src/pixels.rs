@@ -22,7 +22,6 @@ pub fn four_cc_text(code: u32) -> String {
 /// The driver cannot give what the task wants.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// Another size or format.
     #[error(
         "the camera gives {} x {} pixels of {}, and the task wants {} x {} of {}: choose a mode of the camera \
          (`v4l2-ctl --list-formats-ext`) in the manifest",
@@ -30,19 +29,11 @@ pub enum LayoutError {
         wanted.width, wanted.height, four_cc_text(four_cc(wanted.format))
     )]
     Other {
-        /// What the driver gives.
         given: CaptureFormat,
-        /// What the daemon wants.
         wanted: FrameSpec,
     },
-    /// Rows that overlap.
     #[error("the driver says that a row of {row} bytes starts every {stride} bytes")]
-    Stride {
-        /// Bytes of a row's pixels.
-        row: u32,
-        /// Bytes from row to row.
-        stride: u32,
-    },
+    Stride { row: u32, stride: u32 },
 }
 
 /// Rows to be copied: one for RGB and the like, two for NV12.
@@ -66,9 +57,6 @@ pub struct Copying {
 
 impl Copying {
     /// From frames as the driver gives them to slots as the daemon wants them.
-    ///
-    /// # Errors
-    /// If they are not the same pixels.
     pub fn new(given: &CaptureFormat, wanted: &FrameSpec) -> Result<Self, LayoutError> {
         let same = (given.width, given.height, given.four_cc)
             == (wanted.width, wanted.height, four_cc(wanted.format));

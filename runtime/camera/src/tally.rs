@@ -15,7 +15,6 @@ pub struct Tally {
     pub damaged: u64,
     /// Frames for which there was no free slot, or no daemon; not submitted.
     pub skipped: u64,
-    /// Frames submitted.
     pub submitted: u64,
     /// Verdicts: answered in time.
     pub on_time: u64,
@@ -32,7 +31,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a verdict.
     pub fn count(&mut self, result: &ResultRecord) {
         match result.verdict {
             Verdict::OnTime | Verdict::Late if !result.has_deadline() => self.without_deadline += 1,
@@ -44,9 +42,6 @@ impl Tally {
     }
 
     /// Says it, for people or for machines.
-    ///
-    /// # Errors
-    /// When standard output takes no more.
     pub fn print(&self, json: bool) -> Result<(), OutputError> {
         if json {
             // A struct of numbers always becomes JSON.

@@ -18,7 +18,6 @@ pub enum CacheError {
     Package(#[from] PackageError),
     #[error("{0}")]
     Manifest(#[from] PlanErrors),
-    /// The measurement.
     #[error(transparent)]
     Measure(#[from] MeasureError),
     /// The profile could be written neither to the cache nor beside the package.
@@ -38,9 +37,6 @@ impl Terminates for CacheError {
 
 /// The path of a profile of the only model of `manifest`, whose package lies beside it: from the
 /// cache, or measured now for a few seconds (and always when `again`).
-///
-/// # Errors
-/// If it cannot be measured or kept.
 pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, CacheError> {
     let needs = Needs::of_manifest(text, manifest, &Policies::shipped())?;
     let packages = measure::by_package(&needs.models);

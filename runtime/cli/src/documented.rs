@@ -1,5 +1,5 @@
-//! Every command that a document or a help text shows is understood by the program that it starts. Those that are cheap are
-//! also run: `tests/command/documented_commands.rs`.
+//! Every command that a document or a help text shows is understood by the program that it starts.
+//! Those that are cheap are also run: `tests/command/documented_commands.rs`.
 
 #[path = "../tests/documented/mod.rs"]
 mod commands;

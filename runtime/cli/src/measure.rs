@@ -13,13 +13,11 @@ use punctual_platform::affinity;
 
 /// What a manifest needs to be measured of one package, whatever models are made of it.
 pub struct PackageNeeds {
-    /// As in the manifest.
     pub package: String,
     /// The first model of it.
     pub name: String,
     /// On cores; no partition sizes if no stages are to be measured there.
     pub cpu: Sizes,
-    /// On TPCs.
     pub gpu: Sizes,
     /// Frames that the processor prepares for any of them.
     pub frames: Vec<FramePlan>,
@@ -31,7 +29,6 @@ pub struct PackageNeeds {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     pub batches: Vec<u8>,
-    /// Of partitions.
     pub units: Vec<u8>,
 }
 
@@ -83,9 +80,8 @@ pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
     packages
 }
 
-/// What to measure of a package so that a plan can be made from the manifest that needs it: its
-/// stages at `sizes`, its frames. `direct`: with the general solution of every operator, without
-/// choosing any.
+/// What to measure of a package so that a plan can be made from the manifest that needs it: its stages
+/// at `sizes`, its frames. `direct`: with the general solution of every operator, without choosing any.
 pub fn request(
     needs: &Needs,
     package: &PackageNeeds,
@@ -125,9 +121,6 @@ fn frame(plan: &FramePlan) -> Frame {
 
 /// Measures what the processor does for a package, and shows on standard error how far it is: the
 /// preparation of frames only, if `request` has some and names no partition size.
-///
-/// # Errors
-/// As [`profile::measure`].
 pub fn measure(name: &str, package: &Package, request: &Request) -> Result<Profile, MeasureError> {
     with_bar(name, |show| {
         if request.units.is_empty() && !request.frames.is_empty() {
@@ -138,11 +131,7 @@ pub fn measure(name: &str, package: &Package, request: &Request) -> Result<Profi
     })
 }
 
-/// Measures the stages of a package on what `starter` starts, and shows on standard error how far it
-/// is.
-///
-/// # Errors
-/// As [`profile::measure_stages`].
+/// Measures the stages of a package on what `starter` starts, and shows on standard error how far it is.
 pub fn measure_stages<S: Starter>(
     starter: &S,
     name: &str,

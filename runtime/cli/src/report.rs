@@ -1,5 +1,4 @@
-//! What a camera process saw, and what the demo makes of it: the forms that go over the pipes
-//! and out as JSON.
+//! What a camera process saw, and what the demo makes of it: the forms that go over the pipes and out as JSON.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -7,13 +6,11 @@ use serde::{Deserialize, Serialize};
 /// Latencies from the intended capture time, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyUs {
-    /// Median.
     pub p50: u64,
     /// 99 of 100 are not above it.
     pub p99: u64,
     /// 999 of 1000 are not above it.
     pub p999: u64,
-    /// The longest.
     pub max: u64,
 }
 
@@ -36,11 +33,9 @@ impl LatencyUs {
 /// One line of a camera process: its counts since it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CameraReport {
-    /// The task it feeds.
     pub task: String,
     /// For how long it has captured, or did.
     pub seconds: f64,
-    /// Frames handed to the daemon.
     pub submitted: u64,
     /// Answers before their deadline.
     pub on_time: u64,
@@ -72,13 +67,11 @@ pub struct CameraReport {
 pub const LATE_SPANS_MAX: usize = 4096;
 
 impl CameraReport {
-    /// Submissions with a verdict.
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.answered() + self.rejected + self.failed
     }
 
-    /// Answers with a class.
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.on_time + self.late + self.without_deadline

@@ -9,8 +9,8 @@ use std::process::Command;
 use punctual_platform::output;
 use punctual_platform::termination::Termination;
 
-/// A command, the program that has it, and what that program calls itself then. A command that is part of the name is not
-/// passed on.
+/// A command, the program that has it, and what that program calls itself then. A command that is
+/// part of the name is not passed on.
 const SIBLINGS: &[(&str, &str, &str)] = &[
     ("bench", "punctual-bench", "punctual bench"),
     ("compare", "punctual-lab", "punctual"),

@@ -10,9 +10,8 @@ use nix::unistd::Pid;
 
 use serde_json::Value;
 
-/// Share of a real-time task's frames that may be late beyond the stalls that the probe saw. The
-/// promise is zero, and the demo on an idle machine keeps it; continuous integration runs on
-/// machines whose neighbours nobody knows.
+/// Share of a real-time task's frames that may be late beyond the stalls that the probe saw. The promise is zero,
+/// and the demo on an idle machine keeps it; continuous integration runs on machines whose neighbours nobody knows.
 const LATE_SHARE_MAX: f64 = 0.01;
 
 fn demo(arguments: &[&str]) -> Value {

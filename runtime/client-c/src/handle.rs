@@ -56,8 +56,7 @@ impl Tell {
     }
 }
 
-/// Slots in the program's hands. Each use has a token of its own, so that a second submission of one
-/// slot is noticed.
+/// Slots in the program's hands. Each use has a token of its own, so that a second submission of one slot is noticed.
 #[derive(Debug, Default)]
 struct HeldSlots {
     slots: Vec<(u64, HeldSlot)>,

@@ -1,5 +1,4 @@
-//! Programs in C and C++, with the shared and the static library, against a daemon that is replaced
-//! while they run.
+//! Programs in C and C++, with the shared and the static library, against a daemon that is replaced while they run.
 
 mod compiler;
 #[path = "../../client/tests/echo_daemon/mod.rs"]

@@ -33,8 +33,7 @@ impl Client {
     /// The longest time to spin: [`Options::SPIN_NS_MAX`].
     pub const SPIN_NS_MAX: u64 = Options::SPIN_NS_MAX;
 
-    /// Connects as [`Options::connect`] does, to one daemon only: when that is gone, so is the
-    /// client.
+    /// Connects as [`Options::connect`] does, to one daemon only: when that is gone, so is the client.
     ///
     /// # Errors
     /// If there is no daemon, or it refuses.
@@ -162,8 +161,7 @@ impl Client {
     /// [`DaemonGone`](punctual_ipc::Failure::DaemonGone).
     ///
     /// # Errors
-    /// If it is not submitted: the crop leaves the frame, or verdicts are to be read first. The
-    /// slot is free again.
+    /// If it is not submitted: the crop leaves the frame, or verdicts are to be read first. The slot is free again.
     pub fn submit(
         &mut self,
         claim: Claim,
@@ -185,8 +183,7 @@ impl Client {
         self.link.give_back(claim);
     }
 
-    /// The next verdict; none if there was none at `until_ns` (no limit: waits as long as it
-    /// takes).
+    /// The next verdict; none if there was none at `until_ns` (no limit: waits as long as it takes).
     ///
     /// # Errors
     /// If every verdict was read and there will be none: the client has [`Lost`] its daemon.
@@ -300,8 +297,7 @@ impl Client {
         }
     }
 
-    /// Gets on with connecting. A new connection is watched from its handshake on, and listened to
-    /// once it is there.
+    /// Gets on with connecting. A new connection is watched from its handshake on, and listened to once it is there.
     fn reconnect(&mut self) -> Result<(), Lost> {
         self.link.reconnect();
         if let Some(watch) = &self.watch

@@ -99,8 +99,7 @@ impl Ledger {
         self.ready.pop_front()
     }
 
-    /// The connection is gone, and everything that it gave was [kept](Self::keep): what is still
-    /// pending has failed.
+    /// The connection is gone, and everything that it gave was [kept](Self::keep): what is still pending has failed.
     pub(crate) fn fail_pending(&mut self, now_ns: u64) {
         self.pending
             .sort_unstable_by_key(|pending| pending.sequence);

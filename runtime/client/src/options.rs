@@ -102,8 +102,7 @@ impl Options {
         Client::open(self, until_ns)
     }
 
-    /// As [`open`](Self::open), with a thread that receives the verdicts: for futures and
-    /// callbacks.
+    /// As [`open`](Self::open), with a thread that receives the verdicts: for futures and callbacks.
     ///
     /// # Errors
     /// As for [`open`](Self::open); or if the thread cannot be had.

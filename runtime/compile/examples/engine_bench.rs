@@ -1,14 +1,13 @@
-//! The engine under a benchmark's command: compiles an ONNX file, runs it on the cores that it is
-//! given, one thread each, and says how long each run took. `models/zoo/bench.py` spawns it and alternates
-//! it with onnxruntime.
+//! The engine under a benchmark's command: compiles an ONNX file, runs it on the cores that it is given, one thread
+//! each, and says how long each run took. `models/zoo/bench.py` spawns it and alternates it with onnxruntime.
 //!
 //! ```text
 //! engine_bench NETWORK.onnx IMAGES.f32 CORES [ISA]
 //! ```
 //!
 //! `IMAGES.f32` starts with normalised images `[image][channel][row][column]`, little-endian;
-//! `CORES` are numbers with commas between. The first line printed names the instruction set. Each line on standard input is then answered by
-//! one line:
+//! `CORES` are numbers with commas between. The first line printed names the instruction set. Each
+//! line on standard input is then answered by one line:
 //!
 //! - `scores BATCH`: the class scores of the first images, `[exit][image][class]`;
 //! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the images in the engine's memory

@@ -11,27 +11,20 @@ use crate::{OptionsError, ParseError, Problem};
 /// Protocol buffers have no larger files.
 pub(crate) const ONNX_BYTES_MAX: u64 = (2 << 30) - 1;
 
-/// Some millions of samples.
 pub(crate) const CALIBRATION_BYTES_MAX: u64 = 256 << 20;
 
 /// Why a network cannot be compiled.
 #[derive(Debug, Error)]
 pub enum CompileError {
-    /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// Which file.
         path: PathBuf,
-        /// What the operating system said.
         source: std::io::Error,
     },
-    /// The options file is malformed.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The calibration file is malformed.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
-    /// The ONNX file is malformed.
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// The input's shape is none that the options describe.
@@ -42,9 +35,7 @@ pub enum CompileError {
         name: String,
         /// Its dimensions in the file; `None` is known only when running.
         found: Vec<Option<i64>>,
-        /// Rows, from the options.
         height: u32,
-        /// Columns, from the options.
         width: u32,
     },
     /// The input is tokens that do not fit the options.
@@ -55,9 +46,7 @@ pub enum CompileError {
         name: String,
         /// Its dimensions in the file; `None` is known only when running.
         found: Vec<Option<i64>>,
-        /// Rows, from the options.
         height: u32,
-        /// Tokens, from the options.
         width: u32,
     },
     /// Nobody says how large the input is.
@@ -71,30 +60,20 @@ pub enum CompileError {
     /// A node that cannot be compiled.
     #[error("node {node:?} ({operator}): {problem}")]
     Node {
-        /// Its name.
         node: String,
         operator: String,
-        /// Why.
         problem: Problem,
     },
     /// The network has no exits, or more than a model can have.
     #[error(
         "{found} exits; there must be 1 to {STAGES_MAX}. Name the outputs exit_0, exit_1, ... or list them as output.exits in the options; the outputs are {outputs:?}"
     )]
-    ExitCount {
-        found: usize,
-        /// All outputs of the network.
-        outputs: Vec<String>,
-    },
+    ExitCount { found: usize, outputs: Vec<String> },
     /// An exit of the options that is no output of the network.
     #[error(
         "the exit {exit:?} of the options is no output of the network, or is listed twice; the outputs are {outputs:?}"
     )]
-    NoSuchExit {
-        exit: String,
-        /// All outputs of the network.
-        outputs: Vec<String>,
-    },
+    NoSuchExit { exit: String, outputs: Vec<String> },
     /// An exit that is no vector of class scores.
     #[error(
         "the exit {exit:?} is {found}; it must be one score a class, with shape (batch, {classes})"
@@ -103,7 +82,6 @@ pub enum CompileError {
         exit: String,
         /// What it is, for one image.
         found: Tensor,
-        /// Number of classes.
         classes: usize,
     },
     /// An exit that is part of what an operator computes, or that in another order.
@@ -131,7 +109,6 @@ pub enum CompileError {
     Overflow {
         /// The node that has the weights.
         node: String,
-        /// The weight.
         value: f32,
     },
     /// The result breaks a rule of packages.

@@ -1,8 +1,7 @@
 //! Fusing: what a convolution, a linear layer or an addition can do in passing is taken into it.
 //!
-//! Each pass walks the operators once, in order. A step is taken into the operator before it only
-//! when that operator's result has no other reader (an exit counts as one), so no value that
-//! somebody else needs disappears.
+//! Each pass walks the operators once, in order. A step is taken into the operator before it only when that
+//! operator's result has no other reader (an exit counts as one), so no value that somebody else needs disappears.
 
 mod hoist;
 mod products;
@@ -25,8 +24,7 @@ pub(crate) struct Fused {
     pub standalone: usize,
 }
 
-/// Fuses everything that can be in a draft without dead operators. Afterwards no `Affine` and no
-/// `Activate` is left.
+/// Fuses everything that can be in a draft without dead operators. Afterwards no `Affine` and no `Activate` is left.
 pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
     let mut fused = Fused::default();
     let mut fusion = Fusion::new(draft, exits);

@@ -1,10 +1,9 @@
 //! Composing gathers. Exporters slice, shuffle and join channels one step at a time; what counts is
 //! from where each channel of a tensor comes that some other operator reads.
 //!
-//! A gather that only gathers read disappears: they pick from its sources instead. A gather that
-//! contains all the channels of an earlier one picks them there (DenseNet joins the same list again
-//! and again, longer by one each time). One with more sources than a device takes becomes a
-//! tree of gathers.
+//! A gather that only gathers read disappears: they pick from its sources instead. A gather that contains
+//! all the channels of an earlier one picks them there (DenseNet joins the same list again and again,
+//! longer by one each time). One with more sources than a device takes becomes a tree of gathers.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,6 @@ const SPANS_MAX: usize = 1 << 20;
 /// Earlier gathers that are tried as a part of a later one, for each place.
 const CANDIDATES_MAX: usize = 8;
 
-/// Consecutive channels of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     tensor: TensorId,
@@ -171,8 +169,7 @@ impl Composition {
         shortened
     }
 
-    /// Gathers neighbours, as many as have no more sources than a device takes, into tensors of their
-    /// own.
+    /// Gathers neighbours, as many as have no more sources than a device takes, into tensors of their own.
     fn join_neighbours(&mut self, name: &str, spans: &[Span]) -> Vec<Span> {
         let mut groups: Vec<(Vec<TensorId>, Vec<Span>)> = Vec::new();
         for &span in spans {
@@ -370,8 +367,8 @@ mod tests {
         exits.push(TensorId(output));
     }
 
-    /// For each operator that is no gather what it reads, channel by channel, as (tensor, channel) of
-    /// tensors that are no gathers'.
+    /// For each operator that is no gather what it reads, channel by channel, as (tensor, channel)
+    /// of tensors that are no gathers'.
     fn meaning(draft: &Draft) -> Vec<Vec<(TensorId, u32)>> {
         let mut channels: BTreeMap<TensorId, Vec<(TensorId, u32)>> = BTreeMap::new();
         let of = |known: &BTreeMap<_, Vec<_>>, id: TensorId| -> Vec<(TensorId, u32)> {

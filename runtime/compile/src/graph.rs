@@ -18,7 +18,6 @@ pub(crate) struct Graph {
     /// Version of the default operator set.
     pub opset: i64,
     pub nodes: Vec<Node>,
-    /// Names.
     pub values: Vec<String>,
     /// Initializers. The constants that nodes give are among their attributes.
     pub constants: BTreeMap<ValueId, Rc<Constant>>,
@@ -75,7 +74,6 @@ pub(crate) enum Data {
 }
 
 impl Constant {
-    /// Number of elements.
     pub fn elements(&self) -> usize {
         self.dims.iter().product()
     }

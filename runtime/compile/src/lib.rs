@@ -56,18 +56,11 @@ pub struct Compiled {
 
 /// Compiles the network that an options file describes, reading the ONNX file and the calibration
 /// records that it names.
-///
-/// # Errors
-/// When a file cannot be read, or as [`compile`].
 pub fn compile_file(options: &Path) -> Result<Compiled, CompileError> {
     compile_with(options, &Overrides::default())
 }
 
-/// Compiles an ONNX file (a name that ends in `.onnx`) or the network that an options file
-/// describes.
-///
-/// # Errors
-/// When a file cannot be read, or as [`compile`].
+/// Compiles an ONNX file (a name that ends in `.onnx`) or the network that an options file describes.
 pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, CompileError> {
     let is_onnx = path
         .extension()
@@ -113,10 +106,6 @@ fn read_text(path: &Path, limit: u64) -> Result<String, CompileError> {
 }
 
 /// Compiles an ONNX file. Same input, same package.
-///
-/// # Errors
-/// When the file is malformed, uses what is not supported (the error names the node, its operator
-/// and the reason), or does not fit the options.
 pub fn compile(
     onnx: &[u8],
     calibration: Calibration,
@@ -193,7 +182,6 @@ fn spec(graph: &Graph, options: &CompileOptions) -> InputSpec {
     }
 }
 
-/// Lowers all nodes.
 fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
     let mut lowering = Lowering::new(graph, input);
     if let Some(&Some(batch)) = graph.input_dims.first() {

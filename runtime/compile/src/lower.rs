@@ -119,7 +119,6 @@ pub(crate) enum Value {
     Padding(Option<View>),
     /// Where weights are no numbers: nowhere.
     NoNumbers,
-    /// Integers that tell positions.
     Grid(Grid),
     /// On the way to a GELU.
     Gaussian(Gaussian),

@@ -24,7 +24,6 @@ use thiserror::Error;
 
 use crate::graph::Graph;
 
-/// The options of one network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
     /// The network's name.
@@ -82,9 +81,6 @@ struct RawOutput {
 
 impl CompileOptions {
     /// Parses an options file. The values are checked by compiling.
-    ///
-    /// # Errors
-    /// On malformed TOML, unknown keys and missing keys, with the line.
     pub fn from_toml(text: &str) -> Result<Self, OptionsError> {
         let raw: RawOptions = toml::from_str(text)?;
         let RawInput {
@@ -110,8 +106,7 @@ impl CompileOptions {
     }
 }
 
-/// What a user says of a network on the command line: it stands in for an options file, or comes
-/// before one.
+/// What a user says of a network on the command line: it stands in for an options file, or comes before one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The network's name; else that of the ONNX file.

@@ -32,7 +32,6 @@ pub enum ParseError {
     /// The bytes are no ONNX file.
     #[error("this is no ONNX file: {0}")]
     Protobuf(#[from] prost::DecodeError),
-    /// No network inside.
     #[error("the ONNX file contains no graph")]
     NoGraph,
     /// An operator set that this program does not know.
@@ -43,17 +42,12 @@ pub enum ParseError {
         /// The version, if it has one.
         found: Option<i64>,
     },
-    /// Functions in the file.
     #[error("the ONNX file defines the function {name:?}; inline functions when exporting")]
     Function { name: String },
-    /// Neither an image nor tokens.
     #[error(
         "the network's inputs beside its weights are {found:?}; it must have one, the image or the numbers of tokens, or two: those numbers and a mask of the same shape, with \"mask\" in its name"
     )]
-    Inputs {
-        /// Their names.
-        found: Vec<String>,
-    },
+    Inputs { found: Vec<String> },
     /// The input is no tensor of a supported type with a declared shape.
     #[error(
         "the input {name:?} must be a tensor of float32 (an image) or int64 (tokens) with a declared shape"
@@ -71,54 +65,40 @@ pub enum ParseError {
     },
     /// A constant whose data are elsewhere, and nobody says where the ONNX file itself lies.
     #[error("the data of {name:?} lie in another file; export with the weights inside")]
-    ExternalData {
-        /// The constant.
-        name: String,
-    },
+    ExternalData { name: String },
     /// A constant whose data would lie outside the ONNX file's folder.
     #[error(
         "the data of {name:?} lie in {location:?}; they must lie in a file beside the ONNX file, or in a folder there"
     )]
     ExternalLocation {
-        /// The constant.
         name: String,
         /// Where they are said to lie.
         location: String,
     },
     /// The data in other files are more than any network's.
     #[error("with {name:?} the data in other files are more than a network's weights may be")]
-    ExternalSize {
-        /// The constant.
-        name: String,
-    },
+    ExternalSize { name: String },
     /// The file with a constant's data cannot be read, or has too few.
     #[error("the data of {name:?} cannot be read from {path}: {kind}", path = .path.display())]
     ExternalRead {
-        /// The constant.
         name: String,
         /// The file, relative to the ONNX file.
         path: PathBuf,
-        /// What went wrong.
         kind: io::ErrorKind,
     },
     /// The file with a constant's data is no regular file.
     #[error("the data of {name:?} are not read from {path}: {refused}", path = .path.display())]
     ExternalRefused {
-        /// The constant.
         name: String,
         /// The file, relative to the ONNX file.
         path: PathBuf,
-        /// Why not.
         refused: Refused,
     },
     /// A constant whose data do not fit its shape.
     #[error("the constant {name:?} has shape {dims:?} and {found} elements")]
     ConstantSize {
-        /// The constant.
         name: String,
-        /// Its shape.
         dims: Vec<i64>,
-        /// Its number of elements.
         found: usize,
     },
     /// An operator from outside the standard set.
@@ -128,13 +108,11 @@ pub enum ParseError {
     Domain {
         node: String,
         operator: String,
-        /// The operator's domain.
         domain: String,
     },
 }
 
-/// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files
-/// beside it.
+/// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files beside it.
 pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, ParseError> {
     let model = ModelProto::decode(bytes)?;
     let standard = |domain: Option<&str>| matches!(domain, None | Some("" | "ai.onnx"));
@@ -229,7 +207,6 @@ impl Names {
     }
 }
 
-/// What a network takes.
 struct Inputs<'a> {
     /// The image, or the numbers of tokens.
     first: &'a ValueInfoProto,

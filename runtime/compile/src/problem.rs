@@ -23,99 +23,56 @@ pub enum Problem {
     },
     #[error("its attribute {name} is missing")]
     MissingAttribute { name: &'static str },
-    /// An operand is missing.
     #[error("its input {position} ({what}) is missing")]
-    MissingInput {
-        /// Which, from 0.
-        position: usize,
-        /// What it would be.
-        what: &'static str,
-    },
-    /// It has no first result.
+    MissingInput { position: usize, what: &'static str },
     #[error("its first output is missing")]
     MissingOutput,
     /// A constant's dimension is too large.
     #[error("a dimension of its constants is {value}; it must fit 32 bits")]
-    Dimension {
-        /// The dimension.
-        value: usize,
-    },
+    Dimension { value: usize },
     /// More operands or results than are supported.
     #[error("it has {found} {what}; supported are at most {limit}")]
     TooMany {
-        /// `inputs` or `outputs`.
         what: &'static str,
         found: usize,
-        /// How many are supported.
         limit: usize,
     },
     /// An operand is of another kind than the operator takes.
     #[error("its input {position} ({what}) is {found}; supported is {expected}")]
     Input {
-        /// Which, from 0.
         position: usize,
-        /// Its role.
         what: &'static str,
         found: String,
-        /// What is supported.
         expected: &'static str,
     },
-    /// The shapes do not fit.
     #[error("{0}")]
     Shape(#[from] ShapeError),
     /// A reshape to sizes that the dimensions cannot be cut into.
     #[error("it reshapes {from} to {to}; supported is to split dimensions and to merge neighbours")]
-    Reshape {
-        /// The input's shape.
-        from: String,
-        /// The result's shape.
-        to: String,
-    },
+    Reshape { from: String, to: String },
     /// Part of a tensor that cannot be told from its dimensions.
     #[error(
         "it takes part of {from}; supported are evenly spaced positions known when compiling, of any dimension but the batch"
     )]
-    Slice {
-        /// The tensor.
-        from: String,
-    },
+    Slice { from: String },
     /// A product of two tensors that is no step of an attention.
     #[error(
         "it multiplies {first} and {second}; supported are constant matrices, and the two products of an attention: (N, heads, tokens, channels) with keys whose last two dimensions are swapped, then their softmax with values"
     )]
-    Attention {
-        /// The first operand.
-        first: String,
-        second: String,
-    },
-    /// Two operands of different shapes.
+    Attention { first: String, second: String },
     #[error("it adds {first} and {second}; supported are equal shapes, or one constant a channel")]
-    Addends {
-        /// The first shape.
-        first: String,
-        second: String,
-    },
+    Addends { first: String, second: String },
     /// Two factors, or a tensor and what it is divided by or taken from, of different shapes.
     #[error(
         "it computes with {first} and {second}; supported are equal shapes, one value for each channel of an image, and one constant a channel"
     )]
-    Factors {
-        /// The first shape.
-        first: String,
-        second: String,
-    },
+    Factors { first: String, second: String },
     /// Arithmetic on shapes that cannot be done when compiling.
     #[error("it computes with shapes, and {reason}")]
-    ShapeArithmetic {
-        /// Why it cannot be done.
-        reason: &'static str,
-    },
+    ShapeArithmetic { reason: &'static str },
     /// A weight, or what constants fold into, is infinite or not a number.
     #[error("its constants lead to the weight {value}; weights must be finite")]
-    NotFinite {
-        /// The first such weight.
-        value: f32,
-    },
+    NotFinite { value: f32 },
     /// The result is empty or huge.
     #[error(
         "its result is {shape} for each image; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
@@ -123,11 +80,7 @@ pub enum Problem {
     ResultSize { shape: Tensor },
     /// With this node the network has more of something than a device takes.
     #[error("with it the network has more than {limit} {what}")]
-    Limit {
-        /// `operators` or `weights`.
-        what: &'static str,
-        limit: usize,
-    },
+    Limit { what: &'static str, limit: usize },
 }
 
 impl Problem {

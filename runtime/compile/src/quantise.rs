@@ -148,8 +148,7 @@ impl<'d> Pass<'d> {
         Some(())
     }
 
-    /// The clips that follow a tensor which nothing else reads, as one, and the conversion to bytes
-    /// behind them.
+    /// The clips that follow a tensor which nothing else reads, as one, and the conversion to bytes behind them.
     fn end(&self, mut tensor: TensorId) -> (Activation, Option<usize>) {
         let mut activation = Activation::None;
         loop {

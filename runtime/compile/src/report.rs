@@ -21,11 +21,8 @@ pub struct CompileReport {
     /// The package's hash.
     #[serde(serialize_with = "as_text")]
     pub package: PackageHash,
-    /// Shape of the input.
     pub input: Tensor,
-    /// Number of classes.
     pub classes: usize,
-    /// One entry a stage.
     pub stages: Vec<StageReport>,
     /// All stages' operators by kind, the one with most multiplications first.
     pub kinds: Vec<KindReport>,
@@ -44,9 +41,7 @@ fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S:
 /// One stage. Sizes are those without layout; a device's own layout takes somewhat more.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageReport {
-    /// Number of fused operators.
     pub operators: usize,
-    /// Weights and biases.
     pub parameters: u64,
     /// Multiply-accumulates for one image.
     pub multiplications: u64,
@@ -64,7 +59,6 @@ pub struct ThresholdReport {
     pub threshold: f64,
     /// Share of right answers.
     pub accuracy: f64,
-    /// Mean number of stages run.
     pub depth: f64,
     /// Share of samples that leave at each exit.
     pub leaving: Vec<f64>,
@@ -73,11 +67,8 @@ pub struct ThresholdReport {
 /// Something that the user of the compiler should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Steps taken into other operators.
     Fused {
-        /// Batch normalisations and constant additions.
         affine: usize,
-        /// Additions that became residuals.
         residual: usize,
         activation: usize,
     },
@@ -91,10 +82,7 @@ pub enum Note {
         exit: String,
     },
     /// An output that is no exit.
-    OutputIgnored {
-        /// Its name.
-        output: String,
-    },
+    OutputIgnored { output: String },
     /// The file was made for one batch size; others are used, too.
     FixedBatch {
         /// The file's batch size.
@@ -122,13 +110,9 @@ pub enum Note {
     /// No calibration: the scheduler's expected accuracies are then a prior, not a measurement.
     NoCalibration,
     /// A deeper exit is not better than the one before it on the calibration samples.
-    NoGain {
-        /// The deeper exit.
-        exit: usize,
-    },
+    NoGain { exit: usize },
 }
 
-/// As its text.
 impl Serialize for Note {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         as_text(self, serializer)
@@ -195,7 +179,6 @@ impl fmt::Display for Note {
     }
 }
 
-/// Thresholds that the report shows.
 const THRESHOLDS: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
 
 impl CompileReport {

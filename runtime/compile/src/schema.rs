@@ -7,7 +7,6 @@
 
 use prost::Message;
 
-/// A file.
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelProto {
     #[prost(int64, optional, tag = "1")]
@@ -36,7 +35,6 @@ pub struct FunctionProto {
     pub name: Option<String>,
 }
 
-/// A network.
 #[derive(Clone, PartialEq, Message)]
 pub struct GraphProto {
     #[prost(message, repeated, tag = "1")]
@@ -49,7 +47,6 @@ pub struct GraphProto {
     pub output: Vec<ValueInfoProto>,
 }
 
-/// An operator with its operands.
 #[derive(Clone, PartialEq, Message)]
 pub struct NodeProto {
     #[prost(string, repeated, tag = "1")]
@@ -97,7 +94,6 @@ pub mod attribute_type {
     pub const INTS: i32 = 7;
 }
 
-/// A constant tensor.
 #[derive(Clone, PartialEq, Message)]
 pub struct TensorProto {
     #[prost(int64, repeated, packed = "false", tag = "1")]
@@ -163,7 +159,6 @@ pub mod data_type {
 /// `TensorProto.DataLocation`: the data lie in another file.
 pub const DATA_LOCATION_EXTERNAL: i32 = 1;
 
-/// A declared input or output.
 #[derive(Clone, PartialEq, Message)]
 pub struct ValueInfoProto {
     #[prost(string, optional, tag = "1")]

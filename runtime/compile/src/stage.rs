@@ -140,7 +140,6 @@ fn finish(draft: DraftOperator, numbering: &mut Numbering, store: &mut Store) ->
     }
 }
 
-/// The weights of all operators.
 #[derive(Default)]
 struct Store {
     floats: Vec<f32>,

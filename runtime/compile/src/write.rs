@@ -26,7 +26,6 @@ const IR_VERSION: i64 = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("operator `{operator}` cannot be written as ONNX yet: run this network on the CPU device")]
 pub struct WriteError {
-    /// Its name.
     pub operator: String,
 }
 
@@ -37,9 +36,6 @@ pub fn tensor_name(tensor: TensorId) -> String {
 }
 
 /// One stage as an ONNX file: its inputs and outputs are the stage's, the class scores come last.
-///
-/// # Errors
-/// The first operator that has no form here.
 ///
 /// # Panics
 /// If the network is not valid or has no such stage.

@@ -91,7 +91,6 @@ fn agrees(name: &str) -> Compiled {
     compiled
 }
 
-/// Operators of all stages together.
 fn operators(compiled: &Compiled) -> usize {
     compiled
         .report

@@ -14,8 +14,7 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// An empty buffer, large enough for any step of a scheduler made from `config`; the only
-    /// allocation.
+    /// An empty buffer, large enough for any step of a scheduler made from `config`; the only allocation.
     #[must_use]
     pub fn for_config(config: &Config) -> Self {
         // Every open request may be answered in one step (a client with all buffers is gone),

@@ -18,9 +18,8 @@ pub struct Config {
     /// The parts of the device that actions run on. Two that share a compute unit never run at the
     /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)).
     pub partitions: Vec<PartitionConfig>,
-    /// Other ways to assign the tasks to partitions; the policy `punctual` changes between them and
-    /// the tasks' own as demand does. In each, the partitions of two tasks are the same or have no
-    /// compute unit in common.
+    /// Other ways to assign the tasks to partitions; the policy `punctual` changes between them and the tasks'
+    /// own as demand does. In each, the partitions of two tasks are the same or have no compute unit in common.
     pub layouts: Vec<Layout>,
     /// Bound on what a change between layouts takes once its partitions are idle (R).
     pub switch_cost: Nanos,
@@ -91,8 +90,7 @@ pub struct TaskConfig {
     pub queue_max: u16,
     /// Whether the offline test reserved capacity for it (best-effort tasks: false).
     pub reserved: bool,
-    /// Answer as soon as no deeper stage is allowed, instead of waiting for capacity until the
-    /// last moment.
+    /// Answer as soon as no deeper stage is allowed, instead of waiting for capacity until the last moment.
     pub eager: bool,
     /// Relative worth of a gain in accuracy against other tasks', 1 being ordinary.
     pub weight: u16,
@@ -121,8 +119,7 @@ pub enum Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criticality {
-    /// Admitted against its deadline; never delayed by best-effort work beyond the device's
-    /// preemption bound.
+    /// Admitted against its deadline; never delayed by best-effort work beyond the device's preemption bound.
     RealTime,
     /// Runs in the gaps and yields.
     BestEffort,

@@ -47,8 +47,7 @@ pub struct Counters {
     pub preempted: u64,
     /// Times that a request's stage ran past its promised end.
     pub overruns: u64,
-    /// The longest that a stage of its requests took, in thousandths of its budget; 0 if none took
-    /// longer than that.
+    /// The longest that a stage of its requests took, in thousandths of its budget; 0 if none took longer than that.
     pub overrun_worst: u64,
     /// Times that a model which it runs lost its promises for overrunning, and got them back. While
     /// there are more of the former, the task is promised nothing.

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The largest batch that any stage can run, fixed by design: the members of an action are
-/// stored inside the action.
+/// The largest batch that any stage can run, fixed by design: the members of an action are stored inside the action.
 pub const BATCH_MAX: usize = 32;
 
 /// The most stages (and so exits) that a model can have.
@@ -55,8 +54,7 @@ index! {
     ClientId(u16)
 }
 
-/// A request the scheduler has taken in: a request buffer plus a generation, so that a stale
-/// handle is noticed.
+/// A request the scheduler has taken in: a request buffer plus a generation, so that a stale handle is noticed.
 ///
 /// `buffer` is the index of the request buffer (prepared input and carried activations) on the
 /// device. It belongs to this request until its [`Action::Reply`](crate::Action::Reply).
@@ -68,8 +66,7 @@ pub struct RequestId {
     pub generation: u32,
 }
 
-/// Where a submission came from; the core carries it from arrival to reply and never looks
-/// inside.
+/// Where a submission came from; the core carries it from arrival to reply and never looks inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ticket {
     /// The client that submitted the frame.

@@ -8,10 +8,9 @@
 //!
 //! # The policy: mandatory first, then as deep as time allows
 //!
-//! A request's stages up to its task's mandatory exit are its *mandatory* work; each deeper stage
-//! is *optional*. A request is accepted only if its mandatory work can be promised by its
-//! deadline; how deep it goes beyond is decided stage by stage. So a deadline is met by a
-//! shallower answer, never by luck.
+//! A request's stages up to its task's mandatory exit are its *mandatory* work; each deeper stage is
+//! *optional*. A request is accepted only if its mandatory work can be promised by its deadline; how deep
+//! it goes beyond is decided stage by stage. So a deadline is met by a shallower answer, never by luck.
 //!
 //! Symbols, for one partition; all times are integer nanoseconds:
 //!

@@ -1,10 +1,9 @@
 //! A lost completion: a device does not report an action.
 //!
-//! An action that is not reported by [`LOST_FACTOR`] times the longest time that its profile knows,
-//! plus [`LOST_FLOOR`], is taken for lost. The time counts from the end of the window in which it
-//! may start, or from [`LOST_FLOOR`] after the order if that is earlier. A stage of a demoted model
-//! may be known to take even longer: it is not taken for lost before [`LOST_FLOOR`] after its
-//! stretched budget. From then on:
+//! An action that is not reported by [`LOST_FACTOR`] times the longest time that its profile knows, plus
+//! [`LOST_FLOOR`], is taken for lost. The time counts from the end of the window in which it may start, or
+//! from [`LOST_FLOOR`] after the order if that is earlier. A stage of a demoted model may be known to take
+//! even longer: it is not taken for lost before [`LOST_FLOOR`] after its stretched budget. From then on:
 //!
 //! - its members have their verdict, `Failed(Device)`;
 //! - what it may still be writing to is *locked*: its partition starts nothing, and its members'

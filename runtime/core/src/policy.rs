@@ -80,13 +80,11 @@ pub struct Contract {
     pub partitioning: Partitioning,
     /// It promises deadlines, so its plan must pass the offline test.
     pub promises: bool,
-    /// It brings weights to the device when they are wanted; a policy that does not needs them all
-    /// resident.
+    /// It brings weights to the device when they are wanted; a policy that does not needs them all resident.
     pub pages_weights: bool,
     /// A batch shrinks as members leave it; otherwise its last stage costs as much as the first.
     pub shrinks_batches: bool,
-    /// How long before the end of an action the next may be handed to its partition; 0: not before it
-    /// has ended.
+    /// How long before the end of an action the next may be handed to its partition; 0: not before it has ended.
     pub launch_lead: Nanos,
     /// When a model loses its promises; none: never.
     pub demotion: Option<DemotionRule>,

@@ -12,8 +12,7 @@ use crate::policy::{Policy, PolicySpec};
 use crate::time::Instant;
 use crate::validate;
 
-/// All decisions of a daemon, made by one policy. Made once from a plan; allocates nothing
-/// afterwards.
+/// All decisions of a daemon, made by one policy. Made once from a plan; allocates nothing afterwards.
 #[derive(Debug)]
 pub struct Scheduler {
     policy: Box<dyn Policy>,
@@ -68,8 +67,7 @@ impl Scheduler {
         self.policy.open()
     }
 
-    /// Events that named a request or an action that is not open (any more). Anything but 0 is a
-    /// fault of the world.
+    /// Events that named a request or an action that is not open (any more). Anything but 0 is a fault of the world.
     #[must_use]
     pub fn stale_events(&self) -> u64 {
         self.policy.stale_events()

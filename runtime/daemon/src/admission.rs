@@ -7,11 +7,8 @@ use crate::frame;
 
 /// A process that asks to be let in.
 pub struct Peer<'p> {
-    /// Its user and group.
     pub credentials: PeerCredentials,
-    /// Its other groups.
     pub groups: &'p [u32],
-    /// Streams that it has already.
     pub streams: usize,
 }
 
@@ -28,10 +25,6 @@ impl Peer<'_> {
 }
 
 /// The task that the client may feed, and its frames as the client has them.
-///
-/// # Errors
-/// The first thing that the plan does not allow. Whom the daemon does not let in at all learns
-/// nothing of its tasks.
 pub fn admit<'p>(
     plan: &'p Plan,
     hello: &Hello,

@@ -1,5 +1,5 @@
-//! Threads for calls that somebody else can make slow: above all closing descriptors, which takes as
-//! long as their owner likes.
+//! Threads for calls that somebody else can make slow: above all closing descriptors, which takes
+//! as long as their owner likes.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,9 +27,6 @@ pub struct BlockingPool<T> {
 
 impl<T: Send + 'static> BlockingPool<T> {
     /// Starts `threads` threads for at most `limit` jobs at a time. `waker` is woken when one is done.
-    ///
-    /// # Errors
-    /// If a thread or its timer cannot be had.
     pub fn start(
         name: &str,
         threads: u16,

@@ -25,9 +25,6 @@ use crate::validate::Validated;
 pub type Devices = MixedDevice<CpuDevice, CudaDevice>;
 
 /// Starts the devices that any model is on. Nothing is asked of a driver for the GPU otherwise.
-///
-/// # Errors
-/// If one cannot be started.
 pub fn start(validated: &Validated, bell: &Arc<Doorbell>) -> Result<Devices, StartupError> {
     let plan = &validated.plan;
     let side = |device| match device {
@@ -52,7 +49,6 @@ pub fn start(validated: &Validated, bell: &Arc<Doorbell>) -> Result<Devices, Sta
     ))
 }
 
-/// What is on one device.
 struct Part<'a> {
     models: Vec<ModelSpec<'a>>,
     partitions: Vec<PartitionSpec>,

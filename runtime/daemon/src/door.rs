@@ -168,7 +168,6 @@ impl Door {
         self.accept(poller);
     }
 
-    /// Connections so far.
     pub fn report(&self) -> ClientsReport {
         ClientsReport {
             slots: self.places.len() as u64,
@@ -388,8 +387,7 @@ impl Door {
         }
     }
 
-    /// The process of the last client in this place, whose pieces may be back already: 0 if there was
-    /// none.
+    /// The process of the last client in this place, whose pieces may be back already: 0 if there was none.
     pub fn pid(&self, client: ClientId) -> i32 {
         self.places.get(client.index()).map_or(0, |place| place.pid)
     }

@@ -26,16 +26,14 @@ impl DrainOrder {
     }
 }
 
-/// Give up best-effort work until further notice: the watchdog's first answer to a thread that is
-/// silent.
+/// Give up best-effort work until further notice: the watchdog's first answer to a thread that is silent.
 #[derive(Debug, Default)]
 pub struct ShedOrder {
     hold: AtomicBool,
 }
 
 impl ShedOrder {
-    /// Gives the order, or takes it back; true if it was otherwise before, and the scheduler is to be
-    /// woken.
+    /// Gives the order, or takes it back; true if it was otherwise before, and the scheduler is to be woken.
     pub fn give(&self, hold: bool) -> bool {
         // Relaxed, like its partner in `holds`: the order stands for itself, and the ring that follows
         // it publishes it.
@@ -54,7 +52,6 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// Says it.
     pub fn raise(&self) {
         // Release pairs with the Acquire in `is_raised`: what was pushed before is seen after.
         self.raised.store(true, Ordering::Release);

@@ -27,10 +27,6 @@ pub struct Driver<D> {
 }
 
 impl<D: Device> Driver<D> {
-    /// Makes all tables and queues.
-    ///
-    /// # Errors
-    /// If the scheduler does not take the plan.
     pub fn new(
         plan: &Plan,
         world: DaemonWorld<D>,

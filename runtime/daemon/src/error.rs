@@ -32,30 +32,22 @@ pub enum StartupError {
     Limit(#[from] LimitError),
     #[error(transparent)]
     Thread(#[from] ThreadError),
-    /// The processor's device.
     #[error("the device cannot start: {0}")]
     Device(#[from] StartError),
     /// The GPU that the manifest asks for.
     #[error("the manifest asks for TPCs: {0}")]
     Gpu(#[from] GpuError),
-    /// The socket for clients.
     #[error("cannot listen for clients: {0}")]
     Listen(#[from] punctual_ipc::ListenError),
     /// A socket that was named otherwise than in the manifest.
     #[error("the socket {path}: {cause}. To do: {}", cause.remedy())]
-    SocketPath {
-        path: PathBuf,
-        /// What is wrong with it.
-        cause: DoorCause,
-    },
-    /// The socket for metrics.
+    SocketPath { path: PathBuf, cause: DoorCause },
     #[error("cannot serve metrics: {0}")]
     Metrics(#[source] SocketPathError),
     /// A frame that the plan took and the preprocessor does not.
     #[error("task {task:?}: its frames cannot be prepared: {source}")]
     Preprocess {
         task: String,
-        /// Why.
         source: PreprocessError,
     },
     /// A plan that the scheduler does not take.

@@ -4,7 +4,6 @@ use punctual_ipc::FrameSpec;
 use punctual_kernels::preprocess::{self, FrameLayout};
 use punctual_plan::{FramePlan, PixelFormat};
 
-/// For the channel.
 pub fn spec(plan: &FramePlan) -> FrameSpec {
     let format = match plan.format {
         PixelFormat::Rgb8 => punctual_ipc::PixelFormat::Rgb8,

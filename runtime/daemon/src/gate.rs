@@ -1,6 +1,5 @@
-//! Whether a listening socket is waited for. One that nobody can answer is not, or it would be
-//! reported again and again: while there is no room for who comes, and for a while after
-//! descriptors have run out.
+//! Whether a listening socket is waited for. One that nobody can answer is not, or it would be reported
+//! again and again: while there is no room for who comes, and for a while after descriptors have run out.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,7 +8,6 @@ use punctual_platform::poll::Poller;
 /// How long nobody is accepted after descriptors have run out, in ns.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// Of one listening socket.
 #[derive(Debug)]
 pub struct Gate {
     token: u64,

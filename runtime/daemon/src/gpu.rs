@@ -27,13 +27,11 @@ pub enum GpuError {
     Lower {
         /// The package, as the manifest names it.
         package: String,
-        /// Why.
         source: LowerError,
     },
     /// The mechanism that was chosen does not come up.
     #[error("the GPU's TPCs cannot be divided: {0}; try again with `punctual board detect`")]
     Divide(#[from] StreamError),
-    /// The device does not start.
     #[error("the GPU's device cannot start: {0}")]
     Start(#[from] StartError),
 }
@@ -41,7 +39,6 @@ pub enum GpuError {
 /// A GPU that was looked at.
 #[derive(Clone)]
 pub struct Gpu {
-    /// Who speaks to it.
     pub driver: Driver,
     /// What it is, and how it can be divided.
     pub offer: Offer,
@@ -50,9 +47,6 @@ pub struct Gpu {
 impl Gpu {
     /// Opens the driver and finds out how the device can be divided. That takes seconds the first
     /// time on a machine, if the program that tries mechanisms is there.
-    ///
-    /// # Errors
-    /// [`GpuError`].
     pub fn look() -> Result<Self, GpuError> {
         let driver = Driver::open()?;
         let how = How::usual(Program::punctual(), Some(record::folder()));
@@ -129,9 +123,6 @@ fn workspace(program: &lower::Program, batch: u8) -> u64 {
 
 /// Looks at the GPU if the manifest asks for a part of it, and notes what plans need to know. A
 /// manifest that is wrong, or for a board without a GPU, is for the plan to refuse.
-///
-/// # Errors
-/// [`GpuError`].
 pub fn look_if_needed(inputs: &mut PlanInputs) -> Result<Option<Gpu>, GpuError> {
     let needs = Needs::of_manifest(
         &inputs.manifest_text,
@@ -162,7 +153,6 @@ pub fn look_if_needed(inputs: &mut PlanInputs) -> Result<Option<Gpu>, GpuError> 
     Ok(Some(gpu))
 }
 
-/// What holds either.
 fn larger(one: CudaFootprint, other: Option<CudaFootprint>) -> CudaFootprint {
     let other = other.unwrap_or(one);
     let mut larger = one;

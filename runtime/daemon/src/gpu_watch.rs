@@ -24,11 +24,9 @@ pub struct GpuReport {
     pub tpcs: u64,
     /// Launches handed over to the driver.
     pub launches: u64,
-    /// Times that launches were evicted.
     pub evictions: u64,
     /// Preempted stages that went on where they were stopped.
     pub resumed: u64,
-    /// Preempted stages that began again.
     pub begun_again: u64,
     /// Stages that took too long and were stopped.
     pub overdue: u64,

@@ -12,9 +12,7 @@ use crate::drain::Flag;
 /// What makes a sleeping thread look at its orders.
 #[derive(Clone)]
 pub enum Alarm {
-    /// It sleeps on a doorbell.
     Bell(Arc<Doorbell>),
-    /// It sleeps in epoll.
     Poller(Waker),
 }
 
@@ -36,7 +34,6 @@ pub struct Hired<T> {
     pub heart: Arc<Heartbeat>,
 }
 
-/// Of a hired thread.
 struct HiredPulse {
     heart: Arc<Heartbeat>,
     alarm: Alarm,
@@ -59,9 +56,6 @@ impl Pulse for HiredPulse {
 
 impl<T: Send + 'static> Hired<T> {
     /// Starts `body`, which looks at `stop` whenever `alarm` is sounded, and lets `heart` beat then.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
     pub fn start(
         spec: ThreadSpec,
         stop: Arc<Flag>,
@@ -78,7 +72,6 @@ impl<T: Send + 'static> Hired<T> {
         })
     }
 
-    /// For whoever watches it.
     pub fn pulse(&self) -> Arc<dyn Pulse> {
         Arc::new(HiredPulse {
             heart: Arc::clone(&self.heart),

@@ -5,9 +5,6 @@ use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Missing, OsError, affinity};
 
 /// Looks at the machine: cores, memory, privileges, processor.
-///
-/// # Errors
-/// If the kernel does not tell the cores.
 pub fn detect() -> Result<Host, OsError> {
     let cores: Vec<u16> = affinity::available_cores()?
         .into_iter()

@@ -46,7 +46,6 @@ pub struct Housekeeping {
     pub threads: Threads,
     pub observer: Observer,
     pub drain: Arc<DrainOrder>,
-    /// The service manager.
     pub manager: Manager,
     /// The process that must live on for this one to; none: it does not matter.
     pub parent: Option<u32>,
@@ -57,7 +56,6 @@ pub struct Housekeeping {
     /// Cores stay out of deep idle states while it is there.
     pub idle: Option<IdleHold>,
     pub log: Moderated,
-    /// Termination signals seen so far.
     pub signalled: u32,
 }
 

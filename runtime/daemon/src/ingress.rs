@@ -22,7 +22,6 @@ pub struct Ingress {
     pub poller: Poller,
     /// What the poller reported, copied out of its borrow.
     pub ready: Vec<Readiness>,
-    /// One entry a client slot.
     pub clients: Box<[Place]>,
     pub metrics: Arc<Metrics>,
     pub drain: Arc<DrainOrder>,
@@ -36,7 +35,6 @@ pub struct Ingress {
 
 /// A client slot as the ingress sees it.
 pub struct Place {
-    /// The task of its clients.
     task: TaskId,
     slots: u16,
     /// How fast its client may submit.

@@ -20,22 +20,18 @@ const LEAST_BYTES: u64 = 24 << 20;
 /// A limit that the plan does not fit into.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// Of this process.
     #[error(
         "{} are needed beside the {} that the process has, and its limit on {resource} is {}: \
          raise the limit, or make the plan smaller (`punctual check` lists what it takes)",
         Mebibytes(*planned), Mebibytes(*used), Mebibytes(*limit)
     )]
     Process {
-        /// Which limit.
         resource: MemoryResource,
         /// What the plan takes, or the least of plans, in bytes.
         planned: u64,
-        /// What the process has already.
         used: u64,
         limit: u64,
     },
-    /// Of the control group.
     #[error(
         "the plan takes {}, and the control group may have {} ({}): the kernel would end the daemon. \
          Raise MemoryMax= and MemoryHigh= of the unit and its slices, or the container's memory, or make \
@@ -49,7 +45,6 @@ pub enum LimitError {
         /// The kernel's file that says so.
         file: PathBuf,
     },
-    /// On open files.
     #[error(
         "{needed} file descriptors are needed for all clients, and the limit is {limit}: raise \
          LimitNOFILE= of the unit, or `ulimit -n`"
@@ -62,9 +57,6 @@ pub enum LimitError {
 }
 
 /// Whether any plan at all can be served.
-///
-/// # Errors
-/// The limit that is too low.
 pub fn check_any() -> Result<(), LimitError> {
     if process_limits().next().is_some() {
         // Otherwise each thread that allocates reserves 64 MiB of addresses for a heap of its own.
@@ -74,9 +66,6 @@ pub fn check_any() -> Result<(), LimitError> {
 }
 
 /// Whether this plan can be served.
-///
-/// # Errors
-/// The limit that is too low.
 pub fn check(plan: &Plan) -> Result<(), LimitError> {
     // The program is mapped already.
     let items = plan.memory.items.iter();
@@ -89,9 +78,6 @@ pub fn check(plan: &Plan) -> Result<(), LimitError> {
 
 /// How many connections there may be that are not clients (yet): as many as leave room for all clients
 /// of the plan, and at most `wanted`. To be asked once everything else is open.
-///
-/// # Errors
-/// If there is room for none.
 pub fn strangers(plan: &Plan, wanted: usize) -> Result<usize, LimitError> {
     match limits::open_files() {
         Some((limit, open)) => room(limit, open, clients_files(plan), wanted),
@@ -155,7 +141,6 @@ fn check_group(planned: u64, limit: Option<MemoryLimit>) -> Result<(), LimitErro
     }
 }
 
-/// For people.
 struct Mebibytes(u64);
 
 impl std::fmt::Display for Mebibytes {

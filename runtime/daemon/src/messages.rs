@@ -7,7 +7,6 @@ use punctual_core::{Arrival, ClientId, Nanos, Reply, RequestId, TaskId, Ticket};
 pub struct Payload {
     /// The client's slot.
     pub slot: u16,
-    /// Which use of that slot.
     pub sequence: u64,
     /// Column of the crop's first pixel.
     pub crop_x: u32,
@@ -18,11 +17,8 @@ pub struct Payload {
 /// From the ingress to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inbound {
-    /// A validated descriptor.
     Arrived {
-        /// For the core.
         arrival: Arrival,
-        /// For the intake.
         payload: Payload,
     },
     /// The last message of a client: it hung up or was disconnected.
@@ -36,11 +32,9 @@ pub enum Inbound {
 pub enum IntakeOrder {
     /// Copy in, prepare, answer with [`Prepared`].
     Prepare {
-        /// Whose buffer to write to.
         request: RequestId,
         /// Whose network will read it: the client's task, or the one that takes it on instead.
         task: TaskId,
-        /// What to read.
         payload: Payload,
     },
     /// The client's work has ended: hand its payload reader back.
@@ -50,9 +44,7 @@ pub enum IntakeOrder {
 /// From an intake to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// Whose input.
     pub request: RequestId,
-    /// How long it took.
     pub measured: Nanos,
     /// Whether the input is there.
     pub ok: bool,
@@ -85,7 +77,6 @@ pub struct Refusal {
 pub enum Refused {
     /// Captured after it was read.
     CaptureInFuture,
-    /// The daemon is shutting down.
     Draining,
     /// Its client submits faster than it may.
     Quota,

@@ -22,7 +22,6 @@ const WRITE_NS: u64 = 100_000_000;
 /// Who may read: the daemon's user and its group, as for the clients' socket.
 const MODE: u32 = 0o660;
 
-/// Readers answered in one turn.
 const AT_ONCE: usize = 4;
 
 /// The listening socket. Its path is removed when it is dropped, if it is still this one's.
@@ -36,9 +35,6 @@ pub struct MetricsSocket {
 impl MetricsSocket {
     /// Listens at `path` for the user and the group, to be reported as `token`, in place of the socket
     /// that a daemon left there that is gone.
-    ///
-    /// # Errors
-    /// If the path is taken or cannot be made.
     pub fn bind(path: &Path, token: u64) -> Result<Self, SocketPathError> {
         let bind = |path: &Path| UnixListener::bind(path);
         let (bound, listener) = SocketPath::bind(path, bind)?;
@@ -110,8 +106,8 @@ impl MetricsSocket {
     }
 }
 
-/// Writes as much as the reader takes within the time, and closes. A reader that went away or does not
-/// read is its own loss.
+/// Writes as much as the reader takes within the time, and closes. A reader that went away or does
+/// not read is its own loss.
 fn write_rest(mut reader: UnixStream, mut text: &[u8]) {
     let limit_ns = clock::now_ns() + WRITE_NS;
     let timeout = Some(Duration::from_nanos(WRITE_NS));

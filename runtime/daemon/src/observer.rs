@@ -38,7 +38,6 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// A report as of now.
     pub fn report(&self, state: State, clients: ClientsReport) -> Report {
         let stalls = self.stalls();
         let allocations = allocator::counts();

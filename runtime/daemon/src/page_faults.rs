@@ -16,13 +16,11 @@ pub enum PageFaults {
 }
 
 impl PageFaults {
-    /// From now on.
     pub fn of(tids: Vec<i32>) -> Self {
         let before = sum(&tids);
         Self::Counting { tids, before }
     }
 
-    /// How many there were.
     pub fn since_ready(&self) -> u64 {
         match self {
             Self::Counting { tids, before } => sum(tids).saturating_sub(*before),

@@ -16,7 +16,6 @@ pub const READERS_MAX: usize = 4;
 /// Clients that bring buffers of their own at a time.
 const BUFFERS_MAX: usize = 8;
 
-/// Threads of each pool.
 const STRANGERS: u16 = 2;
 const BUFFERS: u16 = 2;
 const LEAVING: u16 = 1;
@@ -55,9 +54,6 @@ pub struct Pools {
 
 impl Pools {
     /// Starts them, for so many connections that are not clients; `waker` wakes housekeeping.
-    ///
-    /// # Errors
-    /// If a thread cannot be had.
     pub fn start(waker: &Waker, strangers_max: usize) -> Result<Self, StartupError> {
         let limit = strangers_max + READERS_MAX;
         Ok(Self {

@@ -5,7 +5,6 @@ use punctual_ipc::{Answer, ResultRecord};
 
 use crate::messages::{Refusal, Refused};
 
-/// What the core said.
 pub fn of_reply(reply: &Reply, finished_ns: u64) -> ResultRecord {
     ResultRecord {
         sequence: reply.ticket.sequence,
@@ -22,7 +21,6 @@ pub fn of_reply(reply: &Reply, finished_ns: u64) -> ResultRecord {
     }
 }
 
-/// What the ingress said.
 pub fn of_refusal(refusal: &Refusal, finished_ns: u64) -> ResultRecord {
     ResultRecord {
         sequence: refusal.ticket.sequence,

@@ -30,17 +30,13 @@ const REPORT_BYTES_MAX: u64 = 4 << 20;
 pub struct Report {
     /// [`REPORT_FORMAT`].
     pub format: u32,
-    /// Version of the daemon.
     pub version: String,
-    /// Its process.
     pub pid: u32,
-    /// The board of the plan.
     pub board: String,
     /// The device that runs the stages, e.g. `cpu`.
     pub device: String,
     /// Hash of the plan it serves.
     pub plan: String,
-    /// What it is doing.
     pub state: State,
     /// When the ready signal was given, in nanoseconds of the monotonic clock.
     pub ready_ns: u64,
@@ -48,7 +44,6 @@ pub struct Report {
     pub seconds: f64,
     /// One entry a task, in the plan's order.
     pub tasks: Vec<TaskReport>,
-    /// Connections.
     pub clients: ClientsReport,
     /// Channel faults that cost a client its connection: it wrote what no client writes.
     pub channel_faults: u64,
@@ -62,12 +57,10 @@ pub struct Report {
     pub decision_us: DecisionReport,
     /// Times in which the machine stood still.
     pub host_stalls: StallsReport,
-    /// One entry a partition.
     pub partitions: Vec<PartitionReport>,
     /// The GPU; none if no partition is on it.
     #[serde(default)]
     pub gpu: Option<GpuReport>,
-    /// Weights that come and go.
     #[serde(default)]
     pub paging: PagingReport,
     /// Memory, planned and had.
@@ -88,7 +81,6 @@ pub struct Report {
     pub missing: Vec<String>,
 }
 
-/// Memory of the whole process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReport {
     /// The plan's sum, as `punctual check` prints it: with every client there.
@@ -97,16 +89,12 @@ pub struct MemoryReport {
     pub peak_bytes: u64,
 }
 
-/// What a daemon is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Accepts clients and frames.
     #[default]
     Serving,
-    /// Answers what was accepted.
     Draining,
-    /// The final report.
     Terminated,
 }
 
@@ -119,20 +107,16 @@ pub struct PagingReport {
     pub misses: u64,
     /// Models whose pages were freed for others.
     pub evictions: u64,
-    /// Loads that failed.
     pub failed: u64,
-    /// How long the others took.
     pub load_us: LatencyReport,
 }
 
-/// Connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientsReport {
     /// Places for clients in the plan.
     pub slots: u64,
     /// Taken now, by clients that live or whose work has not ended yet.
     pub in_use: u64,
-    /// Accepted so far.
     pub accepted: u64,
     /// Refused so far: bad hello, unknown task, no place left.
     pub refused: u64,
@@ -143,9 +127,7 @@ pub struct ClientsReport {
 /// Quantiles in microseconds; each is the upper edge of a bucket less than 2% wide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// Number of values.
     pub count: u64,
-    /// Median.
     pub p50: u64,
     /// 99%.
     pub p99: u64,
@@ -158,9 +140,7 @@ pub struct LatencyReport {
 /// Quantiles in microseconds of something that takes few of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecisionReport {
-    /// Number of values.
     pub count: u64,
-    /// Median.
     pub p50: f64,
     /// 99%.
     pub p99: f64,
@@ -173,9 +153,7 @@ pub struct DecisionReport {
 /// Times over 1 ms in which a probe thread of the highest priority did not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StallsReport {
-    /// Number of those listed.
     pub count: u64,
-    /// Their sum.
     pub total_us: u64,
     pub longest_us: u64,
     /// By time. A core's probe lists its first 1024.
@@ -193,7 +171,6 @@ pub struct StallReport {
     pub end_ns: u64,
 }
 
-/// Counters of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionReport {
     pub name: String,
@@ -203,17 +180,14 @@ pub struct PartitionReport {
     /// Its compute units: cores, TPCs.
     #[serde(default)]
     pub units: u64,
-    /// Actions handed to it.
     pub actions: u64,
     /// Their members, so members / actions is the mean batch.
     pub members: u64,
-    /// Actions finished.
     pub finished: u64,
     /// Stopped when told.
     pub preempted: u64,
     /// Not started inside their window.
     pub not_run: u64,
-    /// Reported as failed.
     pub failed: u64,
     /// Sum of the measured times of finished actions.
     pub busy_us: u64,
@@ -222,50 +196,33 @@ pub struct PartitionReport {
 /// Why a report could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The file or socket.
     #[error("{path}: {source}; is the daemon running, and did it get this far?")]
     Io {
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
-    /// The file, written.
     #[error("the report cannot be written to {path}: {source}")]
     Write {
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
-    /// Not JSON of this form.
     #[error("{path}: not a punctuald report: {source}")]
     Json {
         path: PathBuf,
-        /// What went wrong.
         source: serde_json::Error,
     },
-    /// From another version.
     #[error("{path}: report form {found}, this program reads form {REPORT_FORMAT}")]
-    Format {
-        path: PathBuf,
-        /// The form found.
-        found: u32,
-    },
+    Format { path: PathBuf, found: u32 },
 }
 
 impl Report {
     /// Reads a report that `--report` wrote.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is no report of this form.
     pub fn read(path: &Path) -> Result<Self, ReportError> {
         let file = read::open(path).map_err(|source| io_error(path, source))?;
         Self::from_reader(path, file)
     }
 
     /// Asks the daemon whose clients connect at `socket` for a snapshot.
-    ///
-    /// # Errors
-    /// If no daemon answers within a second, or not with a report of this form.
     pub fn live(socket: &Path) -> Result<Self, ReportError> {
         let path = metrics_socket(socket);
         let stream = UnixStream::connect(&path).map_err(|source| io_error(&path, source))?;
@@ -275,12 +232,8 @@ impl Report {
         Self::from_reader(&path, stream)
     }
 
-    /// Writes it where [`read`](Self::read) reads it: first beside it, then renamed, so that a
-    /// reader sees all of it or none. A pipe or a device is written into
-    /// ([`punctual_platform::files`]).
-    ///
-    /// # Errors
-    /// If the file cannot be written.
+    /// Writes it where [`read`](Self::read) reads it: first beside it, then renamed, so that a reader
+    /// sees all of it or none. A pipe or a device is written into ([`punctual_platform::files`]).
     pub fn write(&self, path: &Path) -> Result<(), ReportError> {
         let mut text = serde_json::to_vec_pretty(self).expect("plain data always serialises");
         text.push(b'\n');

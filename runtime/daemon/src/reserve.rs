@@ -23,7 +23,6 @@ use crate::wiring::Wiring;
 // What the plan counts is what is taken.
 const _: () = assert!(punctual_plan::STACK_BYTES == ThreadSpec::STACK_BYTES as u64);
 
-/// What was taken.
 pub struct Reserved {
     pub listener: Listener,
     pub metrics_socket: MetricsSocket,
@@ -38,9 +37,6 @@ pub struct Reserved {
 impl Reserved {
     /// Takes everything that the plan needs. Clients connect to the socket `passed` by the service
     /// manager, if it passed one.
-    ///
-    /// # Errors
-    /// The first thing that cannot be had.
     pub fn take(validated: &Validated, passed: Option<OwnedFd>) -> Result<Self, StartupError> {
         let plan = &validated.plan;
         let listener = match passed {

@@ -14,22 +14,15 @@ use crate::say::{Event, Line};
 /// there are few; failed actions come at the rate of stages at worst.
 static LOG: RtLog<1024> = RtLog::new();
 
-/// One thing worth saying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A client was disconnected because of what its channel held.
-    ClientFault {
-        /// Its client slot.
-        client: ClientId,
-        /// What was wrong.
-        fault: u32,
-    },
+    ClientFault { client: ClientId, fault: u32 },
     /// The device reported a failed action.
     ActionFailed {
         action: ActionId,
         partition: PartitionId,
     },
-    /// The device refused an action.
     ActionRefused {
         action: ActionId,
         partition: PartitionId,
@@ -45,7 +38,6 @@ pub enum Note {
     /// It kept its profile for long enough.
     Reinstated {
         partition: PartitionId,
-        /// Which model.
         model: ModelId,
     },
 }
@@ -119,7 +111,6 @@ pub fn take() -> Option<(u64, Note)> {
     }
 }
 
-/// How many notes were dropped.
 pub fn dropped() -> u64 {
     LOG.dropped()
 }

@@ -23,7 +23,6 @@ pub enum Event {
     NotStarted,
     /// It answers what it accepted, and ends.
     Stopping,
-    /// It has ended.
     Stopped,
     /// A real-time thread no longer moves.
     Stuck,
@@ -92,12 +91,10 @@ impl Line {
         Self::new(Priority::Warning, text)
     }
 
-    /// Worth knowing.
     pub fn notice(text: impl Into<String>) -> Self {
         Self::new(Priority::Notice, text)
     }
 
-    /// It tells of this.
     pub fn event(mut self, event: Event) -> Self {
         self.event = Some(event);
         self
@@ -123,7 +120,6 @@ impl Line {
         self
     }
 
-    /// As the journal takes it.
     fn fields(&self) -> Vec<(&'static str, &str)> {
         let mut fields = vec![
             ("MESSAGE", self.text.as_str()),
@@ -171,8 +167,7 @@ fn journal() -> Option<&'static Journal> {
     JOURNAL.get_or_init(Journal::behind_standard_error).as_ref()
 }
 
-/// Says what others cause, so that a client that fails a thousand times a second does not fill
-/// the log.
+/// Says what others cause, so that a client that fails a thousand times a second does not fill the log.
 #[derive(Debug, Default)]
 pub struct Moderated {
     window_ns: u64,

@@ -42,7 +42,6 @@ pub fn write(line: &str) {
     writer.write(line.as_bytes());
 }
 
-/// How many lines were dropped.
 pub fn dropped() -> u64 {
     writer().map_or(0, LineWriter::dropped)
 }
@@ -61,8 +60,7 @@ pub fn flush() {
     }
 }
 
-/// While it is there, panics are said here too; when it goes, what was said is written, if somebody
-/// reads it.
+/// While it is there, panics are said here too; when it goes, what was said is written, if somebody reads it.
 pub struct LastWords(());
 
 impl LastWords {

@@ -37,9 +37,6 @@ use crate::{Options, StartupError, Termination};
 const CLIENTS_SOCKET: &str = "clients";
 
 /// The plan that a daemon with these options, that knows these policies, would serve, on this machine, now.
-///
-/// # Errors
-/// What keeps it from starting, as far as that can be told without starting it.
 pub fn plan(options: &Options, policies: &Policies) -> Result<Plan, StartupError> {
     validate(options, policies).map(|validated| validated.plan)
 }
@@ -135,8 +132,7 @@ impl Origin {
         })
     }
 
-    /// Says that clients may come. Whoever wanted to know and is gone, or does not read, is no reason
-    /// not to serve.
+    /// Says that clients may come. Whoever wanted to know and is gone, or does not read, is no reason not to serve.
     fn announce(&mut self, plan: &Plan) {
         let status = serving(plan);
         record(Line::notice(status.as_str()).event(Event::Started));

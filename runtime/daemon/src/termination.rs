@@ -5,7 +5,6 @@ use std::process::ExitCode;
 /// How the daemon ended. `--help` documents the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Termination {
-    /// Everything accepted was answered.
     Clean,
     /// A reload was refused, as it always is; the manifest that would be served is valid.
     ReloadRefused,

@@ -40,24 +40,18 @@ pub struct Threads {
     /// Raised by the scheduler when the drain is over.
     pub drained: Arc<Flag>,
     worker_tids: Vec<i32>,
-    /// Of the leaders of partitions.
     leaders: Vec<Arc<dyn Pulse>>,
 }
 
-/// What threads are made from.
 pub struct Crew<'a> {
     pub validated: &'a Validated,
     pub metrics: Arc<Metrics>,
     pub drain: Arc<DrainOrder>,
-    /// Wakes housekeeping.
     pub housekeeping: Waker,
 }
 
 impl Threads {
     /// Starts all of them; what is left of the wiring is housekeeping's.
-    ///
-    /// # Errors
-    /// If one cannot be started.
     pub fn start(
         crew: &Crew<'_>,
         devices: Devices,
@@ -184,9 +178,6 @@ fn machine(tid: i32, core: Option<CoreWatch>) -> Machine {
 }
 
 /// One probe for each core of the plan.
-///
-/// # Errors
-/// If a thread cannot be started.
 pub fn stall_probes(plan: &Plan) -> Result<Vec<StallProbe>, StartupError> {
     let probes = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
     let start = |thread: &punctual_plan::ThreadPlan| {

@@ -42,9 +42,6 @@ fn lay_out(input: &mut PackageInput) {
 }
 
 /// Reads manifest, packages and profiles, looks at the machine, makes the plan.
-///
-/// # Errors
-/// If a file cannot be had, with all problems of the plan, or if this process may not have the memory.
 pub fn validate(options: &Options, policies: &Policies) -> Result<Validated, StartupError> {
     limits::check_any()?;
     let host = host::detect()?;
@@ -72,9 +69,6 @@ pub fn validate(options: &Options, policies: &Policies) -> Result<Validated, Sta
 }
 
 /// As the manifest's `socket` is checked, one that was named otherwise.
-///
-/// # Errors
-/// If no daemon can serve there.
 pub fn check_socket(path: &Path) -> Result<(), StartupError> {
     DoorCause::of_socket(path).map_or(Ok(()), |cause| {
         Err(StartupError::SocketPath {

@@ -27,7 +27,6 @@ pub struct DaemonWorld<D> {
     device: D,
     pub bell: Arc<Doorbell>,
     inbound: Consumer<Inbound>,
-    /// One entry a client slot.
     clients: Box<[ClientLink]>,
     outbound: Producer<Outbound>,
     egress_bell: Arc<Doorbell>,

@@ -1,5 +1,4 @@
-//! Clients that die or misbehave cost themselves their place for a moment, and nobody else
-//! anything.
+//! Clients that die or misbehave cost themselves their place for a moment, and nobody else anything.
 #![forbid(unsafe_code)]
 
 mod support;

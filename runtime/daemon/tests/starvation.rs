@@ -1,7 +1,7 @@
 //! A thread that gets no processor is not stuck: a more urgent program has its core, as a hypervisor might.
 //!
-//! Skipped, saying so, without real-time priorities or a second core. A program of its own, as it takes a core from whoever
-//! runs beside it.
+//! Skipped, saying so, without real-time priorities or a second core. A program of its own, as it
+//! takes a core from whoever runs beside it.
 #![forbid(unsafe_code)]
 
 mod support;

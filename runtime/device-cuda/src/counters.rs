@@ -18,7 +18,6 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// What they stand at.
             #[must_use]
             pub fn read(&self) -> Counts {
                 Counts {
@@ -49,7 +48,6 @@ counters! {
     fillers_waited,
     /// Times that a filling partition's launch was in the way of a real-time one and was called off.
     fillers_called_off,
-    /// Stages that failed.
     failed,
     /// Of those, stages that took longer than the watchdog lets them and were evicted.
     overdue,
@@ -61,7 +59,6 @@ counters! {
     restarts_failed,
 }
 
-/// One counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

@@ -57,9 +57,6 @@ impl FaultLog {
 impl CudaDevice {
     /// Lowers all models, takes all memory, loads kernels and weights, and starts the leaders. `report`
     /// is rung after each event. Nothing is taken from the driver afterwards, but by a restart.
-    ///
-    /// # Errors
-    /// [`StartError`]; a privilege that is missing is none ([`missing`](Self::missing)).
     pub fn start(
         driver: Driver,
         spec: &DeviceSpec<'_>,
@@ -182,7 +179,6 @@ impl CudaDevice {
         self.weights.failures()
     }
 
-    /// What it counts.
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         self.counters.clone()

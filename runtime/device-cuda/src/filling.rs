@@ -1,5 +1,4 @@
-//! Filling: best-effort launches on the TPCs that real-time launches leave (REEF's kernel padding, by
-//! masks).
+//! Filling: best-effort launches on the TPCs that real-time launches leave (REEF's kernel padding, by masks).
 //!
 //! Some partitions *fill*: they have no TPCs of their own, and before each of their launches their leader asks which
 //! TPCs it may have, masks its stream to them and launches; if it may have none, it waits and asks again. One launch at a
@@ -38,7 +37,6 @@ pub struct FillingSpec {
     /// Partitions that fill, by their place in `DeviceSpec::partitions`. Their ranges of TPCs say what they
     /// are lowered for; all of the device is usual.
     pub fillers: Vec<usize>,
-    /// Measured times of launches.
     pub times: LaunchTimes,
 }
 
@@ -91,16 +89,10 @@ pub enum FillingError {
         partition: usize,
     },
     #[error("partition {partition} is to fill; there are {partitions}")]
-    NoSuchPartition {
-        /// What was asked for.
-        partition: usize,
-        /// Partitions of the device.
-        partitions: usize,
-    },
+    NoSuchPartition { partition: usize, partitions: usize },
     /// The device cannot grant what the real-time partitions ask for.
     #[error(transparent)]
     Division(#[from] StreamError),
-    /// The driver's word.
     #[error(transparent)]
     Driver(#[from] CallError),
 }
@@ -108,9 +100,7 @@ pub enum FillingError {
 /// What a partition is in this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Its notice.
     Posts(usize),
-    /// Its hold.
     Fills(usize),
 }
 

@@ -117,7 +117,6 @@ impl Grounds {
         Some(tpcs)
     }
 
-    /// What the other fillers hold.
     fn held_beside(&self, filler: usize) -> TpcSet {
         let others = self
             .holds

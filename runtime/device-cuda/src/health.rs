@@ -4,12 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use punctual_platform::Doorbell;
 
-/// One for a device.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     down: AtomicBool,
     ended: AtomicBool,
-    /// Stages that run.
     running: AtomicU32,
     bell: Doorbell,
 }
@@ -27,12 +25,10 @@ impl Health {
         self.bell.ring();
     }
 
-    /// The keeper has restarted it.
     pub(crate) fn come_up(&self) {
         self.down.store(false, Ordering::Relaxed);
     }
 
-    /// The device is being dropped.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.bell.ring();
@@ -45,12 +41,10 @@ impl Health {
 
     // Relaxed: whoever looks is told what was so a moment ago.
 
-    /// A leader begins a stage.
     pub(crate) fn begin_stage(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// And is done with it.
     pub(crate) fn end_stage(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }

@@ -23,7 +23,6 @@ pub struct Clock {
 }
 
 impl Host {
-    /// This machine.
     #[must_use]
     pub fn this() -> Self {
         Self::at(Path::new("/"))
@@ -64,8 +63,7 @@ impl Host {
         version.or_else(release)
     }
 
-    /// The name of the power mode, on boards that have several (`nvpmodel`); its number if the name is
-    /// not found.
+    /// The name of the power mode, on boards that have several (`nvpmodel`); its number if the name is not found.
     #[must_use]
     pub fn power_mode(&self) -> Option<String> {
         // pmode:0002 fmode:fanNull
@@ -93,8 +91,7 @@ impl Host {
         modes.collect()
     }
 
-    /// Clocks of an integrated GPU and its memory, where the kernel shows them; a card's are asked of
-    /// its driver.
+    /// Clocks of an integrated GPU and its memory, where the kernel shows them; a card's are asked of its driver.
     #[must_use]
     pub fn clocks(&self) -> Vec<Clock> {
         let folder = self.root.join("sys/class/devfreq");

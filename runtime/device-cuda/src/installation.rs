@@ -61,11 +61,13 @@ impl RequestSlots {
 
 /// Prepared inputs as kernels read them.
 pub(crate) enum Inputs {
-    /// In the request buffers themselves.
     InPlace(HostRegistration),
     /// In copies on the device, one a request buffer of `floats`: for devices that cannot read memory
     /// which was not taken through CUDA.
-    Copied { memory: DeviceMemory, floats: usize },
+    Copied {
+        memory: DeviceMemory,
+        floats: usize,
+    },
 }
 
 impl Inputs {

@@ -67,7 +67,6 @@ impl Drop for KeeperThread {
 }
 
 impl Keeper {
-    /// Hires the thread.
     pub(crate) fn start(self) -> Result<KeeperThread, ThreadError> {
         let health = self.health.clone();
         let handle = spawn_ordinary("cuda/keeper", move || self.serve())?;
@@ -98,8 +97,7 @@ impl Keeper {
         self.end_everything(lost);
     }
 
-    /// Loads the next module that is to be loaded later, if this is a moment for it; whether one is
-    /// left.
+    /// Loads the next module that is to be loaded later, if this is a moment for it; whether one is left.
     fn load_later(&mut self) -> bool {
         let (Some(later), Some(context)) = (&mut self.later, &self.context) else {
             return false;

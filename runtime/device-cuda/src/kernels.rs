@@ -15,7 +15,6 @@ pub enum KernelError {
     /// There is no code for this device.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The driver's word.
     #[error(transparent)]
     Driver(#[from] CallError),
 }
@@ -27,7 +26,6 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// Nothing loaded.
     pub(crate) fn new() -> Self {
         Self {
             functions: KERNELS.iter().map(|_| OnceLock::new()).collect(),
@@ -36,9 +34,6 @@ impl Kernels {
 
     /// Loads a module and finds its kernels, from the best image that the driver takes. Loading one again
     /// changes nothing.
-    ///
-    /// # Errors
-    /// When there is no image for the device, and the driver's.
     ///
     /// # Panics
     /// If the name of a kernel contains a zero.

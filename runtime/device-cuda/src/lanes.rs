@@ -49,7 +49,6 @@ impl Errand {
     }
 }
 
-/// A stage that was preempted.
 struct Paused {
     errand: Errand,
     /// The launch that it goes on with.
@@ -58,7 +57,6 @@ struct Paused {
     order: u64,
 }
 
-/// One workspace.
 struct Lane {
     memory: DeviceMemory,
     paused: Option<Paused>,

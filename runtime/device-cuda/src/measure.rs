@@ -20,9 +20,7 @@ use crate::{CudaDevice, CudaSpec, Division, StartError};
 /// Starts CUDA devices of one partition: the first TPCs.
 #[derive(Clone)]
 pub struct CudaStarter {
-    /// Who speaks to the GPU.
     pub driver: Driver,
-    /// Its number.
     pub ordinal: u32,
     /// What it is, and how it can be divided.
     pub offer: Offer,
@@ -39,10 +37,8 @@ pub enum MeasureError {
     /// A partition of that size is not granted.
     #[error("the GPU's TPCs cannot be divided: {0}")]
     Divide(#[from] StreamError),
-    /// The device does not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A stage failed.
     #[error(transparent)]
     Failed(#[from] StageFailed),
 }
@@ -101,8 +97,7 @@ impl Measured for CudaDevice {
         self.input_buffers()
     }
 
-    /// A stage stops at its next block or tile, and how long that takes is not known from a run that
-    /// was not stopped.
+    /// A stage stops at its next block or tile, and how long that takes is not known from a run that was not stopped.
     fn last_longest_step(&self, _: ModelId, _: StageId) -> Option<Nanos> {
         None
     }

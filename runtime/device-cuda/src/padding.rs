@@ -1,5 +1,5 @@
-//! Kernel padding (REEF, section 5) by masks: while real-time launches run, best-effort launches fill
-//! the TPCs that they leave.
+//! Kernel padding (REEF, section 5) by masks: while real-time launches run, best-effort launches
+//! fill the TPCs that they leave.
 //!
 //! REEF fuses kernels and tells blocks by their compute unit. Here each launch has a mask of TPCs of its
 //! own, so nothing is fused: a real-time launch is confined to as many TPCs as its blocks fill, and
@@ -7,8 +7,7 @@
 //! [chooses](choose) by REEF's two rules, on TPCs that no real-time launch has. A best-effort launch that runs longer
 //! than expected is evicted by its guard when a real-time launch wants its TPCs.
 //!
-//! Choosing allocates nothing, waits for nothing and takes well under a microsecond
-//! (`benches/padding.rs`).
+//! Choosing allocates nothing, waits for nothing and takes well under a microsecond (`benches/padding.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,8 +25,7 @@ pub const CANDIDATES_MAX: usize = 8;
 pub struct Demand {
     /// Blocks of its grid; at least one.
     pub blocks: u32,
-    /// Blocks that a TPC runs at once, by the kernel's registers and shared memory; at least one. REEF's
-    /// *occupancy*.
+    /// Blocks that a TPC runs at once, by the kernel's registers and shared memory; at least one. REEF's *occupancy*.
     pub occupancy: u16,
     /// What one wave of blocks takes: the profiled time of the launch over its waves.
     pub wave: Nanos,
@@ -154,7 +152,6 @@ impl NoticeBoard {
         self.notices[partition].launch.store(0, Ordering::Relaxed);
     }
 
-    /// What is left now.
     #[must_use]
     pub fn left(&self) -> Left {
         let mut left = Left {
@@ -180,7 +177,6 @@ impl NoticeBoard {
 /// A candidate that may be launched, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its position among the candidates.
     pub candidate: usize,
     /// Its TPCs, which no other launch has.
     pub tpcs: TpcSet,

@@ -36,7 +36,6 @@ pub(crate) fn programs(
     sizes.into_iter().map(of_partition).collect()
 }
 
-/// Multiprocessors of each partition.
 fn multiprocessors(gpu: Gpu, partitions: usize, cuda: &CudaSpec) -> Result<Vec<u32>, StartError> {
     match &cuda.division {
         Division::Whole => {

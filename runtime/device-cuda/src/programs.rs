@@ -5,7 +5,6 @@ use punctual_kernels::cuda::Arguments;
 
 use crate::lower::{LaunchList, Place, Program};
 
-/// A model on a partition.
 pub(crate) struct Model {
     pub(crate) program: Program,
     /// By stage, then list.
@@ -15,7 +14,6 @@ pub(crate) struct Model {
 /// What the launches of a list read and write beside their workspace and weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Prepared inputs.
     pub(crate) reads_input: bool,
     /// What the members carry from earlier stages.
     pub(crate) reads_carried: bool,

@@ -23,7 +23,6 @@ pub struct CudaSpec {
     pub filling: FillingSpec,
     /// How launches are handed over and evicted.
     pub queue: QueueSpec,
-    /// How a leader waits.
     pub wait: Wait,
     /// When a stage is taken to hang.
     pub watchdog: Watchdog,
@@ -34,7 +33,6 @@ pub struct CudaSpec {
 /// Which modules of kernels are loaded before a device is ready, at its start and after a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// All that its models use.
     All,
     /// The module `general` alone, whose kernels stand in for all others (PASK). The others are loaded
     /// one by one while no stage runs, and used from the next launch on. Whether loading one delays a
@@ -68,7 +66,6 @@ pub enum Division {
     Whole,
     /// TPCs, numbered as in plans.
     Tpcs {
-        /// What keeps launches to them.
         partitioner: Arc<Partitioner>,
         /// Of each partition, in the order of `DeviceSpec::partitions`.
         ranges: Vec<Range<u16>>,

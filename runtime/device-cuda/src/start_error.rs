@@ -18,29 +18,20 @@ pub enum StartError {
     /// What it was to be started with is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// There is no such GPU.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The driver's word.
     #[error(transparent)]
     Driver(#[from] CallError),
-    /// The GPU is divided otherwise.
     #[error(transparent)]
     Division(StreamError),
     /// Not as many parts as partitions.
     #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
-    Ranges {
-        /// Ranges that were given.
-        ranges: usize,
-        partitions: usize,
-    },
-    /// Partitions cannot fill.
+    Ranges { ranges: usize, partitions: usize },
     #[error(transparent)]
     Filling(#[from] FillingError),
     /// A network has no form on it.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// Weights do not fit halves.
     #[error(transparent)]
     Pack(#[from] PackError),
     /// A model's weights do not fit the cache.

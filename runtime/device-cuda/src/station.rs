@@ -36,7 +36,6 @@ pub(crate) struct Station {
 
 /// What does not change when the device is restarted.
 pub(crate) struct Surroundings {
-    /// The models of this partition.
     pub(crate) models: Arc<[Model]>,
     pub(crate) table: Arc<PageTable>,
     pub(crate) health: Arc<Health>,

@@ -8,7 +8,6 @@ use crate::queue::NotHandedOver;
 /// Why a stage failed. Made on real-time threads: small, and without memory of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Trouble {
-    /// The driver's word.
     #[error(transparent)]
     Driver(#[from] CallError),
     /// The device contradicts what it was given.
@@ -16,40 +15,24 @@ pub enum Trouble {
     Contradiction(#[from] NotHandedOver),
     /// All launches are over, and the last one did not say so.
     #[error("all launches of stage {stage} of model {model} ended and the last one said nothing")]
-    Silent {
-        /// Which model.
-        model: usize,
-        stage: usize,
-    },
+    Silent { model: usize, stage: usize },
     /// It took too long, and stopped when told to.
     #[error("stage {stage} of model {model} was not done after {limit_ns} ns and was stopped")]
     Overdue {
-        /// Which model.
         model: usize,
         stage: usize,
-        /// How long it may take.
         limit_ns: u64,
     },
-    /// What runs does not stop.
     #[error("what runs on the device was not over {grace_ns} ns after it was told to stop")]
-    Hang {
-        /// How long it may take.
-        grace_ns: u64,
-    },
+    Hang { grace_ns: u64 },
     /// The driver neither takes launches nor lets us empty it.
     #[error("the driver refuses to be emptied after it refused a launch")]
     Unclear,
     /// What the stage reads is not on the device: it was lost by a restart, or never there.
     #[error("stage {stage} of model {model} reads what is not on the device")]
-    NotThere {
-        /// Which model.
-        model: usize,
-        stage: usize,
-    },
-    /// Another partition's trouble.
+    NotThere { model: usize, stage: usize },
     #[error("the device is being restarted")]
     Down,
-    /// An error of ours.
     #[error("a leader panicked")]
     Panic,
 }

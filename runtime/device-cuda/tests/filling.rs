@@ -1,5 +1,5 @@
-//! Best-effort launches on the TPCs that real-time ones leave, on the emulated driver, whose records say
-//! where each launch could run.
+//! Best-effort launches on the TPCs that real-time ones leave, on the emulated driver, whose
+//! records say where each launch could run.
 //!
 //! Partition 0 is a real-time one on half of the device; partition 1 fills. Batches of one are measured as the
 //! test says, batches of two take no time: so the two are told apart.

@@ -24,8 +24,7 @@ fn target(multiprocessors: u32) -> Target {
     }
 }
 
-/// Runs all stages for as many members as there are images, with different members' slots, and
-/// compares every exit.
+/// Runs all stages for as many members as there are images, with different members' slots, and compares every exit.
 fn check(network: &Network, program: &Program, batch: u8, images: &[Vec<f32>]) {
     let mut memory = Memory::new(network, program, images);
     let expected: Vec<_> = images.iter().map(|i| reference::run(network, i)).collect();

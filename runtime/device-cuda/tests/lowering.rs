@@ -77,8 +77,7 @@ fn a_stage_reads_only_what_is_in_the_batch_when_members_are_fewer() {
     assert!(matches!(last.arguments(), Arguments::Answers(_)));
 }
 
-/// Weights and biases of the network itself, without its early heads (four operators each but
-/// the mean).
+/// Weights and biases of the network itself, without its early heads (four operators each but the mean).
 fn own_weights(network: &Network) -> u64 {
     let early = network.stages.len() - 1;
     let stages = network.stages.iter().enumerate();

@@ -358,8 +358,7 @@ fn tpcs_that_cannot_be_granted_get_no_stream() {
     assert!(partitioner.stream(&context, 0..8, 0).is_ok());
 }
 
-/// A stand-in for libsmctrl that masks streams of the default emulated driver; none where there is no
-/// compiler.
+/// A stand-in for libsmctrl that masks streams of the default emulated driver; none where there is no compiler.
 fn stand_in() -> Option<PathBuf> {
     let version = CudaVersion::new(12, 6);
     let key = libsmctrl_sys::DriverKey::here(version, (8, 7)).expect("a processor with drivers");

@@ -38,7 +38,6 @@ pub enum StartError {
     /// An operator has no form in ONNX yet.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The library refuses a stage.
     #[error("ONNX Runtime cannot prepare a stage: {0}")]
     Session(#[from] ort::Error),
     /// A thread could not be started.
@@ -47,11 +46,7 @@ pub enum StartError {
 }
 
 impl OrtDevice {
-    /// Makes a session of each stage for each partition and starts the leaders. `report` is rung
-    /// after each event.
-    ///
-    /// # Errors
-    /// [`StartError`]; a privilege that is missing is none ([`missing`](Self::missing)).
+    /// Makes a session of each stage for each partition and starts the leaders. `report` is rung after each event.
     pub fn start(
         library: Library,
         spec: &DeviceSpec<'_>,

@@ -19,36 +19,19 @@ pub struct OnnxFile {
 /// Why a file cannot be run whole.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// The library's word.
     #[error("ONNX Runtime cannot run {path}: {source}", path = path.display())]
-    Session {
-        /// Which file.
-        path: PathBuf,
-        /// What it says.
-        source: ort::Error,
-    },
+    Session { path: PathBuf, source: ort::Error },
     /// It has other inputs than one.
     #[error("{path} has {found} inputs; one, of images, can be compared", path = path.display())]
-    Inputs {
-        /// Which file.
-        path: PathBuf,
-        found: usize,
-    },
+    Inputs { path: PathBuf, found: usize },
     /// It does not have that output.
     #[error("{path} has no output `{name}`", path = path.display())]
-    NoOutput {
-        /// Which file.
-        path: PathBuf,
-        name: String,
-    },
+    NoOutput { path: PathBuf, name: String },
 }
 
 impl OnnxFile {
     /// A session on the calling thread and, for further cores, a thread on each; of its outputs,
     /// those named are reported.
-    ///
-    /// # Errors
-    /// [`FileError`].
     pub fn open(
         library: Library,
         path: &Path,
@@ -84,9 +67,6 @@ impl OnnxFile {
     }
 
     /// Runs images of `shape` (batch, channels, rows, columns).
-    ///
-    /// # Errors
-    /// The library's.
     pub fn run(&mut self, shape: [usize; 4], images: &[f32]) -> Result<Vec<Vec<f32>>, ort::Error> {
         let view = TensorRef::from_array_view((shape, images))?;
         let results = self.session.run(ort::inputs![view])?;

@@ -12,7 +12,6 @@ pub const PATH_VARIABLE: &str = "ORT_DYLIB_PATH";
 /// Why ONNX Runtime cannot be used.
 #[derive(Debug, Error)]
 pub enum LibraryError {
-    /// Nobody said where it is.
     #[error(
         "no ONNX Runtime: set {PATH_VARIABLE} to libonnxruntime.so (the PyPI wheel `onnxruntime` has one \
          in its folder `capi`)"
@@ -20,13 +19,7 @@ pub enum LibraryError {
     NotNamed,
     /// No such file, or not a library of a version that fits.
     #[error("cannot load ONNX Runtime from {path}: {reason}", path = path.display())]
-    Load {
-        /// Which file.
-        path: PathBuf,
-        /// What the loader says.
-        reason: String,
-    },
-    /// It is there and refuses.
+    Load { path: PathBuf, reason: String },
     #[error("ONNX Runtime does not start: {0}")]
     Start(#[from] ort::Error),
 }
@@ -40,9 +33,6 @@ pub struct Library {
 impl Library {
     /// Loads the library at `path`, by default the one that [`PATH_VARIABLE`] names. If one is
     /// loaded already, that one is meant, whatever the path.
-    ///
-    /// # Errors
-    /// [`LibraryError`].
     pub fn load(path: Option<&Path>) -> Result<Self, LibraryError> {
         static LOADED: OnceLock<Environment> = OnceLock::new();
         if let Some(environment) = LOADED.get() {

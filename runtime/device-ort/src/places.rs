@@ -14,7 +14,6 @@ const ALIGNMENT: usize = 16;
 pub(crate) struct Places {
     /// One entry a tensor; none for those that live inside a stage.
     ranges: Vec<Option<Range<usize>>>,
-    /// Floats of a request buffer.
     pub(crate) floats: usize,
     /// The input, for those who prepare it.
     pub(crate) input: InputLayout,

@@ -53,7 +53,6 @@ impl Tensor {
     }
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
     Done,
@@ -137,8 +136,7 @@ impl StageSession {
         Ok(())
     }
 
-    /// The class scores of a member of the last run that was [`Ran::Done`]; none if the stage ends in
-    /// no exit.
+    /// The class scores of a member of the last run that was [`Ran::Done`]; none if the stage ends in no exit.
     pub(crate) fn scores(&self, member: usize) -> &[f32] {
         let classes = self.logits.as_ref().map_or(0, Tensor::elements);
         &self.scores[member * classes..][..classes]

@@ -29,10 +29,9 @@ pub trait Device {
     /// two: both are errors of the caller, and the device is as it was before.
     fn submit(&mut self, infer: &Infer) -> Result<(), Refusal>;
 
-    /// Begins to bring a model's weights in; the pages they fill are the model's from now on. One
-    /// event answers: [`Event::Loaded`], and actions of the model are taken once that has been
-    /// polled; or [`Event::Failed`], and the pages are free again. Loads are carried out one after
-    /// the other, in this order.
+    /// Begins to bring a model's weights in; the pages they fill are the model's from now on. One event answers:
+    /// [`Event::Loaded`], and actions of the model are taken once that has been polled; or [`Event::Failed`], and
+    /// the pages are free again. Loads are carried out one after the other, in this order.
     ///
     /// # Errors
     /// [`Refusal`], when the model is not to be loaded now or does not fit; no event follows.

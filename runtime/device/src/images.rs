@@ -26,8 +26,7 @@ pub enum ImageError {
     Package(#[from] PackageError),
 }
 
-/// Lane widths to pack for unless told otherwise: this processor's, and 4, which serves every
-/// AArch64 board.
+/// Lane widths to pack for unless told otherwise: this processor's, and 4, which serves every AArch64 board.
 #[must_use]
 pub fn usual_lanes() -> Vec<u8> {
     let mut lanes = vec![4, Isa::detect().lanes() as u8];

@@ -111,8 +111,7 @@ impl InputBuffers {
         self.shared.layouts.get(model.index()).copied()
     }
 
-    /// The input area of request buffer `buffer`, laid out for `model`, until the writer is
-    /// dropped.
+    /// The input area of request buffer `buffer`, laid out for `model`, until the writer is dropped.
     ///
     /// # Errors
     /// [`ClaimError`], when the buffer is in use or something does not exist.

@@ -4,14 +4,12 @@ use punctual_core::BATCH_MAX;
 use punctual_model::{Network, SolutionChoice, WeightImage};
 use thiserror::Error;
 
-/// Everything a device must know before it is ready. Positions are the ids: `models[0]` is
-/// `ModelId(0)`.
+/// Everything a device must know before it is ready. Positions are the ids: `models[0]` is `ModelId(0)`.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceSpec<'a> {
     /// The networks to load; borrowed during start only.
     pub models: &'a [ModelSpec<'a>],
-    /// Sets of compute units. Two may share a core; whoever submits then never has both run at the
-    /// same time.
+    /// Sets of compute units. Two may share a core; whoever submits then never has both run at the same time.
     pub partitions: &'a [PartitionSpec],
     /// How many request buffers to hold (`Config::request_buffers`).
     pub request_buffers: u16,

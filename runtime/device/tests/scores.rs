@@ -1,13 +1,11 @@
-//! The CPU device's kernels and memory against the plain interpreter, on every instruction set of
-//! this machine.
+//! The CPU device's kernels and memory against the plain interpreter, on every instruction set of this machine.
 
 use punctual_device::Evaluator;
 use punctual_device::conformance::networks;
 use punctual_kernels::{Isa, Solution};
 use punctual_model::{Network, SolutionChoice, reference};
 
-/// Engines differ in the order of their sums; this is the bound on class scores that they must
-/// keep.
+/// Engines differ in the order of their sums; this is the bound on class scores that they must keep.
 const TOLERANCE: f32 = 1e-4;
 
 fn assert_close(found: &[f32], expected: &[f32], what: &str) {

@@ -1,5 +1,5 @@
-//! The demonstration network on the CPU device: what the compiler made of a trained network, on real
-//! images, against the plain interpreter.
+//! The demonstration network on the CPU device: what the compiler made of a trained network, on
+//! real images, against the plain interpreter.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -2,8 +2,7 @@
 
 use punctual_core::{Action, Actions, Event, Instant, Nanos, Scheduler};
 
-/// What the scheduler's decisions act upon: the daemon's channel and devices, or a simulation in
-/// virtual time.
+/// What the scheduler's decisions act upon: the daemon's channel and devices, or a simulation in virtual time.
 pub trait World {
     /// The present, on the clock that all instants are on.
     fn now(&self) -> Instant;
@@ -13,8 +12,7 @@ pub trait World {
     /// [`Events::room`] allows: what does not fit stays where it is for the next call.
     fn wait(&mut self, until: Option<Instant>, events: &mut Events);
 
-    /// Does what the scheduler decided, or arranges for an event that says it could not be done.
-    /// Never blocks.
+    /// Does what the scheduler decided, or arranges for an event that says it could not be done. Never blocks.
     fn carry_out(&mut self, action: &Action);
 
     /// Told before each step of what the scheduler is about to learn.
@@ -49,7 +47,6 @@ impl Events {
         }
     }
 
-    /// How many more events fit.
     #[must_use]
     pub fn room(&self) -> usize {
         self.capacity - self.list.len()

@@ -139,8 +139,7 @@ fn print(name: &str, histogram: &Histogram<u64>) {
     println!("| {name} | {p50:.1} | {p99:.1} | {p999:.1} | {max:.1} |");
 }
 
-/// The channel, validation and all: descriptor (and frame, if rows of it are wanted) forth, result
-/// back.
+/// The channel, validation and all: descriptor (and frame, if rows of it are wanted) forth, result back.
 fn channel(name: &'static str, wanted: Rows) -> Way {
     let terms = StreamTerms {
         stream: 0,

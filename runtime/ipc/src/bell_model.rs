@@ -1,5 +1,4 @@
-//! The bell as the model checker sees it: rings that nobody heard yet become one, as an
-//! edge-triggered wait has it.
+//! The bell as the model checker sees it: rings that nobody heard yet become one, as an edge-triggered wait has it.
 
 use std::os::fd::OwnedFd;
 
@@ -31,8 +30,7 @@ impl ServerBell {
         unreachable!("models send no descriptors")
     }
 
-    /// Sleeps until it rings, as a poller does: a ring that is lost is a deadlock, which the
-    /// checker reports.
+    /// Sleeps until it rings, as a poller does: a ring that is lost is a deadlock, which the checker reports.
     #[cfg(test)]
     pub(crate) fn wait(&self) {
         let mut rung = self.0.rung.lock().expect("no panic");

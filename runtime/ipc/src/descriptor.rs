@@ -126,8 +126,7 @@ impl Descriptor {
         ]
     }
 
-    /// From a private copy of the ring's cell; with it the generation that the client claims for
-    /// the slot.
+    /// From a private copy of the ring's cell; with it the generation that the client claims for the slot.
     pub(crate) fn decode(cell: &Cell, expected: &Expected) -> Result<(Self, u32), DescriptorError> {
         let &[
             sequence,

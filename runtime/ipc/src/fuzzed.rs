@@ -181,8 +181,7 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
-/// Words out of bytes: short ones for small numbers, so that a fuzzer finds them; zeros when they
-/// have run out.
+/// Words out of bytes: short ones for small numbers, so that a fuzzer finds them; zeros when they have run out.
 struct Words<'b>(&'b [u8]);
 
 impl Words<'_> {

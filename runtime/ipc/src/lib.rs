@@ -1,11 +1,10 @@
 //! The channel between a sensor process and the daemon: frames and deadlines one way through
 //! shared memory, results the other way.
 //!
-//! The daemon trusts nothing that a client can write. The two memory files of a client are made by
-//! the daemon and sealed; the daemon's ring positions and slot states are private; what comes from
-//! shared memory is copied once and validated afterwards; no Rust reference but to an atomic ever
-//! points into it. A client that breaks the protocol earns a [`ChannelFault`] and loses its
-//! connection, and nobody else notices.
+//! The daemon trusts nothing that a client can write. The two memory files of a client are made by the daemon
+//! and sealed; the daemon's ring positions and slot states are private; what comes from shared memory is
+//! copied once and validated afterwards; no Rust reference but to an atomic ever points into it. A client
+//! that breaks the protocol earns a [`ChannelFault`] and loses its connection, and nobody else notices.
 //!
 //! | side | module | used by |
 //! |---|---|---|

@@ -45,9 +45,9 @@ pub enum ListenError {
     Passed,
 }
 
-/// The listening socket. Its path is removed when it is dropped, unless the service manager made it, or
-/// another process's socket is there by then. Connections that nobody accepted are closed then: for a
-/// thread that may block.
+/// The listening socket. Its path is removed when it is dropped, unless the service manager made
+/// it, or another process's socket is there by then. Connections that nobody accepted are closed
+/// then: for a thread that may block.
 #[derive(Debug)]
 pub struct Listener {
     /// If the path is ours to remove; dropped before the socket.
@@ -57,8 +57,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`, for the user and the group (mode 0660). A socket that a dead daemon
-    /// left there is replaced.
+    /// Listens at `path`, for the user and the group (mode 0660). A socket that a dead daemon left there is replaced.
     ///
     /// # Errors
     /// If the path is taken or cannot be made.
@@ -227,8 +226,7 @@ impl Connection {
         self.since_ns
     }
 
-    /// Whether no descriptor of the client's can come out of it, so that nothing that is done with
-    /// it takes long.
+    /// Whether no descriptor of the client's can come out of it, so that nothing that is done with it takes long.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.clean.get()
@@ -286,8 +284,7 @@ impl Connection {
     /// memory and sends it, with the bell.
     ///
     /// # Errors
-    /// If there can be no such stream, or memory cannot be had (of which the client is told), or
-    /// the client is gone.
+    /// If there can be no such stream, or memory cannot be had (of which the client is told), or the client is gone.
     pub fn admit(self, terms: &StreamTerms) -> Result<ServerChannel, AdmitError> {
         let made = terms.check().map_err(AdmitError::from);
         let made = made.and_then(|()| {

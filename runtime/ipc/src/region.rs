@@ -131,8 +131,7 @@ impl Region {
     }
 }
 
-/// Copies by `rep movsb`, which is as fast as memcpy and, unlike it, no access of the abstract
-/// machine's.
+/// Copies by `rep movsb`, which is as fast as memcpy and, unlike it, no access of the abstract machine's.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `bytes`; they do not overlap.

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use punctual_platform::atomics::{AtomicU32, AtomicU64, Ordering};
 use punctual_platform::shared_memory::Mapping;
 
-/// A stretch of shared memory. Each word is used with one width only, so the two widths need not
-/// overlap.
+/// A stretch of shared memory. Each word is used with one width only, so the two widths need not overlap.
 #[derive(Clone)]
 pub struct Region {
     bytes: usize,

@@ -122,8 +122,7 @@ pub(crate) enum Received {
     Message(usize),
 }
 
-/// Looks at the next message, which stays in the queue, and tells whether descriptors came with it.
-/// Closes nothing.
+/// Looks at the next message, which stays in the queue, and tells whether descriptors came with it. Closes nothing.
 pub(crate) fn peek(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8; MESSAGE_MAX],

@@ -1,5 +1,4 @@
-//! Whatever a client writes into shared memory: the daemon's side refuses it by name, panics never
-//! and leaks nothing.
+//! Whatever a client writes into shared memory: the daemon's side refuses it by name, panics never and leaks nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -138,7 +137,6 @@ fn positions_in_the_result_ring_are_checked_on_both_sides_of_the_work() {
     }
 }
 
-/// A poller that watches these.
 fn watched(submissions: &Submissions) -> Poller {
     let poller = Poller::new(2).unwrap();
     submissions.watch(&poller, 0).unwrap();

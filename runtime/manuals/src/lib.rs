@@ -1,5 +1,5 @@
-//! Manual pages and shell completions, out of the command lines as they are defined. For packagers: each of our programs has
-//! a hidden command `manuals`.
+//! Manual pages and shell completions, out of the command lines as they are defined. For packagers:
+//! each of our programs has a hidden command `manuals`.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -40,9 +40,6 @@ impl Terminates for ManualError {
 }
 
 /// Writes the pages, in `section` of the manual, and the completions of `program`.
-///
-/// # Errors
-/// If a file cannot be written.
 pub fn write(folder: &Path, program: Command, section: &str) -> Result<(), ManualError> {
     let program = program.disable_help_subcommand(true);
     for command in pages(program.clone()) {

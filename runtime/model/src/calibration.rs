@@ -17,7 +17,6 @@ pub use temperature::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// One record a sample.
     pub samples: Vec<CalibrationSample>,
 }
 
@@ -25,11 +24,9 @@ pub struct Calibration {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationSample {
-    /// One entry an exit.
     pub exits: Vec<CalibrationExit>,
 }
 
-/// What one exit said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationExit {
@@ -57,10 +54,8 @@ pub enum CalibrationError {
     Exits {
         sample: usize,
         found: usize,
-        /// How many the network has.
         exits: usize,
     },
-    /// Too many samples.
     #[error("{found} samples; the limit is {SAMPLES_MAX}")]
     TooMany { found: usize },
 }
@@ -83,8 +78,7 @@ pub struct ExitAccuracy {
 /// What a confidence threshold does to held-out samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThresholdEffect {
-    /// Share of right answers, each sample leaving at its first exit that reaches the threshold,
-    /// or at the last.
+    /// Share of right answers, each sample leaving at its first exit that reaches the threshold, or at the last.
     pub accuracy: f64,
     /// Mean number of stages that were run, 1 to the number of exits.
     pub depth: f64,
@@ -97,9 +91,6 @@ const PRIOR_SAMPLES: f64 = 4.0;
 
 impl Calibration {
     /// Parses the JSON form of this structure.
-    ///
-    /// # Errors
-    /// When it is not that.
     pub fn from_json(json: &str) -> Result<Self, CalibrationError> {
         Ok(serde_json::from_str(json)?)
     }
@@ -115,9 +106,6 @@ impl Calibration {
     }
 
     /// Whether every sample has `exits` exits.
-    ///
-    /// # Errors
-    /// The first sample that has not, or too many samples.
     pub fn check_exits(&self, exits: usize) -> Result<(), CalibrationError> {
         if self.samples.len() > SAMPLES_MAX {
             return Err(CalibrationError::TooMany {
@@ -239,8 +227,7 @@ impl Calibration {
         (f64::from(right) + PRIOR_SAMPLES * prior) / (f64::from(samples) + PRIOR_SAMPLES)
     }
 
-    /// What the samples do when each leaves at its first exit that reaches `threshold`; `None`
-    /// without samples.
+    /// What the samples do when each leaves at its first exit that reaches `threshold`; `None` without samples.
     #[must_use]
     pub fn threshold_effect(&self, threshold: Confidence) -> Option<ThresholdEffect> {
         let exits = self.samples.first()?.exits.len();

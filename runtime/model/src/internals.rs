@@ -59,7 +59,6 @@ pub enum Outcome {
     Refused,
     /// A package whose weights or prefixes are damaged: it opens, runs, and does not verify.
     Opened,
-    /// A package.
     Verified,
 }
 

@@ -22,7 +22,6 @@ pub struct ImageLayout {
     pub lanes: u8,
     /// Floats of a request: the prepared input and what is carried between stages.
     pub request_floats: u64,
-    /// One entry a stage.
     pub stages: Vec<StageLayout>,
 }
 

@@ -7,7 +7,6 @@ use crate::{Stage, TensorId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorLifetime {
     pub tensor: TensorId,
-    /// The operator that writes it.
     pub first: u32,
     /// The last operator that reads it. The logits are read by the softmax after the last
     /// operator: theirs is the number of operators.

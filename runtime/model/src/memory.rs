@@ -1,8 +1,7 @@
 //! Static memory planning: buffers with lifetimes get offsets in one workspace.
 //!
-//! A pure function of its input. The device supplies the sizes, since only it knows its layout
-//! (channel blocks, halos, batch); [`Stage::lifetimes`](crate::Stage::lifetimes) supplies the
-//! lifetimes.
+//! A pure function of its input. The device supplies the sizes, since only it knows its layout (channel
+//! blocks, halos, batch); [`Stage::lifetimes`](crate::Stage::lifetimes) supplies the lifetimes.
 
 /// A buffer that is in use from operator `first` to operator `last`, both included.
 ///
@@ -10,7 +9,6 @@
 /// never share memory with an input of its operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// The operator that writes it.
     pub first: u32,
     /// The last one that reads it; at least `first`.
     pub last: u32,
@@ -26,7 +24,6 @@ impl Lifetime {
     }
 }
 
-/// Where each buffer lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// One offset a buffer, in bytes, each a multiple of the alignment.
@@ -111,8 +108,7 @@ fn round_up(bytes: usize, alignment: usize) -> usize {
 }
 
 impl MemoryPlan {
-    /// Two buffers that are in use at the same time and share a byte, if any: a plan's audit by
-    /// comparing all pairs.
+    /// Two buffers that are in use at the same time and share a byte, if any: a plan's audit by comparing all pairs.
     #[must_use]
     pub fn first_collision(&self, buffers: &[Lifetime]) -> Option<(usize, usize)> {
         let shares = |a: usize, b: usize| {

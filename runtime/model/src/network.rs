@@ -1,8 +1,7 @@
 //! A compiled network: fused operators with static shapes, cut into stages at the exits.
 //!
-//! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors.
-//! Nothing here knows how a device lays a tensor out: the CPU device blocks channels and adds
-//! halos, a GPU does otherwise.
+//! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
+//! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +12,6 @@ use crate::{Floats, Quantised};
 pub struct Network {
     /// Its name, e.g. `signs`.
     pub name: String,
-    /// What an input image is.
     pub input: InputSpec,
     /// Names of the classes; every exit has one output for each.
     pub classes: Vec<String>,
@@ -32,15 +30,12 @@ pub struct Network {
 /// What the network takes. An image is planar RGB, each value `(pixel / 255 - mean) / std`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputSpec {
-    /// Rows.
     pub height: u32,
-    /// Columns.
     pub width: u32,
     /// Subtracted a channel (R, G, B), in units of the full scale.
     pub mean: [f32; 3],
     /// Divided by a channel, in units of the full scale.
     pub std: [f32; 3],
-    /// What the values mean.
     pub form: InputForm,
 }
 
@@ -84,9 +79,7 @@ pub struct TensorId(pub u32);
 pub struct Tensor {
     /// Channels, or features.
     pub channels: u32,
-    /// Rows.
     pub height: u32,
-    /// Columns.
     pub width: u32,
 }
 
@@ -135,22 +128,18 @@ mod exit {
 pub struct WeightRange {
     /// First element.
     pub start: u32,
-    /// Number of elements.
     pub len: u32,
 }
 
 /// What is applied to each value of an operator's result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Activation {
-    /// Nothing.
     None,
     /// `max(x, 0)`.
     Relu,
     /// `min(max(x, low), high)`, e.g. ReLU6.
     Clip {
-        /// Lower bound.
         low: f32,
-        /// Upper bound.
         high: f32,
     },
     /// `1 / (1 + exp(-x))`.
@@ -163,42 +152,31 @@ pub enum Activation {
     HardSwish,
     /// `x / 2 * (1 + erf(x / sqrt(2)))`.
     Gelu,
-    /// Hyperbolic tangent.
     Tanh,
 }
 
-/// Rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// Vertical.
     pub height: u32,
-    /// Horizontal.
     pub width: u32,
 }
 
-/// Zero padding in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Padding {
-    /// Rows above.
     pub top: u32,
     /// Columns before.
     pub left: u32,
-    /// Rows below.
     pub bottom: u32,
-    /// Columns behind.
     pub right: u32,
 }
 
-/// A fused operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operator {
     /// Name of the (first) ONNX node it came from, for messages and profiles.
     pub name: String,
     /// What it reads first.
     pub input: TensorId,
-    /// What it writes.
     pub output: TensorId,
-    /// What it does.
     pub kind: OperatorKind,
 }
 
@@ -211,11 +189,9 @@ pub enum OperatorKind {
         weights: WeightRange,
         /// `[output channels]`.
         bias: WeightRange,
-        /// Kernel size.
         kernel: Extent,
         /// Step between output pixels, in input pixels.
         stride: Extent,
-        /// Zeros around the input.
         padding: Padding,
         /// 1 is dense; equal to the channels is depthwise.
         groups: u32,
@@ -227,14 +203,11 @@ pub enum OperatorKind {
     /// Largest (or mean) of a window.
     Pool {
         kind: PoolKind,
-        /// Window size.
         kernel: Extent,
-        /// Step.
         stride: Extent,
         /// Around the input. Padding never wins a maximum.
         padding: Padding,
     },
-    /// Mean of each channel.
     GlobalAveragePool,
     /// `activation(weights * input + bias)`; the input's order of elements is channel, row, column.
     Linear {
@@ -260,8 +233,7 @@ pub enum OperatorKind {
         /// Applied last.
         activation: Activation,
     },
-    /// Channels picked from one or several tensors of equal rows and columns: a concatenation, a
-    /// slice, a shuffle.
+    /// Channels picked from one or several tensors of equal rows and columns: a concatenation, a slice, a shuffle.
     Gather {
         /// Sources 1, 2, ...; source 0 is the input. At most [`GATHER_SOURCES_MAX`] in all.
         others: Vec<TensorId>,
@@ -281,11 +253,9 @@ pub enum OperatorKind {
     /// share of the channels: `softmax(scale * query . key)` over the key's pixels weighs the
     /// value's pixels. The result has the query's shape.
     Attention {
-        /// Key and value, which have equal shapes and the query's channels, and a mask if there is
-        /// one: one channel of the key's pixels, 0 for those that do not count (`f32::MIN` is added
-        /// to their products).
+        /// Key and value, which have equal shapes and the query's channels, and a mask if there is one: one
+        /// channel of the key's pixels, 0 for those that do not count (`f32::MIN` is added to their products).
         others: Vec<TensorId>,
-        /// A divisor of the channels.
         heads: u32,
         /// Factor of the products; finite.
         scale: f32,
@@ -303,8 +273,9 @@ pub enum OperatorKind {
         /// `[prefix + pixels][channels]`.
         table: WeightRange,
     },
-    /// One pixel of one row.
-    Token { column: u32 },
+    Token {
+        column: u32,
+    },
     /// `activation(conv(input) + bias)` of bytes and i8 weights, to bytes or floats as the output
     /// is. A fully connected layer is one whose kernel covers the whole input.
     QuantisedConv2d {
@@ -316,11 +287,9 @@ pub enum OperatorKind {
         /// `[output channels]`. Counts as the nearest whole number of what a step of the channel's
         /// sums is worth, the input's scale times the weights'.
         bias: WeightRange,
-        /// Kernel size.
         kernel: Extent,
         /// Step between output pixels, in input pixels.
         stride: Extent,
-        /// Zeros around the input.
         padding: Padding,
         /// 1 is dense; equal to the channels is depthwise.
         groups: u32,
@@ -349,9 +318,7 @@ pub struct ChannelRun {
 /// How a pool reduces its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolKind {
-    /// The largest.
     Max,
-    /// The mean.
     Average {
         /// Whether padding counts as zeros in each window's mean, or is left out of it.
         counts_padding: bool,

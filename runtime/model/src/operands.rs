@@ -1,5 +1,4 @@
-//! What an operator refers to: tensors that it reads, ranges of weights. The one place that lists
-//! them for each kind.
+//! What an operator refers to: tensors that it reads, ranges of weights. The one place that lists them for each kind.
 
 use crate::{Operator, OperatorKind, TensorId, WeightRange};
 

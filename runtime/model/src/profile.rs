@@ -16,7 +16,6 @@ const VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What the figures hold for.
     pub key: ProfileKey,
     /// One entry for each (stage, batch, partition size).
     pub stages: Vec<StageProfile>,
@@ -29,7 +28,6 @@ pub struct Profile {
     /// The solutions that these figures were measured with, where they are not the direct ones.
     #[serde(default)]
     pub solutions: Vec<SolutionChoice>,
-    /// What these take.
     #[serde(default)]
     pub solution_memory: SolutionMemory,
 }
@@ -42,7 +40,6 @@ pub struct ProfileKey {
     pub board: String,
     /// Processor model and instruction set the kernels chose.
     pub machine: String,
-    /// Hash of the model package.
     pub package: String,
     /// Power mode, or `default`.
     pub power_mode: String,
@@ -50,46 +47,34 @@ pub struct ProfileKey {
     pub clocks: String,
 }
 
-/// How long one stage takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageProfile {
     pub stage: u8,
-    /// At which batch size.
     pub batch: u8,
     /// On how many compute units (cores, TPCs).
     pub units: u8,
-    /// Number of measurements.
     pub samples: u32,
-    /// Median.
     pub p50_ns: u64,
     /// The quantile that budgets are made from.
     pub p99_ns: u64,
-    /// Longest.
     pub max_ns: u64,
 }
 
-/// How long one preparation takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrepareProfile {
     /// Frame format, e.g. `rgb8`, `nv12`.
     pub format: String,
-    /// Frame width in pixels.
     pub width: u32,
-    /// Frame height in pixels.
     pub height: u32,
     /// Columns of the part that the network sees.
     pub crop_width: u32,
-    /// Rows of it.
     pub crop_height: u32,
-    /// Number of measurements.
     pub samples: u32,
-    /// Median.
     pub p50_ns: u64,
     /// The quantile that budgets are made from.
     pub p99_ns: u64,
-    /// Longest.
     pub max_ns: u64,
 }
 
@@ -121,22 +106,16 @@ pub enum ProfileError {
     /// The file cannot be read or written.
     #[error("cannot access the profile {path}: {source}")]
     File {
-        /// Which file.
         path: PathBuf,
-        /// What the operating system said.
         source: std::io::Error,
     },
     /// Not the JSON of a profile.
     #[error("the profile cannot be parsed: {0}; run `punctual profile` again")]
     Json(#[from] serde_json::Error),
-    /// Written by another version.
     #[error(
         "the profile has version {found}, this program reads {VERSION}; run `punctual profile` again"
     )]
-    Version {
-        /// Its version.
-        found: u32,
-    },
+    Version { found: u32 },
     /// Percentiles out of order, or nothing measured.
     #[error(
         "the profile's entry {entry} is impossible: {samples} samples, p50 {p50_ns} ns, p99 {p99_ns} ns, max {max_ns} ns"
@@ -144,13 +123,9 @@ pub enum ProfileError {
     Impossible {
         /// Position among the stages, or after them among the preparations.
         entry: usize,
-        /// Number of measurements.
         samples: u32,
-        /// Median.
         p50_ns: u64,
-        /// The 99th percentile.
         p99_ns: u64,
-        /// Longest.
         max_ns: u64,
     },
 }
@@ -168,8 +143,7 @@ impl Profile {
         slower.min_by_key(|entry| (entry.batch, u8::MAX - entry.units))
     }
 
-    /// The figures for preparing a crop of a frame, both `[width, height]`; only an exact match
-    /// counts.
+    /// The figures for preparing a crop of a frame, both `[width, height]`; only an exact match counts.
     #[must_use]
     pub fn prepare(
         &self,
@@ -197,9 +171,6 @@ impl Profile {
     }
 
     /// Parses what [`Profile::to_json`] wrote.
-    ///
-    /// # Errors
-    /// When it is not that, or its figures are impossible.
     pub fn from_json(json: &str) -> Result<Self, ProfileError> {
         let found = serde_json::from_str::<VersionOnly>(json)?.version;
         if found != VERSION {
@@ -221,9 +192,6 @@ impl Profile {
     }
 
     /// Parses what [`Profile::list_to_json`] wrote.
-    ///
-    /// # Errors
-    /// When it is not that, or a profile's figures are impossible.
     pub fn list_from_json(json: &[u8]) -> Result<Vec<Self>, ProfileError> {
         let found = serde_json::from_slice::<VersionOnly>(json)?.version;
         if found != VERSION {
@@ -234,10 +202,6 @@ impl Profile {
         Ok(profiles)
     }
 
-    /// Reads a profile file.
-    ///
-    /// # Errors
-    /// When it cannot be read, or as [`Profile::from_json`].
     pub fn read(path: &Path) -> Result<Self, ProfileError> {
         let failed = |source| ProfileError::File {
             path: path.to_owned(),
@@ -248,9 +212,6 @@ impl Profile {
 
     /// Writes a profile file: first beside it, then renamed, so that a reader sees the old file
     /// or the new one and never half of it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ProfileError> {
         write_whole(path, self.to_json().as_bytes()).map_err(|source| ProfileError::File {
             path: path.to_owned(),

@@ -1,6 +1,5 @@
-//! The reference interpreter: what a network means, in plain loops. It is the oracle that the
-//! compiler and the devices are tested against; it shares no code with any device and is no way
-//! to run anything in earnest.
+//! The reference interpreter: what a network means, in plain loops. It is the oracle that the compiler and the
+//! devices are tested against; it shares no code with any device and is no way to run anything in earnest.
 //!
 //! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers.
 
@@ -66,8 +65,7 @@ pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Vec<f
         .expect("a valid stage writes its logits")
 }
 
-/// The softmax of `logits`: the class with the largest probability (the first of equals) and
-/// that probability.
+/// The softmax of `logits`: the class with the largest probability (the first of equals) and that probability.
 ///
 /// # Panics
 /// Without logits.

@@ -19,7 +19,6 @@ impl std::fmt::Display for Tensor {
 }
 
 impl Tensor {
-    /// A vector of features.
     #[must_use]
     pub const fn features(channels: u32) -> Self {
         Self {
@@ -40,9 +39,6 @@ impl Tensor {
 /// The shape of a window operator's result with `channels` output channels: each output pixel is
 /// one window, and windows that would begin or end outside the padded input do not count
 /// (`floor((in + padding - kernel) / stride) + 1`).
-///
-/// # Errors
-/// When the window does not fit the input, or a figure is out of its range.
 pub fn window_output(
     input: Tensor,
     channels: u32,
@@ -94,9 +90,6 @@ impl OperatorKind {
     /// The shape of the result for an `input`, where `output_channels` is what the weights say (a
     /// convolution's or linear layer's; ignored by the others) and `others` are the shapes of what it
     /// reads besides: a residual, a second operand, further sources.
-    ///
-    /// # Errors
-    /// When the operator cannot take that input.
     pub fn output_shape(
         &self,
         input: Tensor,
@@ -273,7 +266,6 @@ fn gathered(input: Tensor, others: &[Tensor], runs: &[ChannelRun]) -> Result<Ten
 }
 
 impl Operator {
-    /// Weights and biases.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let ranges = self.kind.weight_ranges();

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct SolutionChoice {
     /// Its position among all operators in order of execution.
     pub operator: u32,
-    /// At which batch size. Between two sizes the larger one's choice holds, beyond all of them the
-    /// largest one's.
+    /// At which batch size. Between two sizes the larger one's choice holds, beyond all of them the largest one's.
     pub batch: u8,
     /// On how many compute units. Between two numbers the smaller one's choice holds.
     pub units: u8,
@@ -18,8 +17,7 @@ pub struct SolutionChoice {
     pub solution: String,
 }
 
-/// What the solutions chosen for a network take beside its packed weights, on the machine that they
-/// were measured on.
+/// What the solutions chosen for a network take beside its packed weights, on the machine that they were measured on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SolutionMemory {

@@ -30,13 +30,9 @@ pub const NAME_BYTES_MAX: usize = 256;
 const _: () = assert!(WEIGHTS_MAX <= u32::MAX as usize);
 
 impl Network {
-    /// Checks every rule that devices rely on: names and counts within their limits, finite
-    /// weights, indices and weight ranges in range, shapes consistent operator by operator, each
-    /// tensor written once and before it is read, nothing dead, and stages that take and carry
-    /// exactly what they need.
-    ///
-    /// # Errors
-    /// The first rule that is broken.
+    /// Checks every rule that devices rely on: names and counts within their limits, finite weights,
+    /// indices and weight ranges in range, shapes consistent operator by operator, each tensor written
+    /// once and before it is read, nothing dead, and stages that take and carry exactly what they need.
     pub fn validate(&self) -> Result<(), NetworkError> {
         self.validate_structure()?;
         self.validate_weights()
@@ -125,7 +121,6 @@ impl Network {
         Ok(())
     }
 
-    /// That weights are finite.
     pub(crate) fn validate_weights(&self) -> Result<(), NetworkError> {
         match self.weights.iter().position(|weight| !weight.is_finite()) {
             Some(index) => Err(NetworkError::Weight {
@@ -136,8 +131,7 @@ impl Network {
         }
     }
 
-    /// Operator by operator: tensors exist, are written once and before they are read; weights
-    /// and shapes fit.
+    /// Operator by operator: tensors exist, are written once and before they are read; weights and shapes fit.
     fn check_operators(
         &self,
         index: usize,

@@ -30,8 +30,7 @@ pub(crate) struct Interference {
     jitter: Nanos,
 }
 
-/// One bound a task. Figures that are missing from a profile are noted; the bound is then that of
-/// the channel alone.
+/// One bound a task. Figures that are missing from a profile are noted; the bound is then that of the channel alone.
 pub(crate) fn bounds(
     tasks: &[Task],
     models: &[Model<'_>],
@@ -95,8 +94,7 @@ fn preparation(
         .min(SPAN_MAX)
 }
 
-/// Intake threads of the same core that are as urgent or more (the shorter the deadline the more
-/// urgent).
+/// Intake threads of the same core that are as urgent or more (the shorter the deadline the more urgent).
 fn intake_interference(
     position: usize,
     tasks: &[Task],
@@ -123,8 +121,7 @@ fn intake_interference(
         .collect()
 }
 
-/// Ingress, scheduler and egress: arrival, preparation, and the end of each stage of every
-/// promised frame.
+/// Ingress, scheduler and egress: arrival, preparation, and the end of each stage of every promised frame.
 fn event_interference(
     tasks: &[Task],
     models: &[Model<'_>],

@@ -17,9 +17,7 @@ const DETECTED: &str = "detected";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Board {
-    /// The name that manifests say.
     pub name: String,
-    /// Its full name.
     pub title: String,
     /// Number of processor cores; none when it is detected at run time.
     pub cores: Option<Fact<u16>>,
@@ -40,19 +38,15 @@ pub struct Board {
 /// A figure and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fact<T> {
-    /// The figure.
     pub value: T,
     /// The name of a [`Source`], or `recalled`: written down from memory, not confirmed, or
     /// `detected`: found out on the machine.
     pub source: String,
 }
 
-/// Where facts come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// As facts name it.
     pub name: String,
-    /// Title and address.
     pub text: String,
 }
 
@@ -64,11 +58,9 @@ pub struct Gpu {
     pub architecture: Fact<String>,
     /// e.g. `8.7`.
     pub compute_capability: Fact<String>,
-    /// Streaming multiprocessors.
     pub sm: Fact<u16>,
     /// Texture processing clusters: the smallest part that partitions are made of.
     pub tpc: Fact<u16>,
-    /// Graphics processing clusters.
     pub gpc: Option<Fact<u16>>,
     /// The newest CUDA version of its system software.
     pub cuda: Option<Fact<String>>,
@@ -116,9 +108,6 @@ impl Board {
     }
 
     /// Parses a board file; `path` is for messages.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
     pub fn parse(text: &str, path: &Path) -> Result<Self, PlanErrors> {
         let mut problems = Problems::new(path, text);
         let board = read(text, &mut problems);
@@ -182,7 +171,6 @@ fn read(text: &str, problems: &mut Problems<'_>) -> Option<Board> {
     })
 }
 
-/// Counts on boards are small.
 fn narrow(fact: Option<Fact<u64>>) -> Option<Fact<u16>> {
     fact.map(|fact| Fact {
         value: u16::try_from(fact.value).unwrap_or(u16::MAX),

@@ -13,8 +13,7 @@ use crate::arrival::{Interference, response};
 pub struct Margins {
     /// Factor on the measured quantile. Manifest key `daemon.margin`.
     pub factor: f64,
-    /// Added to each budget, for interrupts and cold caches, which cost the same however short
-    /// the work is.
+    /// Added to each budget, for interrupts and cold caches, which cost the same however short the work is.
     pub noise_floor: Nanos,
     /// Capture to the decision to prepare, apart from the preparation: the client's own copy,
     /// the wake-ups of ingress, scheduler and intake. Manifest key `daemon.channel_us`.

@@ -26,10 +26,6 @@ use crate::tasks::{self, Task};
 use crate::warning;
 
 impl Plan {
-    /// Validates everything and freezes it.
-    ///
-    /// # Errors
-    /// All problems that were found.
     pub fn build(inputs: &PlanInputs) -> Result<Self, PlanErrors> {
         let mut problems = Problems::new(&inputs.manifest_path, &inputs.manifest_text);
         let plan = assemble(inputs, &mut problems);

@@ -1,5 +1,4 @@
-//! The rules of a plan: each way to break one, with the offending value, the limit, and what to
-//! do about it.
+//! The rules of a plan: each way to break one, with the offending value, the limit, and what to do about it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,23 +14,14 @@ use crate::memory::Bytes;
 use crate::plan::Size;
 use crate::spelling::{and_more, list, numbers};
 
-/// What is wrong.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Cause {
     // --- The file itself ---
-    /// Not TOML.
     #[error("not valid TOML: {}", error.message())]
-    Syntax {
-        /// What the parser says.
-        error: toml::de::Error,
-    },
-    /// The file cannot be read.
+    Syntax { error: toml::de::Error },
     #[error("cannot read the file: {kind}")]
-    Unreadable {
-        /// What the system says.
-        kind: std::io::ErrorKind,
-    },
+    Unreadable { kind: std::io::ErrorKind },
     /// A file that is no regular file, or too large.
     #[error("{path} is not read: {1}", path = .0.display())]
     Refused(PathBuf, Refused),
@@ -48,58 +38,35 @@ pub enum Cause {
         key: &'static str,
         expected: &'static str,
     },
-    /// A value of another type.
     #[error("expected {expected}, found {found}")]
     WrongType {
-        /// What is wanted.
         expected: &'static str,
         found: &'static str,
     },
-    /// A number outside its range.
     #[error("{value}{unit} is not within {least}{unit} to {most}{unit}")]
     OutOfRange {
-        /// The number.
         value: f64,
-        /// Smallest allowed.
         least: f64,
-        /// Largest allowed.
         most: f64,
         /// Of all three, with a leading space, or empty.
         unit: &'static str,
     },
     /// A word that is not in the list.
     #[error("{value:?} is not one of {}", list(allowed))]
-    NotOneOf {
-        /// The word.
-        value: String,
-        /// The list.
-        allowed: Vec<String>,
-    },
+    NotOneOf { value: String, allowed: Vec<String> },
     /// A policy's parameters make no sense.
     #[error("the policy's parameters: {error}")]
-    PolicyParameters {
-        /// What is wrong with them.
-        error: String,
-    },
+    PolicyParameters { error: String },
     /// A policy that is here for comparison only.
     #[error("policy {policy:?} is a published one, for comparison")]
-    PublishedPolicy {
-        /// Its name.
-        policy: String,
-    },
+    PublishedPolicy { policy: String },
     /// The device cannot do what the policy relies on.
     #[error("policy {policy:?} runs several networks on the same cores at the same time")]
     PolicyShares { policy: &'static str },
-    /// Not usable as a name.
     #[error("{0:?} is not a name")]
     BadName(String),
-    /// Two of the same name.
     #[error("the {what} {name:?} is defined twice")]
-    Duplicate {
-        /// `task`, `model`, ...
-        what: &'static str,
-        name: String,
-    },
+    Duplicate { what: &'static str, name: String },
     #[error("no [[{0}]] at all")]
     NoneGiven(&'static str),
     /// More than there is room for.
@@ -107,13 +74,11 @@ pub enum Cause {
     TooMany {
         what: &'static str,
         count: u64,
-        /// The most.
         limit: u64,
     },
     /// A name that stands for nothing.
     #[error("there is no {what} {name:?}, only {}", list(known))]
     Unresolved {
-        /// `model`, `partition`, ...
         what: &'static str,
         name: String,
         known: Vec<String>,
@@ -121,7 +86,6 @@ pub enum Cause {
     /// Two keys of which one must be given.
     #[error("`{one}` and `{other}` are both {}", if *both { "given" } else { "missing" })]
     ExactlyOne {
-        /// One key.
         one: &'static str,
         other: &'static str,
         /// Whether both are there, or neither.
@@ -134,38 +98,23 @@ pub enum Cause {
     #[error("a real-time task without `{0}`")]
     RealTimeNeeds(&'static str),
     // --- Board, cores, threads ---
-    /// A figure without its source.
     #[error("the source {0:?} is not listed under [sources]")]
     UnknownSource(String),
     /// A board of which there is no file.
     #[error("board {board:?} is not part of the program, and its file cannot be read: {kind}")]
     NoSuchBoard {
-        /// Its name.
         board: String,
-        /// What the system says.
         kind: std::io::ErrorKind,
     },
-    /// Another board's plan.
     #[error("the manifest is for board {manifest:?}, this is {board:?}")]
-    OtherBoard {
-        /// What the manifest says.
-        manifest: String,
-        board: String,
-    },
+    OtherBoard { manifest: String, board: String },
     /// A core that is not there, or not ours.
     #[error("core {core} is not available; available are {}", numbers(available))]
-    CoreMissing {
-        core: u64,
-        /// The cores there are.
-        available: Vec<u16>,
-    },
-    /// A core in two partitions.
+    CoreMissing { core: u64, available: Vec<u16> },
     #[error("core {core} belongs to partition {other:?} already")]
     CoreOverlap { core: u16, other: String },
-    /// Not enough cores left.
     #[error("{asked} cores wanted, {free} left of {}; the daemon's own are {system}", available.len())]
     TooFewCores {
-        /// How many it wants.
         asked: u64,
         free: usize,
         available: Vec<u16>,
@@ -180,74 +129,40 @@ pub enum Cause {
         load: f64,
         limit: f64,
     },
-    /// Priorities that do not fit.
     #[error("the plan needs {needed} priorities from {base} on, and the highest is {most}")]
-    PrioritiesExhausted {
-        /// The lowest to use.
-        base: u8,
-        /// How many it takes.
-        needed: usize,
-        /// The highest there is.
-        most: u8,
-    },
+    PrioritiesExhausted { base: u8, needed: usize, most: u8 },
     // --- Packages and profiles ---
     /// No package was given for a model.
     #[error("the package {path:?} was not read")]
-    PackageMissing {
-        /// The path in the manifest.
-        path: String,
-    },
+    PackageMissing { path: String },
     /// The package file is damaged, or not one.
     #[error("the package cannot be used: {error}")]
-    PackageInvalid {
-        /// What is wrong with it.
-        error: Arc<PackageError>,
-    },
+    PackageInvalid { error: Arc<PackageError> },
     /// The network reads text, and a camera gives images.
     #[error("model {model:?} takes {tokens} tokens, not an image")]
-    TokenInput {
-        /// The model.
-        model: String,
-        tokens: u32,
-    },
+    TokenInput { model: String, tokens: u32 },
     /// The profile's file is damaged, or not one.
     #[error("the profile {path:?} cannot be used: {error}")]
     ProfileInvalid {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
         error: Arc<ProfileError>,
     },
-    /// No measurement of this package.
     #[error("model {model:?} has no profile (package {package})")]
-    ProfileMissing {
-        /// The model.
-        model: String,
-        /// The package's hash.
-        package: String,
-    },
+    ProfileMissing { model: String, package: String },
     /// Measured elsewhere, or in another state.
     #[error("the profile of model {model:?} is for {field} {found:?}, not {wanted:?}")]
     ProfileMismatch {
-        /// The model.
         model: String,
-        /// `board`, `machine` or `power mode`.
         field: &'static str,
-        /// What the profile says.
         found: String,
         /// What it is to hold for.
         wanted: String,
     },
-    /// Stages without a figure.
     #[error("the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s){}", and_more(*more))]
     StageNotProfiled {
-        /// The model.
         model: String,
-        /// The first such stage.
         stage: u8,
-        /// The batch size.
         batch: u8,
-        /// The partition's size.
         units: u8,
         /// How many more figures it lacks.
         more: usize,
@@ -255,11 +170,8 @@ pub enum Cause {
     /// A frame format without a figure.
     #[error("the profile of model {model:?} lacks preparing {format} {frame} cropped to {crop}")]
     PrepareNotProfiled {
-        /// The model.
         model: String,
-        /// The frame format.
         format: &'static str,
-        /// The whole frame.
         frame: Size,
         /// The part that the network sees.
         crop: Size,
@@ -274,15 +186,10 @@ pub enum Cause {
              deadline less the reply's {egress} is {available}"
     )]
     ArrivalTooSlow {
-        /// Arrival, all of it.
         jitter: Nanos,
-        /// The channel's part.
         channel: Nanos,
-        /// The preparation's part.
         prepare: Nanos,
-        /// The reply's bound.
         egress: Nanos,
-        /// What the deadline leaves.
         available: Nanos,
     },
     /// Not on time even on an idle machine.
@@ -291,17 +198,11 @@ pub enum Cause {
              and the deadline less the reply's {egress} is {available}"
     )]
     DeadlineUnreachable {
-        /// Arrival and stages.
         needed: Nanos,
-        /// The arrival's part.
         jitter: Nanos,
-        /// The stages' part, dispatch included.
         work: Nanos,
-        /// The mandatory exit.
         exit: u8,
-        /// The reply's bound.
         egress: Nanos,
-        /// What the deadline leaves.
         available: Nanos,
     },
     /// The offline test failed at a checkpoint.
@@ -313,47 +214,32 @@ pub enum Cause {
         partition: String,
         /// The task whose deadline falls on the checkpoint.
         task: String,
-        /// The checkpoint L.
         length: Nanos,
-        /// dbf(L).
         demand: Nanos,
-        /// B(L).
         blocking: Nanos,
     },
     /// The offline test failed before any checkpoint.
     #[error("partition {partition:?} cannot keep all its promises: {reason}")]
     Infeasible {
         partition: String,
-        /// What the test says.
         reason: Infeasible,
     },
     /// Less room than the promised frames take.
     #[error("a queue of {queue} is shorter than the {least} frames that can be open at once")]
-    QueueTooShort {
-        queue: u16,
-        /// What the promise needs.
-        least: u64,
-    },
-    /// Not enough memory.
+    QueueTooShort { queue: u16, least: u64 },
     #[error("the plan takes {} of memory, more than {}", Bytes(*total), Bytes(*limit))]
     MemoryExceeded {
-        /// Bytes wanted.
         total: u64,
-        /// Bytes there are.
         limit: u64,
         /// The largest item, with its size.
         largest: String,
     },
     /// The scheduler found something that the rules above did not.
     #[error("the scheduler refuses the plan: {error}")]
-    SchedulerRefuses {
-        /// What it says.
-        error: ConfigError,
-    },
+    SchedulerRefuses { error: ConfigError },
     /// A rule of the daemon's door.
     #[error(transparent)]
     Door(crate::door::DoorCause),
-    /// A rule of frames.
     #[error(transparent)]
     Frame(FrameCause),
     /// A rule of the cache of weights.
@@ -365,7 +251,6 @@ pub enum Cause {
     /// A rule of tasks that take on another's frames.
     #[error(transparent)]
     Spill(crate::spill::SpillCause),
-    /// A rule of fleets.
     #[error(transparent)]
     Fleet(crate::fleet::FleetCause),
 }

@@ -84,7 +84,6 @@ impl<'d, 't> Section<'d, 't> {
         }
     }
 
-    /// Where the table stands.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
@@ -149,8 +148,7 @@ impl<'d, 't> Section<'d, 't> {
         self.optional(key, problems)
     }
 
-    /// The value of `key`, or the default, which also stands in for a value of the wrong type
-    /// (that is noted).
+    /// The value of `key`, or the default, which also stands in for a value of the wrong type (that is noted).
     pub(crate) fn or<T: FromToml>(
         &mut self,
         key: &'static str,
@@ -305,7 +303,6 @@ pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Cause {
 
 /// A type that a TOML value can be read as.
 pub(crate) trait FromToml: Sized {
-    /// In words.
     const EXPECTED: &'static str;
 
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Cause>;

@@ -21,23 +21,13 @@ use crate::problem::{At, Place, Problems};
 pub enum DoorCause {
     /// A socket path that the kernel cannot hold, or not with the metrics' suffix.
     #[error("the socket path has {bytes} bytes, more than {limit}")]
-    SocketPathTooLong {
-        /// Its length.
-        bytes: usize,
-        /// The most it may have.
-        limit: usize,
-    },
+    SocketPathTooLong { bytes: usize, limit: usize },
     /// Not a path that a socket can have.
     #[error("{0:?} is no path of a socket")]
     NoSocketPath(String),
     /// A name that no account has.
     #[error("this machine has no {what} {name:?}")]
-    UnknownAccount {
-        /// `user` or `group`.
-        what: &'static str,
-        name: String,
-    },
-    /// A list of nobody.
+    UnknownAccount { what: &'static str, name: String },
     #[error("`allow` names nobody")]
     NobodyAllowed,
 }
@@ -73,7 +63,6 @@ impl DoorCause {
         }
     }
 
-    /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -114,9 +103,7 @@ impl Accounts {
 /// Who may come in: a process of one of the users, or with one of the groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Access {
-    /// Numbers of users.
     pub users: Vec<u32>,
-    /// Numbers of groups.
     pub groups: Vec<u32>,
 }
 
@@ -128,7 +115,6 @@ impl Access {
     }
 }
 
-/// The door of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoorPlan {
     /// Who may come in at all; none: whoever can open the socket.
@@ -144,8 +130,7 @@ pub struct EntryPlan {
     /// Who may feed it, among those whom the daemon lets in; none: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Access>,
-    /// Least time between two submissions of one client, in the long run; none: as fast as it has
-    /// slots.
+    /// Least time between two submissions of one client, in the long run; none: as fast as it has slots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submission_period: Option<Nanos>,
     /// Whether they may bring buffers of their own.

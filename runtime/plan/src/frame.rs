@@ -11,39 +11,26 @@ use crate::problem::{At, Problems};
 /// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
 const FRAME_SIDE_MAX: u64 = 16_384;
 
-/// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FrameCause {
     /// A crop that is not inside the frame.
     #[error("the crop of {crop_width}x{crop_height} is larger than the frame of {width}x{height}")]
     CropTooLarge {
-        /// Columns of the crop.
         crop_width: u64,
-        /// Rows of the crop.
         crop_height: u64,
-        /// Columns of the frame.
         width: u32,
-        /// Rows of the frame.
         height: u32,
     },
-    /// Rows that overlap.
     #[error("a stride of {stride} bytes is less than a row's {least}")]
-    StrideTooShort {
-        /// Bytes from row to row.
-        stride: u64,
-        /// Bytes of a row.
-        least: u64,
-    },
+    StrideTooShort { stride: u64, least: u64 },
     /// NV12 or YUYV with half a chroma sample.
     #[error("{0} is odd")]
     OddDimension(u64),
-    /// Not a pair of numbers.
     #[error("{count} numbers where [width, height] is wanted")]
     NotASize { count: usize },
 }
 
-/// How pixels are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PixelFormat {
@@ -70,7 +57,6 @@ impl PixelFormat {
         (Self::Yuyv.name(), Self::Yuyv),
     ];
 
-    /// As in manifests and profiles.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -106,9 +92,7 @@ impl PixelFormat {
 /// A stream's frames: fixed at plan time, so that a descriptor has only to say where the crop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FramePlan {
-    /// How pixels are stored.
     pub format: PixelFormat,
-    /// Size of the whole frame.
     pub size: Size,
     /// Bytes from a row to the next; NV12's second plane has the same.
     pub stride: u32,

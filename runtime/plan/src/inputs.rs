@@ -19,7 +19,6 @@ pub struct PlanInputs {
     pub manifest_path: PathBuf,
     /// The board, whose name the manifest must say.
     pub board: Board,
-    /// This machine.
     pub host: Host,
     /// The policies that the manifest may name.
     pub policies: Policies,
@@ -40,7 +39,6 @@ impl PlanInputs {
 /// A package file that was read.
 #[derive(Clone, Debug)]
 pub struct PackageInput {
-    /// As the manifest writes it.
     pub path: String,
     /// Its content, or why there is none.
     pub package: Result<Package, Arc<PackageError>>,

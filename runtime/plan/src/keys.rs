@@ -42,8 +42,7 @@ fn one_of<T: Copy>(at: At<String>, words: &[(&str, T)], problems: &mut Problems<
     found.map(|(_, meaning)| *meaning)
 }
 
-/// A task's, model's or partition's name. A bad one is noted and still used, so that references
-/// to it resolve.
+/// A task's, model's or partition's name. A bad one is noted and still used, so that references to it resolve.
 pub(crate) fn name(
     section: &mut Section<'_, '_>,
     problems: &mut Problems<'_>,

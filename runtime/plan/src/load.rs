@@ -18,7 +18,6 @@ const LOAD_MAX: f64 = SHARE_MAX as f64 / 1000.0;
 /// The same in thousandths; what is beyond promises may not take a core further either.
 pub(crate) const SHARE_MAX: u16 = 900;
 
-/// Promised work on one core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CoreLoad {
     pub core: u16,

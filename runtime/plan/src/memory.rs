@@ -13,14 +13,12 @@ use crate::tasks::Task;
 /// All memory that the daemon has when every client is there: the most that it ever has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryBudget {
-    /// One line a purpose.
     pub items: Vec<MemoryItem>,
     /// What may be taken.
     pub limit_bytes: u64,
 }
 
 impl MemoryBudget {
-    /// The sum of all items.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         let totals = self.items.iter().map(MemoryItem::total_bytes);
@@ -29,21 +27,17 @@ impl MemoryBudget {
 }
 
 /// `count` pieces of `bytes` each. What depends on a device's tensor layout is exact if the layout of
-/// each model is known ([`PackageInput::layout`](crate::PackageInput::layout)), otherwise an upper
-/// bound.
+/// each model is known ([`PackageInput::layout`](crate::PackageInput::layout)), otherwise an upper bound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryItem {
     pub purpose: Purpose,
     /// Of which model, partition or task.
     pub of: String,
-    /// Size of one piece.
     pub bytes: u64,
-    /// How many pieces.
     pub count: u64,
 }
 
 impl MemoryItem {
-    /// All pieces together.
     #[must_use]
     pub const fn total_bytes(&self) -> u64 {
         self.bytes.saturating_mul(self.count)
@@ -60,14 +54,12 @@ impl std::fmt::Display for MemoryItem {
     }
 }
 
-/// What memory is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// The program and its libraries, all of it, as locking memory brings it in.
     Program,
-    /// What the heap holds besides what has a line of its own, and what it has ready for ordinary
-    /// threads.
+    /// What the heap holds besides what has a line of its own, and what it has ready for ordinary threads.
     Heap,
     /// What packing weights takes at start beyond all that is taken after it.
     Packing,
@@ -103,7 +95,6 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// For people.
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {
@@ -143,8 +134,7 @@ const THREAD_HEAP_BYTES: u64 = 132 * 1024;
 /// Heap that ordinary threads find ready after the ready signal: handshakes, reports.
 pub const HEAP_BYTES: u64 = 4 << 20;
 
-/// What the heap holds besides: arguments, the plan, tables of metrics; measured
-/// (docs/results/memory.md).
+/// What the heap holds besides: arguments, the plan, tables of metrics; measured (docs/results/memory.md).
 const HEAP_BASE_BYTES: u64 = 1 << 20;
 
 /// Upper bounds on the scheduler's tables: per request buffer and per task.

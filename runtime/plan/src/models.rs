@@ -25,7 +25,6 @@ pub(crate) struct Model<'i> {
     pub(crate) package: &'i Package,
     /// The device's memory plan on this machine, if it is known.
     pub(crate) layout: Option<&'i ImageLayout>,
-    /// Where it runs.
     pub(crate) device: DeviceKind,
     /// What it takes on the GPU.
     pub(crate) cuda: Option<&'i CudaFootprint>,
@@ -144,8 +143,7 @@ impl<'i> Wanted<'i> {
     }
 }
 
-/// The profile of this package on this machine; if there are only others, what differs of the one
-/// that differs least.
+/// The profile of this package on this machine; if there are only others, what differs of the one that differs least.
 fn matching<'i>(
     raw: &RawModel,
     package: &Package,

@@ -14,14 +14,12 @@ use crate::plan::FramePlan;
 use crate::problem::{At, PlanErrors, Problems};
 use crate::tasks;
 
-/// What a manifest names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Needs {
     pub board: String,
     /// The power mode, if it says one.
     pub power_mode: Option<String>,
-    /// One entry a model.
     pub models: Vec<ModelNeeds>,
 }
 
@@ -40,16 +38,12 @@ pub struct ModelNeeds {
     pub units: Vec<u8>,
     /// Frames to measure the preparation of, without repetition.
     pub frames: Vec<FramePlan>,
-    /// Whether weights of its package come and go: then all of it is computed directly, and is to be
-    /// measured so.
+    /// Whether weights of its package come and go: then all of it is computed directly, and is to be measured so.
     pub paged: bool,
 }
 
 impl Needs {
     /// From the manifest alone; neither packages nor profiles are looked at.
-    ///
-    /// # Errors
-    /// What is wrong with the manifest by itself.
     pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, PlanErrors> {
         let mut problems = Problems::new(path, text);
         let manifest = Manifest::read(text, policies, &mut problems);

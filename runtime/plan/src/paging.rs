@@ -27,21 +27,15 @@ pub const LOAD_BYTES_A_SECOND_ASSUMED: u64 = 200_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PagingCause {
-    /// A model that never fits.
     #[error(
         "a cache of {} holds {cache} pages of {}; model {model:?} fills {needed}",
         Bytes(*bytes), Bytes(*page_bytes)
     )]
     CacheTooSmall {
-        /// As the manifest has it.
         bytes: u64,
-        /// Of the device's pages.
         page_bytes: u64,
-        /// Whole pages of that.
         cache: u32,
-        /// The largest paged model.
         model: String,
-        /// Its pages.
         needed: u32,
     },
     /// Models that would come and go on two devices.
@@ -54,10 +48,7 @@ pub enum PagingCause {
     },
     /// A profile of what a paged model does not run.
     #[error("the profile of {model:?} was measured with solutions that a paged model cannot have")]
-    ProfiledWithSolutions {
-        /// The paged model.
-        model: String,
-    },
+    ProfiledWithSolutions { model: String },
     /// A policy that never orders a load.
     #[error("policy {0:?} needs all weights to be resident")]
     PolicyDoesNotPage(&'static str),
@@ -76,7 +67,6 @@ impl PagingCause {
         }
     }
 
-    /// What to do about it.
     pub(crate) fn remedy(&self) -> String {
         match self {
             Self::CacheTooSmall {
@@ -139,8 +129,7 @@ pub(crate) struct Paging {
 }
 
 impl Paging {
-    /// Pages the models that tasks use, none of them reserved: a reservation does not wait for
-    /// weights.
+    /// Pages the models that tasks use, none of them reserved: a reservation does not wait for weights.
     pub(crate) fn find(
         manifest: &Manifest,
         models: &[Model<'_>],

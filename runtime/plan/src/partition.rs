@@ -5,10 +5,8 @@ use serde::Serialize;
 /// A set of cores, or of TPCs, that runs one stage at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartitionPlan {
-    /// As in the manifest.
     pub name: String,
-    /// One worker each; disjoint from every other partition's. The leader's alone if the partition
-    /// is one of the GPU.
+    /// One worker each; disjoint from every other partition's. The leader's alone if the partition is one of the GPU.
     pub cores: Vec<u16>,
     /// The GPU's TPCs, rising, disjoint from every other partition's; none: it is one of cores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -16,7 +14,6 @@ pub struct PartitionPlan {
 }
 
 impl PartitionPlan {
-    /// What its stages run on.
     #[must_use]
     pub fn device(&self) -> DeviceKind {
         DeviceKind::with_tpcs(&self.tpcs)
@@ -51,7 +48,6 @@ impl DeviceKind {
         }
     }
 
-    /// As in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -21,7 +21,6 @@ pub(crate) struct Placement {
     pub(crate) partitions: Vec<Placed>,
 }
 
-/// A partition with its cores.
 pub(crate) struct Placed {
     pub(crate) name: String,
     /// A leader's, if it has TPCs.
@@ -92,8 +91,7 @@ impl Placement {
         Self { system, partitions }
     }
 
-    /// Cores of partitions, as compute units: in the order of the partitions that name them. TPCs
-    /// come after them.
+    /// Cores of partitions, as compute units: in the order of the partitions that name them. TPCs come after them.
     pub(crate) fn units(&self) -> Vec<u16> {
         let mut units = Vec::new();
         let of_cores = self.partitions.iter();

@@ -42,14 +42,12 @@ pub struct Plan {
     pub board: String,
     /// The power mode that the profiles hold for.
     pub power_mode: String,
-    /// Where clients connect.
     pub socket: PathBuf,
     /// Who may connect there.
     pub door: DoorPlan,
     /// Longest time that a drain may take before the daemon terminates anyway.
     pub drain_bound: Nanos,
-    /// A real-time thread that does not take a turn of its loop for this long is stuck, and the daemon
-    /// terminates.
+    /// A real-time thread that does not take a turn of its loop for this long is stuck, and the daemon terminates.
     pub watchdog: Nanos,
     /// While the daemon serves, cores stay out of idle states that take longer to leave; none: as the
     /// machine has them.
@@ -78,7 +76,6 @@ pub struct Plan {
     /// The GPU; none if no partition is on it, and then nothing looks for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuPlan>,
-    /// Who decides.
     pub policy: PolicyChoice,
     /// The scheduler's own part of the plan.
     pub scheduler: Config,
@@ -155,7 +152,6 @@ impl PlanHash {
         Self(blake3::hash(content.to_json().as_bytes()).to_string())
     }
 
-    /// The digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -168,7 +164,6 @@ impl std::fmt::Display for PlanHash {
     }
 }
 
-/// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -187,10 +182,8 @@ pub enum Role {
         /// Position in the partition's cores.
         unit: u8,
     },
-    /// Replies out.
     Egress,
-    /// Watches for stalls of the machine. One a core that the plan uses, since a virtual machine
-    /// stalls core by core.
+    /// Watches for stalls of the machine. One a core that the plan uses, since a virtual machine stalls core by core.
     StallProbe,
 }
 
@@ -210,7 +203,6 @@ pub struct ThreadPlan {
 /// A network that is loaded at start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelPlan {
-    /// As in the manifest.
     pub name: String,
     /// The package file, as in the manifest: relative to [`Plan::directory`].
     pub package: PathBuf,
@@ -218,9 +210,7 @@ pub struct ModelPlan {
     pub hash: String,
     /// Number of stages. Exits are counted by the stages that they end.
     pub stages: u8,
-    /// Names of the classes.
     pub classes: Vec<String>,
-    /// Input rows and columns.
     pub input: Size,
     /// Batch sizes that devices must be ready to run, rising, the first being 1.
     pub batches: Vec<u8>,
@@ -238,19 +228,15 @@ pub struct ModelPlan {
 pub struct TaskPlan {
     /// As in the manifest; clients name it when they register.
     pub name: String,
-    /// Which network.
     pub model: ModelId,
     pub partition: PartitionId,
     /// Real-time or best-effort.
     pub criticality: Criticality,
-    /// Least time between two frames of the task, all its clients together. Best-effort tasks
-    /// may have none.
+    /// Least time between two frames of the task, all its clients together. Best-effort tasks may have none.
     pub period: Option<Nanos>,
     /// Relative to capture, as the manifest says.
     pub deadline: Option<Nanos>,
-    /// Shallowest exit whose answer counts.
     pub mandatory_exit: StageId,
-    /// Good enough to stop.
     pub threshold: Confidence,
     /// The largest batch its requests may join.
     pub batch_max: u8,
@@ -260,7 +246,6 @@ pub struct TaskPlan {
     pub client_slots: Vec<u16>,
     /// Who may feed it, and how fast.
     pub entry: EntryPlan,
-    /// What its clients send.
     pub frame: FramePlan,
     pub channel: ChannelPlan,
     /// How its jitter bound came about.
@@ -293,12 +278,9 @@ pub struct ClientSlotPlan {
     pub task: TaskId,
 }
 
-/// Width and height in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
-    /// Columns.
     pub width: u32,
-    /// Rows.
     pub height: u32,
 }
 
@@ -322,8 +304,7 @@ pub struct ChannelPlan {
 }
 
 impl ChannelPlan {
-    /// Bytes shared with one client: slots, both rings at 64 bytes an entry, a page each for the
-    /// rings' indices.
+    /// Bytes shared with one client: slots, both rings at 64 bytes an entry, a page each for the rings' indices.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         const PAGE: u64 = 4096;

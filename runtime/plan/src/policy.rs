@@ -119,7 +119,6 @@ impl Policies {
         none.with::<PunctualConfig>().with::<SeebConfig>()
     }
 
-    /// And one more.
     #[must_use]
     pub fn with<P>(mut self) -> Self
     where
@@ -130,12 +129,10 @@ impl Policies {
         self
     }
 
-    /// Each with its default parameters.
     pub fn iter(&self) -> impl Iterator<Item = &PolicyChoice> {
         self.known.iter().map(|(default, _)| default)
     }
 
-    /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.iter().map(PolicyChoice::name)
     }
@@ -147,9 +144,6 @@ impl Policies {
     }
 
     /// The policy of that name with these parameters; none if there is none of that name.
-    ///
-    /// # Errors
-    /// What is wrong with the parameters.
     pub fn read(
         &self,
         name: &str,
@@ -205,8 +199,7 @@ impl Policies {
     }
 }
 
-/// `policy = "NAME"`, or `[daemon.policy.NAME]` with those parameters that differ from their
-/// defaults.
+/// `policy = "NAME"`, or `[daemon.policy.NAME]` with those parameters that differ from their defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
     name: String,

@@ -57,8 +57,7 @@ impl Priorities {
         }
     }
 
-    /// Best-effort payloads are prepared by ordinary threads: they must never delay a real-time
-    /// frame's preparation.
+    /// Best-effort payloads are prepared by ordinary threads: they must never delay a real-time frame's preparation.
     pub(crate) fn intake(&self, task: &Task) -> Option<u8> {
         let deadline = task.deadline?;
         let level = self.levels.iter().position(|level| *level == deadline)?;

@@ -35,8 +35,7 @@ impl PlanErrors {
             .all(|problem| problem.cause.is_about_a_file())
     }
 
-    /// All of them, for machines: `{"problems": [{file, line, column, key, problem, rule, to_do}],
-    /// "more": 0}`.
+    /// All of them, for machines: `{"problems": [{file, line, column, key, problem, rule, to_do}], "more": 0}`.
     ///
     /// # Panics
     /// Never: all of it is plain data.
@@ -67,10 +66,8 @@ impl std::error::Error for PlanErrors {}
 
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// The file to change.
     pub file: PathBuf,
-    /// The key, as a path from the file's root, e.g. `task[1].deadline_ms`; empty for the whole
-    /// file.
+    /// The key, as a path from the file's root, e.g. `task[1].deadline_ms`; empty for the whole file.
     pub key: String,
     /// The place in the file, when the key is there.
     pub place: Option<Excerpt>,
@@ -78,7 +75,6 @@ pub struct Problem {
     pub cause: Cause,
 }
 
-/// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Excerpt {
@@ -86,7 +82,6 @@ pub struct Excerpt {
     pub line: u32,
     /// Character in the line from 1.
     pub column: u32,
-    /// Characters to mark.
     pub width: u32,
     /// The line's text; of a long line the part around the mark.
     pub text: String,
@@ -176,7 +171,6 @@ impl<'a> Problems<'a> {
         self.file
     }
 
-    /// Notes a problem.
     pub(crate) fn add(&mut self, place: &Place, cause: Cause) {
         self.found.push((place.clone(), cause));
     }

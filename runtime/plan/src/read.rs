@@ -20,10 +20,6 @@ impl PlanInputs {
     /// `signs.profile.json`, and `signs.gpu.profile.json` of the GPU). The board is
     /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest. `policies` are
     /// those that the manifest may name.
-    ///
-    /// # Errors
-    /// When the manifest or the board cannot be read. A package or profile that cannot be is noted
-    /// in its place, so that [`Plan::build`](crate::Plan::build) reports it together with all else.
     pub fn read(
         manifest_path: &Path,
         profiles: &[PathBuf],
@@ -35,9 +31,6 @@ impl PlanInputs {
     }
 
     /// As [`read`](Self::read), with the manifest's relative paths going from `directory`.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     pub fn read_from(
         manifest_path: &Path,
         directory: &Path,

@@ -82,7 +82,6 @@ impl Cause {
         }
     }
 
-    /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {

@@ -91,8 +91,7 @@ pub(crate) fn leave_share(config: &mut Config) {
     }
 }
 
-/// For each model, the batch sizes that its tasks need, and those of the models that it shares
-/// stages with.
+/// For each model, the batch sizes that its tasks need, and those of the models that it shares stages with.
 pub(crate) fn batches(models: &[Model<'_>], sharing: &Sharing, tasks: &[Task]) -> Vec<Vec<u8>> {
     (0..models.len())
         .map(|model| {

@@ -17,7 +17,6 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// Nothing is shared.
     pub(crate) fn none(models: &[Model<'_>]) -> Self {
         Self::of_none(models.iter().map(|model| model.package))
     }
@@ -75,8 +74,7 @@ impl Sharing {
         self.groups[a] == self.groups[b]
     }
 
-    /// Names the lenders, and gives stages that are one the same times: the longest that was
-    /// measured of any.
+    /// Names the lenders, and gives stages that are one the same times: the longest that was measured of any.
     pub(crate) fn apply(&self, models: &mut [ModelConfig]) {
         for (model, lenders) in self.lenders.iter().enumerate() {
             for (stage, lender) in lenders.iter().enumerate() {
@@ -118,8 +116,7 @@ mod tests {
         Package::new(network, Calibration::default()).expect("a valid network")
     }
 
-    /// Means of the channels, a layer of three features, and a head of two classes whose bias is
-    /// `head`.
+    /// Means of the channels, a layer of three features, and a head of two classes whose bias is `head`.
     fn network(layer: f32, head: f32) -> Network {
         let shape = |channels, side| Tensor {
             channels,

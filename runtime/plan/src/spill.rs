@@ -14,16 +14,13 @@ use crate::tasks::{self, Task};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SpillCause {
-    /// A task that names itself.
     #[error("task {0:?} would spill to itself")]
     Itself(String),
-    /// A taker that promises nothing.
     #[error("task {0:?} is best-effort, and what spills keeps its deadline")]
     BestEffort(String),
     /// A taker whose capacity is reserved.
     #[error("the time of task {0:?} is reserved for frames of its own")]
     Reserved(String),
-    /// A taker that hands on.
     #[error("task {0:?} has a spill itself, and a frame is handed on once")]
     HandsOn(String),
     /// Frames that the taker's preparation does not understand.
@@ -32,35 +29,16 @@ pub enum SpillCause {
     /// A network that sees something else.
     #[error("the network of task {task:?} sees {theirs}, this one's {own}")]
     Input {
-        /// The taker.
         task: String,
-        /// Its network's input.
         theirs: Size,
-        /// The own network's.
         own: Size,
     },
-    /// Answers that cannot be compared.
     #[error("the network of task {0:?} has other classes")]
     Classes(String),
-    /// Exits that cannot be compared.
     #[error("the network of task {task:?} has {theirs} stages, this one's {own}")]
-    Stages {
-        /// The taker.
-        task: String,
-        /// Its network's.
-        theirs: u8,
-        /// The own network's.
-        own: u8,
-    },
-    /// Answers that would not count.
+    Stages { task: String, theirs: u8, own: u8 },
     #[error("task {task:?} may answer from exit {theirs}, and exit {own} is the first that counts")]
-    Shallower {
-        /// The taker.
-        task: String,
-        /// Its mandatory exit.
-        theirs: u8,
-        own: u8,
-    },
+    Shallower { task: String, theirs: u8, own: u8 },
 }
 
 impl SpillCause {
@@ -80,7 +58,6 @@ impl SpillCause {
         }
     }
 
-    /// What to do about it.
     pub(crate) fn remedy(&self) -> String {
         match self {
             Self::Itself(_) => "name another task, or remove `spill`".into(),

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// A table under construction.
 pub(crate) struct Table {
     columns: Vec<&'static str>,
     numeric: Vec<usize>,

@@ -17,20 +17,17 @@ use crate::tasks::Task;
 #[derive(Clone, Debug, PartialEq, Error, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "warning")]
 pub enum Warning {
-    /// One core for everything.
     #[error(
         "core {core} runs a partition and the daemon's own threads: each frame's arrival delays the \
          stage that runs, and frames beyond the promised rates delay it unboundedly; give the \
          daemon a core of its own"
     )]
     SharedCore { core: u16 },
-    /// Nothing is promised.
     #[error(
         "policy {policy:?} promises nothing: it is here for comparison; frames may be late even at \
          the planned rates"
     )]
     NoPromises { policy: &'static str },
-    /// No real-time scheduling.
     #[error(
         "the host does not allow real-time priorities: the schedule holds only while the machine \
          is otherwise idle; grant CAP_SYS_NICE or an rtprio limit"
@@ -42,10 +39,8 @@ pub enum Warning {
          closer than {period} count as extra and are taken only while there is slack"
     )]
     SharedRate {
-        /// The task's name.
         task: String,
         clients: u16,
-        /// The task's period.
         period: Nanos,
     },
     /// A deeper exit that real-time requests can never reach.
@@ -54,16 +49,13 @@ pub enum Warning {
          {needed}, and its deadline leaves {available}"
     )]
     UnreachableExit {
-        /// The task's name.
         task: String,
         id: TaskId,
         /// Deepest exit that fits before the deadline alone.
         reachable: u8,
-        /// The first that does not.
         next: u8,
         /// Arrival, dispatch and stages to that exit.
         needed: Nanos,
-        /// Deadline less egress.
         available: Nanos,
     },
     /// Partitions of the GPU that are none.
@@ -75,24 +67,16 @@ pub enum Warning {
         /// How many partitions share the GPU.
         partitions: usize,
     },
-    /// Nothing uses it.
     #[error("{what} {name:?} is used by no task")]
-    Unused {
-        /// `model` or `partition`.
-        what: &'static str,
-        name: String,
-    },
-    /// The crop is magnified.
+    Unused { what: &'static str, name: String },
     #[error(
         "task {task:?}: its crop of {crop} is smaller than the network's input of {input} and is \
          magnified"
     )]
     MagnifiedCrop {
-        /// The task's name.
         task: String,
         /// The part of the frame that the network sees.
         crop: Size,
-        /// The network's input.
         input: Size,
     },
     /// A cache that no model needs.
@@ -106,26 +90,19 @@ pub enum Warning {
         "the package of model {model:?} has no calibration: deeper exits are assumed to be better, \
          and confidence to mean accuracy; compile it with records of a held-out set"
     )]
-    NotCalibrated {
-        /// The model's name.
-        model: String,
-    },
+    NotCalibrated { model: String },
     /// A quantile from too few samples.
     #[error(
         "the profile of model {model:?} has only {samples} samples a figure: budgets are made \
          from the longest measurement; profile with {needed} or more"
     )]
     FewSamples {
-        /// The model's name.
         model: String,
-        /// Fewest samples of a figure.
         samples: u32,
-        /// Enough.
         needed: u32,
     },
 }
 
-/// All warnings of a plan.
 pub(crate) fn all(
     inputs: &PlanInputs,
     manifest: &Manifest,

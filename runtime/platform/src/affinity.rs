@@ -3,17 +3,11 @@
 use crate::error::{Missing, OsError, check};
 
 /// The cores that the calling thread may run on, by the kernel's numbers, rising.
-///
-/// # Errors
-/// If the kernel does not tell (more than 1024 cores).
 pub fn available_cores() -> Result<Vec<usize>, OsError> {
     cores_of(0)
 }
 
 /// The cores that thread `tid` (0: the calling one) may run on, rising.
-///
-/// # Errors
-/// If there is no such thread, or the kernel does not tell (more than 1024 cores).
 pub fn cores_of(tid: i32) -> Result<Vec<usize>, OsError> {
     // SAFETY: a cpu_set_t is a plain bit mask; all zeros is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -54,9 +48,6 @@ pub fn cores_in(list: &str) -> Option<Vec<u16>> {
 }
 
 /// Pins the calling thread to `core`.
-///
-/// # Errors
-/// [`Missing::Affinity`] if there is no such core or the process may not use it.
 pub fn pin_current_thread(core: usize) -> Result<(), Missing> {
     if core >= libc::CPU_SETSIZE as usize {
         return Err(Missing::Affinity);
@@ -76,9 +67,6 @@ pub fn pin_current_thread(core: usize) -> Result<(), Missing> {
 }
 
 /// Lets the calling thread, and those that it starts from now on, run on `cores` only.
-///
-/// # Errors
-/// [`Missing::Affinity`] if none of them is there and allowed.
 pub fn keep_current_thread_to(cores: &[usize]) -> Result<(), Missing> {
     // SAFETY: as in `available_cores`.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };

@@ -48,13 +48,11 @@ pub struct AllocationCounts {
     pub elsewhere: u64,
 }
 
-/// Counts from now on.
 pub fn seal() {
     SEALED.store(true, Relaxed);
 }
 
-/// Whether a binary has installed the [`SealedAllocator`]; without it the counts stay zero and
-/// mean nothing.
+/// Whether a binary has installed the [`SealedAllocator`]; without it the counts stay zero and mean nothing.
 #[must_use]
 pub fn is_installed() -> bool {
     drop(std::hint::black_box(Box::new(0_u8)));

@@ -7,8 +7,7 @@ pub fn now_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Processor time that the calling thread has used, in nanoseconds: for benchmarks on machines
-/// that others use too.
+/// Processor time that the calling thread has used, in nanoseconds: for benchmarks on machines that others use too.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)

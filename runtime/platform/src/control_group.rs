@@ -22,8 +22,8 @@ pub fn memory_limit() -> Option<MemoryLimit> {
     memory_limit_among(&groups, &mounts, Path::new("/"))
 }
 
-/// As [`memory_limit`], of the process with these `cgroup` and `mountinfo` files of /proc, on the machine
-/// whose files are under `root`.
+/// As [`memory_limit`], of the process with these `cgroup` and `mountinfo` files of /proc, on the
+/// machine whose files are under `root`.
 fn memory_limit_among(groups: &str, mounts: &str, root: &Path) -> Option<MemoryLimit> {
     let hierarchies = groups.lines().filter_map(Hierarchy::of_line);
     let limits = hierarchies.filter_map(|hierarchy| hierarchy.limit(mounts, root));

@@ -27,9 +27,6 @@ pub struct DmaBuffer(OwnedFd);
 impl DmaBuffer {
     /// Whether the file is one, by what it tells of itself and the file system that it is on. A file
     /// system in user space is not asked: it need not answer.
-    ///
-    /// # Errors
-    /// If the kernel does not tell.
     pub fn is_one(file: BorrowedFd<'_>) -> Result<bool, OsError> {
         // The kernel writes this file; the line with the exporter's name is a DMA-BUF's only.
         let about = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
@@ -58,9 +55,6 @@ impl DmaBuffer {
 
     /// Maps all of it for reading, between [`begin_read`](Self::begin_read) and
     /// [`end_read`](Self::end_read).
-    ///
-    /// # Errors
-    /// If its driver lets nobody map it, or when out of address space.
     pub fn map(&self) -> Result<Mapping, OsError> {
         // SAFETY: an open descriptor. Seeking to the end is how its size is asked for.
         let end = unsafe { libc::lseek(self.0.as_raw_fd(), 0, libc::SEEK_END) };
@@ -70,9 +64,6 @@ impl DmaBuffer {
 
     /// Makes what the device wrote visible to the processor, once the device has finished. To be ended
     /// by [`end_read`](Self::end_read).
-    ///
-    /// # Errors
-    /// What the driver says; `ETIMEDOUT` if the device has not finished at `until_ns` (absolute).
     pub fn begin_read(&self, until_ns: u64) -> Result<(), OsError> {
         // The driver itself waits for the device as long as that takes, and it may never finish.
         if !poll::wait_readable(self.0.as_fd(), Some(until_ns)) {
@@ -81,10 +72,6 @@ impl DmaBuffer {
         sync(self.0.as_fd(), SYNC_READ)
     }
 
-    /// The processor has read.
-    ///
-    /// # Errors
-    /// What the driver says.
     pub fn end_read(&self) -> Result<(), OsError> {
         sync(self.0.as_fd(), SYNC_READ | SYNC_END)
     }

@@ -54,8 +54,7 @@ impl Doorbell {
         }
     }
 
-    /// How often it was rung, modulo 2^32. What was written before those rings is visible
-    /// afterwards.
+    /// How often it was rung, modulo 2^32. What was written before those rings is visible afterwards.
     #[must_use]
     pub fn count(&self) -> u32 {
         // Acquire pairs with the fetch_add in `ring`.

@@ -3,13 +3,11 @@
 use std::fmt;
 use std::io;
 
-/// A system call that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} failed: {source}")]
 pub struct OsError {
     /// The call, as in section 2 of the manual.
     pub call: &'static str,
-    /// What the kernel said.
     pub source: io::Error,
 }
 
@@ -50,15 +48,13 @@ pub(crate) fn check(call: &'static str, result: libc::c_int) -> Result<libc::c_i
 /// says so once, with [`Missing::how_to_grant`], and goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Missing {
-    /// `SCHED_FIFO` was refused: threads run at ordinary priority and other programs can delay
-    /// them.
+    /// `SCHED_FIFO` was refused: threads run at ordinary priority and other programs can delay them.
     Realtime,
     /// `SCHED_DEADLINE` was refused: the thread has its `SCHED_FIFO` priority instead.
     Reservation,
     /// `/dev/cpu_dma_latency` is not there, or not ours to write: cores sleep as deeply as they like.
     IdleHold,
-    /// Memory could not be locked: pages can be written out, and reading them back takes
-    /// milliseconds.
+    /// Memory could not be locked: pages can be written out, and reading them back takes milliseconds.
     MemoryLock,
     /// The thread could not be pinned to its core.
     Affinity,

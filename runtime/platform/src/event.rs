@@ -10,9 +10,6 @@ pub struct Event(OwnedFd);
 
 impl Event {
     /// An event that was not signalled.
-    ///
-    /// # Errors
-    /// When out of file descriptors.
     pub fn new() -> Result<Self, OsError> {
         // SAFETY: creates a descriptor that we then own.
         let event = unsafe {
@@ -29,14 +26,12 @@ impl Event {
         Self(file)
     }
 
-    /// Makes it readable.
     pub fn signal(&self) {
         let one = 1_u64;
         // SAFETY: reads 8 bytes of `one`. A full counter (EAGAIN) is readable as well.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Makes it unreadable.
     pub fn clear(&self) {
         let mut count = 0_u64;
         // SAFETY: writes 8 bytes to `count`.
@@ -65,9 +60,6 @@ pub struct PeerEvent {
 
 impl PeerEvent {
     /// An event that was not signalled.
-    ///
-    /// # Errors
-    /// When out of file descriptors or kernel memory.
     pub fn new() -> Result<Self, OsError> {
         let event = Event::new()?;
         // SAFETY: creates a descriptor that we then own.

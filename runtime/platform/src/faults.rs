@@ -23,18 +23,10 @@ impl Sub for PageFaults {
     }
 }
 
-/// Of the calling thread.
-///
-/// # Errors
-/// If the kernel refuses `getrusage`, which it has no reason to.
 pub fn of_current_thread() -> Result<PageFaults, OsError> {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// Of the whole process.
-///
-/// # Errors
-/// As for [`of_current_thread`].
 pub fn of_process() -> Result<PageFaults, OsError> {
     usage(libc::RUSAGE_SELF)
 }

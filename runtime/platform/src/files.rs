@@ -21,17 +21,11 @@ use crate::{clock, poll};
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Writes `content` to `path`; see the [module](self).
-///
-/// # Errors
-/// What the operating system says, or that `path` is nothing to write to; nothing is left behind then.
 pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     write_whole_with(path, |file| file.write_all(content))
 }
 
 /// As [`write_whole`], with content that `write` makes piece by piece.
-///
-/// # Errors
-/// What `write` or the operating system says; nothing is left behind then.
 pub fn write_whole_with(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<Destination>) -> io::Result<()>,
@@ -55,7 +49,6 @@ pub fn write_whole_with(
     write_onto(path, &found, write)
 }
 
-/// Where content goes.
 #[derive(Debug)]
 pub struct Destination(File);
 

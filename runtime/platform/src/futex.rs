@@ -23,7 +23,6 @@ pub enum Wake {
     Maybe,
     /// The word did not hold the expected value when the wait began.
     Changed,
-    /// The time limit passed.
     TimedOut,
 }
 

@@ -17,7 +17,6 @@ pub enum Scope {
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Woken.
     Maybe,
     /// The word did not hold the expected value when the wait began.
     Changed,

@@ -62,10 +62,8 @@ impl Beat {
     }
 }
 
-/// A thread that can be watched. A thread that waits need not beat: a watcher nudges it, and it must
-/// beat then.
+/// A thread that can be watched. A thread that waits need not beat: a watcher nudges it, and it must beat then.
 pub trait Pulse: Send + Sync {
-    /// Its present beat.
     fn beat(&self) -> Beat;
 
     /// Makes it take a turn of its loop, if it waits. Never blocks.

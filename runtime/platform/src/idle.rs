@@ -16,9 +16,6 @@ pub struct IdleHold {
 
 impl IdleHold {
     /// At most `us` microseconds to leave an idle state; 0: cores do not go idle but spin.
-    ///
-    /// # Errors
-    /// If the device is not there (many virtual machines) or not to be written by this user.
     pub fn take(us: u32) -> Result<Self, OsError> {
         let failed = |source: io::Error| OsError {
             call: "open /dev/cpu_dma_latency",

@@ -46,9 +46,6 @@ fn handle_signal() {
 
 impl Interrupter {
     /// Of the calling thread; off.
-    ///
-    /// # Errors
-    /// When out of kernel memory for timers.
     pub fn of_this_thread() -> Result<Self, OsError> {
         handle_signal();
         let mut timer: libc::timer_t = ptr::null_mut();

@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-/// Where the journal listens.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// The syslog(3) priorities that we use.
@@ -33,7 +32,6 @@ impl Priority {
     }
 }
 
-/// A connection to the journal.
 #[derive(Debug)]
 pub struct Journal {
     socket: UnixDatagram,
@@ -54,9 +52,6 @@ impl Journal {
     }
 
     /// The journal that listens at `path`.
-    ///
-    /// # Errors
-    /// If nobody does.
     pub fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
@@ -66,9 +61,6 @@ impl Journal {
     }
 
     /// Writes one entry. A field's name is of the letters A to Z, digits and `_`, a letter first.
-    ///
-    /// # Errors
-    /// If the journal is busy or gone, or the entry is too long for a datagram.
     pub fn write(&self, fields: &[(&str, &str)]) -> io::Result<()> {
         self.socket.send(&entry(fields)).map(drop)
     }

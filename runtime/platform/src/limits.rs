@@ -1,16 +1,13 @@
 //! What this process may have at most (getrlimit(2)), and how much of it it has.
 
-/// A limit on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryResource {
-    /// Everything that is mapped.
     AddressSpace,
     /// What is mapped writable and is nobody else's.
     Data,
 }
 
 impl MemoryResource {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::AddressSpace, Self::Data];
 
     /// Its limit, in bytes; none if there is none.

@@ -51,11 +51,8 @@ struct State {
 }
 
 impl LineWriter {
-    /// Starts the thread, which writes to `sink` until the process ends. `notice` makes the line that
-    /// says how many were dropped.
-    ///
-    /// # Errors
-    /// If no thread can be had.
+    /// Starts the thread, which writes to `sink` until the process ends. `notice` makes the line
+    /// that says how many were dropped.
     pub fn start(
         sink: impl Write + AsFd + Send + 'static,
         notice: fn(u64) -> String,
@@ -103,7 +100,6 @@ impl LineWriter {
         self.shared.taken(taken)
     }
 
-    /// How many lines were dropped.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
@@ -151,7 +147,6 @@ impl Shared {
         taken
     }
 
-    /// The thread.
     fn write_all(&self, mut sink: impl Write + AsFd, notice: fn(u64) -> String) {
         let mut text = Vec::with_capacity(WAITING_BYTES_MAX);
         loop {

@@ -32,9 +32,6 @@ unsafe impl Sync for MappedFile {}
 
 impl MappedFile {
     /// Maps the whole file, as long as it is now.
-    ///
-    /// # Errors
-    /// When it cannot be opened or mapped, or is no regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = read::open(path)?;
         let bytes = usize::try_from(file.metadata()?.len())
@@ -81,7 +78,6 @@ impl MappedFile {
         self.start.as_ptr().cast()
     }
 
-    /// Its size.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
@@ -93,7 +89,6 @@ impl MappedFile {
         self.bytes == 0
     }
 
-    /// The content.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         self.values(0, self.bytes)
@@ -126,8 +121,7 @@ impl MappedFile {
         }
     }
 
-    /// Gives back the memory of all pages that were read. The next read gets them from the file
-    /// again.
+    /// Gives back the memory of all pages that were read. The next read gets them from the file again.
     pub fn release(&self) {
         if self.bytes > 0 {
             // SAFETY: our own mapping. Nothing was ever written to it, so that a page that is

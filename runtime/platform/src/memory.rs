@@ -10,10 +10,6 @@ use crate::error::{Missing, OsError, check};
 pub const PAGE_BYTES: usize = 4096;
 
 /// Locks everything that is mapped now, and everything mapped later.
-///
-/// # Errors
-/// [`Missing::MemoryLock`] when the process may not lock without a limit. Then nothing is locked:
-/// a lock of later mappings under a limit would turn harmless allocations into failures.
 pub fn lock_all() -> Result<(), Missing> {
     if !may_lock_without_limit() {
         return Err(Missing::MemoryLock);
@@ -72,9 +68,8 @@ pub fn prefault_stack(bytes: usize) {
     }
 }
 
-/// Makes the heap keep what it has (glibc only: no trimming, no mappings of its own for large
-/// blocks), then grows it by `bytes`, touched, for allocations of ordinary threads after the
-/// ready signal.
+/// Makes the heap keep what it has (glibc only: no trimming, no mappings of its own for large blocks),
+/// then grows it by `bytes`, touched, for allocations of ordinary threads after the ready signal.
 pub fn prefault_heap(bytes: usize) {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt only sets parameters; called before the threads that rely on them start.
@@ -108,9 +103,8 @@ pub fn leave_out_of_dumps(start: *const u8, bytes: usize) {
     unsafe { libc::madvise(start.cast_mut().cast(), bytes, libc::MADV_DONTDUMP) };
 }
 
-/// What a core dump of this process holds from now on: anonymous memory and headers of files; not
-/// memory shared with clients, nor files (core(5)). For the daemon's start. False if the kernel has no
-/// such setting.
+/// What a core dump of this process holds from now on: anonymous memory and headers of files; not memory
+/// shared with clients, nor files (core(5)). For the daemon's start. False if the kernel has no such setting.
 pub fn keep_dumps_small() -> bool {
     /// Bits of core(5): private anonymous mappings, ELF headers, private huge pages.
     const FILTER: &str = "0x31";
@@ -145,9 +139,6 @@ unsafe impl<T: Plain> Sync for PageBuffer<T> {}
 
 impl<T: Plain> PageBuffer<T> {
     /// `len` zeros, aligned to a page.
-    ///
-    /// # Errors
-    /// When the memory cannot be had (`ENOMEM`), also for a `len` beyond the address space.
     pub fn zeroed(len: usize) -> Result<Self, OsError> {
         let too_large = || OsError::from_code("mmap", libc::ENOMEM);
         if len == 0 {
@@ -194,7 +185,6 @@ impl<T: Plain> PageBuffer<T> {
         }
     }
 
-    /// How many values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -206,7 +196,6 @@ impl<T: Plain> PageBuffer<T> {
         self.len == 0
     }
 
-    /// The values.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         // SAFETY: `len` initialised values (zero is a T), owned by self.

@@ -7,7 +7,6 @@ use std::io::{self, Write as _};
 /// What a program ends with whose reader went away: as a shell reports an end by `SIGPIPE`.
 pub const READER_GONE_CODE: u8 = 141;
 
-/// Standard output takes no more.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// Its reader went away, as `head` does: the program ends with [`READER_GONE_CODE`] and says nothing.
@@ -67,9 +66,6 @@ pub fn usage_code(printed: io::Result<()>, code: i32, program: &str, write_code:
 }
 
 /// Writes `text` to standard output, all of it.
-///
-/// # Errors
-/// When standard output takes no more.
 pub fn text(text: impl Display) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
     write!(out, "{text}")?;
@@ -78,9 +74,6 @@ pub fn text(text: impl Display) -> Result<(), OutputError> {
 }
 
 /// As [`text`], and ends the line.
-///
-/// # Errors
-/// When standard output takes no more.
 pub fn line(line: impl Display) -> Result<(), OutputError> {
     text(format_args!("{line}\n"))
 }

@@ -22,9 +22,6 @@ pub struct PageStore {
 impl PageStore {
     /// Room for `pages` pieces of `page_bytes`; [`take`](Self::take) makes memory of it.
     ///
-    /// # Errors
-    /// When there is no such room.
-    ///
     /// # Panics
     /// If `page_bytes` is no multiple of 64 KiB, the largest page of any kernel.
     pub fn reserve(name: &CStr, page_bytes: usize, pages: usize) -> Result<Self, OsError> {
@@ -40,10 +37,6 @@ impl PageStore {
 
     /// Takes the memory of `count` pieces from `first` on, zeroed; those that were taken before
     /// stay as they are. So running out is an error here, and not a signal when they are used.
-    ///
-    /// # Errors
-    /// When the memory cannot be had: the kernel says so, or it is more than the machine has. (Asked
-    /// for that much, the kernel may rather end processes than refuse.)
     ///
     /// # Panics
     /// If there are no such pieces.
@@ -76,21 +69,18 @@ impl PageStore {
         );
     }
 
-    /// How many pieces there are.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.file.bytes() / self.page_bytes
     }
 
-    /// The size of one.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 }
 
-/// A range of addresses that nothing else in this process uses. Where nothing is shown, touching
-/// it ends the process.
+/// A range of addresses that nothing else in this process uses. Where nothing is shown, touching it ends the process.
 #[derive(Debug)]
 pub struct AddressRange {
     start: NonNull<u8>,
@@ -105,9 +95,6 @@ unsafe impl Sync for AddressRange {}
 
 impl AddressRange {
     /// Reserves addresses, no memory: `bytes`, rounded up to whole pages of the machine.
-    ///
-    /// # Errors
-    /// When out of address space.
     pub fn reserve(bytes: usize) -> Result<Self, OsError> {
         let bytes = (bytes.max(1).checked_next_multiple_of(PAGE_BYTES))
             .ok_or_else(|| OsError::from_code("mmap", libc::ENOMEM))?;
@@ -136,7 +123,6 @@ impl AddressRange {
         self.start.as_ptr()
     }
 
-    /// Its size.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -144,9 +130,6 @@ impl AddressRange {
 
     /// Shows `count` pieces of `store`, from piece `first` on, at `at` bytes from the start, to
     /// read and to write, with every page present. What was shown there before no longer is.
-    ///
-    /// # Errors
-    /// When the kernel has no memory for its tables, or too many mappings already.
     ///
     /// # Panics
     /// If the pieces do not exist or do not fit, or `at` is not where a page of the machine begins.
@@ -181,9 +164,6 @@ impl AddressRange {
     }
 
     /// Shows nothing any more in `bytes` from `at` on.
-    ///
-    /// # Errors
-    /// When the kernel has no memory for its tables, or too many mappings already.
     ///
     /// # Panics
     /// If that is not inside the range.

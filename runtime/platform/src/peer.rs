@@ -8,9 +8,6 @@ use crate::error::{OsError, check};
 const GROUPS_USUAL: usize = 32;
 
 /// The supplementary groups of the process that connected, as they were then (Linux 4.13).
-///
-/// # Errors
-/// If it is not such a socket, or the kernel is older.
 pub fn supplementary_groups(socket: BorrowedFd<'_>) -> Result<Vec<u32>, OsError> {
     let mut groups = vec![0_u32; GROUPS_USUAL];
     loop {

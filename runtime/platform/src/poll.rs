@@ -7,15 +7,12 @@ use crate::clock;
 use crate::error::{OsError, check};
 use crate::event::Event;
 
-/// What happened to one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// The number that the descriptor was [added](Poller::add) with.
     pub token: u64,
-    /// There is something to read.
     pub readable: bool,
-    /// The other side is gone (or the descriptor is in error): nothing more will come after what
-    /// can still be read.
+    /// The other side is gone (or the descriptor is in error): nothing more will come after what can still be read.
     pub hung_up: bool,
 }
 
@@ -38,9 +35,6 @@ const WAKER: u64 = u64::MAX;
 
 impl Poller {
     /// An empty set that reports at most `capacity` descriptors at a time.
-    ///
-    /// # Errors
-    /// When out of file descriptors.
     ///
     /// # Panics
     /// If `capacity` is zero.
@@ -69,9 +63,6 @@ impl Poller {
 
     /// Watches `descriptor` for input and hang-up, level-triggered, to be reported as `token`.
     ///
-    /// # Errors
-    /// If it is in the set already, cannot be waited on, or the kernel is out of memory.
-    ///
     /// # Panics
     /// If `token` is `u64::MAX`.
     pub fn add(&self, descriptor: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
@@ -82,20 +73,13 @@ impl Poller {
     /// As [`add`](Self::add), but edge-triggered: each time that something comes is reported once,
     /// whether or not it is read.
     ///
-    /// # Errors
-    /// As for [`add`](Self::add).
-    ///
     /// # Panics
     /// If `token` is `u64::MAX`.
     pub fn add_edge(&self, descriptor: BorrowedFd<'_>, token: u64) -> Result<(), OsError> {
         self.start(descriptor, libc::EPOLLIN | libc::EPOLLET, token)
     }
 
-    /// Watches a socket for its hang-up only, not for input. Shutting down our own reading side is
-    /// no hang-up.
-    ///
-    /// # Errors
-    /// As for [`add`](Self::add).
+    /// Watches a socket for its hang-up only, not for input. Shutting down our own reading side is no hang-up.
     ///
     /// # Panics
     /// If `token` is `u64::MAX`.
@@ -115,9 +99,6 @@ impl Poller {
     }
 
     /// Watches `descriptor` no longer.
-    ///
-    /// # Errors
-    /// If it was not watched.
     pub fn remove(&self, descriptor: BorrowedFd<'_>) -> Result<(), OsError> {
         self.control(libc::EPOLL_CTL_DEL, descriptor, (0, 0))
     }
@@ -201,8 +182,7 @@ pub fn wait_readable(descriptor: BorrowedFd<'_>, until_ns: Option<u64>) -> bool 
     wait_for(descriptor, libc::POLLIN, until_ns)
 }
 
-/// As [`wait_readable`], until `descriptor` takes something (a pipe: `PIPE_BUF` bytes) or its reader is
-/// gone.
+/// As [`wait_readable`], until `descriptor` takes something (a pipe: `PIPE_BUF` bytes) or its reader is gone.
 #[must_use]
 pub fn wait_writable(descriptor: BorrowedFd<'_>, until_ns: Option<u64>) -> bool {
     wait_for(descriptor, libc::POLLOUT, until_ns)

@@ -19,12 +19,7 @@ pub enum Refused {
     #[error(
         "it has {bytes} bytes or more, and at most {limit} are read of such a file; make it smaller, or name another"
     )]
-    TooLarge {
-        /// As far as is known.
-        bytes: u64,
-        /// The most that is read.
-        limit: u64,
-    },
+    TooLarge { bytes: u64, limit: u64 },
 }
 
 /// What a path leads to that is not a regular file.
@@ -97,9 +92,6 @@ impl From<Refused> for io::Error {
 }
 
 /// Opens a regular file, and nothing else.
-///
-/// # Errors
-/// [`Refused`] within, or what the operating system says.
 pub fn open(path: &Path) -> io::Result<File> {
     // Looked at before it is opened: to open a device may do something (a watchdog starts to run).
     Refused::unless_regular(&std::fs::metadata(path)?)?;
@@ -114,9 +106,6 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The content of a regular file that has at most `limit` bytes.
-///
-/// # Errors
-/// [`Refused`] within, or what the operating system says.
 pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let too_large = |bytes| Refused::TooLarge { bytes, limit };
@@ -135,9 +124,6 @@ pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// As [`bytes`], of a file in UTF-8.
-///
-/// # Errors
-/// Likewise, and if it is not UTF-8.
 pub fn text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(bytes(path, limit)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

@@ -21,16 +21,14 @@ pub struct LogRecord {
     pub at_ns: u64,
     /// What happened, in the writer's own numbering.
     pub code: u32,
-    /// With which numbers.
     pub arguments: [u64; 3],
 }
 
 /// A bounded log of `N` records: any number of writers, one reader. When it is full, new records
 /// are dropped and counted.
 ///
-/// A queue after Dmitry Vyukov's bounded one: each cell carries the position that it is ready
-/// for, so writers agree by one compare-and-swap. A writer that is preempted in between delays
-/// the reader only.
+/// A queue after Dmitry Vyukov's bounded one: each cell carries the position that it is ready for, so
+/// writers agree by one compare-and-swap. A writer that is preempted in between delays the reader only.
 #[derive(Debug)]
 pub struct RtLog<const N: usize> {
     cells: [Cell; N],
@@ -48,7 +46,6 @@ struct Cell {
 }
 
 impl<const N: usize> RtLog<N> {
-    /// An empty log.
     #[must_use]
     pub const fn new() -> Self {
         const { assert!(N > 0, "a log needs room") };

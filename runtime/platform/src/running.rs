@@ -1,7 +1,6 @@
 //! Whether the kernel runs a thread of this process, as another of its threads sees it: what tells a thread
 //! that is stuck from one that is ready and gets no processor.
 
-/// A thread at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     /// Processor time that it has had, in ns.

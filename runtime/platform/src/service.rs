@@ -18,9 +18,6 @@ pub struct Notifier {
 
 impl Notifier {
     /// To the manager that `NOTIFY_SOCKET` names, if it does.
-    ///
-    /// # Errors
-    /// If the variable is set and not a socket's address, or no socket can be had.
     pub fn from_environment() -> Result<Self, OsError> {
         match std::env::var_os("NOTIFY_SOCKET") {
             Some(address) => Self::to(Path::new(&address)),
@@ -29,9 +26,6 @@ impl Notifier {
     }
 
     /// To the socket `address`: a path, or `@` and an abstract name.
-    ///
-    /// # Errors
-    /// As for [`from_environment`](Self::from_environment).
     pub fn to(address: &Path) -> Result<Self, OsError> {
         let failed = |source: io::Error| OsError {
             call: "socket",
@@ -106,10 +100,9 @@ pub fn end_now(code: u8) -> ! {
     unsafe { libc::_exit(i32::from(code)) }
 }
 
-/// The socket that the service manager passed under `name` (`FileDescriptorName=`), if it passed it;
-/// the only one if it gave no names. Call it once, before threads start and before anything opens
-/// descriptors; the caller owns the descriptor. Programs that this one starts inherit none of those
-/// passed.
+/// The socket that the service manager passed under `name` (`FileDescriptorName=`), if it passed it; the
+/// only one if it gave no names. Call it once, before threads start and before anything opens descriptors;
+/// the caller owns the descriptor. Programs that this one starts inherit none of those passed.
 #[must_use]
 pub fn passed_socket(name: &str) -> Option<OwnedFd> {
     let (wanted, count) = passed(|name| std::env::var(name).ok(), std::process::id(), name)?;
@@ -198,7 +191,6 @@ mod tests {
         assert_eq!(&text[..length], b"READY=1\nSTATUS=serving");
     }
 
-    /// An environment.
     fn of<'a>(set: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
         |name| {
             let found = set.iter().find(|(known, _)| *known == name);

@@ -22,13 +22,9 @@ impl Seals {
     pub const SHRINK: Self = Self(libc::F_SEAL_SHRINK);
     /// Nobody can begin to write to it, nor punch holes into it; existing writable mappings stay.
     pub const FUTURE_WRITE: Self = Self(libc::F_SEAL_FUTURE_WRITE);
-    /// No further seals.
     pub const SEAL: Self = Self(libc::F_SEAL_SEAL);
 
     /// Those of a file, whosever it is. No file system is asked: the kernel knows.
-    ///
-    /// # Errors
-    /// If it is no memory file.
     pub fn of(file: BorrowedFd<'_>) -> Result<Self, OsError> {
         // SAFETY: an open descriptor.
         check("fcntl(F_GET_SEALS)", unsafe {
@@ -37,7 +33,6 @@ impl Seals {
         .map(Self)
     }
 
-    /// Both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -59,9 +54,6 @@ pub struct MemoryFile {
 
 impl MemoryFile {
     /// A zeroed file of `bytes`, whose size is sealed.
-    ///
-    /// # Errors
-    /// When out of memory or descriptors.
     pub fn create(name: &CStr, bytes: usize) -> Result<Self, OsError> {
         // SAFETY: `name` is a C string; we own the new descriptor.
         let file = unsafe {
@@ -81,9 +73,6 @@ impl MemoryFile {
     }
 
     /// Takes over a file that another process sent.
-    ///
-    /// # Errors
-    /// If the descriptor is not a file's.
     pub fn received(descriptor: OwnedFd) -> Result<Self, OsError> {
         let file = File::from(descriptor);
         let length = file.metadata().map_err(|source| OsError {
@@ -98,16 +87,11 @@ impl MemoryFile {
         })
     }
 
-    /// Its size.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds seals.
-    ///
-    /// # Errors
-    /// If the file is sealed against seals, or is none that can be sealed.
     pub fn seal(&self, seals: Seals) -> Result<(), OsError> {
         // SAFETY: an open descriptor and a plain number.
         check("fcntl(F_ADD_SEALS)", unsafe {
@@ -116,27 +100,17 @@ impl MemoryFile {
         .map(drop)
     }
 
-    /// The seals it has.
-    ///
-    /// # Errors
-    /// If the file is none that can be sealed.
     pub fn seals(&self) -> Result<Seals, OsError> {
         Seals::of(self.file.as_fd())
     }
 
     /// Maps the whole file, touching every page.
-    ///
-    /// # Errors
-    /// If a seal forbids it, or when out of memory or address space.
     pub fn map(&self, access: Access) -> Result<Mapping, OsError> {
         map_shared(self.file.as_fd(), self.bytes, access)
     }
 
     /// Copies bytes from `offset` on out of the file, without mapping it: pages that are missing
     /// read as zeros and stay missing. Does not allocate.
-    ///
-    /// # Errors
-    /// If it is shorter, or not open for reading.
     pub fn read_at(&self, offset: usize, to: &mut [u8]) -> Result<(), OsError> {
         let mut done = 0;
         while done < to.len() {
@@ -213,7 +187,6 @@ impl AsFd for MemoryFile {
 pub enum Access {
     /// Reading only; writing through it kills the process.
     Read,
-    /// Reading and writing.
     ReadWrite,
 }
 
@@ -237,7 +210,6 @@ impl Mapping {
         self.start.as_ptr()
     }
 
-    /// Its size.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::error::{OsError, check};
 use crate::poll;
 
-/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM, from a service manager: to terminate.
@@ -21,9 +20,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Those that a program takes.
     const OF_PROGRAMS: [Self; 2] = [Self::Terminate, Self::Interrupt];
-    /// Those that a service takes.
     const OF_SERVICES: [Self; 5] = [
         Self::Terminate,
         Self::Interrupt,
@@ -58,7 +55,6 @@ const IGNORED: [libc::c_int; 9] = [
     libc::SIGTTOU,
 ];
 
-/// Receives signals of this process.
 #[derive(Debug)]
 pub struct TerminationSignals {
     descriptor: OwnedFd,
@@ -67,19 +63,12 @@ pub struct TerminationSignals {
 impl TerminationSignals {
     /// SIGTERM and SIGINT. Blocks them on the calling thread and those that it starts from now on:
     /// call it before starting any thread.
-    ///
-    /// # Errors
-    /// When out of file descriptors.
     pub fn take_over() -> Result<Self, OsError> {
         Self::of(&Signal::OF_PROGRAMS)
     }
 
-    /// As [`take_over`](Self::take_over), every [`Signal`]; what else would end or stop the process
-    /// without need is ignored from now on. Whoever started it with a signal ignored, as nohup(1) does,
-    /// keeps that.
-    ///
-    /// # Errors
-    /// When out of file descriptors.
+    /// As [`take_over`](Self::take_over), every [`Signal`]; what else would end or stop the process without
+    /// need is ignored from now on. Whoever started it with a signal ignored, as nohup(1) does, keeps that.
     pub fn take_over_for_service() -> Result<Self, OsError> {
         for number in IGNORED {
             // SAFETY: no handler is installed; fails only for numbers that are no signals.

@@ -10,19 +10,16 @@ use std::path::{Path, PathBuf};
 /// Why a path cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketPathError {
-    /// Somebody listens there.
     #[error("{path}: another daemon is listening on this socket")]
     InUse { path: PathBuf },
     /// Something that is not a socket is there, and is left alone.
     #[error("{path} exists and is not a socket: remove it or choose another path")]
     NotASocket { path: PathBuf },
-    /// The system refused.
     #[error("{path}: {call} failed: {source}; is the folder there and writable?")]
     Os {
         path: PathBuf,
         /// Which call, as in section 2 of the manual.
         call: &'static str,
-        /// What it said.
         source: io::Error,
     },
 }
@@ -35,7 +32,6 @@ pub struct SocketPath {
     file: Identity,
 }
 
-/// Which file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -57,9 +53,6 @@ impl Identity {
 
 impl SocketPath {
     /// Binds a socket to `path` with `bind`, in place of one that a dead process left there.
-    ///
-    /// # Errors
-    /// If somebody listens there, if something else is there, or what `bind` or the system says.
     pub fn bind<S>(
         path: &Path,
         bind: impl FnOnce(&Path) -> io::Result<S>,

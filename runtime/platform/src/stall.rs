@@ -1,8 +1,7 @@
 //! Stalls of the machine itself, seen by a thread that does nothing but wake up.
 //!
-//! On a virtual machine, or beside firmware interrupts, a core can be gone for milliseconds, and
-//! no scheduler can answer in time then. The probe says when, so that a late answer can be told
-//! from a late machine.
+//! On a virtual machine, or beside firmware interrupts, a core can be gone for milliseconds, and no scheduler
+//! can answer in time then. The probe says when, so that a late answer can be told from a late machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,9 +58,6 @@ struct Record {
 impl StallProbe {
     /// Starts a probe as `spec` says (the highest priority of all, or it sees other threads'
     /// work as stalls) with room for `capacity` stalls.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
     pub fn start(spec: ThreadSpec, capacity: usize) -> Result<Self, ThreadError> {
         let record = Arc::new(Record {
             ended: AtomicBool::new(false),
@@ -89,7 +85,6 @@ impl StallProbe {
         CoreWatch(Arc::clone(&self.record))
     }
 
-    /// How many stalls there were.
     #[must_use]
     pub fn count(&self) -> u64 {
         // Acquire pairs with the Release in `add`.

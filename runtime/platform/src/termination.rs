@@ -24,7 +24,6 @@ pub enum Termination {
 
 /// An error that knows the code it ends the command with.
 pub trait Terminates: std::error::Error {
-    /// The code.
     fn termination(&self) -> Termination;
 }
 

@@ -58,7 +58,6 @@ pub struct Reservation {
 /// How the kernel schedules a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Like any program.
     Ordinary,
     /// `SCHED_FIFO`, at this priority.
     Fifo(u8),
@@ -73,34 +72,18 @@ pub enum Policy {
 /// A thread could not be started at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// The specification is impossible.
     #[error(
         "thread {name}: priority {priority} is outside 1..=99 (99 is the kernel's own; use 1 to 98)"
     )]
-    Priority {
-        /// Which thread.
-        name: String,
-        /// What was asked for.
-        priority: u8,
-    },
-    /// The specification is impossible.
+    Priority { name: String, priority: u8 },
     #[error("thread {name}: cannot pre-fault {bytes} bytes of a stack of {limit}")]
     Stack {
-        /// Which thread.
         name: String,
-        /// What was asked for.
         bytes: usize,
-        /// The most that is possible.
         limit: usize,
     },
-    /// The kernel refused.
     #[error("thread {name}: {source}; raise the limit on processes (RLIMIT_NPROC) or memory")]
-    Start {
-        /// Which thread.
-        name: String,
-        /// Why.
-        source: OsError,
-    },
+    Start { name: String, source: OsError },
 }
 
 /// A running real-time thread. Dropping it detaches it.
@@ -135,10 +118,6 @@ impl<T> RealtimeThread<T> {
         self.handle.is_finished()
     }
 
-    /// Waits for its end.
-    ///
-    /// # Errors
-    /// With the payload of its panic, if it panicked.
     pub fn join(self) -> std::thread::Result<T> {
         self.handle.join()
     }
@@ -148,9 +127,6 @@ impl<T> RealtimeThread<T> {
 /// the [sealed allocator](crate::allocator), and returns once all that is done.
 ///
 /// What the machine does not grant is in [`RealtimeThread::missing`]; the thread runs without it.
-///
-/// # Errors
-/// If the specification is impossible or no thread can be had.
 pub fn spawn_realtime<F, T>(spec: ThreadSpec, body: F) -> Result<RealtimeThread<T>, ThreadError>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -200,9 +176,6 @@ where
 }
 
 /// Starts an ordinary thread, for work that may allocate, lock and block.
-///
-/// # Errors
-/// If no thread can be had.
 pub fn spawn_ordinary<F, T>(name: &str, body: F) -> Result<JoinHandle<T>, ThreadError>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -212,9 +185,6 @@ where
 }
 
 /// As [`spawn_ordinary`], with a stack of this size, all of which counts where memory is locked.
-///
-/// # Errors
-/// If no thread can be had.
 pub fn spawn_ordinary_with_stack<F, T>(
     name: &str,
     bytes: usize,
@@ -253,18 +223,11 @@ pub fn current_tid() -> i32 {
 
 /// Gives thread `tid` of this process (0: the calling one) `SCHED_FIFO` at `priority`, 1 to 99.
 /// One system call; for real-time threads too.
-///
-/// # Errors
-/// [`Missing::Realtime`] if the process may not, or there is no such thread.
 pub fn set_realtime(tid: i32, priority: u8) -> Result<(), Missing> {
     set_scheduler(tid, libc::SCHED_FIFO, priority)
 }
 
-/// Gives thread `tid` of this process (0: the calling one) ordinary scheduling. One system call;
-/// needs no privilege.
-///
-/// # Errors
-/// [`Missing::Realtime`] if there is no such thread.
+/// Gives thread `tid` of this process (0: the calling one) ordinary scheduling. One system call; needs no privilege.
 pub fn set_ordinary(tid: i32) -> Result<(), Missing> {
     set_scheduler(tid, libc::SCHED_OTHER, 0)
 }
@@ -337,8 +300,7 @@ pub fn name_of(tid: i32) -> Option<String> {
     Some(name.trim_end().to_owned())
 }
 
-/// How thread `tid` of this process (0: the calling one) is scheduled; none if it has ended. For
-/// ordinary threads.
+/// How thread `tid` of this process (0: the calling one) is scheduled; none if it has ended. For ordinary threads.
 #[must_use]
 pub fn policy_of(tid: i32) -> Option<Policy> {
     let mut attributes = Attributes::default();

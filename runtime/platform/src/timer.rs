@@ -13,9 +13,6 @@ pub struct Timer {
 
 impl Timer {
     /// A timer that is not set.
-    ///
-    /// # Errors
-    /// When out of file descriptors.
     pub fn new() -> Result<Self, OsError> {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         // SAFETY: creates a descriptor that we then own.

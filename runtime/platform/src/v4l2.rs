@@ -1,9 +1,9 @@
 //! Video4Linux2 capture into memory-mapped buffers: as much of `<linux/videodev2.h>` as a camera needs.
 //!
-//! A buffer is either the driver's (queued) or ours (dequeued): that is what makes its bytes readable as a
-//! slice. Single-planar devices only; what else there is is refused by name. Names and rules of the calls:
-//! <https://docs.kernel.org/userspace-api/media/v4l/user-func.html>. Not yet run on a camera: tested against a
-//! stand-in for the device.
+//! A buffer is either the driver's (queued) or ours (dequeued): that is what makes its bytes
+//! readable as a slice. Single-planar devices only; what else there is is refused by name. Names
+//! and rules of the calls: <https://docs.kernel.org/userspace-api/media/v4l/user-func.html>. Not
+//! yet run on a camera: tested against a stand-in for the device.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -17,15 +17,10 @@ mod raw;
 /// Why a device cannot be captured from.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// It could not be opened.
     #[error(
         "cannot open {}: {source}; is the camera there, and are you in the group `video`?", .path.display()
     )]
-    Open {
-        path: PathBuf,
-        /// What the kernel said.
-        source: OsError,
-    },
+    Open { path: PathBuf, source: OsError },
     /// It is no V4L2 device, or none that captures.
     #[error(
         "{} does not capture single-planar video into mapped buffers (capabilities {capabilities:#x}); \
@@ -38,21 +33,14 @@ pub enum CaptureError {
     },
     /// The driver gave fewer buffers than a capture needs.
     #[error("the driver gave {given} buffers, and a capture needs {needed}")]
-    Buffers {
-        /// How many it gave.
-        given: u32,
-        needed: u32,
-    },
+    Buffers { given: u32, needed: u32 },
     /// The driver spoke of a buffer that was never made, or of more bytes than it has.
     #[error("the driver's answer makes no sense: buffer {index} of {buffers}, {bytes} bytes")]
     Senseless {
-        /// The buffer that it named.
         index: u32,
         buffers: u32,
-        /// How many bytes it claimed.
         bytes: u32,
     },
-    /// A call failed.
     #[error(transparent)]
     Os(#[from] OsError),
 }
@@ -60,9 +48,7 @@ pub enum CaptureError {
 /// What frames look like in the driver's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureFormat {
-    /// Pixels in a row.
     pub width: u32,
-    /// Rows.
     pub height: u32,
     /// The format's four characters, the first in the lowest byte.
     pub four_cc: u32,
@@ -102,9 +88,6 @@ pub struct CapturedFrame<'c> {
 
 impl Capture {
     /// Opens the device, and checks that it captures.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or is no single-planar capture device with mapped buffers.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
         let named = |source| CaptureError::Open {
             path: path.to_owned(),
@@ -138,9 +121,6 @@ impl Capture {
     }
 
     /// Asks for a format, and says which the driver gave: it may be another one in every respect.
-    ///
-    /// # Errors
-    /// If the driver refuses outright.
     pub fn set_format(&mut self, wanted: CaptureFormat) -> Result<CaptureFormat, CaptureError> {
         let mut format = raw::Format::default();
         format.pixels.width = wanted.width;
@@ -159,9 +139,6 @@ impl Capture {
     }
 
     /// Has `count` buffers made (the driver may make more or fewer), maps them and starts.
-    ///
-    /// # Errors
-    /// If the driver gives fewer than two, or a call fails.
     pub fn start(&mut self, count: u32) -> Result<(), CaptureError> {
         let mut request = raw::RequestBuffers::of(count);
         raw::control(&self.device, raw::REQBUFS, &mut request)?;
@@ -205,9 +182,6 @@ impl Capture {
     }
 
     /// The next frame, if the driver has one; wait on the descriptor for it.
-    ///
-    /// # Errors
-    /// If the camera is gone, or the driver's answer makes no sense.
     pub fn frame(&mut self) -> Result<Option<CapturedFrame<'_>>, CaptureError> {
         let mut buffer = raw::Buffer::at(0);
         match raw::control(&self.device, raw::DQBUF, &mut buffer) {

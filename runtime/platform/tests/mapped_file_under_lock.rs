@@ -1,5 +1,4 @@
-//! A mapped file in a process that locked its memory. On its own, since the lock holds for the
-//! whole process.
+//! A mapped file in a process that locked its memory. On its own, since the lock holds for the whole process.
 
 use std::fs::{File, read_to_string, remove_file};
 

@@ -4,7 +4,6 @@ use super::latency::LatencyModel;
 use super::{SeebBatch, SeebConfig};
 use punctual_core::Confidence;
 
-/// How a group is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// B*: images a batch.
@@ -19,10 +18,9 @@ pub(crate) struct Choice {
 /// The published cost is that of one batch, not of an image, so with β1 > 0 the cheapest batch size
 /// is 1 whenever that is feasible; it stands here as published. But section 5.4 says of Algorithm 2
 /// that it "determines the largest permissible value without violating SLA constraints", which is
-/// another choice: [`SeebBatch::Largest`], the threshold then being the cheapest for that size. When
-/// nothing is feasible the paper
-/// leaves the batch size open (B* is still empty in line 23): the largest candidate is taken, which
-/// ends the group soonest.
+/// another choice: [`SeebBatch::Largest`], the threshold then being the cheapest for that size.
+/// When nothing is feasible the paper leaves the batch size open (B* is still empty in line 23):
+/// the largest candidate is taken, which ends the group soonest.
 pub(crate) fn choose(
     model: &LatencyModel,
     images: usize,

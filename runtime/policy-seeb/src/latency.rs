@@ -1,5 +1,4 @@
-//! SEEB's latency model, L = α + β1·batch + β2·θ + β3/TPCs (Algorithm 2, line 13), fitted to the
-//! plan's tables.
+//! SEEB's latency model, L = α + β1·batch + β2·θ + β3/TPCs (Algorithm 2, line 13), fitted to the plan's tables.
 //!
 //! The paper fits it to latencies profiled over batch sizes, thresholds and TPC counts. Here the
 //! latency at threshold θ is the expected one: the sum over the stages of the share of requests
@@ -28,7 +27,6 @@ pub struct LatencyModel {
     pub r_squared: f64,
     /// Mean of |L − profiled| / profiled.
     pub error_mean: f64,
-    /// The largest of them.
     pub error_max: f64,
 }
 
@@ -55,7 +53,6 @@ fn probability(theta: Confidence) -> f64 {
     f64::from(theta.0) / f64::from(u16::MAX)
 }
 
-/// One profiled point.
 struct Point {
     x: [f64; 3],
     latency: f64,
@@ -187,9 +184,8 @@ fn least_squares(points: &[Point]) -> LatencyModel {
     }
 }
 
-/// Gauss-Jordan elimination of a positive semi-definite system. A pivot that elimination has
-/// reduced to rounding errors belongs to a feature that does not vary (by itself); its coefficient
-/// is 0.
+/// Gauss-Jordan elimination of a positive semi-definite system. A pivot that elimination has reduced
+/// to rounding errors belongs to a feature that does not vary (by itself); its coefficient is 0.
 fn solve(mut rows: [[f64; 4]; 3]) -> [f64; 3] {
     const ROUNDING: f64 = 1e-9;
     let scale: [f64; 3] = core::array::from_fn(|i| rows[i][i]);

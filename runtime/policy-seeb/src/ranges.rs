@@ -29,7 +29,6 @@ impl Ranges {
         }
     }
 
-    /// How many units there are.
     pub const fn all(&self) -> u16 {
         self.all
     }
@@ -40,9 +39,6 @@ impl Ranges {
     }
 
     /// Whether every range has a partition, for the policy of that name.
-    ///
-    /// # Errors
-    /// The first range that has none.
     pub fn check(&self, policy: &'static str) -> Result<(), ConfigError> {
         match self.missing() {
             Some(units) => Err(ConfigError::MissingRange { policy, units }),

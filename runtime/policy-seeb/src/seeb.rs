@@ -129,7 +129,6 @@ impl SeebConfig {
         None
     }
 
-    /// The thresholds to choose from.
     pub(crate) fn candidates(&self) -> &[Confidence] {
         match &self.fixed_threshold {
             Some(fixed) => core::slice::from_ref(fixed),
@@ -167,7 +166,6 @@ pub struct Seeb {
     taken: Box<[bool]>,
     /// By task, in order of arrival.
     waiting: Box<[List<u16>]>,
-    /// In order of dispatch.
     groups: List<Group>,
     /// In order of arrival within a group.
     assigned: List<Assigned>,

@@ -25,7 +25,6 @@ impl Axis {
         }
     }
 
-    /// Equal factors are.
     #[must_use]
     pub fn log(name: &str) -> Self {
         Self {
@@ -35,7 +34,6 @@ impl Axis {
     }
 }
 
-/// A line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     pub name: String,
@@ -43,14 +41,10 @@ pub struct Series {
     pub points: Vec<[f64; 2]>,
 }
 
-/// A plot of lines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lines {
-    /// What it shows.
     pub title: String,
-    /// From left to right.
     pub x: Axis,
-    /// Upwards.
     pub y: Axis,
     /// The lines, told apart by colour in this order.
     pub series: Vec<Series>,
@@ -135,7 +129,6 @@ impl Lines {
 /// Bars side by side: for each group one a series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bars {
-    /// What it shows.
     pub title: String,
     /// What the bars' lengths are, with the unit.
     pub y: Axis,

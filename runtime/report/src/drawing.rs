@@ -30,9 +30,6 @@ pub fn draw(size: (u32, u32), with: impl FnOnce(&Area<'_>) -> Drawing) -> String
 }
 
 /// A line in the colour, and with the dashes, of a position.
-///
-/// # Errors
-/// As `plotters` has them; into memory there are none.
 pub fn line<X, Y>(
     chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
     position: usize,

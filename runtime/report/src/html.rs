@@ -12,7 +12,6 @@ pub fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// Text inside HTML.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")

@@ -46,7 +46,6 @@ pub fn exit_colour(exit: usize, exits: usize) -> RGBColor {
     RGBColor(mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
-/// As HTML writes it.
 #[must_use]
 pub fn css(colour: RGBColor) -> String {
     format!("#{:02x}{:02x}{:02x}", colour.0, colour.1, colour.2)

@@ -54,7 +54,6 @@ impl Table {
         text
     }
 
-    /// As a table of HTML.
     #[must_use]
     pub fn html(&self) -> String {
         let mut text = String::from("<table>\n");
@@ -69,7 +68,6 @@ impl Table {
         text
     }
 
-    /// As a table of Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = String::new();

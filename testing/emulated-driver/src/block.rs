@@ -7,11 +7,8 @@ use std::ptr::NonNull;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Index {
-    /// Fastest.
     pub x: u32,
-    /// Then.
     pub y: u32,
-    /// Slowest.
     pub z: u32,
 }
 
@@ -65,8 +62,7 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// All that there are; none if the library was built for another machine than the one that
-    /// built it.
+    /// All that there are; none if the library was built for another machine than the one that built it.
     pub fn all() -> impl Iterator<Item = &'static Kernel> {
         let mut next = first();
         std::iter::from_fn(move || {
@@ -109,17 +105,13 @@ impl Kernel {
 /// A launch, as its blocks see it. Its twin is `emulated::Launch`.
 #[repr(C)]
 pub struct Launch {
-    /// What runs.
     pub kernel: *const Kernel,
     pub parameters: *const *mut c_void,
-    /// Blocks.
     pub grid: Index,
-    /// Threads of a block.
     pub block: Index,
     /// Dynamic shared memory of a block.
     pub shared_bytes: usize,
-    /// Called with `of` whenever a thread is about to look at its guard. Something else than 0: the
-    /// launch is to end.
+    /// Called with `of` whenever a thread is about to look at its guard. Something else than 0: the launch is to end.
     pub at_checkpoint: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
     /// For `at_checkpoint`.
     pub of: *mut c_void,
@@ -231,8 +223,7 @@ impl Runner {
         NonNull::new(unsafe { raw::emulated_runner_new() }).map(Self)
     }
 
-    /// Runs block `block` of `launch` on multiprocessor `smid`, and says what went wrong, if
-    /// anything did.
+    /// Runs block `block` of `launch` on multiprocessor `smid`, and says what went wrong, if anything did.
     ///
     /// # Safety
     /// The kernel may be run with these parameters: what they point to is there, and nobody minds what it

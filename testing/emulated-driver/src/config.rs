@@ -10,12 +10,10 @@ pub const ENVIRONMENT: &str = "PUNCTUAL_EMULATED_DRIVER";
 pub struct Config {
     /// GPUs: none or one.
     pub devices: u32,
-    /// TPCs that work.
     pub tpcs: u32,
-    /// Multiprocessors of a TPC.
     pub sms_per_tpc: u32,
-    /// The multiprocessors of a TPC are not neighbours: number `s` of TPC `t` is `t + s * tpcs`, not
-    /// `t * sms_per_tpc + s`.
+    /// The multiprocessors of a TPC are not neighbours: number `s` of TPC `t` is `t + s * tpcs`,
+    /// not `t * sms_per_tpc + s`.
     pub spread: bool,
     /// Of a stream mask: the TPC that each bit switches off, bit 0 first; none: a unit that is not there.
     /// Empty: bit `n` is TPC `n`.
@@ -28,7 +26,6 @@ pub struct Config {
     pub integrated: bool,
     /// Whether `cuMemHostRegister` works.
     pub host_register: bool,
-    /// Device memory.
     pub memory_bytes: u64,
     /// Launches that wait in a stream before `cuLaunchKernel` blocks.
     pub queue: u32,
@@ -45,7 +42,6 @@ pub struct Config {
     pub reset_recovers: bool,
     /// Names of calls that the library lacks, beyond those that are younger than the driver.
     pub hide: Vec<String>,
-    /// Calls that fail.
     pub call_faults: Vec<CallFault>,
     /// Launches that go wrong while they run.
     pub launch_faults: Vec<LaunchFault>,
@@ -58,7 +54,6 @@ pub struct CallFault {
     pub name: String,
     /// How many calls of it succeed before.
     pub nth: u64,
-    /// What it returns.
     pub code: u32,
 }
 
@@ -99,24 +94,15 @@ impl Default for Config {
 /// A text that is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not of the form `key=value`.
     #[error("{word}: every word is key=value")]
     Form { word: String },
-    /// A key that nobody knows.
     #[error("{key}: no such key; there are {known}")]
-    Key {
-        /// As given.
-        key: String,
-        /// All keys.
-        known: &'static str,
-    },
+    Key { key: String, known: &'static str },
     /// A value that is none of this key.
     #[error("{key}={value}: expected {expected}")]
     Value {
         key: String,
-        /// As given.
         value: String,
-        /// What it may be.
         expected: &'static str,
     },
 }
@@ -125,7 +111,6 @@ const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, dri
                     memory, queue, masks, green-fine, mask-offset, reset-recovers, hide, fail, fail-launch, hang-launch";
 
 impl Config {
-    /// Multiprocessors.
     #[must_use]
     pub fn sms(&self) -> u32 {
         self.tpcs * self.sms_per_tpc

@@ -26,8 +26,8 @@ static LOADED: OnceLock<Loaded> = OnceLock::new();
 /// One driver a process: tests of a process take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The emulated driver, loaded in this process in the place of CUDA's and reset to a configuration. Dropping it ends everything in
-/// the driver, also what hangs.
+/// The emulated driver, loaded in this process in the place of CUDA's and reset to a configuration.
+/// Dropping it ends everything in the driver, also what hangs.
 ///
 /// Tests that run beside each other in one process wait for each other in [`start`](Self::start).
 #[derive(Debug)]
@@ -84,11 +84,8 @@ fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
 }
 
 impl Emulator {
-    /// Loads the driver, if the process has none yet, and makes it the configured machine. Whoever asks the loader for
-    /// `libcuda.so` afterwards gets this one.
-    ///
-    /// # Errors
-    /// See [`LibraryError`].
+    /// Loads the driver, if the process has none yet, and makes it the configured machine. Whoever
+    /// asks the loader for `libcuda.so` afterwards gets this one.
     pub fn start(config: &Config) -> Result<Self, LibraryError> {
         // A test that failed leaves nothing behind that the configuration below does not end.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,9 +101,6 @@ impl Emulator {
     /// A folder with `libcuda.so` and `libcuda.so.1`, for the `LD_LIBRARY_PATH` of a program; the program also
     /// wants [`ENVIRONMENT`](crate::ENVIRONMENT) with the text form of `config`. It lies beside the library that
     /// cargo built, one for each set of missing calls.
-    ///
-    /// # Errors
-    /// See [`LibraryError`].
     pub fn library_folder(config: &Config) -> Result<PathBuf, LibraryError> {
         let mut path = library::write(config)?;
         path.pop();
@@ -201,7 +195,6 @@ impl Emulator {
         self.tell(&format!("hold {stream} open"));
     }
 
-    /// Takes all holds away.
     pub fn go_on_all(&self) {
         self.tell("hold all open");
     }
@@ -230,7 +223,6 @@ impl Emulator {
             .collect()
     }
 
-    /// What is allocated now.
     #[must_use]
     pub fn memory(&self) -> MemoryInUse {
         memory_in_use(&self.tell("memory"))

@@ -1,9 +1,8 @@
-//! A CUDA driver library for machines without a GPU: it runs our kernels, compiled for the processor,
-//! block by block.
+//! A CUDA driver library for machines without a GPU: it runs our kernels, compiled for the processor, block by block.
 //!
-//! The crate is two things at once. As a `cdylib` it is a `libcuda.so` ([`driver`](self#the-driver)); as a Rust library it
-//! is the handle by which tests load and control that ([`Emulator`]), and a way to run a kernel without
-//! any driver ([`run`]).
+//! The crate is two things at once. As a `cdylib` it is a `libcuda.so`
+//! ([`driver`](self#the-driver)); as a Rust library it is the handle by which tests load and
+//! control that ([`Emulator`]), and a way to run a kernel without any driver ([`run`]).
 //!
 //! # The driver
 //! What it does as the real one:
@@ -19,10 +18,10 @@
 //! - What a kernel does to memory that is not there breaks its context, and so does a copy: everything in the
 //!   context returns the same error until it is reset.
 //!
-//! What it cannot say: anything about time, as a block takes what it takes on a processor and streams
-//! take turns on its cores; what two kernels on one multiprocessor do to each other; which of two
-//! streams goes first (priorities are kept, and followed by nobody); anything that a real driver does and its manual
-//! does not say.
+//! What it cannot say: anything about time, as a block takes what it takes on a processor and
+//! streams take turns on its cores; what two kernels on one multiprocessor do to each other; which
+//! of two streams goes first (priorities are kept, and followed by nobody); anything that a real
+//! driver does and its manual does not say.
 //!
 //! What it does not notice: kernels that read host memory which is not page-locked, and anything else that a
 //! process may do with its own memory. What it cannot end: a kernel that neither ends nor looks at its guard.

@@ -9,28 +9,19 @@ use crate::config::Config;
 /// The library cannot be found or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// Not where cargo puts it.
     #[error(
         "{}: not there; the crate of the test needs punctual-emulated-driver as a dependency of its tests",
         .path.display()
     )]
-    Missing {
-        /// Where it should be.
-        path: PathBuf,
-    },
-    /// The operating system refuses.
+    Missing { path: PathBuf },
     #[error("{}: {source}", .path.display())]
     File {
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// The loader refuses.
     #[error("{}: {source}", .path.display())]
     Load {
-        /// Which library.
         path: PathBuf,
-        /// Why.
         source: libloading::Error,
     },
     /// The process loaded another variant before; a library cannot be unloaded.
@@ -39,9 +30,7 @@ pub enum LibraryError {
          driver of another age, need a process of their own"
     )]
     Loaded {
-        /// What the loaded one lacks.
         loaded: Vec<&'static str>,
-        /// What is to lack.
         wanted: Vec<&'static str>,
     },
 }

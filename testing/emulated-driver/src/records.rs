@@ -1,13 +1,11 @@
 //! What the driver tells a test of itself.
 
-/// What became of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in its stream's queue.
     Waiting,
     /// Its blocks run, or it hangs.
     Running,
-    /// All blocks ran.
     Done,
     /// It went wrong and broke its context.
     Failed,
@@ -20,34 +18,25 @@ pub enum Outcome {
 pub struct LaunchRecord {
     /// Launches before it, over all streams.
     pub number: u64,
-    /// Its name.
     pub kernel: String,
-    /// Blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
     pub block: [u32; 3],
-    /// Dynamic shared memory.
     pub shared_bytes: usize,
-    /// The handle of its stream.
     pub stream: u64,
     /// The priority of its stream; smaller is more urgent.
     pub priority: i32,
-    /// Multiprocessors that it could use.
     pub sms: Vec<u32>,
     /// Blocks that have run to their end.
     pub blocks_run: u64,
     /// How many launches, of all streams, began before it did; none: it has not begun.
     pub began: Option<u64>,
-    /// What became of it.
     pub outcome: Outcome,
 }
 
 /// A stream, as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamState {
-    /// Its handle.
     pub stream: u64,
-    /// Smaller is more urgent.
     pub priority: i32,
     /// It stands still until it is let go.
     pub held: bool,
@@ -59,7 +48,6 @@ pub struct StreamState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InUse {
     pub allocations: u64,
-    /// Their sum.
     pub bytes: u64,
 }
 

@@ -11,27 +11,17 @@ pub enum RunError {
         "no kernel is called {name}; those of kernels/cuda/src and testing/emulated-driver/cpp are, if \
          the library was built for the machine that built it"
     )]
-    Unknown {
-        /// What was asked for.
-        name: String,
-    },
-    /// Another number of parameters.
+    Unknown { name: String },
     #[error("kernel {name} has {expected} parameters, not {given}")]
     Parameters {
-        /// Which kernel.
         name: String,
-        /// As declared.
         expected: usize,
         given: usize,
     },
-    /// A parameter of another size.
     #[error("parameter {place} of kernel {name} has {expected} bytes, not {given}")]
     ParameterSize {
-        /// Which kernel.
         name: String,
-        /// Counted from 0.
         place: usize,
-        /// As declared.
         expected: usize,
         given: usize,
     },
@@ -41,19 +31,14 @@ pub enum RunError {
          {threads_max} threads"
     )]
     Shape {
-        /// Which kernel.
         name: String,
-        /// As given.
         grid: [u32; 3],
-        /// As given.
         block: [u32; 3],
-        /// The limit.
         threads_max: u32,
     },
     /// More shared memory than there is.
     #[error("kernel {name}: {given} bytes of shared memory, at most {limit} can be had")]
     Shared {
-        /// Which kernel.
         name: String,
         given: usize,
         limit: usize,
@@ -61,7 +46,6 @@ pub enum RunError {
     /// No memory for the stacks of a block.
     #[error("no memory for the stacks of a block's threads")]
     Memory,
-    /// The kernel itself went wrong.
     #[error("{complaint}")]
     Kernel { complaint: String },
 }
@@ -104,21 +88,15 @@ parameters!(
     punctual_kernels::cuda::params::Hold,
 );
 
-/// How a kernel is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
     pub block: [u32; 3],
     /// Dynamic shared memory of a block.
     pub shared_bytes: usize,
 }
 
 /// Runs kernel `name` to its end: block after block, on the calling thread, all on multiprocessor 0.
-///
-/// # Errors
-/// See [`RunError`].
 ///
 /// # Safety
 /// The addresses in the parameters are those of memory of this process that the kernel may read or
@@ -130,9 +108,6 @@ pub unsafe fn run(name: &str, shape: Shape, parameters: &[&dyn Parameter]) -> Re
 
 /// [`run`], with `at_checkpoint` called with the number of checkpoints before (each thread of each block counts)
 /// whenever a thread is about to look at its guard: there a test may move the epoch on.
-///
-/// # Errors
-/// See [`RunError`].
 ///
 /// # Safety
 /// As of [`run`].

@@ -1,5 +1,4 @@
-//! The thread model: what barriers, exchanges and copies do, and what it says of kernels that misuse
-//! them.
+//! The thread model: what barriers, exchanges and copies do, and what it says of kernels that misuse them.
 use emulated_cuda::{RunError, Shape, run, run_watched};
 
 const fn line(blocks: u32, threads: u32, shared_bytes: usize) -> Shape {

@@ -8,7 +8,6 @@ use punctual_core::{
     Verdict,
 };
 
-/// What a policy did wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
     /// An arrival that got neither a buffer nor a verdict, or a preparation nobody asked for.
@@ -58,14 +57,12 @@ enum Residence {
     Here,
 }
 
-/// The books of one run.
 #[derive(Debug)]
 pub struct Books {
     config: Config,
     contract: Contract,
     /// By sequence number of the ticket, which the world never uses twice.
     open: BTreeMap<u64, Open>,
-    /// Buffer to sequence number.
     held: BTreeMap<u16, u64>,
     names: BTreeSet<(u16, u32)>,
     in_flight: Vec<Infer>,
@@ -104,7 +101,6 @@ impl Books {
         }
     }
 
-    /// Books one step.
     pub fn step(&mut self, now: Instant, event: &Event, actions: &[Action]) -> Result<(), Breach> {
         self.book_event(now, event);
         let mut arrived = match event {

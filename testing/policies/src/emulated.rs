@@ -26,7 +26,6 @@ const BATCHES: [u8; 5] = [1, 2, 4, 8, 16];
 const PAGE_MB: u32 = 16;
 const SLO: Nanos = Nanos::from_millis(100);
 
-/// What is emulated.
 #[derive(Clone, Copy)]
 pub struct Setting {
     pub models: usize,
@@ -142,7 +141,6 @@ pub struct Emulated {
     outside: Outside,
 }
 
-/// All but the scheduler.
 struct Outside {
     agenda: BinaryHeap<Entry>,
     /// Mean time between two requests of a task, in ns.
@@ -191,7 +189,6 @@ impl Emulated {
         (self.outside.replies, self.outside.on_time)
     }
 
-    /// What happens next.
     pub fn next_event(&mut self) -> Event {
         self.outside.next_event(self.scheduler.next_timer())
     }

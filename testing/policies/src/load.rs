@@ -22,8 +22,8 @@ const PREPARATION: Nanos = Nanos::from_micros(100);
 /// From the order to stop until the device is free.
 const STOPPING: Nanos = Nanos::from_micros(100);
 
-/// Half of the tasks, two of each four, are reserved and fill 60% of the partition, a quarter is real-time without a
-/// reservation, a quarter best-effort.
+/// Half of the tasks, two of each four, are reserved and fill 60% of the partition, a quarter is
+/// real-time without a reservation, a quarter best-effort.
 fn config(tasks: usize, contract: Contract) -> Config {
     let reserved = tasks.div_ceil(2) as u64;
     // Two mandatory stages at most: reserved * 2 * STAGE / period = 0.6.
@@ -165,13 +165,11 @@ impl Ord for Entry {
     }
 }
 
-/// A step that is due.
 pub struct Due {
     now: Instant,
     event: Event,
 }
 
-/// The load.
 pub struct Load {
     scheduler: Scheduler,
     actions: Actions,
@@ -214,7 +212,6 @@ impl Load {
         }
     }
 
-    /// Request buffers in use.
     pub fn open(&self) -> usize {
         self.scheduler.open()
     }
@@ -224,7 +221,6 @@ impl Load {
         self.outside.replies
     }
 
-    /// The next step.
     pub fn next_step(&mut self) -> Due {
         self.outside.next_step(self.scheduler.next_timer())
     }

@@ -7,7 +7,6 @@ use punctual_core::{
     TaskConfig, Units, Weights,
 };
 
-/// Compute units of the device.
 const UNITS: u16 = 4;
 /// Pages of weights, where the policy pages them; every model alone fits.
 const PAGES: u32 = 4;

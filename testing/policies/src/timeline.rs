@@ -9,8 +9,7 @@ use punctual_core::{
     StageTime, TaskConfig, TaskId, Ticket, Units,
 };
 
-/// A network of so many stages, compiled for these batches, with the budget in ms of each (stage,
-/// batch, units).
+/// A network of so many stages, compiled for these batches, with the budget in ms of each (stage, batch, units).
 pub struct Network<'a> {
     pub stages: usize,
     pub batches: &'a [u8],
@@ -102,7 +101,6 @@ pub struct Ran {
     pub members: Vec<u64>,
 }
 
-/// What happened.
 #[derive(Default)]
 pub struct Timeline {
     pub ran: Vec<Ran>,

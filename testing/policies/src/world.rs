@@ -13,7 +13,6 @@ use punctual_core::{
 /// Steps after which a run that should have ended is taken for one that never will.
 const STEPS_MAX: u64 = 100_000;
 
-/// How the world behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
     /// Every stage takes its budget, every exit is unsure, nothing fails.
@@ -22,7 +21,6 @@ pub enum Weather {
     Foul,
 }
 
-/// One run.
 #[derive(Debug)]
 pub struct World {
     pub config: Config,

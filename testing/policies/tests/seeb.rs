@@ -7,8 +7,7 @@ use punctual_policy_testing::timeline::{self, Network, Timeline};
 const SURE: Confidence = Confidence::ONE;
 const UNSURE: Confidence = Confidence(0);
 
-/// Two tasks with a network of two stages each, of 2 ms for an image and 3 ms for two, whatever the
-/// TPCs.
+/// Two tasks with a network of two stages each, of 2 ms for an image and 3 ms for two, whatever the TPCs.
 fn plan(ranges: &[Units]) -> Config {
     let time = |_, batch: u8, _| 1 + u64::from(batch);
     let network = || Network {
@@ -68,9 +67,8 @@ fn members_leave_at_the_first_exit_that_reaches_the_threshold() {
     assert_eq!(ended(1), (14, StageId(1)));
 }
 
-/// A group of five images gets both TPCs at 4. At the first end of a batch (of one image, 4 ms)
-/// after 10 ms, two images have not begun; they share the TPCs with the one of the other task that
-/// has come meanwhile.
+/// A group of five images gets both TPCs at 4. At the first end of a batch (of one image, 4 ms) after 10 ms,
+/// two images have not begun; they share the TPCs with the one of the other task that has come meanwhile.
 #[test]
 fn a_group_gives_its_range_back_after_the_interval() {
     let rules = SeebConfig {

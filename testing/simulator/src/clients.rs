@@ -13,13 +13,10 @@ use crate::random::Random;
 /// What happens next on the clients' side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Next {
-    /// A client process terminates.
     Gone,
-    /// An input is ready.
     Prepared,
     /// A submission that its client held back.
     Held,
-    /// A submission from the source.
     Submitted,
 }
 
@@ -99,14 +96,12 @@ impl<S: Source> Clients<S> {
         self.held.is_empty() && self.source.peek().is_none()
     }
 
-    /// The client that terminates now.
     pub fn leave(&mut self) -> Option<ClientId> {
         let (_, client) = self.leaving.pop()?;
         self.gone.push(client);
         Some(client)
     }
 
-    /// The preparation that ends now.
     pub fn prepared(&mut self) -> Option<Event> {
         let Reverse(done) = self.preparations.pop()?;
         Some(Event::Prepared {
@@ -157,8 +152,7 @@ impl<S: Source> Clients<S> {
         Some(submission)
     }
 
-    /// A client's intake prepares an input that takes `profiled` at most, once it has done those
-    /// before.
+    /// A client's intake prepares an input that takes `profiled` at most, once it has done those before.
     pub fn prepare(&mut self, now: Instant, client: ClientId, request: RequestId, profiled: Nanos) {
         if self.busy_until.len() <= client.index() {
             self.busy_until.resize(client.index() + 1, Instant::ZERO);
@@ -193,7 +187,6 @@ impl<S: Source> Clients<S> {
         })
     }
 
-    /// A verdict was given.
     pub fn replied(&mut self, now: Instant, tag: u64, reply: &Reply) {
         self.source.replied(now, tag, reply);
     }

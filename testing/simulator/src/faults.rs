@@ -45,7 +45,6 @@ pub enum Fault {
     DeviceFails { from: Instant, until: Instant },
     /// A model's stages really take this many times what its profile says.
     ProfileLies {
-        /// Which model.
         model: ModelId,
         /// How many times; above 0.
         factor: f64,

@@ -1,5 +1,4 @@
-//! Which partitions a plan divides a device into, and which tasks run on each: the choice that
-//! `punctual` plans with.
+//! Which partitions a plan divides a device into, and which tasks run on each: the choice that `punctual` plans with.
 //!
 //! Every way to group the tasks and to give each group a contiguous range of compute units is
 //! looked at. A range must pass the offline test with its tasks; of what passes, the layout with
@@ -270,8 +269,7 @@ fn depths(scenario: &Scenario, accuracies: &[f64], task: &Task, count: u16) -> V
     points
 }
 
-/// The points of the upper concave hull from the first one on; depths that do not help are left
-/// out.
+/// The points of the upper concave hull from the first one on; depths that do not help are left out.
 fn hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for &point in points {

@@ -20,7 +20,6 @@ struct Open {
     sample: u32,
 }
 
-/// The books.
 #[derive(Debug)]
 pub struct Ledger {
     /// By sequence number, from `first` on; none: it has its verdict.
@@ -28,8 +27,7 @@ pub struct Ledger {
     first: u64,
     unanswered: usize,
     samples: Samples,
-    /// Which picture a task's next request shows: a stream a task, so that every policy sees the
-    /// same ones.
+    /// Which picture a task's next request shows: a stream a task, so that every policy sees the same ones.
     pictures: Vec<Random>,
     keep: bool,
     pub total: Tally,
@@ -88,8 +86,7 @@ impl Ledger {
         Some((open.task, open.sample))
     }
 
-    /// Enters a verdict; returns the source's name for the submission, unless that has a verdict
-    /// already.
+    /// Enters a verdict; returns the source's name for the submission, unless that has a verdict already.
     pub fn close(&mut self, now: Instant, reply: &Reply) -> Option<u64> {
         let open = self.take(reply.ticket.sequence);
         let Some(open) = open else {

@@ -8,13 +8,11 @@ pub trait Observer {
     /// The scheduler is about to learn of `event` at `now`.
     fn event(&mut self, _now: Instant, _event: &Event) {}
 
-    /// It decided this.
     fn action(&mut self, _now: Instant, _action: &Action) {}
 
     /// An action was on the device. Called just before the scheduler learns of its end.
     fn ran(&mut self, _span: &Span) {}
 
-    /// The run is over.
     fn end(&mut self, _now: Instant) {}
 }
 
@@ -22,7 +20,6 @@ pub trait Observer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub action: ActionId,
-    /// Where it ran.
     pub partition: PartitionId,
     pub from: Instant,
     /// Until when.
@@ -31,7 +28,6 @@ pub struct Span {
     pub finished: bool,
 }
 
-/// Nobody looks on.
 impl Observer for () {}
 
 impl<A: Observer, B: Observer> Observer for (A, B) {

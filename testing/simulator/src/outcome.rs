@@ -52,11 +52,9 @@ impl Served {
     }
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// Every submission had its verdict.
     Drained,
     /// Submissions were left without a verdict, and nothing was going to happen any more.
     Silent,
@@ -64,13 +62,11 @@ pub enum Ending {
     Spinning,
 }
 
-/// What became of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub ending: Ending,
     /// When, on the virtual clock.
     pub ended: Instant,
-    /// All requests.
     pub total: Tally,
     pub tasks: Vec<Tally>,
     /// How long things took compared to what was planned, and how much was done.
@@ -84,7 +80,6 @@ pub struct Outcome {
 /// What the device and the scheduler did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effort {
-    /// Steps of the scheduler.
     pub steps: u64,
     /// Actions that ran to their end.
     pub actions: u64,
@@ -92,9 +87,7 @@ pub struct Effort {
     pub members: u64,
     /// Actions that were not started inside their window.
     pub not_run: u64,
-    /// Actions that were stopped.
     pub preempted: u64,
-    /// Transfers of weights.
     pub loads: u64,
     /// Requests that another task took on than their own.
     pub spilled: u64,
@@ -108,7 +101,6 @@ pub struct Effort {
     pub worst_prediction: f64,
     /// Unit-nanoseconds that something ran.
     pub busy: f64,
-    /// Compute units of the device.
     pub units: u32,
     /// Verdicts on submissions that had one already. Anything but 0 is a fault of the scheduler.
     pub stray_replies: u64,
@@ -127,7 +119,6 @@ impl Effort {
 }
 
 impl Outcome {
-    /// The figures of all requests.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary::new(&self.total, self.duration)

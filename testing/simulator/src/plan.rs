@@ -9,7 +9,6 @@ use punctual_core::{
 use crate::scenario::{Model, Scenario, Stage};
 
 impl Scenario {
-    /// The plan for a policy.
     #[must_use]
     pub fn config(&self, policy: &dyn PolicySpec) -> Config {
         let contract = policy.contract();

@@ -49,13 +49,11 @@ impl Random {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// True with this probability.
     #[must_use]
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Exponentially distributed with this mean.
     #[must_use]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         // 1 - unit() is never 0.

@@ -35,24 +35,15 @@ pub enum RunError {
     /// The scheduler refuses the plan that the scenario makes for the policy.
     #[error("policy `{policy}` cannot run this workload: {reason}")]
     Plan {
-        /// The policy's name.
         policy: &'static str,
-        /// What it says.
         reason: ConfigError,
     },
     /// The scenario's arrivals cannot be played at this load.
     #[error("at a load of {load}: {reason}")]
-    Arrivals {
-        load: f64,
-        /// What is wrong.
-        reason: PatternError,
-    },
+    Arrivals { load: f64, reason: PatternError },
 }
 
 /// Runs `scenario` with its rates times `load` under `policy`. A pure function of its arguments.
-///
-/// # Errors
-/// When the plan or the arrivals cannot be made.
 pub fn simulate<O: Observer>(
     scenario: &Scenario,
     policy: &dyn PolicySpec,
@@ -69,11 +60,7 @@ pub fn simulate<O: Observer>(
     })
 }
 
-/// Runs `scenario`, with the submissions of `source`, under `policy`. A pure function of its
-/// arguments.
-///
-/// # Errors
-/// When the scheduler refuses the plan that the scenario makes for the policy.
+/// Runs `scenario`, with the submissions of `source`, under `policy`. A pure function of its arguments.
 pub fn run<S: Source, O: Observer>(
     scenario: &Scenario,
     policy: &dyn PolicySpec,
@@ -92,9 +79,6 @@ pub fn run<S: Source, O: Observer>(
 
 /// As [`run`], with a plan that is more than the scenario makes of itself: other layouts, say. Its
 /// models and tasks are the scenario's.
-///
-/// # Errors
-/// When the scheduler refuses the plan.
 pub fn run_plan<S: Source, O: Observer>(
     scenario: &Scenario,
     (config, policy): (&Config, &dyn PolicySpec),

@@ -16,7 +16,6 @@ pub struct Samples {
     model_of_task: Vec<usize>,
 }
 
-/// The pictures of a model.
 #[derive(Clone, Debug)]
 struct Pictures {
     exits: usize,

@@ -17,7 +17,6 @@ use crate::timing::Durations;
 #[derive(Clone, Debug)]
 pub struct Model {
     pub name: String,
-    /// Where its figures come from.
     pub source: String,
     pub stages: Vec<Stage>,
     /// What each exit says of held-out pictures, and whether it is right.
@@ -40,11 +39,8 @@ pub struct Stage {
 /// Times of a stage at one batch size on one number of compute units.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// Batch size.
     pub batch: u8,
-    /// Compute units.
     pub units: u16,
-    /// Budget and longest time.
     pub time: StageTime,
 }
 
@@ -54,13 +50,11 @@ pub struct Task {
     pub name: String,
     /// What the scheduler knows of it. `partition` is set by [`Scenario::config`].
     pub config: TaskConfig,
-    /// How its requests come in.
     pub pattern: Pattern,
     /// How many clients take turns in sending them.
     pub clients: u16,
 }
 
-/// The device.
 #[derive(Clone, Copy, Debug)]
 pub struct Board {
     /// Compute units (TPCs, or cores).
@@ -84,26 +78,20 @@ pub struct Board {
     pub switch_cost: Nanos,
 }
 
-/// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub name: String,
     /// What it is, and where it comes from.
     pub about: String,
-    /// The networks.
     pub models: Vec<Model>,
     pub tasks: Vec<Task>,
-    /// The device.
     pub board: Board,
     /// The partitions for policies that take a plan: units, and the tasks that run there.
     pub planned: Vec<(Units, Vec<usize>)>,
     /// Further layouts of the same kind, between which such policies may change while they run.
     pub alternatives: Vec<Vec<(Units, Vec<usize>)>>,
-    /// How long requests come.
     pub length: Nanos,
-    /// How long things really take.
     pub durations: Durations,
-    /// What goes wrong.
     pub faults: Vec<Fault>,
 }
 
@@ -165,9 +153,6 @@ impl Scenario {
     }
 
     /// The requests of a run: the rates times `load`, the draws from `random`.
-    ///
-    /// # Errors
-    /// The first task's pattern that cannot be played.
     pub fn arrivals(&self, load: f64, random: &Random) -> Result<Arrivals, PatternError> {
         let tasks: Vec<(&Pattern, u16)> = self
             .tasks
@@ -201,9 +186,8 @@ impl Scenario {
 }
 
 impl Task {
-    /// A real-time task without a reservation, for the first exit at least and as deep as it takes
-    /// to be 95% sure. It has no preparation and no jitter: its input is taken to be there, as in
-    /// the papers' measurements.
+    /// A real-time task without a reservation, for the first exit at least and as deep as it takes to be 95%
+    /// sure. It has no preparation and no jitter: its input is taken to be there, as in the papers' measurements.
     #[must_use]
     pub fn real_time(name: &str, model: ModelId, deadline: Nanos, pattern: Pattern) -> Self {
         let period = match pattern.rate_hz() {

@@ -41,11 +41,9 @@ pub struct Tally {
 pub struct Rejected {
     /// It could not be on time even alone.
     pub late_on_arrival: u64,
-    /// It would have endangered promises.
     pub no_slack: u64,
     /// Its queue, or the request buffers, were full.
     pub queue_full: u64,
-    /// The run was ending.
     pub draining: u64,
     /// A newer frame of the same client took its place.
     #[serde(default)]
@@ -66,12 +64,10 @@ impl Rejected {
 /// Failures by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The device reported an error.
     pub device: u64,
     /// The payload could not be read.
     pub payload: u64,
     pub client_gone: u64,
-    /// Dropped to keep other promises.
     pub shed: u64,
 }
 
@@ -104,7 +100,6 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts one request.
     pub fn count(&mut self, served: &Served) {
         self.submitted += 1;
         self.correct_at_full_depth += u64::from(served.correct_at_full_depth);
@@ -217,15 +212,12 @@ impl Failed {
 /// The figures of a set of requests. Shares are 0 to 1; those of nothing are 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Requests submitted.
     pub submitted: u64,
     /// Answered before their deadlines.
     pub on_time: u64,
     /// Late, rejected, failed or lost.
     pub missed: u64,
-    /// Answered late.
     pub late: u64,
-    /// Refused.
     pub rejected: Rejected,
     /// Taken on and not answered.
     pub failed: Failed,
@@ -245,8 +237,7 @@ pub struct Summary {
     pub latency_us: Latency,
     /// Answers on time, a second of the workload's duration.
     pub goodput_per_s: f64,
-    /// Answers a second, divided by the mean latency in seconds, times `accuracy` (SEEB-GPU,
-    /// equation 1).
+    /// Answers a second, divided by the mean latency in seconds, times `accuracy` (SEEB-GPU, equation 1).
     pub gpu_efficacy: f64,
     /// Mean time from submission to refusal, in microseconds.
     pub reject_us: f64,
@@ -255,13 +246,11 @@ pub struct Summary {
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Median.
     pub p50: f64,
     /// Of a hundred, one is longer.
     pub p99: f64,
     /// Of a thousand, one is longer.
     pub p999: f64,
-    /// The longest.
     pub max: f64,
     pub mean: f64,
 }

@@ -23,8 +23,7 @@ pub fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
 }
 
-/// Records of which a half is sure and right at the first exit; the others are right only at the
-/// second.
+/// Records of which a half is sure and right at the first exit; the others are right only at the second.
 fn calibration() -> Calibration {
     let exit = |(confidence, correct)| CalibrationExit {
         confidence,

@@ -25,11 +25,9 @@ pub struct Durations {
     pub slow: Vec<SlowPhase>,
     /// Probability that an action fails, reported at its end.
     pub failures: f64,
-    /// The least time, as a share of the preemption bound, that stopping takes; the most is the
-    /// bound itself.
+    /// The least time, as a share of the preemption bound, that stopping takes; the most is the bound itself.
     pub stopping_least: f64,
-    /// The least time, as a share of its profiled time, that a preparation takes; the most is
-    /// that time.
+    /// The least time, as a share of its profiled time, that a preparation takes; the most is that time.
     pub preparation_least: f64,
 }
 
@@ -53,7 +51,6 @@ pub struct Offset {
     pub ns: f64,
 }
 
-/// A bounded Pareto tail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tail {
@@ -65,11 +62,9 @@ pub struct Tail {
     pub most: f64,
 }
 
-/// Occasional overruns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overruns {
-    /// Probability of each stage.
     pub probability: f64,
     /// How many times longer it then takes.
     pub factor: f64,
@@ -107,8 +102,7 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// The multiple of the budget that a share `share` of all stages stays within, slow phases
-    /// and overruns aside.
+    /// The multiple of the budget that a share `share` of all stages stays within, slow phases and overruns aside.
     #[must_use]
     pub fn quantile(&self, share: f64) -> f64 {
         match self.tail {

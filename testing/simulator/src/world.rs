@@ -25,7 +25,6 @@ const QUIET: Nanos = Nanos::from_millis(600_000);
 /// So many wake-ups in a row at one instant are an endless loop.
 const WAKE_UPS_MAX: u32 = 10_000;
 
-/// Everything outside the scheduler.
 pub struct VirtualWorld<'a, S, O> {
     pub now: Instant,
     pub clients: Clients<S>,
@@ -36,7 +35,6 @@ pub struct VirtualWorld<'a, S, O> {
     tasks: &'a [TaskConfig],
     models: &'a [ModelConfig],
     observer: &'a mut O,
-    /// Actions handed to the device.
     orders: Vec<Order>,
     /// Actions that the device refused, to be reported as failed.
     refused: VecDeque<ActionId>,
@@ -58,14 +56,12 @@ pub struct VirtualWorld<'a, S, O> {
 struct Order {
     action: ActionId,
     partition: PartitionId,
-    /// The earliest start.
     earliest: Instant,
     budget: Nanos,
     members: u8,
 }
 
 impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
-    /// A world at instant zero.
     pub fn new(
         tasks: &'a [TaskConfig],
         models: &'a [ModelConfig],
@@ -127,8 +123,7 @@ impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
         (!self.lost_transfers.contains(&nth)).then_some(event)
     }
 
-    /// The next event not after `until`; time moves there. At equal times clients come before the
-    /// device.
+    /// The next event not after `until`; time moves there. At equal times clients come before the device.
     fn next_event(&mut self, until: Instant) -> Option<Event> {
         loop {
             if let Some(action) = self.refused.pop_front() {

@@ -77,9 +77,6 @@ impl Orders {
 }
 
 /// A client process's life.
-///
-/// # Errors
-/// If its ledger, the standard input, is none.
 pub fn live(orders: &Orders) -> io::Result<()> {
     // Whoever tortures may itself be killed: no client outlives it.
     set_pdeathsig(Signal::SIGKILL)?;
@@ -96,8 +93,7 @@ pub fn hello(task: &str) -> Hello {
     Hello::new(task, PixelFormat::Rgb8)
 }
 
-/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if
-/// it is not let in.
+/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if it is not let in.
 pub(crate) fn connect(
     orders: &Orders,
     ledger: &Ledger,

@@ -27,15 +27,11 @@ pub struct Client {
     pub reaped: bool,
     /// Its connection, for a healthy one, which has one only.
     pub token: Option<u64>,
-    /// How that connection ended.
     ended: Option<(Book, ChannelFault, u64)>,
 }
 
 impl Client {
     /// Starts one: `program` with its leading arguments, then the orders.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub fn start(program: &[OsString], orders: &Orders) -> io::Result<Self> {
         let ledger = Ledger::create()?;
         let (name, leading) = program.split_first().expect("a program");
@@ -57,7 +53,6 @@ impl Client {
         })
     }
 
-    /// Its process.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.process.id().cast_signed()
@@ -69,36 +64,22 @@ impl Client {
         self.killed_ns.is_none() && !self.reaped
     }
 
-    /// Its books.
-    ///
-    /// # Errors
-    /// If they cannot be read.
     pub fn entry(&self) -> io::Result<Entry> {
         self.ledger.read()
     }
 
-    /// SIGKILL.
-    ///
-    /// # Errors
-    /// If it cannot be sent.
     pub fn kill(&mut self) -> io::Result<()> {
         self.killed_ns = Some(now_ns());
         self.process.kill()
     }
 
     /// SIGSTOP, for a while.
-    ///
-    /// # Errors
-    /// If it cannot be sent.
     pub fn stop(&mut self, until_ns: u64) -> io::Result<()> {
         self.stopped_until_ns = Some(until_ns);
         self.signal(Signal::SIGSTOP)
     }
 
     /// SIGCONT, once its time has come.
-    ///
-    /// # Errors
-    /// If it cannot be sent.
     pub fn resume(&mut self, now_ns: u64) -> io::Result<()> {
         if self.reaped || self.stopped_until_ns.is_none_or(|until| until > now_ns) {
             return Ok(());
@@ -108,24 +89,16 @@ impl Client {
     }
 
     /// Tells it to leave, and lets it run.
-    ///
-    /// # Errors
-    /// If it cannot be told.
     pub fn ask_to_leave(&mut self) -> io::Result<()> {
         self.ledger.ask_to_leave()?;
         self.resume(u64::MAX)
     }
 
-    /// Notices its death.
-    ///
-    /// # Errors
-    /// If it is none of ours.
     pub fn reap(&mut self) -> io::Result<()> {
         self.reaped = self.reaped || self.process.try_wait()?.is_some();
         Ok(())
     }
 
-    /// Its connection has ended.
     pub fn end(&mut self, ended: &Ended) {
         self.ended = Some((ended.book, ended.fault, ended.freed_ns));
     }
@@ -141,9 +114,6 @@ impl Client {
 
     /// Closes its books: compares both sides' and adds them to the report. Returns how long after
     /// its death its slots and its place were free, in ns.
-    ///
-    /// # Errors
-    /// If its ledger cannot be read.
     pub fn audit(&self, has_server: bool, report: &mut Report) -> io::Result<Option<u64>> {
         let entry = self.entry()?;
         report.kills_at_the_door +=

@@ -27,18 +27,13 @@ pub struct Door {
 /// A client that was let in.
 #[derive(Debug)]
 pub struct Guest {
-    /// The number of its connection.
     pub token: u64,
-    /// Its process.
     pub pid: i32,
     pub channel: ServerChannel,
 }
 
 impl Door {
     /// Listens at `path`; clients get so many slots of square frames with this side.
-    ///
-    /// # Errors
-    /// If there can be no such socket.
     pub fn open(path: &Path, slots: u16, side: u32) -> Result<Self, ListenError> {
         let terms = StreamTerms {
             stream: 0,
@@ -58,17 +53,11 @@ impl Door {
     }
 
     /// Has `poller` report knocking.
-    ///
-    /// # Errors
-    /// When out of memory.
     pub fn watch(&self, poller: &Poller) -> Result<(), OsError> {
         poller.add(self.listener.as_fd(), 0)
     }
 
     /// Takes in whoever has knocked and said what it wants. Those who never will are forgotten.
-    ///
-    /// # Errors
-    /// When out of descriptors.
     pub fn answer(&mut self, poller: &Poller, now_ns: u64) -> Result<Vec<Guest>, OsError> {
         while let Some(connection) = self.listener.accept()? {
             poller.add(connection.as_fd(), self.next)?;

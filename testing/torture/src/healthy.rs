@@ -37,9 +37,6 @@ struct Healthy<'o> {
 }
 
 /// Lives as a client, until it was told to leave or the daemon hangs up.
-///
-/// # Errors
-/// If the ledger cannot be written.
 pub fn live(orders: &Orders, ledger: Ledger) -> io::Result<()> {
     let mut entry = Entry::default();
     let Some(channel) = child::connect(orders, &ledger, &mut entry)? else {

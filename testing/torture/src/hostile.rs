@@ -24,9 +24,6 @@ use crate::random::Random;
 const ATTACK_NS: u64 = 20_000_000;
 
 /// Attacks until it is told to leave or nobody listens any more. Its books count connections.
-///
-/// # Errors
-/// If the ledger cannot be written.
 pub fn live(orders: &Orders, ledger: &Ledger) -> io::Result<()> {
     let mut random = Random::new(orders.seed, u64::from(std::process::id()));
     let mut entry = Entry {

@@ -17,7 +17,6 @@ pub enum Phase {
     /// Not connected, perhaps not even started.
     #[default]
     Outside,
-    /// Let in.
     Connected,
     /// All was answered, and it hung up.
     Finished,
@@ -30,7 +29,6 @@ pub enum Phase {
 /// A client's books.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// How far it has come.
     pub phase: Phase,
     /// Submissions that it has made, or had begun to make when it died.
     pub begun: u64,
@@ -104,10 +102,6 @@ impl Entry {
 pub struct Ledger(File);
 
 impl Ledger {
-    /// An empty one.
-    ///
-    /// # Errors
-    /// When out of memory or descriptors.
     pub fn create() -> io::Result<Self> {
         let file = memfd_create("torture-ledger", MFdFlags::MFD_CLOEXEC)?;
         Ok(Self(File::from(file)))
@@ -120,25 +114,16 @@ impl Ledger {
     }
 
     /// For giving it to a child.
-    ///
-    /// # Errors
-    /// When out of descriptors.
     pub fn share(&self) -> io::Result<File> {
         self.0.try_clone()
     }
 
     /// Child: writes its books, in one call.
-    ///
-    /// # Errors
-    /// When out of memory.
     pub fn write(&self, entry: &Entry) -> io::Result<()> {
         self.0.write_all_at(&entry.encode(), 0)
     }
 
     /// Parent: the books as they are now.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn read(&self) -> io::Result<Entry> {
         let mut bytes = [0; ENTRY_BYTES];
         // A child that died before it wrote anything leaves an empty file: zeros.
@@ -148,17 +133,11 @@ impl Ledger {
     }
 
     /// Parent: asks the child to leave once all is answered.
-    ///
-    /// # Errors
-    /// When out of memory.
     pub fn ask_to_leave(&self) -> io::Result<()> {
         self.0.write_all_at(&[1], LEAVE_AT)
     }
 
     /// Child: whether it was asked to leave.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn leave(&self) -> io::Result<bool> {
         let mut asked = [0];
         Ok(self.0.read_at(&mut asked, LEAVE_AT)? == 1 && asked[0] == 1)

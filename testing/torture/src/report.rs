@@ -10,11 +10,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
     pub count: u64,
-    /// Half were as short.
     pub p50_us: f64,
     /// All but one in a hundred were as short.
     pub p99_us: f64,
-    /// The longest.
     pub max_us: f64,
 }
 
@@ -32,10 +30,8 @@ impl Times {
     }
 }
 
-/// What a run found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// What all chances came from.
     pub seed: u64,
     /// How long it took, in seconds.
     pub seconds: f64,
@@ -47,7 +43,6 @@ pub struct Report {
     pub gone: u64,
     /// Client processes that were started, of both kinds.
     pub processes: u64,
-    /// Connections that hostile clients made.
     pub hostile_connections: u64,
     /// Clients killed by SIGKILL.
     pub kills: u64,

@@ -1,5 +1,4 @@
-//! The run itself: keeps so many clients alive, kills and stops them at random points, and closes
-//! the books.
+//! The run itself: keeps so many clients alive, kills and stops them at random points, and closes the books.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -35,17 +34,12 @@ const READY: usize = 64;
 pub enum Against {
     /// The daemon's side of the channel, in this process, with books of its own.
     OwnServer {
-        /// Slots of a client.
         slots: u16,
         /// Pixels of a frame's side.
         side: u32,
     },
     /// A daemon that runs already: only the clients keep books.
-    Daemon {
-        socket: PathBuf,
-        /// The task to feed.
-        task: String,
-    },
+    Daemon { socket: PathBuf, task: String },
 }
 
 /// What a run is to be.
@@ -55,15 +49,11 @@ pub struct Options {
     pub frames: u64,
     /// The least number of SIGKILLs.
     pub kills: u64,
-    /// Healthy clients at a time.
     pub clients: usize,
-    /// Hostile clients at a time.
     pub hostile: usize,
-    /// Where all chances come from.
     pub seed: u64,
     /// A verdict later than this counts as late, in ns.
     pub late_ns: u64,
-    /// What to torture.
     pub against: Against,
     /// The program that becomes a client, with its leading arguments.
     pub client: Vec<OsString>,
@@ -72,13 +62,10 @@ pub struct Options {
 /// What keeps a run from running.
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
-    /// No socket for the clients.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Out of descriptors or memory.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// Out of threads.
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// A client could not be started, signalled or asked.
@@ -87,9 +74,6 @@ pub enum RigError {
 }
 
 /// Runs, telling `progress` now and then how many submissions and kills there have been.
-///
-/// # Errors
-/// If it cannot run; what it finds is in the report.
 pub fn run(options: &Options, progress: &mut dyn FnMut(u64, u64)) -> Result<Report, RigError> {
     let mut rig = Rig::new(options)?;
     let began_ns = now_ns();
@@ -127,7 +111,6 @@ struct Rig<'o> {
     orders: Orders,
     crowd: BTreeMap<u64, Client>,
     started: u64,
-    /// Submissions so far.
     frames: u64,
     /// Of clients that are buried, against a running daemon.
     frames_of_the_dead: u64,
@@ -285,7 +268,6 @@ impl<'o> Rig<'o> {
         Ok(())
     }
 
-    /// Anyone who is alive.
     fn someone(&mut self) -> Option<&mut Client> {
         let alive = self.crowd.values().filter(|c| c.is_alive()).count() as u64;
         let which = self.random.below(alive.max(1)) as usize;

@@ -30,9 +30,7 @@ const READY: usize = 64;
 /// The daemon's books of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Book {
-    /// Submissions that were taken in.
     pub accepted: u64,
-    /// Verdicts that were pushed.
     pub answered: u64,
     /// Submissions whose verdict nobody could be told.
     pub gone: u64,
@@ -55,7 +53,6 @@ pub struct Ended {
     _parts: (Submissions, PayloadReader, Results),
 }
 
-/// The two threads.
 #[derive(Debug)]
 pub struct Server {
     newcomers: Option<Sender<Newcomer>>,
@@ -76,11 +73,7 @@ enum Work {
 }
 
 impl Server {
-    /// Starts both. `door` is woken whenever a connection has ended; what is left to chance comes
-    /// from `seed`.
-    ///
-    /// # Errors
-    /// When out of threads.
+    /// Starts both. `door` is woken whenever a connection has ended; what is left to chance comes from `seed`.
     pub fn start(seed: u64, poller: Poller, door: Waker) -> Result<Self, ThreadError> {
         let (newcomers, come) = channel();
         let (work, worked) = channel();
@@ -409,7 +402,6 @@ impl Answerer {
     }
 }
 
-/// All of a frame.
 fn whole(frame: &FrameSpec) -> Rows {
     let bytes = frame.bytes() as usize;
     Rows {

@@ -87,7 +87,6 @@ fn welcome(listener: &Listener, index: usize, bytes: usize) -> Result<Stream> {
     })
 }
 
-/// Of so many bytes.
 fn frame(bytes: usize) -> FrameSpec {
     let width = 640.min(bytes as u32 / 3).max(1);
     FrameSpec::packed(PixelFormat::Rgb8, width, (bytes as u32 / 3 / width).max(1))

@@ -1,5 +1,4 @@
-//! An eventfd each way, whose 64 bits carry the time: no message, no memory, no check. What is left is
-//! the waking.
+//! An eventfd each way, whose 64 bits carry the time: no message, no memory, no check. What is left is the waking.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 

@@ -13,7 +13,6 @@ use super::machine::{self, Machine};
 pub use page::page;
 pub use text::text;
 
-/// Everything that the folder has.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// On what it was measured; none if nothing was.
@@ -33,7 +32,6 @@ pub struct Report {
     pub steps: Vec<Record>,
 }
 
-/// A figure beside its bound.
 #[derive(Debug, Serialize)]
 pub struct Judged {
     #[serde(flatten)]
@@ -41,7 +39,6 @@ pub struct Judged {
     pub of: String,
     /// In the bound's unit; none if there is none.
     pub value: Option<f64>,
-    /// How it stands.
     pub verdict: Verdict,
     /// Why it was not measured.
     pub why: Option<String>,
@@ -49,9 +46,6 @@ pub struct Judged {
 
 impl Report {
     /// Of what is in the folder.
-    ///
-    /// # Errors
-    /// When a result cannot be read.
     pub fn read(folder: &Folder, steps: &Steps<'_>, command: String) -> Result<Self, FolderError> {
         let mut records = Vec::new();
         for step in steps {
@@ -92,7 +86,6 @@ impl Report {
         self.count(Verdict::Missed) > 0
     }
 
-    /// How many figures stand so.
     pub fn count(&self, verdict: Verdict) -> usize {
         let so = |judged: &&Judged| judged.verdict == verdict;
         self.bounds.iter().filter(so).count()

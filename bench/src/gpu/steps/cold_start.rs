@@ -33,7 +33,6 @@ struct Times {
     modules: usize,
 }
 
-/// All starts of one order.
 type Starts = Vec<Times>;
 
 impl Step for ColdStart {
@@ -118,9 +117,6 @@ fn start(session: &Session<'_>, package: &Path, order: Order) -> Result<Times, S
 }
 
 /// What such a process does: answers once, and prints when things were done.
-///
-/// # Errors
-/// When there is no answer.
 pub fn answer_once(
     session: &Session<'_>,
     package: &Path,

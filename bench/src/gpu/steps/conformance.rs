@@ -16,8 +16,7 @@ use super::super::step::{Session, Step, StepError};
 
 pub struct Conformance;
 
-/// Functions of the suite by name. Left out: operators on tokens and on bytes, for which there are no
-/// kernels.
+/// Functions of the suite by name. Left out: operators on tokens and on bytes, for which there are no kernels.
 const CHECKS: &[(&str, fn())] = &[
     (
         "answers equal the reference",
@@ -96,7 +95,6 @@ impl Step for Conformance {
     }
 }
 
-/// What a check complains of.
 fn quietly(check: &fn()) -> Option<String> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

@@ -1,5 +1,5 @@
-//! Networks against PyTorch with cuDNN, where it is installed: the same operators and shapes in halves, a few
-//! rounds of each in turn.
+//! Networks against PyTorch with cuDNN, where it is installed: the same operators and shapes in
+//! halves, a few rounds of each in turn.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -93,7 +93,6 @@ impl Step for Cudnn {
     }
 }
 
-/// A stage on both.
 struct Pair {
     ours: Latency,
     graphs: Latency,
@@ -168,7 +167,6 @@ fn compare(
     Ok(latencies.map(pair).collect())
 }
 
-/// PyTorch at work.
 struct Torch {
     child: Child,
     asks: ChildStdin,

@@ -14,7 +14,6 @@ use super::networks;
 
 pub struct Isolation;
 
-/// What runs beside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,

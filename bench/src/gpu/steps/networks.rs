@@ -1,5 +1,4 @@
-//! The networks that steps measure: those of the papers, with drawn weights; tiny ones where everything
-//! is tiny.
+//! The networks that steps measure: those of the papers, with drawn weights; tiny ones where everything is tiny.
 
 use punctual_device::conformance::networks;
 use punctual_device_cuda::structures::Structure;

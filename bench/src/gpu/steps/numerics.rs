@@ -20,7 +20,6 @@ struct Compared {
     images: u32,
     /// The same class, or one whose score is within the tolerance of the largest.
     agree: u32,
-    /// The very same class.
     same_class: u32,
     /// The largest difference of a score over the tolerance.
     worst: f64,

@@ -23,7 +23,6 @@ pub struct Padding;
 /// What runs beside the real-time network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Nothing.
     Alone,
     /// Nothing, on the device that fills: launches are kept to the TPCs that their blocks fill.
     Confined,
@@ -54,7 +53,6 @@ impl Way {
     }
 }
 
-/// What a way came to.
 #[derive(Clone, Debug, Default)]
 struct Found {
     /// Of whole networks, from when they were due.
@@ -77,7 +75,6 @@ struct Beat {
     model: u16,
     stages: u8,
     period_ns: u64,
-    /// How often.
     count: u64,
 }
 

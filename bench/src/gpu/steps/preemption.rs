@@ -1,5 +1,5 @@
-//! How soon the GPU is free of best-effort work, and what that costs while nobody wants it: REEF, Figures
-//! 12, 13, 15 and 20.
+//! How soon the GPU is free of best-effort work, and what that costs while nobody wants it: REEF,
+//! Figures 12, 13, 15 and 20.
 
 mod guards;
 mod kernels;
@@ -67,7 +67,6 @@ impl Way {
         }
     }
 
-    /// Launches in the driver.
     const fn bound(self, ours: u32) -> u32 {
         match self {
             Self::Ours | Self::NoLook => ours,

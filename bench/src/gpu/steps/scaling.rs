@@ -12,7 +12,6 @@ use super::networks;
 
 pub struct Scaling;
 
-/// As in the paper.
 const SIDE: u32 = 128;
 
 /// A network on a partition at a batch size.
@@ -24,7 +23,6 @@ struct Case {
     batch: u8,
 }
 
-/// Cases that are shown together.
 struct Show {
     title: &'static str,
     x: Axis,

@@ -14,10 +14,8 @@ use super::lingering::{Lingering, hand_over};
 use super::{AgentError, Attack, wire};
 use crate::target::child::pause;
 
-/// Where in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// Instead of an opening.
     Before,
     /// With an opening that announces none.
     Unannounced,
@@ -27,7 +25,6 @@ pub enum Point {
     Behind,
     /// After the welcome.
     After,
-    /// At the metrics socket.
     Metrics,
 }
 
@@ -40,7 +37,6 @@ const PACE_MS: u16 = 80;
 /// Descriptors a message where several messages go: few are closed here before the daemon does it.
 const SHARES: [usize; 3] = [1, 8, wire::DESCRIPTORS_MAX];
 
-/// What the deliveries came to.
 #[derive(Default)]
 struct Tally {
     connected: AtomicU64,

@@ -20,7 +20,6 @@ const FULL: u64 = u64::MAX - 1;
 /// Epoll instances, and copies of the doorbell in each: 4096 watches.
 const WATCHES: (usize, usize) = (64, 64);
 
-/// Rings in one turn.
 const RINGS: usize = 1000;
 
 /// A stack for a thread that only waits.
@@ -29,7 +28,6 @@ const STACK: usize = 32 * 1024;
 /// Frames a second of the client whose bell is waited for.
 const PACE_NS: u64 = 33_000_000;
 
-/// Turns that a client stays.
 const STAY: u64 = 200;
 
 /// Empties the doorbell, fills it, makes it blocking, in any order.

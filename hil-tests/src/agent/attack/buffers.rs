@@ -10,7 +10,6 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::{AgentError, Attack, memory, wire};
 
-/// Connections that stay open.
 const HELD_MAX: usize = 16;
 
 /// Wrong kinds, wrong sizes, wrong numbers, and the connection itself.

@@ -15,7 +15,6 @@ const LINGER_S: i32 = 20;
 /// More than both sides' buffers hold, as these are set.
 const UNSENT: usize = 256 * 1024;
 
-/// A source of such sockets.
 pub struct Lingering {
     listener: TcpListener,
     address: SocketAddr,
@@ -24,7 +23,6 @@ pub struct Lingering {
 }
 
 impl Lingering {
-    /// A listener on loopback.
     pub fn new() -> Result<Self, AgentError> {
         let failed = AgentError::io("a TCP listener on loopback");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(&failed)?;

@@ -9,13 +9,11 @@ use punctual_client::{Client, Crop, Options, PixelFormat, now_ns};
 
 use super::{AgentError, Attack, wire};
 
-/// Writes a connection.
 const WRITES: u64 = 2000;
 
 /// How long a scribbler waits for what the daemon makes of it, in ns.
 const ANSWER_NS: u64 = 20_000_000;
 
-/// Turns that a client stays.
 const STAY: u64 = 50;
 
 /// A buffer of its own: more than a frame of any task of the rig's.

@@ -1,5 +1,4 @@
-//! The channel as `docs/channel.md` tells it, from the side of a client that keeps to it only as far
-//! as it likes.
+//! The channel as `docs/channel.md` tells it, from the side of a client that keeps to it only as far as it likes.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
@@ -82,7 +81,6 @@ pub fn is_closed(socket: &OwnedFd, within_ms: u16) -> bool {
 
 /// A client that the daemon let in.
 pub struct Welcomed {
-    /// The connection.
     pub socket: OwnedFd,
     /// Its memory files, and the doorbell where the protocol has one.
     pub files: Vec<OwnedFd>,

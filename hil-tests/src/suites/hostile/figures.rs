@@ -5,7 +5,6 @@ use crate::book::{self, Book, Probe, Sample};
 use crate::outcome::Failure;
 use crate::scene::Scene;
 
-/// What a siege measures.
 pub const MEASURES: &[(&str, &str)] = &[
     ("healthy_late", "frames"),
     ("healthy_unserved", "frames"),

@@ -29,7 +29,6 @@ const PAGES_KIB: u64 = 256;
 /// What a siege needs: attackers must not have to share the cameras' only core.
 pub const BESIDE: &[Need] = &[Need::Cores(2)];
 
-/// A case of this suite.
 pub const fn case(
     name: &'static str,
     about: &'static str,
@@ -47,7 +46,6 @@ pub const fn case(
     }
 }
 
-/// An attacker to start.
 #[derive(Clone, Debug)]
 pub struct Attack {
     kind: &'static str,
@@ -69,7 +67,6 @@ impl Attack {
         }
     }
 
-    /// The same for another task.
     pub fn on(self, task: Task) -> Self {
         Self { task, ..self }
     }
@@ -79,7 +76,6 @@ impl Attack {
         Self { count, ..self }
     }
 
-    /// The same as another user.
     pub fn by_user(self, uid: u32) -> Self {
         Self {
             uid: Some(uid),
@@ -87,16 +83,13 @@ impl Attack {
         }
     }
 
-    /// The same for so long.
     pub fn for_seconds(self, seconds: f64) -> Self {
         Self { seconds, ..self }
     }
 }
 
-/// A daemon under attack.
 pub struct Siege {
     pub daemon: Daemon,
-    /// Its process.
     pub pid: u32,
     cameras: Vec<Camera>,
     prober: Started,
@@ -159,7 +152,6 @@ impl Siege {
         })
     }
 
-    /// Starts an attacker.
     pub fn attack(&mut self, scene: &mut Scene<'_>, attack: &Attack) -> Result<(), Failure> {
         let number = self.attackers.len();
         let name = format!("attacker-{number}");
@@ -301,7 +293,6 @@ impl Siege {
 
 /// What came of the start of a daemon.
 pub enum Start {
-    /// It serves.
     Ready(Daemon),
     /// It ended so, with these words.
     Ended(End, String, Daemon),

@@ -12,7 +12,6 @@ const LINE: usize = 64;
 pub(super) struct Sources {
     /// The first input block.
     pub first: usize,
-    /// Input blocks.
     pub count: usize,
     /// Quads of the last of them.
     pub last_quads: usize,
@@ -25,11 +24,9 @@ pub(super) struct Sources {
 ///
 /// A block's weights are `[input block][kernel row][kernel column][quad][output lane][4]`, for the
 /// input blocks that its groups read; where a group does not read an input channel, and in surplus
-/// lanes, they are zero. Depthwise: `[kernel row][kernel column][lane][4]`, of which the first
-/// counts.
+/// lanes, they are zero. Depthwise: `[kernel row][kernel column][lane][4]`, of which the first counts.
 #[derive(Clone, Debug)]
 pub(super) struct Packing {
-    /// For each output block.
     pub sources: Box<[Sources]>,
     /// Where the sums' first values start, in bytes.
     pub bias: usize,
@@ -40,7 +37,6 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// The spec has been checked.
     pub fn new(spec: &Conv2dSpec) -> Packing {
         let mut weights = 0;
         let sources: Box<[Sources]> = (0..spec.output.blocks())

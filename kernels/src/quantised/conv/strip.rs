@@ -14,13 +14,10 @@ pub(super) struct Strip {
     pub input_row: usize,
     /// From a block to the next.
     pub input_block: usize,
-    /// Input blocks that are summed.
     pub input_blocks: usize,
     /// Quads of the last of them; the others are full.
     pub last_quads: usize,
-    /// Rows of the kernel.
     pub kernel_height: usize,
-    /// Columns of the kernel.
     pub kernel_width: usize,
     /// Input rows between two output rows.
     pub stride_height: usize,
@@ -41,9 +38,7 @@ pub(super) struct Strip {
     pub output_row: usize,
     /// From a block to the next.
     pub output_block: usize,
-    /// Output rows.
     pub rows: usize,
-    /// Output columns.
     pub columns: usize,
 }
 

@@ -11,11 +11,8 @@ pub(super) const BLOCKS_MAX: usize = 3;
 struct Tile {
     /// The horizontal stride; 0 is any.
     stride_width: usize,
-    /// Blocks of output channels.
     blocks: usize,
-    /// Output rows.
     rows: usize,
-    /// Output columns.
     columns: usize,
     kernel: StripKernel,
 }

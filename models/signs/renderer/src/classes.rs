@@ -54,11 +54,8 @@ pub const CLASSES: [&str; 43] = [
 pub(crate) enum Plate {
     Disc,
     Octagon,
-    /// One corner up.
     Triangle,
-    /// One corner down.
     TriangleDown,
-    /// Standing on a corner.
     Diamond,
     Square,
 }
@@ -88,7 +85,6 @@ impl Paint {
     }
 }
 
-/// What a class looks like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Design {
     pub(crate) plate: Plate,

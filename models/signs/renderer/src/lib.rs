@@ -1,5 +1,4 @@
-//! Renders the synthetic traffic signs that the demo network is trained on and the demo's cameras
-//! show.
+//! Renders the synthetic traffic signs that the demo network is trained on and the demo's cameras show.
 //!
 //! A [`Scene`] is one picture: a street with clutter, and one sign of a known class somewhere in
 //! it. All of it follows from a seed and an index, and a pixel is the same whatever region it is
@@ -36,9 +35,7 @@ pub use classes::CLASSES;
 pub use colour::to_nv12;
 pub use scene::{CAMERA_EASIEST, Region, Scene};
 
-/// Columns of a frame.
 pub const FRAME_WIDTH: u32 = 640;
-/// Rows of a frame.
 pub const FRAME_HEIGHT: u32 = 480;
 /// Rows and columns of the crop that holds the sign.
 pub const CROP_SIDE: u32 = 192;

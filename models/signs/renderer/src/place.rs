@@ -7,7 +7,6 @@ use crate::scene::Region;
 use crate::stroke::edge;
 use crate::{FRAME_HEIGHT, FRAME_WIDTH};
 
-/// A thing in the background.
 #[derive(Clone, Debug)]
 struct Thing {
     plate: Plate,
@@ -21,16 +20,13 @@ struct Thing {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     texture: u64,
-    /// Row where the sky ends.
     horizon: f32,
     sky: Rgb,
     ground: Rgb,
-    /// How strong the texture is.
     contrast: f32,
     things: Vec<Thing>,
 }
 
-/// Things in a frame.
 const THINGS: u32 = 36;
 
 impl Place {

@@ -14,7 +14,6 @@ pub(crate) fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Bits for a lattice position.
 pub(crate) fn at(seed: u64, x: i32, y: i32) -> u64 {
     let position = (u64::from(x as u32) << 32) | u64::from(y as u32);
     mix(seed ^ position.wrapping_mul(GOLDEN))
@@ -48,7 +47,6 @@ impl Random {
         (((self.bits() >> 32) * u64::from(count)) >> 32) as u32
     }
 
-    /// True with this probability.
     pub(crate) fn chance(&mut self, probability: f32) -> bool {
         self.unit() < probability
     }

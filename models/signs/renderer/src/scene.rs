@@ -10,13 +10,9 @@ use crate::{CLASSES, CROP_SIDE, FRAME_HEIGHT, FRAME_WIDTH};
 /// A rectangle of the frame, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Left column.
     pub x: u32,
-    /// Top row.
     pub y: u32,
-    /// Columns.
     pub width: u32,
-    /// Rows.
     pub height: u32,
 }
 

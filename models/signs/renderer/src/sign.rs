@@ -34,13 +34,11 @@ impl Plate {
     }
 }
 
-/// A sign in a frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Sign {
     design: Design,
     strokes: Vec<Stroke>,
     band: Stroke,
-    /// Pixels of the frame.
     pub(crate) centre: [f32; 2],
     /// Pixels of the frame, before squeezing.
     radius: f32,

@@ -42,7 +42,6 @@ pub(crate) fn edge(distance: f32, softness: f32) -> f32 {
 #[derive(Debug, Default)]
 pub(crate) struct Pen {
     pub(crate) strokes: Vec<Stroke>,
-    /// Half the width of lines.
     pub(crate) width: f32,
 }
 
@@ -101,7 +100,6 @@ impl Pen {
             .line(&[at(-0.45, 0.05), at(0.0, -0.5), at(0.45, -0.05)])
     }
 
-    /// A car from behind.
     pub(crate) fn car(&mut self, x: f32) -> &mut Self {
         self.thick([x - 0.2, 0.15], [x + 0.2, 0.15], 0.16)
             .thick([x - 0.12, -0.14], [x + 0.12, -0.14], 0.1)

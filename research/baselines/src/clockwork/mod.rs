@@ -1,6 +1,5 @@
-//! `clockwork`: every batch and every transfer of weights is chosen centrally, from predicted
-//! times, and only if it will end in time (Gujarati et al., "Serving DNNs like Clockwork", OSDI
-//! 2020, sections 4.5 and 5.3).
+//! `clockwork`: every batch and every transfer of weights is chosen centrally, from predicted times, and only
+//! if it will end in time (Gujarati et al., "Serving DNNs like Clockwork", OSDI 2020, sections 4.5 and 5.3).
 //!
 //! - A request enters the batch queue of every compiled batch size b, and leaves it when it could
 //!   not end in time in a batch of b any more: when its deadline is less than L(b) away. L(b) is
@@ -82,7 +81,6 @@ impl PolicySpec for ClockworkConfig {
     }
 }
 
-/// The controller.
 #[derive(Debug)]
 struct Clockwork {
     queues: Queues,

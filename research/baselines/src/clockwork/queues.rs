@@ -48,7 +48,6 @@ struct Model {
     strategy: usize,
 }
 
-/// The queues of all models.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     models: Box<[Model]>,
@@ -138,7 +137,6 @@ impl Queues {
         }
     }
 
-    /// A batch ran that long.
     pub(super) fn measured(&mut self, model: ModelId, batch: usize, took: Nanos) {
         let model = &mut self.models[model.index()];
         if let Some(size) = model.sizes.iter_mut().find(|size| size.batch == batch) {
@@ -146,8 +144,7 @@ impl Queues {
         }
     }
 
-    /// Makes the strategies of a model anew: one a batch queue that holds enough requests, if the
-    /// weights are there.
+    /// Makes the strategies of a model anew: one a batch queue that holds enough requests, if the weights are there.
     pub(super) fn refresh(&mut self, now: Instant, model: ModelId, resident: bool) {
         let model = &self.models[model.index()];
         for (index, size) in model.sizes.iter().enumerate() {

@@ -1,8 +1,7 @@
 //! Items in the order of a key that changes: a binary heap that knows where each item stands.
 
-/// Items `0..n`, some of which are ranked. The first is the one with the least key; of equal keys,
-/// the least item. Setting, changing and removing a key take O(log n); nothing is allocated after
-/// construction.
+/// Items `0..n`, some of which are ranked. The first is the one with the least key; of equal keys, the
+/// least item. Setting, changing and removing a key take O(log n); nothing is allocated after construction.
 #[derive(Clone, Debug)]
 pub(super) struct Ranking {
     heap: Vec<(u64, u32)>,
@@ -13,7 +12,6 @@ pub(super) struct Ranking {
 const UNRANKED: u32 = u32::MAX;
 
 impl Ranking {
-    /// Nothing is ranked yet.
     pub(super) fn new(items: usize) -> Self {
         assert!(items < UNRANKED as usize, "{items} items cannot be ranked");
         Self {

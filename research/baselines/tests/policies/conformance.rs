@@ -1,7 +1,6 @@
 //! What every policy owes the world, whatever it decides: one verdict a submission, the device's
-//! rules, nothing lost, the same decisions for the same events. Each policy of
-//! `all` is tried on random small plans in calm and in foul weather, and so are
-//! the variants of [`variants`].
+//! rules, nothing lost, the same decisions for the same events. Each policy of `all` is tried on
+//! random small plans in calm and in foul weather, and so are the variants of [`variants`].
 
 use punctual_baselines::{
     BatchConfig, BranchynetConfig, DeeprtConfig, GsliceConfig, NexusConfig, NexusDrop,

@@ -11,11 +11,9 @@ struct Node {
     slack: u64,
     /// The least worth of those that have work; infinite if none has.
     worth: f64,
-    /// The piece with that worth.
     cheapest: u32,
 }
 
-/// A run of no pieces.
 const NOTHING: Node = Node {
     work: 0,
     slack: u64::MAX,
@@ -58,12 +56,10 @@ impl Demand {
         Self { nodes, pieces }
     }
 
-    /// The work of a piece.
     pub(super) fn work(&self, piece: usize) -> u64 {
         self.nodes[self.leaves() + piece].work
     }
 
-    /// The worth of a piece.
     pub(super) fn worth(&self, piece: usize) -> f64 {
         self.pieces[piece].1
     }

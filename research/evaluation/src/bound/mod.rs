@@ -1,5 +1,4 @@
-//! An upper bound on what any scheduler could have achieved on a run, knowing everything before it
-//! happens.
+//! An upper bound on what any scheduler could have achieved on a run, knowing everything before it happens.
 //!
 //! Comparing schedulers says which is better, not how much is left. This bound does: the requests
 //! of a run, each with its window and with what each of its answers is worth and costs, are given
@@ -17,15 +16,13 @@
 //! amounts that fit form a polymatroid, so a greedy choice is exact (`demand` has the structure).
 //!
 //! # The algorithm
-//! Segments come by falling release. Then only intervals that begin at the newcomer's own release can
-//! get too full, and these are one for each deadline. A newcomer takes the room there is; beyond
-//! it, it replaces the least worthy work that the first full interval holds, as long as that is
-//! worth less than the newcomer. What was replaced never comes back: a subset that is best for some
-//! requests, less what further ones push out, is best for all. O(log n) for each segment and each
-//! replacement, in whole nanoseconds.
+//! Segments come by falling release. Then only intervals that begin at the newcomer's own release can get too
+//! full, and these are one for each deadline. A newcomer takes the room there is; beyond it, it replaces the
+//! least worthy work that the first full interval holds, as long as that is worth less than the newcomer.
+//! What was replaced never comes back: a subset that is best for some requests, less what further ones push
+//! out, is best for all. O(log n) for each segment and each replacement, in whole nanoseconds.
 //!
-//! Greedy for polymatroids: Edmonds (1970); intervals of a preemptive schedule: the processor demand
-//! criterion.
+//! Greedy for polymatroids: Edmonds (1970); intervals of a preemptive schedule: the processor demand criterion.
 
 mod company;
 mod demand;
@@ -62,12 +59,10 @@ pub struct Answer {
     pub value: f64,
 }
 
-/// What no schedule exceeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     /// The total worth of all answers.
     pub value: f64,
-    /// How many requests there were.
     pub jobs: usize,
     /// The work that the ideal schedule does, in time of the whole device.
     pub work: Nanos,
@@ -147,8 +142,7 @@ fn pieces(job: &Job) -> impl Iterator<Item = Piece> + use<> {
     })
 }
 
-/// Gives the piece at `index` as much as it is worth; all others released before it are not there
-/// yet.
+/// Gives the piece at `index` as much as it is worth; all others released before it are not there yet.
 fn admit(piece: &Piece, index: usize, demand: &mut Demand) {
     let mut rest = piece.work;
     while rest > 0 {

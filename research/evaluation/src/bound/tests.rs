@@ -34,9 +34,8 @@ fn fits(works: &[(u64, u64, u64)]) -> bool {
     left.iter().all(|w| w.2 == 0)
 }
 
-/// The exact optimum: the value of the best set of unit pieces of segments that fits. The linear
-/// program has whole solutions for whole data, and by falling worth a request's pieces come in
-/// order by themselves. Exponential.
+/// The exact optimum: the value of the best set of unit pieces of segments that fits. The linear program has whole
+/// solutions for whole data, and by falling worth a request's pieces come in order by themselves. Exponential.
 fn best_by_trying_all(jobs: &[Job]) -> f64 {
     let units: Vec<(u64, u64, f64)> = jobs
         .iter()
@@ -65,8 +64,7 @@ fn best_by_trying_all(jobs: &[Job]) -> f64 {
     best
 }
 
-/// The best whole choice of one answer or none for each request: what a clairvoyant without
-/// fractions could do.
+/// The best whole choice of one answer or none for each request: what a clairvoyant without fractions could do.
 fn best_whole_choice(jobs: &[Job], chosen: &mut Vec<(u64, u64, u64)>) -> f64 {
     let Some((first, rest)) = jobs.split_first() else {
         return 0.0;

@@ -48,7 +48,6 @@ enum Stops {
     AfterTheStage,
 }
 
-/// A row of the table.
 struct Case {
     name: &'static str,
     policy: PolicyChoice,
@@ -88,7 +87,6 @@ fn cases() -> [Case; 7] {
     ]
 }
 
-/// What a run came to.
 struct Figures {
     /// Requests of real-time tasks.
     real_time: Tally,

@@ -25,20 +25,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run: || table(&DEVICES, &RATES_HZ, Nanos::from_millis(60_000), &SEEDS).markdown(),
 };
 
-/// TPCs: the whole of SEEB-GPU's device, where each network can have as many as it can use, and
-/// parts of it.
+/// TPCs: the whole of SEEB-GPU's device, where each network can have as many as it can use, and parts of it.
 const DEVICES: [u16; 3] = [41, 20, 6];
 /// Requests a second of a network that it is not the turn of.
 const RATES_HZ: [f64; 4] = [10.0, 20.0, 40.0, 80.0];
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// How much more often a network is asked in its turn.
 const BUSIER: f64 = 4.0;
-/// How long a turn is.
 const TURN: Nanos = Nanos::from_millis(5_000);
 /// The deadline in times of the whole network on the whole device, as in SEEB-GPU.
 const DEADLINE_FACTOR: f64 = 1.2;
-/// Masks of compute units belong to each launch, so a change needs no more than launches: the time
-/// of five of them.
+/// Masks of compute units belong to each launch, so a change needs no more than launches: the time of five of them.
 const SWITCH_COST: Nanos = Nanos::from_micros(100);
 
 /// SEEB-GPU's four networks on so many TPCs, each in turn busy, planned for their mean rates with

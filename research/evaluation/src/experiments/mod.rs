@@ -52,7 +52,6 @@ pub fn all() -> Vec<Experiment> {
     single.into_iter().chain(clockwork::EXPERIMENTS).collect()
 }
 
-/// The experiment of that name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Experiment> {
     all().into_iter().find(|experiment| experiment.name == name)

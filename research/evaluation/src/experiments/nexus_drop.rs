@@ -23,7 +23,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run: || tables(Nanos::from_millis(120_000), &[1, 2, 3]),
 };
 
-/// What the paper varies.
 const ALPHAS_MS: [f64; 5] = [1.0, 1.2, 1.4, 1.6, 1.8];
 
 /// The optimum of every alpha, requests a second.
@@ -35,7 +34,6 @@ const BAD_MAX: f64 = 0.01;
 /// Halvings of the interval in which the highest rate is looked for: to 0.2% of the optimum.
 const HALVINGS: u32 = 9;
 
-/// How requests come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrivals {
     Uniform,

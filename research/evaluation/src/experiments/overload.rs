@@ -19,7 +19,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Multiples of the capacity.
 const LOADS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Long enough for queues to fill and for every policy to settle.

@@ -185,10 +185,9 @@ fn figure_4() -> String {
     text
 }
 
-/// SSD, and Inception. SSD takes 47 ms alone (section 7.3.2); 20 ms for each further image are fitted
-/// to what is published there: 534 queries a second on 16 devices with 345 ms of 400 for SSD, and 433
-/// with 200. Inception takes 7 ms alone (Table 1) and has 4.7 times the throughput at batch 32
-/// (section 2.2).
+/// SSD, and Inception. SSD takes 47 ms alone (section 7.3.2); 20 ms for each further image are fitted to
+/// what is published there: 534 queries a second on 16 devices with 345 ms of 400 for SSD, and 433 with
+/// 200. Inception takes 7 ms alone (Table 1) and has 4.7 times the throughput at batch 32 (section 2.2).
 fn figure_17_models() -> [BatchTimes; 2] {
     [linear(27.0, 20.0, 32), linear(5.69, 1.31, 32)]
 }

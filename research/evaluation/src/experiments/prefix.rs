@@ -23,7 +23,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run: || tables(Nanos::from_millis(20_000), &[1, 2]),
 };
 
-/// Specialised networks.
 const HEADS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 
 /// Of all their tasks together, at a load of 1.
@@ -163,6 +162,8 @@ fn tables(length: Nanos, seeds: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::PolicySpec as _;
+
     use super::*;
 
     const SHORT: Nanos = Nanos::from_millis(5_000);

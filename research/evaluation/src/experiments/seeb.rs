@@ -1,6 +1,5 @@
 //! SEEB-GPU's evaluation (section 5): its Poisson, PAI-like and Gamma traces under every policy, the
-//! order of Table 4, the ablation of Table 5, the weights of Figure 9, and the fit of its latency
-//! model.
+//! order of Table 4, the ablation of Table 5, the weights of Figure 9, and the fit of its latency model.
 
 use punctual_baselines::{BatchConfig, BranchynetConfig, DeeprtConfig, GsliceConfig};
 use punctual_core::{Confidence, Nanos, PolicySpec, TaskId};

@@ -169,7 +169,6 @@ fn run() -> String {
     )
 }
 
-/// The fast device falls silent.
 fn silent(spills: bool, length: Nanos) -> Scenario {
     let mut scenario = scenario(SILENT_HZ, spills, length);
     scenario.faults = vec![Fault::CompletionLost { nth: SILENT_AFTER }];

@@ -11,7 +11,6 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{Cause, Problem};
 use crate::nearest::nearest;
 
-/// The problems of a file.
 #[derive(Debug)]
 pub(super) struct Problems<'t> {
     text: &'t str,

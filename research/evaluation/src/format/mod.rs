@@ -1,9 +1,8 @@
 //! Workload files: one's own networks, tasks, arrivals, timing and faults in TOML. All keys:
 //! `docs/workloads.md`; an example: `examples/workload.toml`.
 //!
-//! All problems of a file are reported at once, each with its line, its key and the rule that it
-//! breaks. What was read is then given to the scheduler, so that a file whose promises cannot be
-//! kept is refused here.
+//! All problems of a file are reported at once, each with its line, its key and the rule that it breaks. What
+//! was read is then given to the scheduler, so that a file whose promises cannot be kept is refused here.
 
 mod document;
 mod model;
@@ -31,7 +30,6 @@ pub use trace::TraceError;
 /// A workload file, read.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// What it describes.
     pub scenario: Scenario,
     /// Policies with parameters of their own.
     pub policies: Vec<PolicyChoice>,
@@ -47,9 +45,6 @@ const NAMED_BYTES_MAX: u64 = 256 << 20;
 type Files<'f> = &'f dyn Fn(&str) -> io::Result<String>;
 
 /// Reads a workload file and those that it names.
-///
-/// # Errors
-/// All that is wrong with it.
 pub fn read(path: &Path) -> Result<Document, FormatError> {
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -71,9 +66,6 @@ pub fn read(path: &Path) -> Result<Document, FormatError> {
 }
 
 /// Reads the text of a workload file; `files` gives those that it names.
-///
-/// # Errors
-/// All that is wrong with it.
 pub fn parse(file: &str, text: &str, files: Files<'_>) -> Result<Document, FormatError> {
     let problems = Problems::new(text);
     let document = read_document(file, text, files, &problems);

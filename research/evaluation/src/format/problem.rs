@@ -23,28 +23,17 @@ pub struct Problem {
     pub line: Option<u32>,
     /// The key's path, such as `task[1].deadline_ms`; empty for the whole file.
     pub key: String,
-    /// What is wrong.
     pub cause: Cause,
 }
 
-/// What can be wrong.
 #[derive(Debug, Error)]
 pub enum Cause {
     /// The file or one that it names cannot be read.
     #[error("{file} cannot be read: {error}")]
-    Unreadable {
-        file: String,
-        /// Why.
-        error: std::io::Error,
-    },
+    Unreadable { file: String, error: std::io::Error },
     /// The file is too large to be what somebody wrote.
     #[error("the file has {found} bytes; the most are {limit}")]
-    TooLarge {
-        /// Its size.
-        found: usize,
-        limit: usize,
-    },
-    /// It is no TOML.
+    TooLarge { found: usize, limit: usize },
     #[error("{0}")]
     Syntax(toml::de::Error),
     /// A key that nobody asked for.
@@ -53,17 +42,11 @@ pub enum Cause {
     UnknownKey {
         /// The key that was probably meant.
         nearest: Option<String>,
-        /// All that can stand there.
         known: String,
     },
     /// A value that is missing or cannot be used.
     #[error("{found}; it must be {rule}")]
-    Value {
-        /// What stands there.
-        found: String,
-        /// What may.
-        rule: String,
-    },
+    Value { found: String, rule: String },
     /// A pattern of arrivals whose numbers do not go together.
     #[error("{0}")]
     Pattern(#[from] PatternError),
@@ -72,15 +55,9 @@ pub enum Cause {
     Trace(#[from] TraceError),
     /// A profile or calibration that cannot be used.
     #[error("{file}: {reason}")]
-    File {
-        file: String,
-        /// Why.
-        reason: String,
-    },
-    /// A policy's parameters.
+    File { file: String, reason: String },
     #[error("{0}")]
     Policy(toml::de::Error),
-    /// A policy that nobody knows.
     #[error("there is no policy {0:?}; there are {known}", known = known_policies())]
     NoPolicy(String),
     /// The whole cannot be promised, or breaks a limit of the scheduler.

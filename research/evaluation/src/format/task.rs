@@ -10,7 +10,6 @@ use crate::profiles::millis;
 use punctual_simulator::arrivals::{Bursts, Pattern, Shape, TraceEntry};
 use punctual_simulator::scenario::{Model, Task};
 
-/// The kinds of arrivals.
 const KINDS: [&str; 10] = [
     "periodic",
     "poisson",

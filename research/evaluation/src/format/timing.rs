@@ -64,7 +64,6 @@ fn at(section: &Section<'_>, key: &'static str) -> Instant {
     Instant::from_nanos((section.number(key, 0.0..=1e7, None) * 1e9) as u64)
 }
 
-/// The kinds of faults.
 const FAULTS: [&str; 9] = [
     "client-gone",
     "client-stalled",

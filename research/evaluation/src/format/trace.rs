@@ -1,6 +1,5 @@
-//! Recordings of arrivals: comma-separated lines `time_ms,task[,deadline_ms]`, by rising time or
-//! not. A first line of exactly these words, empty lines, and lines that begin with `#` are
-//! passed over.
+//! Recordings of arrivals: comma-separated lines `time_ms,task[,deadline_ms]`, by rising time or not.
+//! A first line of exactly these words, empty lines, and lines that begin with `#` are passed over.
 
 use punctual_core::Nanos;
 use thiserror::Error;
@@ -14,20 +13,15 @@ pub enum TraceError {
     #[error("{file}:{line}: `{found}` is not `time_ms,task[,deadline_ms]`")]
     Line {
         file: String,
-        /// Its line, from 1.
         line: usize,
-        /// What stands there.
         found: String,
     },
     /// A task that the workload does not have, or that does not play a recording.
     #[error("{file}:{line}: no task `{task}` has arrivals of kind `trace`; there are: {known}")]
     Task {
         file: String,
-        /// Its line, from 1.
         line: usize,
-        /// The task named there.
         task: String,
-        /// Those that may be.
         known: String,
     },
 }
@@ -36,9 +30,6 @@ pub enum TraceError {
 const MILLIS_MAX: f64 = 8.64e9;
 
 /// The entries of each task of `tasks`, by rising time.
-///
-/// # Errors
-/// The first line that cannot be used.
 pub fn parse(file: &str, text: &str, tasks: &[&str]) -> Result<Vec<Vec<TraceEntry>>, TraceError> {
     let mut entries: Vec<Vec<TraceEntry>> = vec![Vec::new(); tasks.len()];
     for (index, line) in text.lines().enumerate() {

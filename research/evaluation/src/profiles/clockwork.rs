@@ -17,9 +17,7 @@ use punctual_simulator::scenario::Model;
 /// A network: weights in MB, their transfer in ms, and latencies in ms at batches 1, 2, 4, 8, 16.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// Its name in the paper.
     pub name: &'static str,
-    /// Size of its weights.
     pub weights_mb: f64,
     /// Time of their transfer to the device.
     pub transfer_ms: f64,

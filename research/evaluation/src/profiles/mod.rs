@@ -36,7 +36,6 @@ pub fn all() -> Vec<Model> {
     all
 }
 
-/// The profile of that name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Model> {
     all().into_iter().find(|model| model.name == name)

@@ -11,8 +11,7 @@
 use super::single_exit;
 use punctual_simulator::scenario::Model;
 
-/// Latency of one invocation on a GPU with 125 TFLOPS, in milliseconds; LeNet5 and VGG7 are
-/// published as "less than".
+/// Latency of one invocation on a GPU with 125 TFLOPS, in milliseconds; LeNet5 and VGG7 are published as "less than".
 pub const TABLE_1_GPU_MS: [(&str, f64); 5] = [
     ("lenet5", 0.1),
     ("vgg7", 1.0),
@@ -28,8 +27,7 @@ pub const TABLE_2: [(&str, [(u8, f64); 3]); 3] = [
     ("model-c", [(4, 60.0), (8, 95.0), (16, 125.0)]),
 ];
 
-/// The models of Table 2. The table begins at batch 4; smaller ones are given its time, as they
-/// would be padded.
+/// The models of Table 2. The table begins at batch 4; smaller ones are given its time, as they would be padded.
 #[must_use]
 pub fn table_2() -> Vec<Model> {
     let model = |(name, times): (&str, [(u8, f64); 3])| {
@@ -40,12 +38,10 @@ pub fn table_2() -> Vec<Model> {
     TABLE_2.map(model).into()
 }
 
-/// Batch that the optimum of section 4.3 implies: 500 requests a second in batches of at most half
-/// the SLO of 100 ms.
+/// Batch that the optimum of section 4.3 implies: 500 requests a second in batches of at most half the SLO of 100 ms.
 pub const OPTIMAL_BATCH: u8 = 25;
 
-/// L(b) = alpha b + beta, with beta such that [`OPTIMAL_BATCH`] takes 50 ms; every batch size up
-/// to 32 is there.
+/// L(b) = alpha b + beta, with beta such that [`OPTIMAL_BATCH`] takes 50 ms; every batch size up to 32 is there.
 #[must_use]
 pub fn linear(alpha_ms: f64) -> Model {
     let beta_ms = 50.0 - alpha_ms * f64::from(OPTIMAL_BATCH);

@@ -21,18 +21,14 @@ pub const VGG_KERNEL_US: (u32, u32) = (10, 255);
 /// How long REEF takes to free the device, in microseconds (section 7.3).
 pub const RESET_US: (u32, u32) = (35, 38);
 
-/// A network of DISB.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     /// Its name in DISB's files.
     pub model_name: &'static str,
-    /// GPU kernels an inference.
     pub kernels: u32,
-    /// Time of one inference alone.
     pub time_ms: f64,
 }
 
-/// All five.
 pub const NETWORKS: [Network; 5] = [
     Network {
         model_name: "resnet152-imagenet",
@@ -70,13 +66,11 @@ impl Network {
             .find(|network| network.model_name == model_name)
     }
 
-    /// Stages of about a millisecond.
     #[must_use]
     pub fn stages(&self) -> usize {
         (self.time_ms.round() as usize).max(1)
     }
 
-    /// Its profile.
     #[must_use]
     pub fn model(&self) -> Model {
         let stages = self.stages();

@@ -53,7 +53,6 @@ const ACCURACY_AT: [(f64, f64); 5] = [
     (1.0, 0.963),
 ];
 
-/// Records of confidence a network.
 const SAMPLES: usize = 4_000;
 
 /// One network's figures.
@@ -155,7 +154,6 @@ impl Network {
     }
 }
 
-/// Straight lines between points.
 fn between(points: &[(f64, f64)], at: f64) -> f64 {
     let above = points
         .partition_point(|(x, _)| *x < at)

@@ -10,8 +10,7 @@ use punctual_simulator::random::Random;
 pub struct Exits<'a> {
     /// The accuracy of each exit, if everybody took it, rising.
     pub accuracies: &'a [f64],
-    /// How sharply a picture is either easy or hard for an exit: the larger, the more its
-    /// confidence says.
+    /// How sharply a picture is either easy or hard for an exit: the larger, the more its confidence says.
     pub sharpness: f64,
     /// How far an exit misjudges its own chance of being right: deviation in log-odds.
     pub misjudgement: f64,

@@ -10,7 +10,6 @@ use punctual_simulator::observer::{Observer, Span};
 /// Most bars of a chart: what a browser draws at once without delay.
 pub const BARS_MAX: usize = 1_500;
 
-/// A stage on compute units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
     /// Start, in microseconds.
@@ -49,7 +48,6 @@ impl Serialize for Bar {
 #[derive(Debug)]
 pub struct Recorder {
     from: Instant,
-    /// Of each partition.
     units: Vec<Units>,
     /// The task of the request in each buffer.
     tasks: Vec<TaskId>,

@@ -12,10 +12,8 @@ const POINTS: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Merged {
     pub policy: String,
-    /// Latencies in microseconds, rising, with the share of all requests that had their answer by
-    /// then.
+    /// Latencies in microseconds, rising, with the share of all requests that had their answer by then.
     pub latencies: Vec<(f64, f64)>,
-    /// What became of the requests.
     pub summary: Summary,
 }
 

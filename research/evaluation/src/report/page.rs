@@ -11,24 +11,19 @@ use super::merged::Merged;
 use super::plots::{self, REST};
 use super::row::Row;
 
-/// What a page shows.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// The heading.
     pub title: String,
     /// What the workload is and where its figures come from.
     pub about: String,
     /// The command that makes the page.
     pub command: String,
-    /// Every run.
     pub rows: Vec<Row>,
     /// All policies at each load, in the order in which they occur in `rows`.
     pub loads: Vec<AtLoad>,
-    /// Charts of what ran.
     pub charts: Vec<Chart>,
 }
 
-/// All policies at one load.
 #[derive(Clone, Debug)]
 pub struct AtLoad {
     pub load: f64,
@@ -39,18 +34,13 @@ pub struct AtLoad {
 /// What ran where and when.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chart {
-    /// Of which run.
     #[serde(skip)]
     pub title: String,
-    /// Compute units of the device.
     pub units: u16,
-    /// Names of the tasks.
     pub tasks: Vec<String>,
-    /// What ran.
     pub bars: Vec<Bar>,
 }
 
-/// The chart of a run.
 #[must_use]
 pub fn chart(title: String, scenario: &Scenario, bars: &[Bar]) -> Chart {
     Chart {
@@ -65,7 +55,6 @@ pub fn chart(title: String, scenario: &Scenario, bars: &[Bar]) -> Chart {
     }
 }
 
-/// The page as text.
 #[must_use]
 pub fn page(page: &Page) -> String {
     let mut body = String::new();

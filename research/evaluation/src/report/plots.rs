@@ -55,8 +55,7 @@ pub fn misses_against_load(rows: &[Row]) -> String {
     })
 }
 
-/// Right answers among all requests against missed requests; a point a policy and load. Left and up
-/// is better.
+/// Right answers among all requests against missed requests; a point a policy and load. Left and up is better.
 #[must_use]
 pub fn accuracy_against_misses(rows: &[Row]) -> String {
     let groups = groups(rows);

@@ -14,15 +14,12 @@ pub struct Row {
     pub policy: String,
     /// By how much the workload's rates were multiplied.
     pub load: f64,
-    /// What chance followed from.
     pub seed: u64,
-    /// Requests submitted.
     pub submitted: u64,
     /// Late, rejected, failed or lost.
     pub missed: u64,
     /// Answered after their deadlines.
     pub late: u64,
-    /// Refused.
     pub rejected: u64,
     /// Taken on and not answered.
     pub failed: u64,
@@ -41,8 +38,7 @@ pub struct Row {
     pub latency_us: Latency,
     /// Answers on time, a second.
     pub goodput_per_s: f64,
-    /// Answers a second, divided by the mean latency in seconds, times `accuracy` (SEEB-GPU,
-    /// equation 1).
+    /// Answers a second, divided by the mean latency in seconds, times `accuracy` (SEEB-GPU, equation 1).
     pub gpu_efficacy: f64,
 }
 
@@ -86,7 +82,6 @@ impl Row {
 pub struct Group<'r> {
     pub policy: &'r str,
     pub load: f64,
-    /// One a seed.
     pub rows: Vec<&'r Row>,
 }
 

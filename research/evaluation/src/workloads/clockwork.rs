@@ -299,8 +299,7 @@ pub fn minutes(trace: &Trace, length: Nanos) -> Scenario {
     scenario(models.collect(), tasks, gpus(1, GPU_PAGES), length)
 }
 
-/// A tenth is sustained; of fifty others 25 are bursty, 20 cold, and 3, 1 and 1 spike each 5, 15 and
-/// 60 minutes.
+/// A tenth is sustained; of fifty others 25 are bursty, 20 cold, and 3, 1 and 1 spike each 5, 15 and 60 minutes.
 const fn shape(rank: usize, functions: usize) -> Shape {
     if rank < functions / 10 {
         return Shape::Sustained;
@@ -320,8 +319,7 @@ mod tests {
     use crate::profiles::clockwork;
     use punctual_simulator::random::Random;
 
-    /// 99th percentiles of over- and underprediction in us, if the slowest of the last ten is what
-    /// is predicted.
+    /// 99th percentiles of over- and underprediction in us, if the slowest of the last ten is what is predicted.
     fn prediction_errors(points: &[(f64, f64)]) -> (f64, f64) {
         let error = |share: f64| {
             let above = points

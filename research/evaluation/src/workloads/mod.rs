@@ -1,5 +1,4 @@
-//! Built-in workloads by name. Each module says where its workload comes from and where it departs
-//! from its source.
+//! Built-in workloads by name. Each module says where its workload comes from and where it departs from its source.
 
 pub mod clockwork;
 mod disb;
@@ -34,10 +33,6 @@ pub fn all() -> Vec<Workload> {
     .concat()
 }
 
-/// The workload of that name.
-///
-/// # Errors
-/// When there is none, with the most similar name.
 pub fn by_name(name: &str) -> Result<Scenario, UnknownWorkload> {
     let all = all();
     let Some(workload) = all.iter().find(|workload| workload.name == name) else {
@@ -65,9 +60,7 @@ impl Workload {
 #[error("there is no workload `{name}`{}; `punctual compare --list` lists all", 
     .nearest.as_ref().map(|nearest| format!(" (did you mean `{nearest}`?)")).unwrap_or_default())]
 pub struct UnknownWorkload {
-    /// The name asked for.
     pub name: String,
-    /// A name that is similar.
     pub nearest: Option<String>,
 }
 

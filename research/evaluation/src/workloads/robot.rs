@@ -87,8 +87,7 @@ fn robot(length: Nanos) -> Scenario {
     scenario.planned()
 }
 
-/// Stages as measured for `signs`, but never beyond the budget (its p99): here the assumptions of
-/// the guarantee hold.
+/// Stages as measured for `signs`, but never beyond the budget (its p99): here the assumptions of the guarantee hold.
 fn within_profile() -> Durations {
     let points = [
         (0.0, 0.8),

@@ -1,18 +1,16 @@
 //! SEEB-GPU's workloads (section 4): four early-exit networks on an RTX 3090, deadlines of 1.2
 //! times the profiled time.
 //!
-//! The paper draws arrival times with four rates (10, 15, 20 and 25) and says nothing of the unit
-//! nor of which task has which. `seeb-poisson` gives each of the four tasks one of them, in
-//! requests a second; `seeb-poisson-10` to `-25` give all four the same, as along the axis of
-//! Figure 7.
+//! The paper draws arrival times with four rates (10, 15, 20 and 25) and says nothing of the unit nor
+//! of which task has which. `seeb-poisson` gives each of the four tasks one of them, in requests a
+//! second; `seeb-poisson-10` to `-25` give all four the same, as along the axis of Figure 7.
 //!
 //! In the paper a request is a group of images, and every method collects for 100 ms before it
 //! decides. Its deadlines must count from the end of that: 1.2 times a latency of 45 ms is less.
-//! `-collected` does so: images that arrive within 100 ms are released as one group a task, and
-//! the group's profiled time is that of its images one after the other (with batches profiled
-//! instead, the paper's GSLICE, 0.343 s a group, could not be without a miss as in Table 3).
-//! `seeb-pai` has groups, too. In all others, a request is one image, and its deadline counts from
-//! its arrival.
+//! `-collected` does so: images that arrive within 100 ms are released as one group a task, and the
+//! group's profiled time is that of its images one after the other (with batches profiled instead,
+//! the paper's GSLICE, 0.343 s a group, could not be without a miss as in Table 3). `seeb-pai` has
+//! groups, too. In all others, a request is one image, and its deadline counts from its arrival.
 //!
 //! Profiled is the whole network on the whole GPU at batch 1.
 
@@ -81,7 +79,6 @@ pub(super) const WORKLOADS: &[Workload] = &[
     },
 ];
 
-/// The deadline in profiled times.
 const DEADLINE_FACTOR: f64 = 1.2;
 
 /// The collection window of section 5.5.

@@ -16,17 +16,13 @@ pub enum PictureError {
     /// It cannot be read or decoded.
     #[error("cannot read the picture {path}: {source}", path = path.display())]
     Decode {
-        /// Which file.
         path: PathBuf,
-        /// What the decoder says.
         source: image::ImageError,
     },
     /// It cannot be resized to the network's input.
     #[error("the picture {path} cannot be prepared: {source}", path = path.display())]
     Prepare {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         source: PreprocessError,
     },
 }
@@ -60,9 +56,6 @@ impl Pictures {
     }
 
     /// The planes of one picture: `[channel][row][column]`, normalised.
-    ///
-    /// # Errors
-    /// [`PictureError`], with the file's name.
     pub fn planes(&mut self, path: &Path) -> Result<Vec<f32>, PictureError> {
         let picture = decode(path)?;
         let size = Size {

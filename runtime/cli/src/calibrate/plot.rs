@@ -25,8 +25,7 @@ type Drawing = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// The picture as SVG; text and axes take the colour of the page.
 ///
-/// Writing to memory cannot fail, and all ranges are finite and not empty, so an error is a mistake
-/// in here.
+/// Writing to memory cannot fail, and all ranges are finite and not empty, so an error is a mistake in here.
 pub fn svg(report: &Report) -> String {
     let mut svg = String::new();
     {

@@ -42,22 +42,19 @@ pub struct ExitReport {
     pub reliability_scaled: Vec<(f64, f64, usize)>,
 }
 
-/// What a threshold does.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThresholdReport {
     /// Confidence at which a sample leaves, 0 to 1.
     pub threshold: f64,
     /// Share of right answers.
     pub accuracy: f64,
-    /// Mean number of stages run.
     pub depth: f64,
     /// Share of samples that leave at each exit.
     pub leaving: Vec<f64>,
 }
 
 impl Report {
-    /// Of the records as the network is and with temperatures; `scaled` says which of the two the
-    /// thresholds are for.
+    /// Of the records as the network is and with temperatures; `scaled` says which of the two the thresholds are for.
     pub fn new(
         network: &str,
         plain: &Calibration,

@@ -13,7 +13,6 @@ use punctual_model::{
 use super::pictures::{PictureError, Pictures};
 use super::samples::Sample;
 
-/// Images that are evaluated together.
 const BATCH: usize = 8;
 
 /// What each exit says of each sample.
@@ -24,9 +23,6 @@ pub struct Scores {
 }
 
 /// Runs the samples, and shows on standard error how far it is.
-///
-/// # Errors
-/// The first picture that cannot be used.
 pub fn run(
     network: &Network,
     evaluator: &mut Evaluator,
@@ -60,15 +56,11 @@ pub fn run(
 }
 
 /// An evaluator with the best kernels of this machine.
-///
-/// # Errors
-/// As [`Evaluator::new`].
 pub fn evaluator(network: &Network) -> Result<Evaluator, punctual_device::StartError> {
     Evaluator::new(Isa::detect(), network, BATCH)
 }
 
 impl Scores {
-    /// Exits of the network.
     pub fn exits(&self) -> usize {
         self.scores.len()
     }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use punctual_platform::read;
 
-/// A picture and its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The picture's file.
@@ -21,7 +20,6 @@ pub enum SamplesError {
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
         path: PathBuf,
-        /// What the operating system said.
         source: std::io::Error,
     },
     /// A folder or a line of the list names no class of the network.
@@ -32,31 +30,21 @@ pub enum SamplesError {
     UnknownClass {
         /// The folder, or the list and its line.
         place: String,
-        /// The name given.
         class: String,
-        /// The network's.
         classes: Vec<String>,
     },
-    /// A line without a comma.
     #[error("{path}:{line}: expected `picture,class`, found `{found}`", path = path.display())]
     Line {
-        /// The list.
         path: PathBuf,
-        /// Counted from 1.
         line: usize,
-        /// As it stands there.
         found: String,
     },
-    /// Nothing there.
     #[error(
         "{path} has no pictures (.png, .jpg, .jpeg, .ppm, .pgm, .bmp): give a folder with one folder \
          a class, or with pictures named by their class, or a list of lines `picture,class`",
         path = path.display()
     )]
-    None {
-        /// Where it was looked.
-        path: PathBuf,
-    },
+    None { path: PathBuf },
 }
 
 /// The first few classes, for a message.
@@ -67,18 +55,14 @@ fn listed(classes: &[String]) -> String {
     format!("{}{rest}", shown.collect::<Vec<_>>().join(", "))
 }
 
-/// Some millions of lines.
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
 /// Endings of files that are taken for pictures.
 const ENDINGS: [&str; 6] = ["png", "jpg", "jpeg", "ppm", "pgm", "bmp"];
 
-/// The samples at `path`, in the order of their names: a folder with one folder a class, or with pictures that are named
-/// by their class; or a file of lines `picture,class`, pictures relative to the file. A class is the network's name for it or
-/// its number.
-///
-/// # Errors
-/// [`SamplesError`]; no sample is left out in silence.
+/// The samples at `path`, in the order of their names: a folder with one folder a class, or with
+/// pictures that are named by their class; or a file of lines `picture,class`, pictures relative to
+/// the file. A class is the network's name for it or its number.
 pub fn find(path: &Path, classes: &[String]) -> Result<Vec<Sample>, SamplesError> {
     let labels = Labels::new(classes);
     let samples = if path.is_dir() {

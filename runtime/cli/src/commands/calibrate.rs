@@ -42,8 +42,7 @@ pub struct Options {
     /// Labelled pictures: a folder, or a list.
     #[arg(long, short, value_name = "PATH")]
     samples: PathBuf,
-    /// See a centred square of this share (0 to 1) of each picture's shorter side; without it, the
-    /// whole picture.
+    /// See a centred square of this share (0 to 1) of each picture's shorter side; without it, the whole picture.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     crop: Option<f64>,
     /// Only every so many-th sample, so that about this many are left.
@@ -81,18 +80,11 @@ fn share(text: &str) -> Result<f64, String> {
 /// Why nothing was calibrated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The package cannot be used.
     #[error("{path}: {source}", path = path.display())]
-    Package {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: PackageError,
-    },
+    Package { path: PathBuf, source: PackageError },
     /// There are no samples, or one is labelled wrongly.
     #[error(transparent)]
     Samples(#[from] SamplesError),
-    /// A picture cannot be used.
     #[error(transparent)]
     Picture(#[from] PictureError),
     /// The network cannot be run here.
@@ -104,15 +96,11 @@ pub enum Error {
     /// A temperature cannot be folded into the network.
     #[error(transparent)]
     Temperature(#[from] TemperatureError),
-    /// A result cannot be written.
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
-        /// Where.
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

@@ -41,8 +41,7 @@ pub struct Options {
     /// Check the machine: everything that will cost latency, and what to do about it.
     #[arg(long)]
     host: bool,
-    /// With --host: look at the machine whose files are under this folder, or in a file that --record
-    /// wrote.
+    /// With --host: look at the machine whose files are under this folder, or in a file that --record wrote.
     #[arg(long, value_name = "PATH", default_value = "/", requires = "host")]
     root: PathBuf,
     /// With --host: write what was read of the machine's files here.

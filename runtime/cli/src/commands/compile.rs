@@ -125,12 +125,9 @@ fn three(text: &str) -> Result<[f32; 3], String> {
 /// Why nothing was compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The compiler's word.
     #[error("{path}: {source}", path = path.display())]
     Compile {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         source: Box<CompileError>,
     },
     /// The weights could not be packed.
@@ -139,7 +136,6 @@ pub enum Error {
     /// The package could not be written.
     #[error(transparent)]
     Write(#[from] PackageError),
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

@@ -56,30 +56,22 @@ pub enum Error {
     /// The manifest could not be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// Which.
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
-    /// The manifest is invalid.
     #[error("{0}")]
     Manifest(#[from] PlanErrors),
-    /// A package cannot be used.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// The measurement did not work.
     #[error(transparent)]
     Measure(#[from] MeasureError),
-    /// The GPU cannot be used.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// Nor measured.
     #[error(transparent)]
     MeasureGpu(#[from] punctual_device_cuda::MeasureError),
     /// The profile could not be written.
     #[error(transparent)]
     Write(#[from] ProfileError),
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

@@ -63,14 +63,8 @@ pub struct Options {
 /// Why nothing was shared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A package cannot be used.
     #[error("{path}: {source}", path = path.display())]
-    Package {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: PackageError,
-    },
+    Package { path: PathBuf, source: PackageError },
     /// Networks that have nothing in common.
     #[error(
         "{first} and {other} have no stage in common, and none that a cut could make; give networks \
@@ -78,12 +72,7 @@ pub enum Error {
         first = first.display(),
         other = other.display()
     )]
-    NothingInCommon {
-        /// The first network.
-        first: PathBuf,
-        /// One that begins otherwise.
-        other: PathBuf,
-    },
+    NothingInCommon { first: PathBuf, other: PathBuf },
     /// Each two have something in common, but not all.
     #[error(
         "these networks have no stage in common that all of them begin with; share them in pairs"
@@ -91,10 +80,7 @@ pub enum Error {
     NotAll,
     /// Two packages would be written to one file.
     #[error("two of the packages would be written to {path}; rename one", path = path.display())]
-    SameFile {
-        /// Which file.
-        path: PathBuf,
-    },
+    SameFile { path: PathBuf },
     /// The weights could not be packed.
     #[error(transparent)]
     Image(#[from] ImageError),
@@ -104,12 +90,9 @@ pub enum Error {
     /// The folder could not be made.
     #[error("cannot make the folder {path}: {source}", path = path.display())]
     Folder {
-        /// Which.
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

@@ -4,13 +4,10 @@ use std::path::Path;
 
 /// One camera: the task of the embedded manifest that it feeds, and how.
 pub struct CameraRole {
-    /// Name in the manifest.
     pub task: &'static str,
     /// Frames a second; none: the next frame goes out when the last is answered (closed loop).
     pub fps: Option<f64>,
-    /// What it captures.
     pub format: &'static str,
-    /// Seed of its scenes.
     pub seed: u64,
 }
 
@@ -37,7 +34,6 @@ pub const CAMERAS: &[CameraRole] = &[
 ];
 
 impl CameraRole {
-    /// The word the manifest uses.
     pub fn criticality(&self) -> &'static str {
         if self.fps.is_some() {
             "real-time"

@@ -90,30 +90,19 @@ fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
 /// Why the demo could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// A file of the demo.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// Which.
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
-    /// A process or pipe.
     #[error("cannot start a process of the demo: {0}")]
     Spawn(std::io::Error),
-    /// The daemon ended first.
     #[error("the daemon terminated before it was ready ({status}); its own words are above")]
-    NotReady {
-        /// How.
-        status: ExitStatus,
-    },
-    /// The profile.
+    NotReady { status: ExitStatus },
     #[error(transparent)]
     Cache(#[from] cache::CacheError),
-    /// The daemon's report.
     #[error("the daemon's report: {0}")]
     Report(#[from] punctual_daemon::ReportError),
-    /// Signals.
     #[error("cannot wait for signals: {0}")]
     Signals(OsError),
     /// Standard output takes no more; everything was ended.

@@ -14,7 +14,6 @@ use nix::unistd::Pid;
 
 use super::DemoError;
 
-/// A running daemon.
 pub struct Daemon {
     child: Child,
 }
@@ -37,10 +36,6 @@ fn this_program() -> Result<Command, DemoError> {
 
 impl Daemon {
     /// Starts the daemon and waits until it says that it is ready.
-    ///
-    /// # Errors
-    /// If it cannot be started, or terminates before it is ready; its own words are on standard
-    /// error by then.
     pub fn start(
         manifest: &Path,
         profile: &Path,
@@ -93,9 +88,6 @@ impl Daemon {
 
 impl Camera {
     /// Starts a camera with these arguments after `camera`.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub fn start(arguments: &[String]) -> Result<Self, DemoError> {
         let mut child = this_program()?
             .arg("camera")

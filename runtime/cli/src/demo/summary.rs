@@ -10,11 +10,9 @@ use crate::report::{CameraReport, LatencyUs};
 pub struct Summary {
     /// How long the cameras sent frames.
     pub seconds: f64,
-    /// Name of the board file.
     pub board: String,
     /// The device and the instruction set its kernels chose.
     pub device: String,
-    /// One entry a camera.
     pub tasks: Vec<TaskSummary>,
     /// Stalls of the machine over 1 ms that the daemon's probe thread saw after ready.
     pub host_stalls: u64,
@@ -37,11 +35,9 @@ pub struct Summary {
 /// One camera's row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskSummary {
-    /// Its task.
     pub name: String,
     /// `real-time` or `best-effort`.
     pub criticality: String,
-    /// Frames handed to the daemon.
     pub submitted: u64,
     /// Answered before the deadline.
     pub on_time: u64,
@@ -63,18 +59,15 @@ pub struct TaskSummary {
     pub exits: Vec<u64>,
     /// Share of answers that were right.
     pub accuracy: Option<f64>,
-    /// From the intended capture time.
     pub latency_us: LatencyUs,
 }
 
 /// Quantiles of the time one decision took, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct DecisionUs {
-    /// Median.
     pub p50: f64,
     /// 99 of 100 are not above it.
     pub p99: f64,
-    /// The longest.
     pub max: f64,
 }
 

@@ -10,7 +10,6 @@ use super::summary::Summary;
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     pub now: CameraReport,
-    /// Then.
     pub before: CameraReport,
 }
 

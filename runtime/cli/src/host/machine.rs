@@ -36,9 +36,6 @@ enum Source {
 impl Machine {
     /// The one whose files lie under `root` (`/`: this one); or, if `root` is a file, the one that
     /// [`record`](Self::record) wrote there.
-    ///
-    /// # Errors
-    /// If there is nothing, or a file that is not text.
     pub fn at(root: &Path) -> io::Result<Self> {
         if std::fs::metadata(root)?.is_dir() {
             return Ok(Self::of(Source::Root(root.to_owned())));

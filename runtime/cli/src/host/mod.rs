@@ -18,21 +18,17 @@ pub use table::table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gravity {
-    /// As it should be.
     Good,
     /// Not the best; costs little, or only sometimes.
     Notice,
-    /// Costs latency in the tail.
     Costly,
     /// Promises cannot be kept like this.
     Grave,
 }
 
-/// One property of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub subject: Subject,
-    /// How much it matters.
     pub gravity: Gravity,
     /// What was found, with units.
     pub found: String,
@@ -63,14 +59,12 @@ impl Finding {
 /// The cores that findings are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cores {
-    /// Those that run stages.
     pub partitions: Vec<u16>,
     /// Those of the daemon's other threads.
     pub daemon: Vec<u16>,
 }
 
 impl Cores {
-    /// What a plan uses.
     pub fn of(plan: &punctual_plan::Plan) -> Self {
         let sorted = |mut cores: Vec<u16>| {
             cores.sort_unstable();
@@ -84,8 +78,7 @@ impl Cores {
         }
     }
 
-    /// Without a plan: the first core is the daemon's, the others run stages, as in a plan that names
-    /// none.
+    /// Without a plan: the first core is the daemon's, the others run stages, as in a plan that names none.
     pub fn of_machine(machine: &Machine) -> Self {
         let online = machine.cores("/sys/devices/system/cpu/online");
         let online = online.unwrap_or_default();

@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 pub enum Subject {
     /// The right to real-time priorities.
     Privilege,
-    /// The right to lock memory.
     MemoryLock,
     /// The share of time that the kernel leaves to real-time threads.
     Throttling,
@@ -17,30 +16,23 @@ pub enum Subject {
     GroupQuota,
     /// How the kernel can be preempted.
     Preemption,
-    /// What times are read from.
     ClockSource,
     IdleStates,
-    /// Who chooses the frequency.
     Governor,
-    /// Frequencies above the guaranteed one.
     Boost,
     /// The board's power mode and held clocks.
     PowerMode,
-    /// Heat.
     Throttled,
     /// Huge pages made behind one's back.
     HugePages,
-    /// Compaction in the background.
     Compaction,
     /// Pages that go to a disk.
     Swap,
-    /// Pages that follow their users.
     NumaBalancing,
     /// Cores without other work.
     Isolation,
     /// Timers that go to other cores.
     TimerMigration,
-    /// Two cores that are one.
     Siblings,
     /// Interrupts on cores that run stages.
     Interrupts,
@@ -48,7 +40,6 @@ pub enum Subject {
     Balancer,
     /// Interrupts on a core whose real-time threads starve what follows them.
     StarvedInterrupts,
-    /// A machine inside another.
     Virtual,
 }
 

@@ -53,7 +53,6 @@ fn punctual(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// The files that commands name.
 fn scratch() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documented");
     let _ = fs::remove_dir_all(&folder);

@@ -88,7 +88,6 @@ fn scores(network: &Network) -> Vec<Vec<f32>> {
     exits.collect()
 }
 
-/// A list of labelled pictures.
 fn samples(folder: &Path) -> PathBuf {
     let mut list = String::new();
     let mut rgb = vec![0; (CROP_SIDE * CROP_SIDE * 3) as usize];

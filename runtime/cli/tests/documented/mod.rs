@@ -15,7 +15,6 @@ pub struct Documented {
 /// The programs that are meant; other lines are the shell's.
 const PROGRAMS: [&str; 4] = ["punctual", "punctuald", "punctual-v4l2", "punctual-hil"];
 
-/// The root of the tree.
 pub fn root() -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let mut roots = folders.filter(|folder| folder.join("Cargo.lock").exists());

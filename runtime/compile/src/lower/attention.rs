@@ -86,8 +86,7 @@ impl Lowering<'_> {
         self.set(node, Value::Scores(scores))
     }
 
-    /// What a node does to scores on their way: a factor, a mask, the softmax. `None` if it reads
-    /// no scores.
+    /// What a node does to scores on their way: a factor, a mask, the softmax. `None` if it reads no scores.
     pub(super) fn on_scores(&mut self, node: &Node) -> Result<Option<Value>, Problem> {
         let scores = |at| match self.operand(node, at) {
             Some(Value::Scores(scores)) => Some(scores.clone()),
@@ -129,7 +128,6 @@ impl Lowering<'_> {
         Ok(Some(Value::Scores(scores)))
     }
 
-    /// A constant of one value.
     pub(super) fn scalar(&self, node: &Node, at: usize) -> Option<f32> {
         match self.operand(node, at)? {
             Value::Constant(constant) => match constant.data {

@@ -93,8 +93,7 @@ fn extent(name: &'static str, values: [i64; 2]) -> Result<Extent, Problem> {
     Ok(Extent { height, width })
 }
 
-/// The padding that makes the output `ceil(input / stride)`; an odd pixel goes behind, or with
-/// `lower` before.
+/// The padding that makes the output `ceil(input / stride)`; an odd pixel goes behind, or with `lower` before.
 fn same(input: Tensor, kernel: Extent, stride: Extent, lower: bool) -> Padding {
     let split = |length: u32, kernel: u32, stride: u32| {
         let (length, kernel, stride) = (i64::from(length), i64::from(kernel), i64::from(stride));

@@ -45,8 +45,7 @@ impl Lowering<'_> {
         self.linear(node, weights, vec![0.0; outputs])
     }
 
-    /// The second operand as `[output][input]` with its number of outputs. `transposed`: it lies
-    /// so in the file.
+    /// The second operand as `[output][input]` with its number of outputs. `transposed`: it lies so in the file.
     fn matrix(&mut self, node: &Node, transposed: bool) -> Result<(Vec<f32>, usize), Problem> {
         let inputs = match self.tokens_of(node) {
             Some(view) => u64::from(self.shape(view.tensor).channels),

@@ -20,7 +20,6 @@ pub(crate) struct Element {
 }
 
 impl Element {
-    /// The same for every image.
     pub fn known(offset: i64) -> Self {
         Self { images: 0, offset }
     }
@@ -237,7 +236,6 @@ impl Lowering<'_> {
         Ok(grid)
     }
 
-    /// A run of one dimension.
     fn sliced_grid(&self, node: &Node, grid: Grid) -> Result<Option<Grid>, Problem> {
         self.limit(node, 5, 1)?;
         Attributes::of(node).finish()?;

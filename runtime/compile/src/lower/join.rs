@@ -10,8 +10,7 @@ use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-/// Most operands: a run names its source by a byte. Devices take fewer; [`gather`](crate::gather)
-/// sees to that.
+/// Most operands: a run names its source by a byte. Devices take fewer; [`gather`](crate::gather) sees to that.
 const OPERANDS_MAX: usize = 255;
 
 impl Lowering<'_> {

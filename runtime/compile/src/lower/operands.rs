@@ -13,7 +13,6 @@ use crate::graph::{Constant, Data, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
-/// A constant tensor of floats.
 pub(super) struct Floats {
     pub dims: Vec<usize>,
     pub data: Vec<f32>,
@@ -68,8 +67,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A tensor of which each value is read once, and how it is seen: for operators that treat each
-    /// value alone.
+    /// A tensor of which each value is read once, and how it is seen: for operators that treat each value alone.
     pub(super) fn elementwise(&mut self, node: &Node, position: usize) -> Result<View, Problem> {
         let view = self.view(node, position)?.clone();
         if view.covers(self.shape(view.tensor)) {
@@ -226,7 +224,6 @@ impl Lowering<'_> {
         }
     }
 
-    /// A value in words.
     pub(super) fn describe(&self, value: &Value) -> String {
         match value {
             Value::Nothing => "a result that is not computed".to_owned(),

@@ -1,5 +1,4 @@
-//! QuantizeLinear and DequantizeLinear: of tensors they become conversions, of constants they are
-//! computed here.
+//! QuantizeLinear and DequantizeLinear: of tensors they become conversions, of constants they are computed here.
 
 use std::rc::Rc;
 

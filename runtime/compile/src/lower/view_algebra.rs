@@ -1,5 +1,4 @@
-//! How a tensor is seen: the dimensions that a value has in the graph, each made of digits of the
-//! tensor's axes.
+//! How a tensor is seen: the dimensions that a value has in the graph, each made of digits of the tensor's axes.
 //!
 //! A network's tensors have four axes: image of the batch, channel, row, column. Reshapes,
 //! transposes, splits and slices only give them other names and orders, so none of them computes
@@ -10,8 +9,7 @@
 //! N   channel: step 1, 24 of them   channel: step 24, 2 of them   row   column
 //! ```
 //!
-//! Operators ask for the arrangement that they need; only where a view does not have it values are
-//! moved.
+//! Operators ask for the arrangement that they need; only where a view does not have it values are moved.
 
 use std::ops::Range;
 
@@ -19,7 +17,6 @@ use punctual_model::{Tensor, TensorId};
 
 use crate::fold::Dim;
 
-/// What a digit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axis {
     /// The images of the batch; how many is known only when running.
@@ -57,7 +54,6 @@ pub(crate) struct View {
     pub dims: Vec<Vec<Factor>>,
 }
 
-/// All of an axis.
 fn whole(axis: Axis, extent: u32) -> Vec<Factor> {
     let digit = Factor {
         axis,
@@ -219,8 +215,7 @@ impl View {
         Some(view)
     }
 
-    /// `count` positions of a dimension from `first` on, `step` apart. `None` where digits cannot
-    /// tell them.
+    /// `count` positions of a dimension from `first` on, `step` apart. `None` where digits cannot tell them.
     pub fn slice(&self, dim: usize, first: u64, count: u64, step: u64) -> Option<Self> {
         let mut view = self.clone();
         let (mut first, mut count) = (first, count);

@@ -240,7 +240,6 @@ impl Lowering<'_> {
         }
     }
 
-    /// Repeats dimensions of one position.
     pub(super) fn expand(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
@@ -333,8 +332,7 @@ fn permutation(order: &[i64], rank: usize) -> Option<Vec<usize>> {
     (sorted.len() == rank && sorted.iter().copied().eq(0..rank)).then_some(order)
 }
 
-/// Positions `start` to `end` of a dimension, both clamped into it; negative ones count from the
-/// end.
+/// Positions `start` to `end` of a dimension, both clamped into it; negative ones count from the end.
 fn sliced(view: &View, dim: usize, start: i64, end: i64, step: i64) -> Option<View> {
     let size = match view.sizes()[dim] {
         Dim::Known(size) => size,
@@ -364,8 +362,7 @@ fn product(sizes: &[Dim]) -> Option<Dim> {
     sizes.iter().try_fold(Dim::Known(1), times)
 }
 
-/// The sizes of a reshape with -1 replaced by what is left, the batch included if no other size
-/// has it.
+/// The sizes of a reshape with -1 replaced by what is left, the batch included if no other size has it.
 fn resolved(from: &[Dim], to: &[Dim], fixed: Option<u64>) -> Option<Vec<Dim>> {
     let total = product(from)?;
     let inferred = |dim: &&Dim| **dim == Dim::Known(-1);

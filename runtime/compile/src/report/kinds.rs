@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::Metric;
 
-/// All operators of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KindReport {
     /// E.g. `convolution 3x3`.

@@ -83,7 +83,6 @@ impl Onnx {
         self
     }
 
-    /// A vector of integers.
     pub fn ints(mut self, name: &str, values: &[i64]) -> Self {
         self.graph().initializer.push(ints(name, values));
         self

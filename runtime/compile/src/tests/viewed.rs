@@ -1,5 +1,4 @@
-//! What reshapes, transposes, splits and slices come to: other channels of the same tensor, or
-//! nothing at all.
+//! What reshapes, transposes, splits and slices come to: other channels of the same tensor, or nothing at all.
 
 use super::builder::{Onnx, int, ints_of};
 use super::compiled;

@@ -1,5 +1,4 @@
-//! Taking submissions in: a cheap refusal when they arrive, the promise when their input is
-//! prepared.
+//! Taking submissions in: a cheap refusal when they arrive, the promise when their input is prepared.
 
 use crate::action::{Action, Failure, Rejection, Verdict};
 use crate::actions::Actions;

@@ -34,8 +34,7 @@ impl Punctual {
         best
     }
 
-    /// The head and the oldest others of its row, at a compiled size that they fill better than
-    /// the next smaller one.
+    /// The head and the oldest others of its row, at a compiled size that they fill better than the next smaller one.
     fn gap_batch(
         &self,
         index: usize,

@@ -1,11 +1,10 @@
 //! How models keep their profiles, and whose fault it is when they do not.
 //!
 //! Everything that is promised rests on budgets. One overrun is borne by the slack, by the debt of
-//! the task that caused it (`overrun`), in the worst case by a drop; slowness of the machine is
-//! borne by the scale (`speed`). A model that breaks its profile again and again would make all
-//! others pay, by either. So the newest real-time stages of each model on each partition are kept
-//! here, and when enough of them ran longer than their budgets at the present scale, somebody is to
-//! blame:
+//! the task that caused it (`overrun`), in the worst case by a drop; slowness of the machine is borne
+//! by the scale (`speed`). A model that breaks its profile again and again would make all others pay,
+//! by either. So the newest real-time stages of each model on each partition are kept here, and when
+//! enough of them ran longer than their budgets at the present scale, somebody is to blame:
 //!
 //! - *the model*, if those others that overran less often than it meanwhile did so less than half
 //!   as often, in four stages at least: they ran on the same cores in the same time, so it was not

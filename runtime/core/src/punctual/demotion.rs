@@ -1,12 +1,11 @@
 //! A model that breaks its profile loses its promises, so that others keep theirs.
 //!
-//! When enough of a model's newest real-time stages on a partition overran and it is the model that
-//! is to blame (`conduct`), it is *demoted* there: from then on tasks that run its stages there are
-//! promised nothing. Their frames wait in line with best-effort work, alone, up to their mandatory
-//! exit, and a stage of theirs starts only if it leaves every promise the time that it needs, its
-//! budget stretched to the longest of the window: the gate of optional work, C' ≤ S with C' for C.
-//! What was promised to them before is taken back and waits so too; what is answered already and
-//! waited to go deeper ends.
+//! When enough of a model's newest real-time stages on a partition overran and it is the model that is to
+//! blame (`conduct`), it is *demoted* there: from then on tasks that run its stages there are promised
+//! nothing. Their frames wait in line with best-effort work, alone, up to their mandatory exit, and a
+//! stage of theirs starts only if it leaves every promise the time that it needs, its budget stretched to
+//! the longest of the window: the gate of optional work, C' ≤ S with C' for C. What was promised to them
+//! before is taken back and waits so too; what is answered already and waited to go deeper ends.
 //!
 //! Their reservations stay counted in F: nobody else is promised that time. So when the model has
 //! kept its budgets for long enough it is *reinstated* at once, and SAFE holds as it did.

@@ -227,8 +227,7 @@ impl Punctual {
         actions.push(Action::Infer(infer));
     }
 
-    /// Takes a member off the list it waited in; promised work stays there with what is left
-    /// after this stage.
+    /// Takes a member off the list it waited in; promised work stays there with what is left after this stage.
     fn mark_running(&mut self, index: usize, buffer: u16, id: ActionId) {
         let request = self.requests.get_mut(buffer);
         if !self.parameters.rebatching {

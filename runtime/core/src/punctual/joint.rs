@@ -138,8 +138,7 @@ impl Punctual {
         ns(entry.work) - ns(left)
     }
 
-    /// Makes one promise of several and that of a request that has just been promised its
-    /// deadline.
+    /// Makes one promise of several and that of a request that has just been promised its deadline.
     pub(crate) fn join(&mut self, index: usize, request: &Request, promises: &[u64]) {
         for entry in self.partitions[index].pending.iter_mut() {
             if promises.contains(&entry.promise) {

@@ -113,8 +113,7 @@ impl Punctual {
         }
     }
 
-    /// Whether a newer frame of a task takes the place of an older one: who submits says so, wherever
-    /// its frames run.
+    /// Whether a newer frame of a task takes the place of an older one: who submits says so, wherever its frames run.
     fn wants_latest(&self, origin: TaskId) -> bool {
         self.tables.task(origin).latest
     }

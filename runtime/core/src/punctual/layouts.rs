@@ -50,8 +50,7 @@ impl Punctual {
         self.thinks_again = Instant::FAR_FUTURE;
     }
 
-    /// The layout whose fullest partition is least full; the present one unless another is
-    /// clearly better.
+    /// The layout whose fullest partition is least full; the present one unless another is clearly better.
     fn best_layout(&self) -> usize {
         let present = self.tables.layout();
         let fullness = |layout: usize| {

@@ -2,10 +2,9 @@
 //! need not wait for a decision.
 //!
 //! It cannot be taken back, and blocks whoever comes meanwhile beside the running one: two stages,
-//! not one. So it is voluntary, even for the earliest deadline: with f the end of the running
-//! action, its cost is taken off every slack (its members' own credited), and none may get
-//! negative. If one does, the gap is left. It may start early, if the running one ends early: then
-//! it ends early, too.
+//! not one. So it is voluntary, even for the earliest deadline: with f the end of the running action,
+//! its cost is taken off every slack (its members' own credited), and none may get negative. If one
+//! does, the gap is left. It may start early, if the running one ends early: then it ends early, too.
 
 use crate::actions::Actions;
 use crate::punctual::Punctual;

@@ -43,8 +43,8 @@ impl Punctual {
         }
     }
 
-    /// Ends a request that waits for a locked partition or for pages that were lost: with the answer
-    /// it has, if that counts.
+    /// Ends a request that waits for a locked partition or for pages that were lost: with the
+    /// answer it has, if that counts.
     pub(crate) fn end_wait_in_vain(&mut self, buffer: u16, actions: &mut Actions) {
         let (state, task) = {
             let request = self.requests.get(buffer);

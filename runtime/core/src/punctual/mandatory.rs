@@ -91,10 +91,9 @@ impl Punctual {
         promised
     }
 
-    /// The least slack once a batch is charged: each member is credited what it counts for the
-    /// stage from its deadline on, the batch's cost is taken off everywhere. Negative: it would
-    /// endanger a promise. That every member's deadline holds is not enough: others pay for the
-    /// batch before they profit.
+    /// The least slack once a batch is charged: each member is credited what it counts for the stage from
+    /// its deadline on, the batch's cost is taken off everywhere. Negative: it would endanger a promise.
+    /// That every member's deadline holds is not enough: others pay for the batch before they profit.
     fn spare_after(
         &self,
         partition: &Partition,
@@ -129,8 +128,7 @@ fn same_group(a: &Pending, b: &Pending) -> bool {
     (a.row, a.cohort) == (b.row, b.cohort)
 }
 
-/// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by
-/// deadline.
+/// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
 fn in_group<'a>(
     partition: &'a Partition,
     head: &Pending,

@@ -341,8 +341,7 @@ impl Punctual {
         found
     }
 
-    /// Ends the open requests of a client: at once, or once the intake or the device lets go of
-    /// their buffers.
+    /// Ends the open requests of a client: at once, or once the intake or the device lets go of their buffers.
     fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
         for buffer in 0..self.requests.buffers() {
             let request = self.requests.get_mut(buffer);

@@ -1,5 +1,4 @@
-//! Deeper stages of requests that already hold an answer: run where they are worth most, if
-//! they endanger no promise.
+//! Deeper stages of requests that already hold an answer: run where they are worth most, if they endanger no promise.
 
 use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::Punctual;

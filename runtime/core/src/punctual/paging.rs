@@ -89,8 +89,7 @@ impl Paging {
         self.touched = true;
     }
 
-    /// The last moment at which the next step towards a request's answer can begin: its transfer,
-    /// or its first stage.
+    /// The last moment at which the next step towards a request's answer can begin: its transfer, or its first stage.
     fn last_call(&self, entry: &Awaiting) -> Instant {
         let ahead = match self.residency.place(entry.model) {
             Place::Absent => entry.work + self.residency.transfer(entry.model),
@@ -116,8 +115,7 @@ impl Paging {
 }
 
 impl Punctual {
-    /// A request whose input is ready waits for its model's weights, or is refused if they cannot
-    /// be there in time.
+    /// A request whose input is ready waits for its model's weights, or is refused if they cannot be there in time.
     pub(crate) fn await_weights(&mut self, request: &Request, buffer: u16, actions: &mut Actions) {
         let table = self.tables.task(request.task);
         let (model, work) = (table.model, table.work());

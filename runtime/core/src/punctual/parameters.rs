@@ -25,8 +25,7 @@ pub struct PunctualConfig {
     /// ones go where they gain most; off: the request with the earliest deadline runs as deep as
     /// it wants and may, then the next.
     pub mandatory_first: bool,
-    /// Promised work waits for a frame that is expected, if one batch then ends sooner; off: it
-    /// never waits.
+    /// Promised work waits for a frame that is expected, if one batch then ends sooner; off: it never waits.
     pub waiting: bool,
     /// A deeper stage must gain enough for its time at the present load (the price of depth); off,
     /// which measures better (decision 7): any stage may run that endangers nothing.

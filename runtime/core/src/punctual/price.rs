@@ -1,12 +1,11 @@
 //! The price of depth: which answers are worth a deeper stage, at each load.
 //!
-//! A fluid plan, made once. At a load, requests flow from exit to exit as calibration says, and
-//! each stage takes its share of the partition for those that go on. The price is the smallest
-//! gain for the time at which the mandatory stages, the deeper ones that gain at least that, and
-//! a margin fit into the partition: the Lagrange multiplier of most expected accuracy under the
-//! partition's time (thresholds and batch sizes follow from one number). What is kept of it is
-//! one bit for each (load, task, exit, bin of confidence). A deadline never rests on it: a wrong
-//! price costs accuracy only.
+//! A fluid plan, made once. At a load, requests flow from exit to exit as calibration says, and each
+//! stage takes its share of the partition for those that go on. The price is the smallest gain for
+//! the time at which the mandatory stages, the deeper ones that gain at least that, and a margin fit
+//! into the partition: the Lagrange multiplier of most expected accuracy under the partition's time
+//! (thresholds and batch sizes follow from one number). What is kept of it is one bit for each (load,
+//! task, exit, bin of confidence). A deadline never rests on it: a wrong price costs accuracy only.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,8 +40,7 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
-    /// For one layout, `margin` thousandths of each partition
-    /// being left free.
+    /// For one layout, `margin` thousandths of each partition being left free.
     pub(crate) fn new(config: &Config, placed: &[TaskTable], margin: u16) -> Self {
         let mut firsts = Vec::with_capacity(config.tasks.len());
         let mut exits = 0;
@@ -89,8 +87,7 @@ impl Prices {
         }
     }
 
-    /// Whether an answer of this confidence at `exit`, which is not the last, is worth the next
-    /// stage at this load.
+    /// Whether an answer of this confidence at `exit`, which is not the last, is worth the next stage at this load.
     pub(crate) fn goes_on(
         &self,
         load: usize,

@@ -56,8 +56,7 @@ impl Share {
         self.since = to;
     }
 
-    /// Whether there is nothing left for `work`. `busy_since`: the start of the real-time work that
-    /// runs now.
+    /// Whether there is nothing left for `work`. `busy_since`: the start of the real-time work that runs now.
     pub(crate) fn is_spent(
         &self,
         work: Voluntary,

@@ -22,8 +22,7 @@ const STEPS_MAX: usize = 16;
 /// Steps shared out among the reserved tasks of a partition while each gets its least.
 const STEPS_BUDGET: usize = 64;
 
-/// Exact steps for each of `tasks` reserved tasks: few tasks get more, as their lines would
-/// over-estimate more.
+/// Exact steps for each of `tasks` reserved tasks: few tasks get more, as their lines would over-estimate more.
 pub(crate) fn steps_each(tasks: usize) -> usize {
     (STEPS_BUDGET / tasks.max(1)).clamp(STEPS_MIN, STEPS_MAX)
 }

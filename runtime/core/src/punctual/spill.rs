@@ -14,8 +14,7 @@
 //! not spill unless it is late on arrival, or the device silent.
 //!
 //! A spilled request is under the rules of the taker (`Request::task`): its places in the queue, its
-//! batches, its thresholds. What becomes of it is told and counted as who submitted it
-//! (`Request::origin`).
+//! batches, its thresholds. What becomes of it is told and counted as who submitted it (`Request::origin`).
 
 use crate::action::Rejection;
 use crate::event::Arrival;

@@ -17,9 +17,8 @@ pub(crate) const SCALES: [u64; 8] = [
     65_536, 73_728, 82_944, 93_312, 104_976, 118_098, 132_861, 149_468,
 ];
 
-/// Position of a (partition, model, stage) in [`Tables::rows`]. Stages that are the same, of
-/// whatever models, run as one row: requests whose next stages run as equal rows can be in one
-/// batch.
+/// Position of a (partition, model, stage) in [`Tables::rows`]. Stages that are the same, of whatever
+/// models, run as one row: requests whose next stages run as equal rows can be in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Row(u32);
 

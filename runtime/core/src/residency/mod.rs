@@ -1,14 +1,12 @@
 //! Weights on the device and off it, as the policies that page them see it (Clockwork, sections
 //! 5.2 and 5.3): what is resident, what goes when something comes, what is on its way.
 //!
-//! Which models' weights are on the device, and which go when another's come: pages are counted,
-//! the least recently used model goes first. Weights that were fetched stay until they were used
-//! once, or nobody waits for them any more: in a small memory two models could else take the place
-//! from each other for ever.
+//! Which models' weights are on the device, and which go when another's come: pages are counted, the least
+//! recently used model goes first. Weights that were fetched stay until they were used once, or nobody waits
+//! for them any more: in a small memory two models could else take the place from each other for ever.
 //!
-//! A transfer that is not reported in time is taken for lost ([`crate::lost`]). What it may still
-//! be writing to stays taken, and its model is nobody's until it is reported; other transfers go
-//! on.
+//! A transfer that is not reported in time is taken for lost ([`crate::lost`]). What it may still be
+//! writing to stays taken, and its model is nobody's until it is reported; other transfers go on.
 
 mod estimate;
 
@@ -150,14 +148,12 @@ impl Residency {
         self.models[model.index()].transfer.value()
     }
 
-    /// Whether a transfer can start: none is in flight, and with all evicted that nobody uses the
-    /// weights fit.
+    /// Whether a transfer can start: none is in flight, and with all evicted that nobody uses the weights fit.
     pub fn can_load(&self, model: ModelId) -> bool {
         self.loading.is_none() && self.models[model.index()].pages <= self.free + self.evictable
     }
 
-    /// The model to evict before `incoming` can be loaded; it is absent from now on. `None` when
-    /// its weights fit.
+    /// The model to evict before `incoming` can be loaded; it is absent from now on. `None` when its weights fit.
     pub fn evict_for(&mut self, incoming: ModelId) -> Option<ModelId> {
         if self.models[incoming.index()].pages <= self.free {
             return None;

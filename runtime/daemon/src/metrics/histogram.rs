@@ -28,13 +28,11 @@ impl AtomicHistogram {
         }
     }
 
-    /// Counts a value.
     pub fn record(&self, ns: u64) {
         self.buckets[bucket_of(ns)].fetch_add(1, Relaxed);
         self.max.fetch_max(ns, Relaxed);
     }
 
-    /// What was recorded so far.
     pub fn quantiles(&self) -> Quantiles {
         let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Relaxed)).collect();
         let count: u64 = counts.iter().sum();

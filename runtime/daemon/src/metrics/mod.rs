@@ -20,7 +20,6 @@ pub struct Metrics {
     pub tasks: Box<[TaskMetrics]>,
     /// One entry a partition of the plan.
     pub partitions: Box<[PartitionMetrics]>,
-    /// Weights that come and go.
     pub paging: PagingMetrics,
     /// From before a step to after its actions.
     pub decisions: AtomicHistogram,
@@ -95,13 +94,11 @@ impl PagingMetrics {
     }
 }
 
-/// Adds one.
 pub fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
 impl Metrics {
-    /// Zeros for a plan.
     pub fn new(plan: &Plan) -> Self {
         Self::with_counts(plan.tasks.len(), plan.partitions.len())
     }
@@ -181,7 +178,6 @@ impl TaskMetrics {
         }
     }
 
-    /// The same of one task.
     fn copy_conduct(&self, counters: &Counters) {
         self.overruns.store(counters.overruns, Relaxed);
         self.overrun_worst.store(counters.overrun_worst, Relaxed);

@@ -11,7 +11,6 @@ pub struct TaskReport {
     pub name: String,
     /// `real-time` or `best-effort`.
     pub criticality: String,
-    /// Descriptors taken from clients.
     pub submitted: u64,
     /// Answered before the deadline.
     pub on_time: u64,
@@ -38,7 +37,6 @@ pub struct TaskReport {
     /// Whether it is promised nothing now.
     #[serde(default)]
     pub demoted: bool,
-    /// Still inside.
     pub open: u64,
     /// Open when the daemon terminated without a verdict. Must be 0.
     pub lost: u64,

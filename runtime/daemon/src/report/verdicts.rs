@@ -11,7 +11,6 @@ pub struct RejectedReport {
     pub no_slack: u64,
     /// The task's queue bound was reached, or no request buffer was free.
     pub queue_full: u64,
-    /// The daemon was shutting down.
     pub draining: u64,
     /// A newer frame of the same client took its place.
     #[serde(default)]
@@ -37,7 +36,6 @@ impl RejectedReport {
 /// Failures by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedReport {
-    /// The device reported an error.
     pub device: u64,
     /// The payload could not be read.
     pub payload: u64,

@@ -28,7 +28,6 @@ pub const ORDINARY_FACTOR: u64 = 4;
 /// Starvation has this many times the bound of silence.
 pub const STARVED_FACTOR: u64 = 10;
 
-/// What the watchdog has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchdogReport {
     /// `[daemon] watchdog_ms`.
@@ -37,12 +36,10 @@ pub struct WatchdogReport {
     pub silent: Vec<SilentReport>,
     /// How often a thread became silent.
     pub episodes: u64,
-    /// The longest silence so far.
     pub longest_ms: u64,
     /// How often a thread was starved: ready to run, and not run by the machine.
     #[serde(default)]
     pub starved_episodes: u64,
-    /// The longest starvation so far.
     #[serde(default)]
     pub longest_starved_ms: u64,
 }
@@ -69,7 +66,6 @@ pub struct SilentReport {
 /// How the threads are, the worst of them counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// All beat.
     Well,
     /// One has not beaten for half of its bound, and for want of a processor.
     Starved,
@@ -93,7 +89,6 @@ pub struct Had {
 /// Tells what a thread has had; none if that is not known.
 pub type Machine = Box<dyn Fn() -> Option<Had>>;
 
-/// A thread under watch.
 pub struct Watched {
     name: String,
     pulse: Arc<dyn Pulse>,
@@ -254,7 +249,6 @@ impl Watchdog {
         worst
     }
 
-    /// What was seen so far.
     pub fn report(&self) -> WatchdogReport {
         let silent = self.watched.iter().filter(|t| t.health() != Health::Well);
         WatchdogReport {

@@ -132,8 +132,7 @@ const FORMATS: [(PixelFormat, &str); 5] = [
     (PixelFormat::Yuyv, "yuyv"),
 ];
 
-/// The same gray picture in each format and layout: dark and light stripes, and where no pixel
-/// lies, noise.
+/// The same gray picture in each format and layout: dark and light stripes, and where no pixel lies, noise.
 fn draw(frame: &FrameSpec, pixels: &mut [u8]) {
     for (at, byte) in pixels.iter_mut().enumerate() {
         *byte = (at * 131 % 251) as u8;

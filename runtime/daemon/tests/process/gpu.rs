@@ -12,7 +12,6 @@ use punctual_ipc::{ClientChannel, Failure, PixelFormat, Rejection, ResultRecord,
 use punctual_model::{Calibration, Package, PrepareProfile, Profile};
 use punctual_platform::clock;
 
-/// A board with a GPU.
 const BOARD: &str = r#"
 name = "emulated"
 title = "A board with an emulated GPU"
@@ -89,8 +88,7 @@ fn package() -> Package {
     Package::new(networks::gathers(5), Calibration::default()).expect("a valid network")
 }
 
-/// Figures that an emulated GPU keeps, mostly: a stage that takes eight times the longest is taken to
-/// hang.
+/// Figures that an emulated GPU keeps, mostly: a stage that takes eight times the longest is taken to hang.
 fn figures(machine: &str, clocks: &str) -> Profile {
     let package = package();
     let mut figures = profile(machine, clocks, &package);

@@ -26,7 +26,6 @@ fn plan() -> Plan {
     build(MANIFEST.to_owned()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The same under another policy.
 fn plan_under(policy: &str) -> Result<Plan, PlanErrors> {
     let daemon = format!("[daemon]\npolicy = \"{policy}\"");
     build(MANIFEST.replacen("[daemon]", &daemon, 1))

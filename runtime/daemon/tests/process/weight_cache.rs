@@ -51,7 +51,6 @@ fn packed() -> Package {
     packed.expect("its own weights")
 }
 
-/// Pages of either network.
 fn pages() -> usize {
     packed().images()[0].pages()
 }

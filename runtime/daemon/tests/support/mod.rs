@@ -102,7 +102,6 @@ fn program() -> Command {
     command
 }
 
-/// The demonstration network.
 pub fn package() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs/signs.punctual");
     std::fs::read(path).expect("the demonstration network is part of the tree")
@@ -214,7 +213,6 @@ impl Folder {
         self.command_at(&self.socket())
     }
 
-    /// Where clients connect.
     pub fn socket(&self) -> PathBuf {
         let own = || self.path("socket");
         self.socket.clone().unwrap_or_else(own)
@@ -393,7 +391,6 @@ pub fn submit(client: &mut ClientChannel) -> u64 {
     slot.submit(clock::now_ns(), None, crop).expect("submitted")
 }
 
-/// The next result.
 pub fn result(client: &mut ClientChannel) -> ResultRecord {
     let until = clock::now_ns() + LIMIT.as_nanos() as u64;
     loop {

@@ -21,7 +21,6 @@ pub struct Direct {
     pub(super) stream: Stream,
     pages: Vec<DeviceMemory>,
     workspace: DeviceMemory,
-    /// One behind the other.
     slots: DeviceMemory,
     /// One behind the other, as long as the input's span.
     inputs: DeviceMemory,
@@ -31,7 +30,6 @@ pub struct Direct {
 /// Why a network has no class scores.
 #[derive(Debug, Error)]
 pub enum DirectError {
-    /// The driver's word.
     #[error(transparent)]
     Call(#[from] CallError),
     /// It has no form on the device.
@@ -53,9 +51,6 @@ const DONE: usize = IMAGES_MAX * size_of::<Answer>();
 
 impl Direct {
     /// The network for up to `batch` images.
-    ///
-    /// # Errors
-    /// [`DirectError`].
     pub fn new(context: &Arc<Context>, network: &Network, batch: u8) -> Result<Self, DirectError> {
         let program = lower(context, network, batch)?;
         Self::of(Stream::new(context, 0)?, network, program)
@@ -101,9 +96,6 @@ impl Direct {
 
     /// The class scores of each image after each stage: `scores[stage][image][class]`, without classes
     /// where the stage ends in no exit. An image is `[channel][row][column]`, normalised.
-    ///
-    /// # Errors
-    /// The driver's.
     ///
     /// # Panics
     /// If there are no images or too many, or one has the wrong length.

@@ -11,7 +11,6 @@ use crate::driver::{CallError, Context, Shape, Stream};
 use crate::kernels::{KernelError, Kernels};
 use crate::queue::{NotHandedOver, QueueSpec, VirtualQueue};
 
-/// Launches that take time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// How many, one behind the other.
@@ -37,7 +36,6 @@ pub struct Preempted {
 /// Why a load was not preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HoldError {
-    /// The driver's word.
     #[error(transparent)]
     Call(#[from] CallError),
     /// There is no code for the device.
@@ -48,12 +46,7 @@ pub enum HoldError {
     Contradiction(#[from] NotHandedOver),
     /// It does not begin, or does not end.
     #[error("launches that only take time did not {what} within {limit_ns} ns")]
-    Stuck {
-        /// What they did not do.
-        what: &'static str,
-        /// How long they were given.
-        limit_ns: u64,
-    },
+    Stuck { what: &'static str, limit_ns: u64 },
 }
 
 /// A queue of kernels that only take time.
@@ -63,14 +56,10 @@ pub struct Holding {
     kernel: &'static Kernel,
 }
 
-/// Longer than any load.
 const LIMIT_NS: u64 = 20_000_000_000;
 
 impl Holding {
     /// On a stream of its own.
-    ///
-    /// # Errors
-    /// The driver's, and when there is no code for the device.
     ///
     /// # Panics
     /// If the table of kernels has no `hold`.
@@ -88,9 +77,6 @@ impl Holding {
     }
 
     /// Begins a load, lets it run for `after_ns` from when its first launch has begun, and evicts it.
-    ///
-    /// # Errors
-    /// [`HoldError`].
     pub fn preempt(&mut self, load: Load, after_ns: u64) -> Result<Preempted, HoldError> {
         self.queue.begin(0, load.kernels);
         let started = clock::now_ns();

@@ -17,7 +17,6 @@ use crate::partition::Partitioner;
 /// A model whose launches are measured.
 #[derive(Clone, Debug)]
 pub struct Subject<'m> {
-    /// Its number on the device.
     pub model: usize,
     /// As the device is started with it.
     pub spec: ModelSpec<'m>,
@@ -33,9 +32,6 @@ const HAND_OVER_NS: u32 = 20_000;
 /// a kernel that only takes time, so that they follow each other without waiting for the host.
 ///
 /// `page_bytes` is that of the device that the times are for. Not yet run on hardware.
-///
-/// # Errors
-/// [`DirectError`].
 ///
 /// # Panics
 /// If the table of kernels has no `hold`.

@@ -42,7 +42,6 @@ pub(super) struct Loading {
     kernels: Arc<Kernels>,
     solutions: Solutions,
     progress: Arc<Progress>,
-    /// Where launches go.
     launches: Arc<Stream>,
     handed_on: u32,
     milestone: Option<Instant>,
@@ -95,8 +94,7 @@ impl Loading {
         (self.on_device.clone(), self.pages.page_bytes())
     }
 
-    /// Loads for each launch of a stage what it needs and hands it on, as long as it is taken; whether
-    /// all were.
+    /// Loads for each launch of a stage what it needs and hands it on, as long as it is taken; whether all were.
     pub(super) fn load_stage(
         &mut self,
         stage: Lowered,

@@ -35,14 +35,12 @@ use crate::lower::{LowerError, Lowering, PackError, StageProgram, Target};
 use issuing::Issuing;
 use loading::{Loading, Ready};
 
-/// One image is answered.
 const BATCH: u8 = 1;
 /// Stages that were lowered and wait to be loaded.
 const STAGES_WAITING_MAX: usize = 2;
 /// Launches whose weights and code are there.
 const LAUNCHES_WAITING_MAX: usize = 64;
 
-/// How a network is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Lowering, loading and launching go on at the same time, kernels being replaced as told.
@@ -74,7 +72,6 @@ impl Order {
         Self::Reactive,
     ];
 
-    /// As on a command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -115,7 +112,6 @@ pub struct FirstAnswer {
     pub at: Instant,
     /// The class; means nothing where the stage ends in no exit.
     pub class: u32,
-    /// Its probability.
     pub confidence: f32,
     /// Class scores; none where the stage ends in no exit.
     pub scores: Vec<f32>,
@@ -124,11 +120,9 @@ pub struct FirstAnswer {
 /// A kernel that another one stood in for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replaced {
-    /// Of the operator.
     pub name: String,
     /// The kernel that was chosen for it.
     pub wanted: &'static str,
-    /// The one that was loaded.
     pub used: &'static str,
 }
 
@@ -137,23 +131,19 @@ pub struct ModuleLoad {
     pub module: Module,
     /// When that began.
     pub from: Instant,
-    /// And ended.
     pub to: Instant,
 }
 
 /// A network's first answers, from the first exit to the last, and when things were done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstAnswers {
-    /// The package was opened.
     pub opened: Instant,
     /// The last stage was lowered.
     pub lowered: Instant,
     /// The last weights and the last module that was waited for were there.
     pub loaded: Instant,
-    /// Everything was lowered and the device had caught up with what was loaded; none if that came
-    /// no more.
+    /// Everything was lowered and the device had caught up with what was loaded; none if that came no more.
     pub milestone: Option<Instant>,
-    /// One entry a stage.
     pub exits: Vec<FirstAnswer>,
     /// Launches by kernels that stood in.
     pub replaced: Vec<Replaced>,
@@ -164,33 +154,22 @@ pub struct FirstAnswers {
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum ColdStartError {
-    /// The package cannot be used.
     #[error(transparent)]
     Package(#[from] PackageError),
     /// The network has no form on the device.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// Weights do not fit halves.
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// A module cannot be loaded.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The driver's word.
     #[error(transparent)]
     Driver(#[from] CallError),
-    /// A thread cannot be had.
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The input has the wrong length.
     #[error("the input has {found} values and the network reads {expected}")]
-    Input {
-        /// As given.
-        found: usize,
-        /// Channels times rows times columns.
-        expected: usize,
-    },
-    /// A stage did not end.
+    Input { found: usize, expected: usize },
     #[error("stage {stage} did not end within {limit_ns} ns: the device hangs, or is too slow")]
     Hang {
         stage: usize,
@@ -201,13 +180,11 @@ pub enum ColdStartError {
 
 /// How far the three threads are.
 struct Progress {
-    /// Everything is lowered.
     all_lowered: AtomicBool,
     /// Launches that were given to the driver.
     issued: AtomicU32,
 }
 
-/// A stage on its way.
 struct Lowered {
     number: usize,
     program: StageProgram,
@@ -216,9 +193,6 @@ struct Lowered {
 /// The answers of every exit of the network at `path` to what `input` gives for it, as
 /// `[channel][row][column]`, normalised, as soon as each can be had. Best called in a fresh process:
 /// what the driver has done once it does not do again.
-///
-/// # Errors
-/// [`ColdStartError`].
 pub fn first_answers(
     gpu: Gpu,
     path: &Path,

@@ -15,7 +15,6 @@ pub(super) struct Solutions {
 /// What is to be done for a launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Plan {
-    /// Its kernel is loaded.
     Use,
     /// Its kernel is to be loaded first.
     Load,

@@ -28,16 +28,12 @@ pub enum ResetError {
     /// So many holders besides the caller.
     #[error("{0} things of the context are still there: drop them first")]
     InUse(usize),
-    /// The driver's word.
     #[error(transparent)]
     Call(#[from] CallError),
 }
 
 impl Context {
     /// The primary context of `gpu` (`cuDevicePrimaryCtxRetain`), made current on this thread.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn retain(gpu: Gpu) -> Result<Arc<Self>, CallError> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: a valid place for the result, and a device that exists.
@@ -54,9 +50,6 @@ impl Context {
 
     /// Makes it current on the calling thread (`cuCtxSetCurrent`). Launches, copies and questions are
     /// made on threads that did so once; what makes or ends something does it itself.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn bind(&self) -> Result<(), CallError> {
         // SAFETY: the context is retained for as long as `self` lives.
         let code = unsafe { (self.symbols().ctx_set_current)(self.raw) };
@@ -65,9 +58,6 @@ impl Context {
 
     /// The lowest and the highest priority of streams (`cuCtxGetStreamPriorityRange`): the highest is
     /// the smallest number. Both 0 where there are none.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn stream_priorities(&self) -> Result<(i32, i32), CallError> {
         self.bind()?;
         let (mut lowest, mut highest) = (0, 0);
@@ -79,9 +69,6 @@ impl Context {
     }
 
     /// Free and total bytes of device memory (`cuMemGetInfo`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn memory(&self) -> Result<(usize, usize), CallError> {
         self.bind()?;
         let (mut free, mut total) = (0, 0);
@@ -93,9 +80,6 @@ impl Context {
 
     /// Waits until the device has done everything that was asked of it (`cuCtxSynchronize`): for
     /// starting up and for tests.
-    ///
-    /// # Errors
-    /// The driver's, also for what went wrong on the device meanwhile.
     pub fn synchronize(&self) -> Result<(), CallError> {
         self.bind()?;
         // SAFETY: no arguments; a context is current.
@@ -113,9 +97,6 @@ impl Context {
     /// Ends everything in the context and the context itself, whatever state it is in
     /// (`cuDevicePrimaryCtxReset`), so that a new one can be had. As each thing in it holds the
     /// context, nothing is left that could be used afterwards.
-    ///
-    /// # Errors
-    /// When something is left, and the driver's.
     pub fn reset(self: Arc<Self>) -> Result<Gpu, ResetError> {
         let holders = Arc::strong_count(&self) - 1;
         let context = Arc::into_inner(self).ok_or(ResetError::InUse(holders))?;

@@ -7,22 +7,15 @@ use thiserror::Error;
 /// Why there is no driver to talk to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// The loader finds no `libcuda.so`.
     #[error("no CUDA driver (libcuda.so) on this machine: install NVIDIA's, or use the CPU device")]
     NoLibrary,
     /// The library is older than what we need, or it is not the driver.
     #[error("the CUDA driver has no `{0}`: it is older than CUDA 11.4, update it")]
     MissingSymbol(&'static str),
-    /// It is there and refuses.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// There is no such device.
     #[error("no CUDA device {ordinal}: the driver has {devices}")]
-    NoDevice {
-        /// The one asked for.
-        ordinal: u32,
-        devices: u32,
-    },
+    NoDevice { ordinal: u32, devices: u32 },
 }
 
 /// A call to the driver that failed. Small and without memory of its own, so that it can be made on a
@@ -30,9 +23,7 @@ pub enum OpenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{call}: {code}")]
 pub struct CallError {
-    /// The driver's function.
     pub call: &'static str,
-    /// What it returned.
     pub code: Code,
 }
 
@@ -80,7 +71,6 @@ pub struct Code(pub u32);
 impl Code {
     /// A value that the call does not take.
     pub const INVALID_VALUE: Self = Self(1);
-    /// Too little memory.
     pub const OUT_OF_MEMORY: Self = Self(2);
     /// No device, or none that this process may use.
     pub const NO_DEVICE: Self = Self(100);
@@ -103,8 +93,7 @@ impl Code {
     /// This platform cannot do that.
     pub const NOT_SUPPORTED: Self = Self(801);
 
-    /// Whether everything in the context is lost: the same error is returned from now on, until the
-    /// context is reset.
+    /// Whether everything in the context is lost: the same error is returned from now on, until the context is reset.
     #[must_use]
     pub fn loses_context(self) -> bool {
         // 214 ECC, 220 NVLink, 226 contained, 700..=702 addresses and time, 709 destroyed,
@@ -112,8 +101,7 @@ impl Code {
         matches!(self.0, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
     }
 
-    /// Whether an image was refused which another one may replace: it is for other devices, or newer than
-    /// the driver.
+    /// Whether an image was refused which another one may replace: it is for other devices, or newer than the driver.
     #[must_use]
     pub fn refuses_image(self) -> bool {
         // 218, 222: text that the driver cannot compile; 223: it has no compiler.

@@ -18,10 +18,8 @@ use super::symbols::GreenSymbols;
 /// Why there are no green contexts, or not this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GreenError {
-    /// The driver is too old.
     #[error("the driver has no `{0}`: green contexts need one of CUDA 12.5 or later")]
     MissingSymbol(&'static str),
-    /// The driver's word.
     #[error(transparent)]
     Call(#[from] CallError),
     /// No groups, or one that is not there.
@@ -56,11 +54,7 @@ const GROUPS_MAX: u32 = 128;
 const FINE: u32 = 1;
 
 impl Groups {
-    /// Splits a device as finely as the driver does (`cuDeviceGetDevResource`,
-    /// `cuDevSmResourceSplitByCount`).
-    ///
-    /// # Errors
-    /// When the driver is too old, and the driver's.
+    /// Splits a device as finely as the driver does (`cuDeviceGetDevResource`, `cuDevSmResourceSplitByCount`).
     pub fn split(gpu: Gpu) -> Result<Self, GreenError> {
         let symbols = GreenSymbols::of(gpu.driver()).map_err(GreenError::MissingSymbol)?;
         let mut whole = nothing();
@@ -93,9 +87,6 @@ impl Groups {
 
     /// A stream that is kept to some groups (`cuDevResourceGenerateDesc`, `cuGreenCtxCreate`,
     /// `cuGreenCtxStreamCreate`), in a context of its own. `context` is the primary one.
-    ///
-    /// # Errors
-    /// When a group is not there, and the driver's.
     pub fn stream(
         &self,
         context: &Arc<Context>,
@@ -180,7 +171,6 @@ fn multiprocessors(resource: &CUdevResource) -> u32 {
 
 /// A context that is limited to some groups.
 pub(super) struct GreenContext {
-    /// The primary one.
     context: Arc<Context>,
     symbols: Arc<GreenSymbols>,
     raw: CUgreenCtx,

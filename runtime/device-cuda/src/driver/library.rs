@@ -30,9 +30,6 @@ impl fmt::Display for Version {
 
 impl Driver {
     /// Loads `libcuda.so`, looks up what we call, and initialises it (`cuInit`).
-    ///
-    /// # Errors
-    /// [`OpenError`]; never a panic, whatever the machine has.
     pub fn open() -> Result<Self, OpenError> {
         let symbols = Symbols::of_this_process()?;
         // SAFETY: 0 is the one value that it takes.
@@ -41,9 +38,6 @@ impl Driver {
     }
 
     /// The CUDA version of the driver (`cuDriverGetVersion`), which masks and images depend on.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn version(self) -> Result<Version, CallError> {
         let mut version = 0;
         // SAFETY: a valid place for the result.
@@ -57,9 +51,6 @@ impl Driver {
     }
 
     /// How many devices there are (`cuDeviceGetCount`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn device_count(self) -> Result<u32, CallError> {
         let mut count = 0;
         // SAFETY: a valid place for the result.
@@ -69,9 +60,6 @@ impl Driver {
     }
 
     /// The device `ordinal` (`cuDeviceGet`).
-    ///
-    /// # Errors
-    /// When there is no such device, and the driver's.
     pub fn device(self, ordinal: u32) -> Result<Gpu, OpenError> {
         let devices = self.device_count()?;
         if ordinal >= devices {
@@ -96,7 +84,6 @@ pub struct Gpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Attribute {
-    /// Streaming multiprocessors.
     Multiprocessors = A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as u32,
     /// 1: it shares the host's memory.
     Integrated = A::CU_DEVICE_ATTRIBUTE_INTEGRATED as u32,
@@ -120,7 +107,6 @@ pub enum Attribute {
     SharedBytesPerBlock = A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as u32,
     SharedBytesPerMultiprocessor =
         A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR as u32,
-    /// Engines that copy beside kernels.
     CopyEngines = A::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT as u32,
     /// 1: streams have priorities.
     StreamPriorities = A::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED as u32,
@@ -130,9 +116,6 @@ pub enum Attribute {
 
 impl Gpu {
     /// An attribute (`cuDeviceGetAttribute`); 0 for one that the driver does not know.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn attribute(self, attribute: Attribute) -> Result<u32, CallError> {
         let mut value = 0;
         let ask = self.driver.symbols.device_get_attribute;
@@ -147,17 +130,11 @@ impl Gpu {
     }
 
     /// Whether an attribute is 1.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn can(self, attribute: Attribute) -> Result<bool, CallError> {
         Ok(self.attribute(attribute)? != 0)
     }
 
     /// Major and minor compute capability: `(8, 7)`.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn compute_capability(self) -> Result<(u32, u32), CallError> {
         Ok((
             self.attribute(Attribute::CapabilityMajor)?,
@@ -166,9 +143,6 @@ impl Gpu {
     }
 
     /// Its name (`cuDeviceGetName`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn name(self) -> Result<String, CallError> {
         let mut name = [0_u8; 256];
         let ask = self.driver.symbols.device_get_name;
@@ -180,9 +154,6 @@ impl Gpu {
     }
 
     /// What tells it from every other GPU (`cuDeviceGetUuid`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn uuid(self) -> Result<[u8; 16], CallError> {
         let mut uuid = CUuuid { bytes: [0; 16] };
         // SAFETY: a valid place for the result.
@@ -192,9 +163,6 @@ impl Gpu {
     }
 
     /// Bytes of its memory (`cuDeviceTotalMem`); on an integrated GPU, the host's.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn memory_bytes(self) -> Result<usize, CallError> {
         let mut bytes = 0;
         // SAFETY: a valid place for the result.

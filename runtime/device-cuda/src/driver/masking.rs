@@ -16,7 +16,6 @@ pub struct Masking(Way);
 enum Way {
     /// We write the mask where the table has it.
     Native(&'static Row),
-    /// libsmctrl does.
     Library(Library),
 }
 
@@ -26,7 +25,6 @@ pub enum MaskError {
     /// The driver's masks are too small.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// libsmctrl cannot.
     #[error(transparent)]
     Library(#[from] RawError),
     /// Our table does not know the driver.
@@ -42,9 +40,6 @@ pub enum MaskError {
 
 impl Masking {
     /// Masks written by ourselves, for streams of the driver of `key`.
-    ///
-    /// # Errors
-    /// When the place of masks in that driver is not known.
     ///
     /// # Safety
     /// `key` is this process's driver, and either the place that the table has for it was confirmed on
@@ -64,9 +59,6 @@ impl Masking {
 
     /// libsmctrl without a trial in a child process, as another process has calibrated with it.
     ///
-    /// # Errors
-    /// When it cannot be loaded, or the driver is unknown to our own table.
-    ///
     /// # Safety
     /// As of [`native`](Self::native), of libsmctrl in `file`.
     pub unsafe fn by_known(file: &OsStr, key: DriverKey) -> Result<Self, RawError> {
@@ -85,9 +77,6 @@ impl Masking {
     }
 
     /// Keeps all later launches of a stream to the TPCs of `mask`. The stream is idle.
-    ///
-    /// # Errors
-    /// When the mask cannot be said, or the stream has none.
     pub fn mask(&self, stream: &mut Stream, mask: TpcMask) -> Result<(), MaskError> {
         if stream.is_green() {
             return Err(MaskError::Green);

@@ -17,9 +17,6 @@ pub struct DeviceMemory {
 
 impl DeviceMemory {
     /// Takes `bytes` (`cuMemAlloc`), which begin at a multiple of 256.
-    ///
-    /// # Errors
-    /// The driver's, [`OUT_OF_MEMORY`](super::Code::OUT_OF_MEMORY) first of all.
     pub fn take(context: &Arc<Context>, bytes: usize) -> Result<Self, CallError> {
         context.bind()?;
         let mut address = 0;
@@ -41,16 +38,12 @@ impl DeviceMemory {
         self.address
     }
 
-    /// How long it is.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Writes bytes from `offset` on and waits until they are there (`cuMemcpyHtoD`).
-    ///
-    /// # Errors
-    /// The driver's.
     ///
     /// # Panics
     /// If they do not fit.
@@ -63,11 +56,7 @@ impl DeviceMemory {
         CallError::check("cuMemcpyHtoD", code)
     }
 
-    /// Reads bytes from `offset` on (`cuMemcpyDtoH`). Not ordered behind streams: ask when they are
-    /// done.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Reads bytes from `offset` on (`cuMemcpyDtoH`). Not ordered behind streams: ask when they are done.
     ///
     /// # Panics
     /// If there are fewer.
@@ -117,14 +106,9 @@ unsafe impl Send for MappedMemory {}
 unsafe impl Sync for MappedMemory {}
 
 impl MappedMemory {
-    /// Takes `bytes` (`cuMemHostAlloc`), zeroed, and finds where the device sees them
-    /// (`cuMemHostGetDevicePointer`).
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Takes `bytes` (`cuMemHostAlloc`), zeroed, and finds where the device sees them (`cuMemHostGetDevicePointer`).
     pub fn take(context: &Arc<Context>, bytes: usize) -> Result<Self, CallError> {
-        /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`: and cached by the host, as it
-        /// reads from it.
+        /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`: and cached by the host, as it reads from it.
         const FLAGS: u32 = 1 | 2;
         context.bind()?;
         let symbols = context.symbols();
@@ -159,7 +143,6 @@ impl MappedMemory {
         self.address + offset as u64
     }
 
-    /// How long it is.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -178,8 +161,7 @@ impl MappedMemory {
         unsafe { AtomicU32::from_ptr(place.cast()) }
     }
 
-    /// Copies bytes from `offset` on out of it. They mean something when the device is known to have
-    /// written them.
+    /// Copies bytes from `offset` on out of it. They mean something when the device is known to have written them.
     ///
     /// # Panics
     /// If there are fewer.

@@ -8,7 +8,6 @@ use cudarc::driver::sys::{CUfunction, CUfunction_attribute as A, CUmodule};
 use super::context::Context;
 use super::error::CallError;
 
-/// An image that was loaded.
 pub struct Module {
     context: Arc<Context>,
     raw: CUmodule,
@@ -21,10 +20,6 @@ unsafe impl Sync for Module {}
 
 impl Module {
     /// Loads a cubin, or PTX that ends with a zero (`cuModuleLoadData`).
-    ///
-    /// # Errors
-    /// The driver's: [`NO_BINARY_FOR_GPU`](super::Code::NO_BINARY_FOR_GPU) for another architecture's,
-    /// [`INVALID_IMAGE`](super::Code::INVALID_IMAGE) for what is no image.
     ///
     /// # Safety
     /// `image` is a whole image: the driver finds its end by what it says, not by the slice.
@@ -42,9 +37,6 @@ impl Module {
     }
 
     /// The kernel `name` (`cuModuleGetFunction`).
-    ///
-    /// # Errors
-    /// The driver's: [`NOT_FOUND`](super::Code::NOT_FOUND).
     pub fn function(self: &Arc<Self>, name: &CStr) -> Result<Function, CallError> {
         self.context.bind()?;
         let mut raw = std::ptr::null_mut();
@@ -82,17 +74,11 @@ unsafe impl Sync for Function {}
 
 impl Function {
     /// Registers that each thread uses (`cuFuncGetAttribute`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn registers(&self) -> Result<u32, CallError> {
         self.attribute(A::CU_FUNC_ATTRIBUTE_NUM_REGS)
     }
 
     /// Bytes that each thread spills (`cuFuncGetAttribute`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn local_bytes(&self) -> Result<u32, CallError> {
         self.attribute(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
     }
@@ -108,9 +94,6 @@ impl Function {
 
     /// Lets a block have `bytes` of dynamic shared memory, which above 48 KiB must be asked for
     /// (`cuFuncSetAttribute`).
-    ///
-    /// # Errors
-    /// The driver's, when a multiprocessor has less.
     pub fn allow_shared_bytes(&self, bytes: u32) -> Result<(), CallError> {
         let set = self.module.context.symbols().func_set_attribute;
         let attribute = A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
@@ -120,11 +103,7 @@ impl Function {
         CallError::check("cuFuncSetAttribute", code)
     }
 
-    /// Blocks that a multiprocessor runs at once
-    /// (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Blocks that a multiprocessor runs at once (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
     pub fn blocks_per_multiprocessor(
         &self,
         block: u32,

@@ -22,7 +22,6 @@ pub struct HostRegistration {
     _buffers: InputBuffers,
 }
 
-/// One range of pages.
 struct Registered {
     context: Arc<Context>,
     start: usize,
@@ -53,10 +52,6 @@ impl Drop for Registered {
 }
 
 impl HostRegistration {
-    /// Registers all request buffers.
-    ///
-    /// # Errors
-    /// The driver's: [`NOT_SUPPORTED`](super::Code::NOT_SUPPORTED) on devices whose attribute says so.
     pub fn new(context: &Arc<Context>, buffers: &InputBuffers) -> Result<Self, CallError> {
         context.bind()?;
         let places: Vec<Range<usize>> = buffers

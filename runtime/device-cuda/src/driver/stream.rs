@@ -24,12 +24,9 @@ unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// The shape of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
     pub block: u32,
     /// Dynamic shared bytes of a block.
     pub shared_bytes: u32,
@@ -38,9 +35,6 @@ pub struct Shape {
 impl Stream {
     /// A stream that does not wait for the default one (`cuStreamCreateWithPriority`); the smaller
     /// `priority`, the sooner its blocks run.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn new(context: &Arc<Context>, priority: i32) -> Result<Self, CallError> {
         /// `CU_STREAM_NON_BLOCKING`.
         const FLAGS: u32 = 1;
@@ -59,8 +53,7 @@ impl Stream {
     /// A stream of a green context, which it keeps.
     ///
     /// # Safety
-    /// `raw` is a stream of `green`, owned by nobody else; `green` is of the device that `context` is
-    /// of.
+    /// `raw` is a stream of `green`, owned by nobody else; `green` is of the device that `context` is of.
     pub(super) unsafe fn of_green(
         context: &Arc<Context>,
         raw: CUstream,
@@ -92,9 +85,6 @@ impl Stream {
 
     /// Queues a kernel (`cuLaunchKernel`). What `arguments` point at is copied before this returns, so
     /// a launch that is evicted later leaves nothing of ours to be freed.
-    ///
-    /// # Errors
-    /// The driver's, also for something queued earlier.
     ///
     /// # Safety
     /// `arguments` point at values of the kernel's parameter types, and all addresses in them are of
@@ -130,9 +120,6 @@ impl Stream {
     /// Queues a copy to the device (`cuMemcpyHtoDAsync`): `bytes` from `from_offset` on to
     /// `to_offset` on. The source is read when its turn comes.
     ///
-    /// # Errors
-    /// The driver's.
-    ///
     /// # Panics
     /// If a range is outside.
     pub fn copy_in(
@@ -151,9 +138,6 @@ impl Stream {
 
     /// Queues a copy from the device (`cuMemcpyDtoHAsync`), as [`copy_in`](Self::copy_in).
     ///
-    /// # Errors
-    /// The driver's.
-    ///
     /// # Panics
     /// If a range is outside.
     pub fn copy_out(
@@ -170,12 +154,8 @@ impl Stream {
         CallError::check("cuMemcpyDtoHAsync", code)
     }
 
-    /// Queues a copy to the device from memory that need not be page-locked, which is read before this
-    /// returns (`cuMemcpyHtoDAsync`: "may be synchronous with respect to the host", and is so for
-    /// pageable memory).
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Queues a copy to the device from memory that need not be page-locked, which is read before this returns
+    /// (`cuMemcpyHtoDAsync`: "may be synchronous with respect to the host", and is so for pageable memory).
     ///
     /// # Panics
     /// If the bytes do not fit.
@@ -199,9 +179,6 @@ impl Stream {
 
     /// Queues the filling of words with `value` (`cuMemsetD32Async`).
     ///
-    /// # Errors
-    /// The driver's.
-    ///
     /// # Panics
     /// If the words are outside.
     pub fn fill_words(
@@ -218,9 +195,6 @@ impl Stream {
     }
 
     /// Whether everything queued is over (`cuStreamQuery`).
-    ///
-    /// # Errors
-    /// The driver's, also for something queued earlier.
     pub fn is_idle(&self) -> Result<bool, CallError> {
         // SAFETY: the stream exists.
         let code = unsafe { (self.context.symbols().stream_query)(self.raw) };
@@ -228,9 +202,6 @@ impl Stream {
     }
 
     /// Waits until everything queued is over (`cuStreamSynchronize`): for starting up, loaders, tests.
-    ///
-    /// # Errors
-    /// The driver's, also for something queued earlier.
     pub fn synchronize(&self) -> Result<(), CallError> {
         // SAFETY: the stream exists.
         let code = unsafe { (self.context.symbols().stream_synchronize)(self.raw) };
@@ -238,9 +209,6 @@ impl Stream {
     }
 
     /// What is queued from now on waits for `event` (`cuStreamWaitEvent`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn wait_for(&self, event: &Event) -> Result<(), CallError> {
         // SAFETY: both exist.
         let code = unsafe { (self.context.symbols().stream_wait_event)(self.raw, event.raw, 0) };
@@ -257,7 +225,6 @@ impl Drop for Stream {
     }
 }
 
-/// A mark in a stream.
 pub struct Event {
     context: Arc<Context>,
     raw: CUevent,
@@ -270,9 +237,6 @@ unsafe impl Sync for Event {}
 
 impl Event {
     /// An event (`cuEventCreate`), which notes the time only if `timed`: those that do not are cheaper.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn new(context: &Arc<Context>, timed: bool) -> Result<Self, CallError> {
         /// `CU_EVENT_DISABLE_TIMING`.
         const UNTIMED: u32 = 2;
@@ -289,9 +253,6 @@ impl Event {
     }
 
     /// Puts the mark behind what is queued in `stream` (`cuEventRecord`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn record(&self, stream: &Stream) -> Result<(), CallError> {
         // SAFETY: both exist.
         let code = unsafe { (self.context.symbols().event_record)(self.raw, stream.raw) };
@@ -299,9 +260,6 @@ impl Event {
     }
 
     /// Whether the mark was reached (`cuEventQuery`); yes if it was never put.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn is_over(&self) -> Result<bool, CallError> {
         // SAFETY: the event exists.
         let code = unsafe { (self.context.symbols().event_query)(self.raw) };
@@ -309,20 +267,13 @@ impl Event {
     }
 
     /// Waits for the mark (`cuEventSynchronize`).
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn synchronize(&self) -> Result<(), CallError> {
         // SAFETY: the event exists.
         let code = unsafe { (self.context.symbols().event_synchronize)(self.raw) };
         CallError::check("cuEventSynchronize", code)
     }
 
-    /// Nanoseconds from `earlier` to this (`cuEventElapsedTime`, whose resolution is about half a
-    /// microsecond).
-    ///
-    /// # Errors
-    /// The driver's, also when one of them was not reached or is not timed.
+    /// Nanoseconds from `earlier` to this (`cuEventElapsedTime`, whose resolution is about half a microsecond).
     pub fn nanoseconds_since(&self, earlier: &Self) -> Result<u64, CallError> {
         let mut milliseconds = 0.0_f32;
         let ask = self.context.symbols().event_elapsed_time;

@@ -63,12 +63,9 @@ pub(super) struct Product {
     pub(super) form: Form,
 }
 
-/// What a product is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A convolution.
     Conv(Pattern),
-    /// A fully connected layer.
     Linear,
 }
 
@@ -76,7 +73,6 @@ pub(super) enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Machine {
     pub(super) multiprocessors: u32,
-    /// Of the compute capability.
     pub(super) major: u32,
 }
 

@@ -6,79 +6,56 @@ use thiserror::Error;
 /// Why there are no launches for a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LowerError {
-    /// No CUDA kernel does it.
     #[error(
         "operator `{operator}` of `{model}`, which writes tensor {tensor}, is a {kind}: there is no \
          CUDA kernel for it; run the model on the CPU device, or export it in floating point"
     )]
     NoKernel {
-        /// The network's name.
         model: String,
-        /// The operator's name.
         operator: String,
-        /// The tensor that it writes.
         tensor: u32,
-        /// What it does.
         kind: &'static str,
     },
-    /// A tensor of bytes.
     #[error(
         "tensor {tensor} of `{model}` is kept in bytes: CUDA kernels compute in halves; export the \
          model without quantisation"
     )]
-    Bytes {
-        /// The network's name.
-        model: String,
-        tensor: u32,
-    },
+    Bytes { model: String, tensor: u32 },
     /// Not even eight output channels fit a page.
     #[error(
         "eight output channels of operator `{operator}` of `{model}` have {bytes} bytes of weights \
          and a page has {page_bytes}: use larger pages"
     )]
     Page {
-        /// The network's name.
         model: String,
-        /// The operator's name.
         operator: String,
-        /// Bytes of the smallest piece.
         bytes: u64,
         page_bytes: u32,
     },
-    /// Not a size of pages.
     #[error("pages of {0} bytes: use a multiple of 256 bytes up to 1 GiB")]
     PageBytes(u32),
     /// More pages than can be named.
     #[error("`{model}` fills {pages} pages of {page_bytes} bytes: use larger pages")]
     Pages {
-        /// The network's name.
         model: String,
         pages: usize,
         page_bytes: u32,
     },
     /// No launch computes so many images.
     #[error("batch size {batch} for `{model}`: launches compute 1 to {IMAGES_MAX} images")]
-    Batch {
-        /// The network's name.
-        model: String,
-        /// The batch size.
-        batch: u8,
-    },
+    Batch { model: String, batch: u8 },
     /// Kernels count halves of a tensor in 32 bits.
     #[error(
         "tensor {tensor} of `{model}` has {bytes} bytes for a batch of {batch}: kernels count to \
          4 GiB; use smaller batches"
     )]
     Tensor {
-        /// The network's name.
         model: String,
         tensor: u32,
         /// Bytes of it for the whole batch.
         bytes: u64,
-        /// The batch size.
         batch: u8,
     },
-    /// Nothing to run on.
     #[error("a target without multiprocessors")]
     NoMultiprocessors,
 }

@@ -11,8 +11,7 @@ use super::place::Place;
 use super::program::{LaunchList, Step};
 use super::traffic::{Span, Traffic};
 
-/// Buffers begin at multiples of this many bytes: what the driver gives allocations, and more than
-/// any vector.
+/// Buffers begin at multiples of this many bytes: what the driver gives allocations, and more than any vector.
 pub(super) const ALIGNMENT: usize = 256;
 
 /// Launches for batches of one size.
@@ -23,7 +22,6 @@ pub(super) struct Draft {
     buffers: Vec<u64>,
 }
 
-/// What a launch is of.
 #[derive(Clone, Copy)]
 pub(super) struct Of<'n> {
     pub(super) operator: Option<u32>,
@@ -39,7 +37,6 @@ impl Draft {
         }
     }
 
-    /// A further buffer.
     pub(super) fn buffer(&mut self, bytes: u64) -> Place {
         self.buffers.push(bytes);
         Place::Workspace {
@@ -70,8 +67,7 @@ impl Draft {
     /// Plans the workspace.
     ///
     /// # Panics
-    /// On an error of this module: a buffer is read before it is written, or a launch would write
-    /// where it reads.
+    /// On an error of this module: a buffer is read before it is written, or a launch would write where it reads.
     pub(super) fn finish(self) -> LaunchList {
         let lifetimes = self.lifetimes();
         let plan = memory::plan(&lifetimes, ALIGNMENT);

@@ -44,10 +44,8 @@ pub use place::Place;
 pub use program::{LaunchList, Program, StageProgram, Step};
 use stage::Launches;
 
-/// What lists are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Multiprocessors of the partition.
     pub multiprocessors: u32,
     /// Compute capability, e.g. `(8, 7)`.
     pub compute_capability: (u32, u32),
@@ -72,9 +70,6 @@ impl Program {
     ///
     /// Weights lie in the same pages whatever the number of multiprocessors, the batch sizes and
     /// the choices, so programs of one network for several partitions share them.
-    ///
-    /// # Errors
-    /// [`LowerError`]: the first thing that is not possible.
     pub fn lower(
         network: &Network,
         batches: &[u8],
@@ -95,11 +90,8 @@ impl Program {
 }
 
 /// The ways in which an operator, by position in order of execution, can be computed for a batch,
-/// the general one first; none for one that has only one way. Of an operator that is cut, those that
-/// all of its pieces have.
-///
-/// # Errors
-/// As [`Program::lower`].
+/// the general one first; none for one that has only one way. Of an operator that is cut, those
+/// that all of its pieces have.
 pub fn candidates(
     network: &Network,
     operator: u32,
@@ -166,7 +158,6 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// Where all weights lie.
     pub(crate) fn pages(&self) -> &Pages {
         &self.pages
     }

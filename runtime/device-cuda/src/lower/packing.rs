@@ -17,7 +17,6 @@ pub struct PackError {
     pub model: String,
     /// The operator's name.
     pub operator: String,
-    /// The weight.
     pub value: f32,
 }
 
@@ -48,9 +47,6 @@ impl<'n> Packer<'n> {
     }
 
     /// Writes all bytes of a page. The same network gives the same bytes.
-    ///
-    /// # Errors
-    /// When a weight is too large.
     ///
     /// # Panics
     /// If there is no such page, or `target` is not a page long.

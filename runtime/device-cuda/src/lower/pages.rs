@@ -32,7 +32,6 @@ pub(super) struct Entry {
     pub(super) pieces: Vec<Piece>,
 }
 
-/// Whose weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// Of the operator at this position in order of execution.
@@ -52,7 +51,6 @@ pub(super) struct Piece {
     pub(super) page: u32,
     /// Bytes from the page's start to the weights, or to the table of a gather.
     pub(super) weights: u32,
-    /// Likewise to the biases.
     pub(super) bias: u32,
 }
 
@@ -154,8 +152,7 @@ impl Content {
         self.weight_bytes(channels).next_multiple_of(ALIGNMENT) + biases
     }
 
-    /// How many output channels a piece may have so that it fits a page; none if not even the
-    /// fewest do.
+    /// How many output channels a piece may have so that it fits a page; none if not even the fewest do.
     fn channels_max(self, page_bytes: u32) -> Option<u32> {
         let fits = |channels: u32| self.bytes(channels) <= u64::from(page_bytes);
         let all = padded(self.outputs());
@@ -202,9 +199,6 @@ fn share(all: u32, most: u32) -> u32 {
 
 impl Pages {
     /// Gives all weights of `network` their places in pages of `page_bytes`.
-    ///
-    /// # Errors
-    /// When the pages have no possible size, or one is too small for eight channels of an operator.
     pub fn plan(network: &Network, page_bytes: u32) -> Result<Self, LowerError> {
         let possible = page_bytes > 0 && u64::from(page_bytes).is_multiple_of(ALIGNMENT);
         if !possible || page_bytes > PAGE_BYTES_MAX {
@@ -320,8 +314,7 @@ impl Pages {
     }
 }
 
-/// Classes of a stage whose class scores are no fully connected layer's, so that they exist in
-/// halves only.
+/// Classes of a stage whose class scores are no fully connected layer's, so that they exist in halves only.
 pub(super) fn unconnected_exit(network: &Network, stage: &Stage) -> Option<u32> {
     let logits = stage.logits?;
     let writer = stage.operators.iter().find(|each| each.output == logits);

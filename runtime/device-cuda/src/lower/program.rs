@@ -15,7 +15,6 @@ pub struct Program {
     pub input: InputLayout,
     /// Bytes of a request's slot in device memory, for what is carried between stages.
     pub request_bytes: u64,
-    /// Where its weights lie.
     pub pages: Pages,
     /// From input to last exit.
     pub stages: Box<[StageProgram]>,
@@ -46,8 +45,7 @@ pub struct LaunchList {
 /// A launch: which kernel, and on what.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Of which operator of the network, by position in order of execution; none for what the
-    /// device adds.
+    /// Of which operator of the network, by position in order of execution; none for what the device adds.
     pub operator: Option<u32>,
     /// The operator's name, or what the device adds.
     pub name: String,

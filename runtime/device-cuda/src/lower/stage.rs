@@ -34,8 +34,7 @@ pub(super) fn known(name: &str) -> &'static Kernel {
 }
 
 impl<'l> Launches<'l> {
-    /// The list of the stage at position `number`, whose first operator is the `first` of the
-    /// network.
+    /// The list of the stage at position `number`, whose first operator is the `first` of the network.
     pub(super) fn of_stage(
         lowering: &'l Lowering<'l>,
         number: u32,

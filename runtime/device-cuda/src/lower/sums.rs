@@ -216,8 +216,7 @@ fn as_conv(linear: &Linear, partial: Place, splits: u32) -> Conv {
     }
 }
 
-/// What the products of an operator are, for whoever measures its candidates; none for one that sums
-/// nothing up.
+/// What the products of an operator are, for whoever measures its candidates; none for one that sums nothing up.
 pub(super) fn products(
     lowering: &super::Lowering<'_>,
     position: u32,

@@ -143,8 +143,7 @@ impl Traffic {
     }
 }
 
-/// A launch without an input adds up what others have summed; one with parts leaves them to such a
-/// launch.
+/// A launch without an input adds up what others have summed; one with parts leaves them to such a launch.
 fn of_conv(conv: &Conv) -> Traffic {
     let input = Span::tensor(&conv.input, conv.images);
     let output = Span::tensor(&conv.output, conv.images);

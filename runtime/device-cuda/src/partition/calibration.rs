@@ -16,9 +16,6 @@ use super::units::{Unit, UnitMap};
 pub trait Probe {
     /// The multiprocessors that blocks of a launch ran on which could use those that `mask` enables.
     /// There are enough blocks to reach each of them.
-    ///
-    /// # Errors
-    /// If the mask could not be set, or the launch failed or did not end.
     fn observe(&mut self, mask: TpcMask) -> Result<SmSet, Refusal>;
 }
 
@@ -37,44 +34,24 @@ pub struct Expected {
 pub enum Refusal {
     /// Where the driver keeps masks is not known.
     #[error("where a driver for CUDA {major}.{minor} keeps the mask of a stream is not known")]
-    UnknownDriver {
-        /// Its version.
-        major: u16,
-        /// Its version.
-        minor: u16,
-    },
+    UnknownDriver { major: u16, minor: u16 },
     /// libsmctrl is not there, or did not stand its trial.
     #[error("{said}")]
     Libsmctrl {
         /// In the words of `libsmctrl_sys::raw::RawError`, which do not leave their process otherwise.
         said: String,
     },
-    /// The driver is too old.
     #[error("the driver has no {symbol}: green contexts need one of CUDA 12.5 or later")]
-    NoSymbol {
-        /// What it lacks.
-        symbol: String,
-    },
+    NoSymbol { symbol: String },
     /// A mask could not be set.
     #[error("{said}")]
-    NotMasked {
-        /// In the words of `StreamError`.
-        said: String,
-    },
+    NotMasked { said: String },
     /// The device is too small to be divided.
     #[error("this device has {groups} part that could be given away; two are needed")]
-    Indivisible {
-        /// As many as it makes.
-        groups: u32,
-    },
+    Indivisible { groups: u32 },
     /// A call failed under a mask.
     #[error("{call} failed with {result}")]
-    CallFailed {
-        /// The driver's function.
-        call: String,
-        result: String,
-    },
-    /// A launch did not end.
+    CallFailed { call: String, result: String },
     #[error("a launch under a mask was not over after {limit_ms} ms")]
     NeverEnded {
         /// How long it was waited for.
@@ -82,26 +59,13 @@ pub enum Refusal {
     },
     /// A block that did not say where it ran.
     #[error("block {block} says that it ran on multiprocessor {sm}, which is none")]
-    Nowhere {
-        /// Its number.
-        block: u32,
-        /// What it said.
-        sm: u32,
-    },
+    Nowhere { block: u32, sm: u32 },
     /// There is no driver, or not this device.
     #[error("{said}")]
-    NoDriver {
-        /// In the words of `OpenError`.
-        said: String,
-    },
+    NoDriver { said: String },
     /// There is no kernel for this device to look with.
     #[error("there is no image for compute capability {major}.{minor}")]
-    NoImage {
-        /// Of the device.
-        major: u32,
-        /// Of the device.
-        minor: u32,
-    },
+    NoImage { major: u32, minor: u32 },
     /// Nobody tried it, and there is no record of a trial.
     #[error("it was not tried on this device and driver yet; `punctual board detect` does that")]
     NotTried,
@@ -113,17 +77,10 @@ pub enum Refusal {
     },
     /// The process that tried it did not come back.
     #[error("the process that tried it {how}")]
-    Died {
-        /// How it ended.
-        how: String,
-    },
+    Died { how: String },
     /// Without any mask, blocks reached other multiprocessors than the device has.
     #[error("without a mask, blocks ran on multiprocessors {seen}; the device has {expected}")]
-    Unreached {
-        /// Those that were seen.
-        seen: SmSet,
-        expected: u32,
-    },
+    Unreached { seen: SmSet, expected: u32 },
     /// No bit keeps anything from running anywhere.
     #[error("no bit of the mask has an effect: it does not lie where it is said to")]
     NoEffect,
@@ -132,14 +89,7 @@ pub enum Refusal {
     Ungoverned { sms: SmSet },
     /// A multiprocessor that more than one bit disables.
     #[error("bits {first} and {second} both disable multiprocessors {sms}")]
-    Shared {
-        /// One bit.
-        first: u8,
-        /// The other one.
-        second: u8,
-        /// What both disable.
-        sms: SmSet,
-    },
+    Shared { first: u8, second: u8, sms: SmSet },
     /// Blocks ran where the mask forbids it.
     #[error(
         "with TPCs {enabled:#x} enabled, blocks ran on multiprocessors {sms}, which are not theirs"
@@ -157,7 +107,6 @@ pub enum Refusal {
     KeptOut {
         /// A set bit is an enabled TPC.
         enabled: u128,
-        /// Where they should have run.
         sms: SmSet,
     },
 }
@@ -179,9 +128,6 @@ impl Refusal {
 }
 
 /// The units of a device under a mechanism.
-///
-/// # Errors
-/// Why the mechanism cannot be trusted.
 pub fn calibrate(probe: &mut dyn Probe, expected: Expected) -> Result<UnitMap, Refusal> {
     let all = probe.observe(TpcMask::UNRESTRICTED)?;
     if all.count() != expected.sms {

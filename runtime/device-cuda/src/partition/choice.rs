@@ -25,7 +25,6 @@ pub struct Choice {
     .tpcs.start, .tpcs.end.saturating_sub(1)
 )]
 pub struct NotWholeUnits {
-    /// What was asked for.
     pub tpcs: Range<u16>,
     pub available: u16,
     /// They are granted in multiples of this many.
@@ -37,9 +36,7 @@ pub struct NotWholeUnits {
 /// A device before it is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undivided {
-    /// As one unit.
     pub map: UnitMap,
-    /// Multiprocessors of a TPC.
     pub sms_per_tpc: u32,
 }
 
@@ -74,7 +71,6 @@ impl Choice {
         }
     }
 
-    /// The mechanism in use.
     #[must_use]
     pub const fn mechanism(&self) -> Mechanism {
         self.mechanism
@@ -100,9 +96,6 @@ impl Choice {
     }
 
     /// The units that are these TPCs, numbered from 0 as in plans.
-    ///
-    /// # Errors
-    /// If they are not whole units of the device.
     pub fn units_of_tpcs(&self, tpcs: Range<u16>) -> Result<Units, NotWholeUnits> {
         let unit = self.tpcs_per_unit();
         let whole = tpcs.start.is_multiple_of(unit) && tpcs.end.is_multiple_of(unit);
@@ -127,9 +120,6 @@ impl Choice {
     }
 
     /// What a range of units really is.
-    ///
-    /// # Errors
-    /// If the device has not all of it.
     pub fn grant(&self, range: Units) -> Result<Granted, NoSuchUnits> {
         let units = self.map.range(range).ok_or(self.no_such(range))?;
         Ok(Granted {
@@ -143,9 +133,6 @@ impl Choice {
 
     /// The mask that keeps a stream to a range of units: bits are TPCs, or groups of a split of green
     /// contexts. Without enforcement it enables everything.
-    ///
-    /// # Errors
-    /// If the device has not all of it.
     pub fn mask(&self, range: Units) -> Result<TpcMask, NoSuchUnits> {
         let units = self.map.range(range).ok_or(self.no_such(range))?;
         Ok(if self.mechanism.is_enforced() {

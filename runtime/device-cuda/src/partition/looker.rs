@@ -41,9 +41,6 @@ const NOWHERE: u32 = u32::MAX;
 
 impl<'m> Looker<'m> {
     /// A launch that is not over after `limit_ns` is given up.
-    ///
-    /// # Errors
-    /// If there is no code for this device, and the driver's.
     pub(super) fn new(
         context: Arc<Context>,
         means: &'m Means,
@@ -72,9 +69,6 @@ impl<'m> Looker<'m> {
     }
 
     /// What the device and the means lead one to expect.
-    ///
-    /// # Errors
-    /// The driver's.
     pub(super) fn expected(&self) -> Result<Expected, CallError> {
         let (sms, bits) = match self.means {
             Means::Masks(masking) => (None, masking.bits()),

@@ -9,13 +9,9 @@ use super::choice::{Choice, NotWholeUnits};
 use super::{Granted, NoSuchUnits, Refusal};
 use crate::driver::{CallError, Context, GreenError, Groups, MaskError, Masking, Stream};
 
-/// What a mechanism works with.
 pub(super) enum Means {
-    /// Masks of streams.
     Masks(Masking),
-    /// Groups of green contexts.
     Groups(Groups),
-    /// Nothing.
     Streams,
 }
 
@@ -28,10 +24,8 @@ pub enum StreamError {
     /// The device cannot grant these TPCs.
     #[error(transparent)]
     Tpcs(#[from] NotWholeUnits),
-    /// The driver's word.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// It cannot be masked.
     #[error(transparent)]
     Mask(#[from] MaskError),
     /// It cannot be made in a green context.
@@ -96,18 +90,12 @@ impl Partitioner {
     }
 
     /// What a range of TPCs, numbered as in plans, really is.
-    ///
-    /// # Errors
-    /// If the device cannot grant exactly these.
     pub fn grant(&self, tpcs: Range<u16>) -> Result<Granted, StreamError> {
         Ok(self.choice.grant(self.choice.units_of_tpcs(tpcs)?)?)
     }
 
     /// A stream whose launches run on a range of TPCs and nowhere else, as far as the mechanism enforces
     /// it. For starting up: a partition's stream is made once.
-    ///
-    /// # Errors
-    /// If the device cannot grant exactly these, and the driver's.
     pub fn stream(
         &self,
         context: &Arc<Context>,

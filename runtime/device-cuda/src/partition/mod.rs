@@ -1,5 +1,4 @@
-//! Partitions: ranges of a device's units, given to streams so that launches run on them and nowhere
-//! else.
+//! Partitions: ranges of a device's units, given to streams so that launches run on them and nowhere else.
 //!
 //! | module | what it gives |
 //! |---|---|
@@ -72,7 +71,6 @@ impl Mechanism {
         }
     }
 
-    /// The one of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ORDER.into_iter().find(|m| m.name() == name)
@@ -91,12 +89,10 @@ impl std::fmt::Display for Mechanism {
     }
 }
 
-/// What a partition really is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// The range that was asked for.
     pub units: Units,
-    /// Where its launches run.
     pub sms: SmSet,
     /// Multiprocessors of the largest unit of the device.
     pub granularity: u32,
@@ -113,11 +109,8 @@ pub struct Granted {
      {granularity} multiprocessors; make the plan for these", .range.first, .range.end().saturating_sub(1)
 )]
 pub struct NoSuchUnits {
-    /// What was asked for.
     pub range: Units,
-    /// Units of the device.
     pub available: u16,
-    /// Multiprocessors of the largest.
     pub granularity: u32,
     /// The mechanism that is in use.
     pub mechanism: Mechanism,

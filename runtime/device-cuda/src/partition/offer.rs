@@ -29,7 +29,6 @@ pub struct How {
     pub records: Option<PathBuf>,
     /// Whether mechanisms are tried though there are records.
     pub again: bool,
-    /// The file of libsmctrl.
     pub libsmctrl: OsString,
     /// The machine's files.
     pub host: Host,
@@ -54,7 +53,6 @@ impl How {
 /// Why a device cannot be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
-    /// The driver's word.
     #[error(transparent)]
     Call(#[from] CallError),
     /// More multiprocessors than there are devices of.
@@ -68,7 +66,6 @@ pub struct Facts {
     pub name: String,
     /// What tells it from every other GPU, in hexadecimal digits.
     pub uuid: String,
-    /// Its number.
     pub device: u32,
     /// The CUDA version of the driver.
     pub version: CudaVersion,
@@ -76,9 +73,7 @@ pub struct Facts {
     pub driver_build: Option<String>,
     /// The board's power mode; none where it has but one.
     pub power_mode: Option<String>,
-    /// Major and minor.
     pub compute_capability: (u32, u32),
-    /// Streaming multiprocessors.
     pub multiprocessors: u32,
     /// Whether it shares the processor's memory.
     pub integrated: bool,
@@ -92,21 +87,15 @@ pub struct Facts {
     pub memory_bus_bits: u32,
 }
 
-/// What a device offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The device.
     pub facts: Facts,
-    /// How it can be divided.
     pub choice: Choice,
     libsmctrl: OsString,
 }
 
 /// Looks at device number `device`. Mechanisms without a record are tried, each in a process of its own,
 /// which takes seconds; the outcomes are kept, so that the next look takes no time.
-///
-/// # Errors
-/// The driver's.
 pub fn look(gpu: Gpu, device: u32, how: &How) -> Result<Offer, OfferError> {
     let facts = Facts::of(gpu, device, &how.host)?;
     let undivided = Undivided {
@@ -174,9 +163,6 @@ impl Offer {
     }
 
     /// What makes streams for partitions of the device that was looked at.
-    ///
-    /// # Errors
-    /// If the mechanism that came out cannot be used in this process.
     pub fn partitioner(&self, gpu: Gpu) -> Result<Partitioner, StreamError> {
         let means = match self.mechanism() {
             Mechanism::StreamMask => {
@@ -198,8 +184,6 @@ impl Offer {
 }
 
 impl Facts {
-    /// # Errors
-    /// The driver's.
     fn of(gpu: Gpu, device: u32, host: &Host) -> Result<Self, CallError> {
         let version = gpu.driver().version()?;
         let narrow = |number| u16::try_from(number).unwrap_or(u16::MAX);
@@ -221,7 +205,6 @@ impl Facts {
         })
     }
 
-    /// Multiprocessors of a TPC.
     #[must_use]
     pub const fn sms_per_tpc(&self) -> u32 {
         sms_per_tpc(self.compute_capability)

@@ -78,10 +78,6 @@ pub fn read(folder: &Path, key: &Key) -> Option<Outcome> {
     (record.format == FORMAT && record.key == *key).then_some(record.outcome)
 }
 
-/// Keeps the outcome.
-///
-/// # Errors
-/// What the operating system says; the file is then as before.
 pub fn write(folder: &Path, key: &Key, outcome: &Outcome) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let record = Record {

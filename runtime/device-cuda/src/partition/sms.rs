@@ -18,7 +18,6 @@ const WORDS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("multiprocessor {sm}: numbers go up to {}", SmSet::SMS_MAX - 1)]
 pub struct NoSuchSm {
-    /// The number.
     pub sm: u32,
 }
 
@@ -27,17 +26,10 @@ impl SmSet {
     pub const SMS_MAX: u32 = u64::BITS * WORDS as u32;
 
     /// Those from 0 to before `count`.
-    ///
-    /// # Errors
-    /// If a set cannot hold so many.
     pub fn first(count: u32) -> Result<Self, NoSuchSm> {
         Self::of(0..count)
     }
 
-    /// These.
-    ///
-    /// # Errors
-    /// If one of them is too large a number.
     pub fn of(sms: impl IntoIterator<Item = u32>) -> Result<Self, NoSuchSm> {
         let mut set = Self::default();
         for sm in sms {
@@ -46,10 +38,6 @@ impl SmSet {
         Ok(set)
     }
 
-    /// Adds one.
-    ///
-    /// # Errors
-    /// If it is too large a number.
     pub fn insert(&mut self, sm: u32) -> Result<(), NoSuchSm> {
         let word = self.words.get_mut((sm / u64::BITS) as usize);
         *word.ok_or(NoSuchSm { sm })? |= 1 << (sm % u64::BITS);
@@ -74,13 +62,11 @@ impl SmSet {
         self.words == [0; WORDS]
     }
 
-    /// Those of either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
-    /// Those of both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         self.zip(other, |a, b| a & b)

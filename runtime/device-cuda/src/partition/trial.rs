@@ -28,7 +28,6 @@ pub struct Trial {
     pub device: u32,
     /// Of the driver, as it will say.
     pub version: CudaVersion,
-    /// Of the device.
     pub compute_capability: (u32, u32),
     /// libsmctrl's file.
     pub libsmctrl: OsString,
@@ -37,9 +36,6 @@ pub struct Trial {
 impl Trial {
     /// Tries it in this process, which may die of it, or be left with a context that hangs: it should end
     /// soon afterwards. CUDA must not be initialised yet.
-    ///
-    /// # Errors
-    /// Why the mechanism cannot be trusted.
     pub fn run(&self) -> Outcome {
         // libsmctrl's first call comes before CUDA is initialised.
         let library = match self.mechanism {
@@ -141,9 +137,6 @@ impl Program {
     }
 
     /// The outcome of a trial in a process of its own.
-    ///
-    /// # Errors
-    /// Why the mechanism cannot be trusted; that the process did not come back is a reason.
     pub fn run(&self, trial: &Trial) -> Outcome {
         let (major, minor) = trial.compute_capability;
         let spawned = Command::new(&self.file)

@@ -16,8 +16,7 @@ pub struct Unit {
     pub sms: SmSet,
 }
 
-/// The units of a device, in the order in which plans number them. Each has multiprocessors, and none
-/// shares one.
+/// The units of a device, in the order in which plans number them. Each has multiprocessors, and none shares one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Unit>", into = "Vec<Unit>")]
 pub struct UnitMap {
@@ -27,10 +26,8 @@ pub struct UnitMap {
 /// A list of units that no device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// No unit.
     #[error("a device has at least one unit")]
     Nothing,
-    /// A unit without multiprocessors.
     #[error("unit of bit {bit} has no multiprocessor")]
     Empty { bit: u8 },
     /// A bit that masks have no place for.
@@ -39,20 +36,13 @@ pub enum MapError {
     /// Two units that are not two.
     #[error("units of bits {first} and {second} share a bit or multiprocessors ({shared})")]
     Shared {
-        /// One bit.
         first: u8,
-        /// The other one.
         second: u8,
-        /// What they share.
         shared: SmSet,
     },
 }
 
 impl UnitMap {
-    /// Units in this order.
-    ///
-    /// # Errors
-    /// If they are not units of one device.
     pub fn new(units: Vec<Unit>) -> Result<Self, MapError> {
         if units.is_empty() {
             return Err(MapError::Nothing);
@@ -79,9 +69,6 @@ impl UnitMap {
     }
 
     /// A device that is not divided.
-    ///
-    /// # Errors
-    /// If it has more multiprocessors than a set can hold.
     pub fn undivided(sms: u32) -> Result<Self, NoSuchSm> {
         let sms = SmSet::first(sms)?;
         Ok(Self {
@@ -100,7 +87,6 @@ impl UnitMap {
         self.units.len() as u16
     }
 
-    /// Multiprocessors of the largest unit.
     #[must_use]
     pub fn granularity(&self) -> u32 {
         self.units
@@ -110,7 +96,6 @@ impl UnitMap {
             .unwrap_or(0)
     }
 
-    /// All multiprocessors.
     #[must_use]
     pub fn all(&self) -> SmSet {
         self.units
@@ -138,7 +123,6 @@ pub const fn sms_per_tpc(compute_capability: (u32, u32)) -> u32 {
     }
 }
 
-/// The multiprocessors of some units.
 #[must_use]
 pub fn sms_of(units: &[Unit]) -> SmSet {
     units

@@ -17,7 +17,6 @@ pub struct Ledger {
     from: u32,
     /// The next launch to hand over.
     next: u32,
-    /// The number of launches.
     end: u32,
 }
 
@@ -27,7 +26,6 @@ pub struct Ledger {
     "launch {first} is said to be the first evicted, of {from} to {next} that were handed over"
 )]
 pub struct NotHandedOver {
-    /// What the device says.
     pub first: u32,
     /// The first launch that was handed over.
     pub from: u32,
@@ -85,12 +83,9 @@ impl Ledger {
     /// out, whole and once. `first` is the first evicted launch as the device noted it, or
     /// [`NONE_EVICTED`].
     ///
-    /// Launches run one after the other, and a queue's epoch never returns: once a block has found it
-    /// changed, so does every later one. So all launches before the first evicted ran to their end, and
-    /// none behind it wrote anything.
-    ///
-    /// # Errors
-    /// When the device names a launch that it was not given.
+    /// Launches run one after the other, and a queue's epoch never returns: once a block has found
+    /// it changed, so does every later one. So all launches before the first evicted ran to their
+    /// end, and none behind it wrote anything.
     pub fn resume_at(&self, first: u32) -> Result<u32, NotHandedOver> {
         match first {
             NONE_EVICTED => Ok(self.next),
@@ -118,9 +113,7 @@ mod tests {
     /// What a launch did, in order.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Deed {
-        /// All blocks of it wrote.
         Whole(u32),
-        /// Some did.
         Cut(u32),
     }
 

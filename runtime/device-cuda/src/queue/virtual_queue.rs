@@ -21,27 +21,20 @@ pub enum FlagPlace {
     Device,
 }
 
-/// The measured knobs of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSpec {
-    /// Most launches in the driver that have not begun. More hide more of a launch's cost, and take
-    /// longer to empty.
+    /// Most launches in the driver that have not begun. More hide more of a launch's cost, and take longer to empty.
     pub bound: u32,
-    /// Where the epoch lies.
     pub flag: FlagPlace,
     /// Main-loop tiles between two looks at the epoch; 0: at the start of a block only.
     pub check_stride: u32,
-    /// Whether launches look at the epoch at all. Without, nothing is ever evicted: to measure what
-    /// looking costs.
+    /// Whether launches look at the epoch at all. Without, nothing is ever evicted: to measure what looking costs.
     pub guards: bool,
 }
 
 impl QueueSpec {
     /// The usual ones, with the epoch where it is near to `gpu`: an integrated one reads the host's memory,
     /// others their own.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn fitting(gpu: Gpu) -> Result<Self, CallError> {
         let flag = match gpu.can(Attribute::Integrated)? {
             true => FlagPlace::Host,
@@ -89,9 +82,6 @@ const DEVICE_BYTES: usize = 256;
 
 impl VirtualQueue {
     /// A queue that launches into `stream`. Waits until the device has its words.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn new(stream: Stream, control: Stream, spec: QueueSpec) -> Result<Self, CallError> {
         let context: &Arc<Context> = stream.context();
         let words = Arc::new(Words::take(context)?);
@@ -160,9 +150,6 @@ impl VirtualQueue {
 
     /// Hands launch `index` over: a copy of `arguments` and of the guard are the driver's from now on.
     ///
-    /// # Errors
-    /// The driver's.
-    ///
     /// # Safety
     /// `arguments` are of the type that `function` takes behind its guard, and all addresses in them
     /// are of memory that stays until the stream has run empty.
@@ -217,10 +204,6 @@ impl VirtualQueue {
         self.words.epoch().load(Ordering::Relaxed) != self.epoch
     }
 
-    /// Evicts what was handed over.
-    ///
-    /// # Errors
-    /// The driver's.
     pub fn evict(&self) -> Result<(), CallError> {
         EpochFlag(self.words.clone()).move_on();
         match self.spec.flag {
@@ -233,11 +216,7 @@ impl VirtualQueue {
         }
     }
 
-    /// Has the device say, behind everything handed over, which launch was evicted first, and forget it
-    /// again.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Has the device say, behind everything handed over, which launch was evicted first, and forget it again.
     pub fn close(&self) -> Result<(), CallError> {
         let words = self.words.memory();
         let evicted = (&self.on_device, DEVICE_EVICTED);
@@ -246,18 +225,12 @@ impl VirtualQueue {
     }
 
     /// Whether the driver has run empty: after [`close`](Self::close).
-    ///
-    /// # Errors
-    /// The driver's, also for what went wrong on the device.
     pub fn is_drained(&self) -> Result<bool, CallError> {
         // The control stream too: a launch of the next pass must find its own epoch.
         Ok(self.stream.is_idle()? && self.control.is_idle()?)
     }
 
     /// Where to go on, once the driver [has run empty](Self::is_drained).
-    ///
-    /// # Errors
-    /// When the device says what cannot be.
     pub fn resume_at(&self) -> Result<u32, NotHandedOver> {
         // Relaxed: the driver said that the copy is over, and copies by the host's own caches.
         let first = self.words.evicted().load(Ordering::Relaxed);
@@ -265,9 +238,6 @@ impl VirtualQueue {
     }
 
     /// Whether the device has carried out all that was handed over, or why it cannot.
-    ///
-    /// # Errors
-    /// The driver's: this is where a fault on the device shows.
     pub fn is_idle(&self) -> Result<bool, CallError> {
         self.stream.is_idle()
     }

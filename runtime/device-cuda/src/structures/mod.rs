@@ -18,19 +18,15 @@ pub use seeds::seed_weights;
 /// A network that can be made for inputs of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Structure {
-    /// With eight exits.
     ResNet34,
-    /// With eight exits.
     ResNet50,
     ResNet152,
-    /// With eleven exits.
     MobileNetV2,
     /// Of width 1, with eight exits.
     ShuffleNetV2,
     Vgg19,
 }
 
-/// Classes of all structures.
 pub const CLASSES: u32 = 1000;
 
 impl Structure {
@@ -56,8 +52,7 @@ impl Structure {
         }
     }
 
-    /// The network for images of `side` rows and columns, without its weights: enough to be lowered,
-    /// not to be run.
+    /// The network for images of `side` rows and columns, without its weights: enough to be lowered, not to be run.
     ///
     /// # Panics
     /// If the image is too small: less than 32 pixels a side.
@@ -74,8 +69,7 @@ impl Structure {
         }
     }
 
-    /// The network with weights drawn from `seed`, of sizes that keep activations far from the ends of
-    /// halves.
+    /// The network with weights drawn from `seed`, of sizes that keep activations far from the ends of halves.
     ///
     /// # Panics
     /// As [`outline`](Self::outline).

@@ -6,9 +6,7 @@ use punctual_model::{Activation, Network, OperatorKind, WeightRange};
 /// a layer (He's rule, where the activation cuts the negative half off). What is added to a shortcut
 /// is drawn smaller, so that a hundred blocks do not add up to more than halves hold.
 pub fn seed_weights(network: &mut Network, seed: u64) {
-    /// Of standard deviations.
     const BESIDE_A_SHORTCUT: f32 = 0.2;
-    /// Of biases.
     const BIAS: f32 = 0.05;
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let drawn = operators.filter_map(|operator| match operator.kind {

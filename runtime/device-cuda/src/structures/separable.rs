@@ -63,7 +63,6 @@ fn inverted_residual(
 }
 
 pub(super) fn shufflenet_v2(name: &'static str, side: u32) -> Network {
-    /// Channels and blocks.
     const GROUPS: [(u32, u32); 3] = [(116, 4), (232, 8), (464, 4)];
     let mut outline = Outline::new(name, side);
     let stem = Conv::new(24, Activation::Relu).kernel(3).stride(2);

@@ -9,21 +9,16 @@ use crate::driver::CallError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("model {} fills {needs} pages and the cache has {pages}: enlarge it", .model.0)]
 pub struct FitError {
-    /// Which model.
     pub model: ModelId,
-    /// Pages that it fills.
     pub needs: u32,
-    /// Pages of the cache.
     pub pages: u32,
 }
 
 /// Why weights could not be brought in.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// The driver's word.
     #[error("weights cannot be copied to the device: {0}")]
     Driver(#[from] CallError),
-    /// The device is being restarted.
     #[error("weights cannot be loaded while the device is restarted: load them again")]
     Down,
 }

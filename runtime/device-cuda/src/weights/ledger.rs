@@ -37,7 +37,6 @@ impl Ledger {
         }
     }
 
-    /// Pieces that nobody has.
     pub(super) fn free(&self) -> usize {
         self.free.len()
     }

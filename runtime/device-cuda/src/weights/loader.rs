@@ -16,7 +16,6 @@ pub(super) struct Load {
     pub(super) model: ModelId,
 }
 
-/// How a load ended.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) load: Load,

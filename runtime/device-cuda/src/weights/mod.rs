@@ -18,9 +18,9 @@
 //! has it for as long as the launches run.
 //!
 //! # After a fault
-//! The device's memory is gone. Pieces keep their numbers, host copies are all there, so the pool is
-//! taken again and every model that was there is filled in again. A load that was under way when the
-//! device failed ends as failed.
+//! The device's memory is gone. Pieces keep their numbers, host copies are all there, so the pool
+//! is taken again and every model that was there is filled in again. A load that was under way when
+//! the device failed ends as failed.
 
 mod failure;
 mod ledger;
@@ -42,7 +42,6 @@ use pool::Pool;
 pub use residents::Residents;
 pub use table::PageTable;
 
-/// No piece.
 const NONE: u32 = u32::MAX;
 
 /// Where a model's weights come from.
@@ -58,17 +57,14 @@ pub struct Weights {
     shared: Arc<Shared>,
 }
 
-/// What all ends know.
 struct Shared {
     page_bytes: usize,
-    /// Pieces of the pool.
     pieces: usize,
     /// What pages contain; equal pages are one.
     contents: Contents,
     models: Box<[Model]>,
     table: Arc<PageTable>,
-    /// What lives on the device, while it works. Locked by the loader and the keeper alone, both of
-    /// which may wait.
+    /// What lives on the device, while it works. Locked by the loader and the keeper alone, both of which may wait.
     pool: Mutex<Option<Pool>>,
     /// Rings when the loader has something to do.
     orders: Doorbell,
@@ -88,9 +84,6 @@ struct Model {
 
 /// The ends of the weights of `models`, whose pages have up to `page_bytes`, with `cache_pages` pages
 /// for those that come and go. Nothing is on a device yet.
-///
-/// # Errors
-/// When a model does not fit the cache even alone.
 ///
 /// # Panics
 /// If a page is longer than `page_bytes`.

@@ -47,9 +47,6 @@ impl Pool {
     }
 
     /// Begins to bring a model's pages into its pieces.
-    ///
-    /// # Errors
-    /// The driver's.
     fn begin(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
         self.stream.context().bind()?;
         let model = &shared.models[model];
@@ -99,9 +96,6 @@ impl Pool {
     }
 
     /// Brings a model's pages in and says where they lie.
-    ///
-    /// # Errors
-    /// The driver's; nothing of the model is published then.
     pub(super) fn bring_in(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
         self.begin(shared, model)?;
         self.finish(shared, model)
@@ -111,9 +105,6 @@ impl Pool {
 impl Weights {
     /// Takes the pool on the device and brings in what is to be there: models that are there for
     /// good, and those that were there when it was let go.
-    ///
-    /// # Errors
-    /// The driver's; then nothing is there.
     pub fn bring_up(&self, context: &Arc<Context>) -> Result<(), CallError> {
         let shared = &*self.shared;
         let mut place = shared.pool();

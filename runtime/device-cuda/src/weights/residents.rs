@@ -67,9 +67,6 @@ impl Residents {
 
     /// Starts the thread that loads; `report` is rung after each load.
     ///
-    /// # Errors
-    /// When the thread cannot be had.
-    ///
     /// # Panics
     /// If it was started before.
     pub fn start_loader(
@@ -94,9 +91,6 @@ impl Residents {
     }
 
     /// Begins to bring a model's weights in. Before the loader is started, it is only ordered.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`](punctual_device::Device::load).
     pub fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
         self.residency.load(model)?;
         self.ledger.give(model);
@@ -107,9 +101,6 @@ impl Residents {
     }
 
     /// Frees the pages of a model's weights.
-    ///
-    /// # Errors
-    /// Those of [`Device::unload`](punctual_device::Device::unload).
     pub fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
         self.residency.unload(model)?;
         self.ledger.take_back(model);
@@ -131,9 +122,6 @@ impl Residents {
     }
 
     /// Whether an action may be submitted that reads `model`'s weights.
-    ///
-    /// # Errors
-    /// When they are not there.
     pub fn check_use(&self, model: ModelId) -> Result<(), Refusal> {
         self.residency.check_use(model)
     }
@@ -161,8 +149,7 @@ impl Residents {
         model.paged.then_some(model.contents.len() as u32)
     }
 
-    /// Pages that nobody has: at least as many as the core thinks, as pages of equal content are held
-    /// once.
+    /// Pages that nobody has: at least as many as the core thinks, as pages of equal content are held once.
     #[must_use]
     pub fn free_pages(&self) -> usize {
         self.ledger.free()
@@ -209,7 +196,6 @@ impl Drop for Residents {
 }
 
 impl super::Weights {
-    /// Where pages lie.
     #[must_use]
     pub fn table(&self) -> Arc<super::PageTable> {
         self.shared.table.clone()

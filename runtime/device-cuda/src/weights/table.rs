@@ -39,7 +39,6 @@ impl PageTable {
         }
     }
 
-    /// Says that nothing is there.
     pub(super) fn hide_all(&self) {
         for model in 0..self.models.len() {
             self.hide(model);

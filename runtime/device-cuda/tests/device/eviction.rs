@@ -12,7 +12,6 @@ use crate::subject::{Cuda, cuda};
 /// When some launches of a stage have run.
 const LATER: After = After::Blocks(30);
 
-/// Members of the batches.
 const MEMBERS: [u16; 3] = [4, 0, 2];
 
 /// A device with one partition, and what it answers when nothing disturbs it.

@@ -37,12 +37,10 @@ pub struct Memory {
     epoch: u32,
     /// Whether general kernels stand in for tiles.
     pub stand_in: bool,
-    /// How often one did.
     pub stood_in: usize,
 }
 
 impl Memory {
-    /// With one request an image.
     pub fn new(network: &Network, program: &Program, images: &[Vec<f32>]) -> Self {
         let packer = Packer::new(network, &program.pages);
         let page_bytes = program.pages.page_bytes() as usize;
@@ -69,7 +67,6 @@ impl Memory {
         }
     }
 
-    /// Makes a weight another one.
     pub fn damage(&mut self, page: usize, half: usize) {
         let line = &mut self.pages[page].0[half / 128].0;
         // The sign and the highest bit of the exponent.
@@ -178,9 +175,9 @@ unsafe impl Parameter for Structure<'_> {
 
 /// Checks class scores that were computed in halves.
 ///
-/// Each of `layers` operators rounds its weights and its result to halves, relative errors of at most
-/// 2^-11 each. Errors of different signs add up like the root of their number; four times that, of the
-/// largest score, is allowed.
+/// Each of `layers` operators rounds its weights and its result to halves, relative errors of at
+/// most 2^-11 each. Errors of different signs add up like the root of their number; four times
+/// that, of the largest score, is allowed.
 pub fn assert_scores(found: &[f32], expected: &[f32], layers: usize, what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let largest = expected

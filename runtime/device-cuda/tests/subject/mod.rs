@@ -127,7 +127,6 @@ impl Cuda {
         }
     }
 
-    /// The next event.
     pub fn event(&mut self) -> Event {
         let limit = self.now() + STUCK;
         loop {
@@ -177,7 +176,6 @@ impl Cuda {
         launches.first().expect("something ran").stream
     }
 
-    /// Launches so far.
     pub fn launched(&self) -> u64 {
         let launches = self.emulator.launches();
         launches.last().map_or(0, |launch| launch.number + 1)

@@ -11,8 +11,7 @@ use punctual_model::reference;
 
 use super::Subject;
 
-/// Longer than any action here takes, even on a busy machine. A device that is still silent then
-/// is stuck.
+/// Longer than any action here takes, even on a busy machine. A device that is still silent then is stuck.
 const STUCK: Nanos = Nanos::from_millis(30_000);
 
 /// At any time.

@@ -56,8 +56,7 @@ pub(super) fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Netwo
     }
 }
 
-/// As [`write_inputs`]; returns the class scores that the reference gives:
-/// `scores[buffer][exit]`.
+/// As [`write_inputs`]; returns the class scores that the reference gives: `scores[buffer][exit]`.
 fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> Vec<Vec<Vec<f32>>> {
     write_inputs(harness, network);
     let score = |buffer: u16| {
@@ -70,8 +69,7 @@ fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> V
     (0..BUFFERS).map(score).collect()
 }
 
-/// Batches that are full and not full give what the reference gives for each image alone, on one
-/// core and on two.
+/// Batches that are full and not full give what the reference gives for each image alone, on one core and on two.
 pub fn answers_equal_the_reference<S: Subject>() {
     let networks = [
         Some(every_operator::<S>(11)),
@@ -107,8 +105,7 @@ pub fn answers_equal_the_reference_on<S: Subject>(network: &Network) {
     }
 }
 
-/// Survivors of different batches run the next stage together and get what each would have got
-/// alone.
+/// Survivors of different batches run the next stage together and get what each would have got alone.
 pub fn survivors_of_different_batches_run_together<S: Subject>() {
     survivors_run_together_on::<S>(&every_operator::<S>(12));
 }
@@ -281,8 +278,7 @@ pub fn a_third_action_is_refused<S: Subject>() {
     harness.answers(&third);
 }
 
-/// Two partitions, any interleaving of batches and stages: each request gets what it would have
-/// got alone.
+/// Two partitions, any interleaving of batches and stages: each request gets what it would have got alone.
 pub fn partitions_do_not_disturb_each_other<S: Subject>() {
     let network = every_operator::<S>(17);
     for seed in 0..8 {

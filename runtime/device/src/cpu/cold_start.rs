@@ -42,20 +42,17 @@ const WAITING_MAX: usize = 2;
 /// How a network is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Lowering, loading and running go on at the same time. The chosen solutions are prepared as
-    /// told.
+    /// Lowering, loading and running go on at the same time. The chosen solutions are prepared as told.
     Interleaved(Preparation),
     /// All is lowered, then all is loaded, then it runs.
     OneAfterTheOther,
     /// The whole file is read and verified before the rest, which goes one after the other.
     VerifiedFirst,
-    /// As `VerifiedFirst`, with the weights packed here instead of taken as the compiler packed
-    /// them.
+    /// As `VerifiedFirst`, with the weights packed here instead of taken as the compiler packed them.
     PackedFirst,
 }
 
-/// Whether the solutions chosen for a stage are prepared before it runs, or replaced by the direct
-/// one.
+/// Whether the solutions chosen for a stage are prepared before it runs, or replaced by the direct one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
     /// Prepared for the stages before the milestone, replaced after it.

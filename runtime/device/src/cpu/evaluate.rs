@@ -43,9 +43,8 @@ impl Evaluator {
         Ok(Self::team(isa, network, batch_max, 1, &[])?.0)
     }
 
-    /// As [`new`](Self::new), with the solutions that were chosen, and with a mate on each of
-    /// `cores` that computes its share of every operator, at ordinary priority. Where the caller
-    /// runs is its own affair.
+    /// As [`new`](Self::new), with the solutions that were chosen, and with a mate on each of `cores` that
+    /// computes its share of every operator, at ordinary priority. Where the caller runs is its own affair.
     ///
     /// # Errors
     /// As [`new`](Self::new).

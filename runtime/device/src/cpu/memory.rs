@@ -45,8 +45,7 @@ impl Memory {
     /// Memory for these models, those that are not paged being brought in.
     ///
     /// # Errors
-    /// When memory or the loader's thread cannot be had, an image is damaged, or a model does not
-    /// fit the cache.
+    /// When memory or the loader's thread cannot be had, an image is damaged, or a model does not fit the cache.
     pub(super) fn take(
         sources: Vec<Source>,
         cache: Option<&CacheSpec>,
@@ -101,8 +100,7 @@ impl Memory {
         self.pages.get(model.index()).copied().flatten()
     }
 
-    /// Pages that nobody has: at least as many as the residency's books say, as equal pages are
-    /// held once.
+    /// Pages that nobody has: at least as many as the residency's books say, as equal pages are held once.
     pub(super) fn free_pages(&self) -> usize {
         self.ledger.free()
     }

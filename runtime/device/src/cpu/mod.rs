@@ -74,8 +74,7 @@ impl OperatorTime {
 }
 
 impl CpuDevice {
-    /// Loads the models, takes all memory and starts the workers. `report` is rung after each
-    /// event.
+    /// Loads the models, takes all memory and starts the workers. `report` is rung after each event.
     ///
     /// # Errors
     /// [`StartError`]; a privilege that is missing is none ([`missing`](Self::missing)).

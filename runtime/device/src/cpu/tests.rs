@@ -170,8 +170,8 @@ fn partitions_that_share_cores_take_turns_and_find_what_the_other_left() {
 
 /// Rings as workers enter the planted operator.
 static ENTERED: Doorbell = Doorbell::new();
-/// Rings when they may leave it. They sleep until then: awake at real-time priority, they would keep
-/// this test's thread from running.
+/// Rings when they may leave it. They sleep until then: awake at real-time priority, they would
+/// keep this test's thread from running.
 static LEAVE: Doorbell = Doorbell::new();
 /// How many came to the next operator.
 static CAME_FURTHER: AtomicU32 = AtomicU32::new(0);

@@ -51,8 +51,7 @@ pub trait Engine: Send + 'static {
         interrupt: &Interrupt,
     ) -> Outcome;
 
-    /// The class scores of a member of the stage that was last [`Outcome::Done`]; `claim` is that
-    /// member's.
+    /// The class scores of a member of the stage that was last [`Outcome::Done`]; `claim` is that member's.
     fn scores<'a>(
         &'a mut self,
         model: ModelId,

@@ -61,8 +61,7 @@ impl Priorities {
         fence(Ordering::SeqCst);
     }
 
-    /// Gives the workers their priority. Its reason (an interruption, an action) is already to be
-    /// seen by the leader.
+    /// Gives the workers their priority. Its reason (an interruption, an action) is already to be seen by the leader.
     pub(super) fn raise(&self) {
         fence(Ordering::SeqCst);
         if let Some(priority) = self.priority

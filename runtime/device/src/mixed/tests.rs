@@ -111,8 +111,7 @@ fn action(event: &Event) -> u64 {
     }
 }
 
-/// Models 0 and 2 and partition 1 on the first device, models 1 and 3 and partitions 0 and 2 on the
-/// second.
+/// Models 0 and 2 and partition 1 on the first device, models 1 and 3 and partitions 0 and 2 on the second.
 fn both(pages: u32) -> MixedDevice<Virtual, Virtual> {
     MixedDevice::new(
         Some(virtual_device(2, 1, 100, pages)),

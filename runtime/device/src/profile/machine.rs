@@ -17,9 +17,8 @@ pub fn lanes() -> u8 {
     super::isa().lanes() as u8
 }
 
-/// What governs the clocks of this machine's cores and how far they may go, e.g. `schedutil to
-/// 2201 MHz`; several, if its cores differ; `unknown` where the kernel does not tell, as in most
-/// virtual machines.
+/// What governs the clocks of this machine's cores and how far they may go, e.g. `schedutil to 2201 MHz`;
+/// several, if its cores differ; `unknown` where the kernel does not tell, as in most virtual machines.
 #[must_use]
 pub fn clocks() -> String {
     let folder = |cpu: usize| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq");

@@ -217,9 +217,8 @@ pub enum MeasureError {
 /// Chooses solutions, measures a network's stages with them and its frames' preparation on this machine; takes seconds
 /// ([`Effort`]). `progress` is called on this thread between measurements.
 ///
-/// Workers run at real-time priority if the machine grants it, as in the daemon; then they rest for
-/// a fifth of the time, so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is
-/// not met.
+/// Workers run at real-time priority if the machine grants it, as in the daemon; then they rest for a
+/// fifth of the time, so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is not met.
 ///
 /// # Errors
 /// [`MeasureError`].

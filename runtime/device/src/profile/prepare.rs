@@ -9,8 +9,7 @@ use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use super::samples::Samples;
 use super::{Frame, MeasureError, PRIORITY, Request};
 
-/// Frames in memory at a time, as in a channel's slots: a frame is not in the nearest cache when it
-/// is prepared.
+/// Frames in memory at a time, as in a channel's slots: a frame is not in the nearest cache when it is prepared.
 const SLOTS: usize = 4;
 
 /// Rounds before the first that counts.

@@ -31,9 +31,8 @@ pub struct SolutionRequest<'a> {
 /// A specialised solution has to be faster by so much: it costs memory.
 const GAIN_MIN: f64 = 0.03;
 
-/// Measures all solutions of all operators that have several, and names the fastest at each batch
-/// size; operators that are fastest by the direct solution throughout are not named. The calling
-/// thread should be pinned.
+/// Measures all solutions of all operators that have several, and names the fastest at each batch size; operators
+/// that are fastest by the direct solution throughout are not named. The calling thread should be pinned.
 ///
 /// # Errors
 /// [`StartError`].
@@ -49,8 +48,7 @@ pub fn measure_solutions(
     Ok(choices)
 }
 
-/// The solutions for every batch size on every number of cores of `request`; `progress` is told the
-/// cores.
+/// The solutions for every batch size on every number of cores of `request`; `progress` is told the cores.
 pub(super) fn choose(
     network: &Network,
     request: &Request,
@@ -163,8 +161,7 @@ struct Applying {
     solutions: Vec<Solution>,
 }
 
-/// For each operator with several solutions. Not every operator has a step, nor every step an
-/// operator.
+/// For each operator with several solutions. Not every operator has a step, nor every step an operator.
 fn applying(evaluator: &Evaluator) -> Vec<Applying> {
     let steps = evaluator.steps().enumerate();
     let several = steps.filter_map(|(position, step)| match (&step.kernel, step.operator) {

@@ -45,8 +45,7 @@ impl Barrier {
         self.wish.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all are here; true if all are to stop. What each wrote before is visible to
-    /// all afterwards.
+    /// Waits until all are here; true if all are to stop. What each wrote before is visible to all afterwards.
     pub(super) fn meet(&self) -> bool {
         if self.size == 1 {
             return self.wish.load(Ordering::Relaxed);

@@ -66,8 +66,8 @@ pub(crate) fn member_stride(stage: &Executable) -> usize {
     stage.workspace_floats.next_multiple_of(LINE) + LINE
 }
 
-/// Floats from one core's scratch memory to the next's, of which it needs `floats`. One line more than
-/// needed, as between members' shares.
+/// Floats from one core's scratch memory to the next's, of which it needs `floats`. One line more
+/// than needed, as between members' shares.
 pub(crate) const fn scratch_stride(floats: usize) -> usize {
     match floats {
         0 => 0,
@@ -128,9 +128,8 @@ fn assert_parts_tile(step: &Step, size: usize) {
 }
 
 impl Leader {
-    /// Runs a stage for the members whose request buffers are claimed, with weights that are
-    /// claimed. `interrupt` is looked at between operators. A team of one waits for weights that
-    /// are not ready yet.
+    /// Runs a stage for the members whose request buffers are claimed, with weights that are claimed.
+    /// `interrupt` is looked at between operators. A team of one waits for weights that are not ready yet.
     ///
     /// # Panics
     /// If the stage does not exist, there are more members than the team was made for, or a claim
@@ -222,9 +221,8 @@ impl Team {
     /// One seat's share of the job.
     ///
     /// # Safety
-    /// Each seat of the team runs the job once, at the same time; the members' request buffers
-    /// and the model's weights are claimed for it, and nobody else uses the workspace, until all
-    /// have returned.
+    /// Each seat of the team runs the job once, at the same time; the members' request buffers and the
+    /// model's weights are claimed for it, and nobody else uses the workspace, until all have returned.
     unsafe fn run_job(&self, seat: usize, interrupt: Option<&Interrupt>) -> Outcome {
         let job = &self.job;
         let id = ModelId(job.model.load(Ordering::Relaxed));

@@ -123,8 +123,7 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         self
     }
 
-    /// The same, with a cache of `pages` for the weights of the models that can be paged; 0: all
-    /// are there for good.
+    /// The same, with a cache of `pages` for the weights of the models that can be paged; 0: all are there for good.
     #[must_use]
     pub fn with_cache(mut self, pages: u32) -> Self {
         let paged = |model: &ModelConfig| model.weights.filter(|_| pages > 0).map(|w| w.pages);
@@ -147,8 +146,7 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         self.busy
     }
 
-    /// No event comes before this instant: now or earlier if one is ready; none if the device
-    /// holds nothing.
+    /// No event comes before this instant: now or earlier if one is ready; none if the device holds nothing.
     pub fn next_event(&self) -> Option<Instant> {
         if !self.ready.is_empty() {
             return Some(self.now);

@@ -1,5 +1,4 @@
-//! What a device in virtual time cannot know by itself: how long things take, how they end, and
-//! what the exits say.
+//! What a device in virtual time cannot know by itself: how long things take, how they end, and what the exits say.
 
 use punctual_core::{
     Answer, Infer, Instant, ModelId, Nanos, PartitionConfig, RequestId, StageId, StageTime,
@@ -80,8 +79,7 @@ impl Variation {
     }
 }
 
-/// Stages vary uniformly around their budget, stopping takes anything up to its bound, and nothing
-/// fails.
+/// Stages vary uniformly around their budget, stopping takes anything up to its bound, and nothing fails.
 #[derive(Clone, Debug)]
 pub struct Uniform {
     variation: Variation,

@@ -99,8 +99,7 @@ pub enum Progress {
     Open(Box<ClientChannel>),
 }
 
-/// A connection whose handshake is under way, for a client that has other things to wait for.
-/// Nothing in here blocks.
+/// A connection whose handshake is under way, for a client that has other things to wait for. Nothing in here blocks.
 #[derive(Debug)]
 pub struct Opening {
     socket: OwnedFd,

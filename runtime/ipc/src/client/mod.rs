@@ -284,9 +284,9 @@ impl ClientChannel {
         result
     }
 
-    /// The bell for another thread to wait for, from now on to the channel's end: one thread besides
-    /// the one that calls [`wait`](Self::wait), for a client that waits for a descriptor. The daemon
-    /// wakes two at a time.
+    /// The bell for another thread to wait for, from now on to the channel's end: one thread
+    /// besides the one that calls [`wait`](Self::wait), for a client that waits for a descriptor.
+    /// The daemon wakes two at a time.
     pub fn watch(&mut self) -> BellWatch {
         self.watched = true;
         self.set_asleep(true);

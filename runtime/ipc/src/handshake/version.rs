@@ -1,5 +1,4 @@
-//! Which protocol two sides speak: the part of the opening and of its answer that stays readable
-//! for ever.
+//! Which protocol two sides speak: the part of the opening and of its answer that stays readable for ever.
 
 use std::fmt;
 

@@ -116,8 +116,7 @@ impl PayloadReader {
         Ok(())
     }
 
-    /// Gives the slot back to the client, now that its payload was copied; false if it was given
-    /// back before.
+    /// Gives the slot back to the client, now that its payload was copied; false if it was given back before.
     pub fn release(&self, slot: u16, sequence: u64) -> bool {
         self.shared.release(slot, sequence)
     }

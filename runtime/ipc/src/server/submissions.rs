@@ -11,9 +11,9 @@ use crate::ring::{Cell, RingReader};
 use crate::slots::Unavailable;
 use crate::socket;
 
-/// Rings that a client may owe its submissions. It rings after each, and rings that came while nobody
-/// listened become one; so when all was read, at most one ring is being handled, one is queued and one
-/// has yet to come.
+/// Rings that a client may owe its submissions. It rings after each, and rings that came while
+/// nobody listened become one; so when all was read, at most one ring is being handled, one is
+/// queued and one has yet to come.
 const RINGS_OWED_MAX: i64 = 8;
 
 /// What a client submits, validated. Never blocks, never allocates. Dropping it hangs up on the client,
@@ -78,9 +78,8 @@ impl Submissions {
         self.shared.broken.load(Ordering::Relaxed)
     }
 
-    /// Tells the client whether the ingress looks by itself, so that it spares the ringing. Before
-    /// sleeping: `attend(false)`, then [`poll`](Self::poll) until there is nothing; so no submission
-    /// is missed.
+    /// Tells the client whether the ingress looks by itself, so that it spares the ringing. Before sleeping:
+    /// `attend(false)`, then [`poll`](Self::poll) until there is nothing; so no submission is missed.
     pub fn attend(&self, attentive: bool) {
         let word = self.shared.result_layout.attentive;
         let word = self.shared.results.word32(word);

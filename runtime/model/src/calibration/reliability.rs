@@ -6,7 +6,6 @@ use super::Calibration;
 /// Equal bins of confidence in a reliability table.
 pub const RELIABILITY_BINS: usize = 10;
 
-/// Answers of similar confidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReliabilityBin {
     pub answers: usize,

@@ -17,7 +17,6 @@ pub const TEMPERATURE_MAX: f64 = 20.0;
 pub struct Labelled<'a> {
     /// Before softmax, one a class.
     pub scores: &'a [f32],
-    /// The right class.
     pub label: usize,
 }
 
@@ -29,19 +28,13 @@ pub enum TemperatureError {
         "exit {exit} ends with `{operator}`, which has no weights or an activation behind them: \
          a temperature cannot be folded into it"
     )]
-    NoWeights {
-        exit: usize,
-        /// Its last operator.
-        operator: String,
-    },
-    /// No temperature.
+    NoWeights { exit: usize, operator: String },
     #[error("temperature {0} is not between {TEMPERATURE_MIN} and {TEMPERATURE_MAX}")]
     Range(f64),
 }
 
 /// The temperature that makes the right classes most likely: the least mean negative logarithm of
-/// their probability. That is a convex function of `1 / T`, so it has one minimum; 1 without
-/// samples.
+/// their probability. That is a convex function of `1 / T`, so it has one minimum; 1 without samples.
 ///
 /// # Panics
 /// If a label is not a class.
@@ -88,10 +81,6 @@ fn mean_loss(samples: &[Labelled<'_>], temperature: f64) -> f64 {
 
 impl Network {
     /// Divides an exit's scores by `temperature`, in the weights of the operator that makes them.
-    ///
-    /// # Errors
-    /// When that operator has no weights of its own or something follows them, or the temperature
-    /// is out of its range; the network is as it was.
     ///
     /// # Panics
     /// If there is no such exit.

@@ -15,7 +15,6 @@ pub(super) struct Description {
     /// The operators serve every batch from 1 to this size.
     pub(super) batch_max: u8,
     pub(super) calibration: Calibration,
-    /// One a stage.
     pub(super) prefixes: Vec<StagePrefix>,
     /// By rising lanes.
     pub(super) layouts: Vec<ImageLayout>,

@@ -15,70 +15,43 @@ pub enum PackageError {
     /// The file cannot be opened, read or written.
     #[error("cannot access the package {path}: {source}", path = path.display())]
     File {
-        /// Which file.
         path: PathBuf,
-        /// What the operating system said.
         source: std::io::Error,
     },
     /// The file is larger than any package.
     #[error("the package has {bytes} bytes; the limit is {BYTES_MAX}")]
-    TooLarge {
-        /// Its size.
-        bytes: u64,
-    },
+    TooLarge { bytes: u64 },
     /// The file ends inside the header.
     #[error("the package ends after {bytes} bytes, inside its header of {HEADER_BYTES}")]
-    Truncated {
-        /// Its size.
-        bytes: usize,
-    },
-    /// Not a package at all.
+    Truncated { bytes: usize },
     #[error(
         "this is no package: it begins with {found:02x?} instead of {MAGIC:02x?}; make one with `punctual compile`"
     )]
-    Magic {
-        /// Its first bytes.
-        found: [u8; 8],
-    },
-    /// Written by another version.
+    Magic { found: [u8; 8] },
     #[error(
         "the package has format version {found}, this program reads {VERSION}; compile the model again"
     )]
-    Version {
-        /// Its version.
-        found: u32,
-    },
+    Version { found: u32 },
     /// The header and the file disagree about the file's size.
     #[error(
         "the package's header promises {promised} bytes and the file has {found}; copy or compile it again"
     )]
-    Length {
-        /// What the header says.
-        promised: u64,
-        found: u64,
-    },
+    Length { promised: u64, found: u64 },
     /// No sections, or more than a package has.
     #[error("the package has {found} sections; there must be 1 to {SECTIONS_MAX}")]
-    SectionCount {
-        /// How many the header says.
-        found: u32,
-    },
+    SectionCount { found: u32 },
     /// The header or the table of sections is damaged.
     #[error(
         "the package's table of sections hashes to {found}, its header says {expected}; copy or compile it again"
     )]
     Table {
-        /// From the header.
         expected: ContentHash,
-        /// Of header and table.
         found: ContentHash,
     },
     /// The table has an entry that no compiler writes.
     #[error("section {index} of the package: {problem}; compile the model again")]
     Section {
-        /// Position in the table.
         index: usize,
-        /// What is wrong.
         problem: SectionProblem,
     },
     /// A section that every package has is not there.
@@ -86,19 +59,13 @@ pub enum PackageError {
     Missing(SectionKind),
     /// Bytes that hold nothing and are not zero.
     #[error("byte {at} of the package holds nothing and is not zero; compile the model again")]
-    Padding {
-        /// Position in the file.
-        at: u64,
-    },
-    /// A section is damaged.
+    Padding { at: u64 },
     #[error(
         "the package is damaged: section `{section}` hashes to {found}, the table says {expected}; copy or compile it again"
     )]
     Damaged {
         section: SectionKind,
-        /// From the table.
         expected: ContentHash,
-        /// Of the section.
         found: ContentHash,
     },
     /// The description is not the encoding of one.
@@ -112,12 +79,7 @@ pub enum PackageError {
     NotCanonical,
     /// The largest batch is none that a device runs.
     #[error("the package is for batches of up to {found}; the limit is 1 to {limit}")]
-    BatchMax {
-        /// What it says.
-        found: u8,
-        /// What may be.
-        limit: usize,
-    },
+    BatchMax { found: u8, limit: usize },
     /// The network breaks a rule that devices rely on.
     #[error("the network is invalid: {0}")]
     Network(#[from] NetworkError),
@@ -129,23 +91,11 @@ pub enum PackageError {
     Prefixes,
     /// A layout, or the image that follows it, does not fit the network.
     #[error("weights for {lanes} lanes: {problem}; compile the model again")]
-    Image {
-        /// Lane width of the image.
-        lanes: u8,
-        /// What is wrong.
-        problem: ImageProblem,
-    },
-    /// The profiles cannot be used.
+    Image { lanes: u8, problem: ImageProblem },
     #[error(transparent)]
     Profiles(#[from] ProfileError),
-    /// A profile of something else.
     #[error("the profile is of package {found}, this package is {expected}; measure this one")]
-    ProfileOfAnother {
-        /// What the profile's key says.
-        found: String,
-        /// This package's hash.
-        expected: String,
-    },
+    ProfileOfAnother { found: String, expected: String },
 }
 
 /// What is wrong with an entry of the table of sections.
@@ -153,18 +103,13 @@ pub enum PackageError {
 pub enum SectionProblem {
     /// A kind that this version does not know, or lanes that no processor has.
     #[error("kind {kind} with parameter {parameter} is not known")]
-    Unknown {
-        /// Number of the kind.
-        kind: u32,
-        parameter: u32,
-    },
+    Unknown { kind: u32, parameter: u32 },
     /// Sections are sorted, each kind at most once.
     #[error("`{0}` is not in its place: sections are sorted, none comes twice")]
     Order(SectionKind),
     /// Sections follow each other at the next boundary.
     #[error("it begins at byte {found} instead of {expected}")]
     Offset {
-        /// What the table says.
         found: u64,
         /// Where the section before it lets it begin.
         expected: u64,
@@ -173,9 +118,7 @@ pub enum SectionProblem {
     #[error("{found} bytes; a section `{section}` must have {expected}")]
     Length {
         section: SectionKind,
-        /// What the table says.
         found: u64,
-        /// What may be.
         expected: &'static str,
     },
 }
@@ -189,11 +132,8 @@ pub enum ImageProblem {
     /// Another number of stages, or of operators in a stage, than the network has.
     #[error("its layout has {found} {what}, the network {expected}")]
     Count {
-        /// What is counted.
         what: &'static str,
-        /// In the layout.
         found: usize,
-        /// In the network.
         expected: usize,
     },
     /// Room for an operator's weights that they cannot be packed into.
@@ -201,11 +141,8 @@ pub enum ImageProblem {
         "operator {operator} of stage {stage} takes {found} floats, which do not fit its {weights} weights"
     )]
     Operator {
-        /// Position among the network's stages.
         stage: usize,
-        /// Position in its stage.
         operator: usize,
-        /// In the layout.
         found: u32,
         /// Weights and biases of the operator.
         weights: u64,
@@ -215,7 +152,6 @@ pub enum ImageProblem {
     TooLarge {
         what: &'static str,
         found: u64,
-        /// How many there may be.
         limit: u64,
     },
     /// An image without a layout, or the other way round.
@@ -225,25 +161,15 @@ pub enum ImageProblem {
     #[error("the image has {found} {what}, its layout {expected}")]
     Size {
         what: &'static str,
-        /// In the image.
         found: u64,
-        /// By the layout.
         expected: u64,
     },
-    /// There is no such page.
     #[error("there is no page {page}: it has {pages}")]
-    NoPage {
-        /// Asked for.
-        page: usize,
-        pages: usize,
-    },
-    /// A page is damaged.
+    NoPage { page: usize, pages: usize },
     #[error("page {page} hashes to {found}, the description says {expected}")]
     Page {
         page: usize,
-        /// From the description.
         expected: ContentHash,
-        /// Of the page.
         found: ContentHash,
     },
 }

@@ -15,7 +15,6 @@ pub const PAGE_BYTES: usize = PAGE_FLOATS * size_of::<f32>();
 pub struct WeightImage {
     pub(super) index: PageHashes,
     pub(super) floats: Floats,
-    /// Of the whole section.
     pub(super) hash: ContentHash,
 }
 
@@ -65,9 +64,6 @@ impl WeightImage {
     }
 
     /// A page's floats, checked: they are those that were compiled.
-    ///
-    /// # Errors
-    /// When the page is damaged, or there is none.
     pub fn page(&self, page: usize) -> Result<&[f32], PackageError> {
         let checked = self
             .floats_of(page)
@@ -77,9 +73,6 @@ impl WeightImage {
 
     /// Copies a page to the beginning of `target` and checks the copy: what was copied is what was
     /// compiled, also if somebody wrote into the file. Returns how many floats it has.
-    ///
-    /// # Errors
-    /// When the page is damaged, or there is none. Then `target` holds nothing of use.
     ///
     /// # Panics
     /// If `target` is shorter than the page.
@@ -127,8 +120,7 @@ impl WeightImage {
     }
 }
 
-/// Whether these are the floats of a page. Any bits may stand in them: operators on bytes keep theirs
-/// there.
+/// Whether these are the floats of a page. Any bits may stand in them: operators on bytes keep theirs there.
 fn check(page: usize, floats: &[f32], expected: ContentHash) -> Result<(), ImageProblem> {
     let found = hash_of_floats(floats);
     if found == expected {

@@ -47,9 +47,6 @@ pub struct Package {
 impl Package {
     /// A package of a network and what is known of its exits' accuracy (may be empty), without
     /// layouts, images and profiles.
-    ///
-    /// # Errors
-    /// When the network is invalid or the calibration has another number of exits.
     pub fn new(network: Network, calibration: Calibration) -> Result<Self, PackageError> {
         network.validate()?;
         let weights_hash = hash_of_floats(&network.weights);
@@ -79,9 +76,6 @@ impl Package {
 
     /// This package with the memory plans of the CPU device, by rising lanes, in place of those
     /// that it had. Images and profiles are dropped, since they belong to the package as it was.
-    ///
-    /// # Errors
-    /// When a layout does not fit the network.
     pub fn with_layouts(mut self, layouts: Vec<ImageLayout>) -> Result<Self, PackageError> {
         self.description.layouts = layouts;
         self.description.images.clear();
@@ -90,11 +84,7 @@ impl Package {
     }
 
     /// This package with one more image of packed weights, or another in place of the one for the
-    /// same lanes. Profiles are dropped. An image of no floats is not kept: there is nothing to
-    /// load.
-    ///
-    /// # Errors
-    /// When there is no layout for `lanes`, or the image has another size.
+    /// same lanes. Profiles are dropped. An image of no floats is not kept: there is nothing to load.
     pub fn with_image(mut self, lanes: u8, floats: Vec<f32>) -> Result<Self, PackageError> {
         let image = WeightImage::new(lanes, floats.into());
         image.check_against(&self.description)?;
@@ -111,18 +101,12 @@ impl Package {
 
     /// This package with these measurements in place of those that it had. Its hash stays: what
     /// is measured says nothing of what is computed.
-    ///
-    /// # Errors
-    /// When a profile is of another package.
     pub fn with_profiles(mut self, profiles: Vec<Profile>) -> Result<Self, PackageError> {
         self.profiles = profiles;
         self.check_profiles().map(|()| self)
     }
 
     /// This package with one more measurement, or this one in place of that under the same key.
-    ///
-    /// # Errors
-    /// When the profile is of another package.
     pub fn with_profile(mut self, profile: Profile) -> Result<Self, PackageError> {
         let same = self
             .profiles
@@ -207,11 +191,7 @@ impl Package {
         self.network().weights.release();
     }
 
-    /// Writes the package's file in place of the one that may be there: a reader sees the old
-    /// file or the new one.
-    ///
-    /// # Errors
-    /// When it cannot be written.
+    /// Writes the package's file in place of the one that may be there: a reader sees the old file or the new one.
     pub fn write(&self, path: &Path) -> Result<(), PackageError> {
         let written = files::write_whole_with(path, |file| self.write_to(file));
         written.map_err(|source| PackageError::File {

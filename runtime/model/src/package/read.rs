@@ -20,9 +20,6 @@ impl Package {
     /// ([`WeightImage::page`]); the network's own weights are what the file says until
     /// [`verify`](Self::verify) was called. While the package lives, the file may be replaced but
     /// not written to ([`MappedFile`]).
-    ///
-    /// # Errors
-    /// When the file cannot be mapped, or is not what [`Package::write`] wrote, weights aside.
     pub fn open(path: &Path) -> Result<Self, PackageError> {
         let file = MappedFile::open(path).map_err(|source| PackageError::File {
             path: path.to_owned(),
@@ -36,9 +33,6 @@ impl Package {
     }
 
     /// Opens the file at `path` and verifies all of it.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open) and [`verify`](Self::verify).
     pub fn read(path: &Path) -> Result<Self, PackageError> {
         let package = Self::open(path)?;
         package.verify()?;
@@ -48,9 +42,6 @@ impl Package {
 
     /// Decodes and verifies the bytes of a file. Memory is bounded by a small multiple of
     /// `bytes.len()`, whatever the bytes are.
-    ///
-    /// # Errors
-    /// On anything but the unchanged output of [`Package::encode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, PackageError> {
         let package = Self::decode_unverified(bytes)?;
         package.verify()?;
@@ -64,9 +55,6 @@ impl Package {
 
     /// Checks what [`open`](Self::open) left: the hashes of weights and images, that the weights are
     /// finite, and that the stages are what the package says of them.
-    ///
-    /// # Errors
-    /// The first thing that is wrong.
     pub fn verify(&self) -> Result<(), PackageError> {
         let network = self.network();
         let found = hash_of_floats(&network.weights);

@@ -18,7 +18,6 @@ pub(super) const SECTIONS_MAX: u32 = 16;
 /// Sections begin at multiples of this: a page of memory, so that they can be mapped alone.
 const SECTION_ALIGNMENT: u64 = 4096;
 
-/// What a section holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SectionKind {
     /// The network without its weights, calibration, layouts.
@@ -32,8 +31,7 @@ pub enum SectionKind {
 }
 
 impl SectionKind {
-    /// Number and parameter in the table. Sections are sorted by them, those that may be replaced
-    /// alone last.
+    /// Number and parameter in the table. Sections are sorted by them, those that may be replaced alone last.
     fn code(self) -> (u32, u32) {
         match self {
             Self::Description => (1, 0),
@@ -69,7 +67,6 @@ impl fmt::Display for SectionKind {
     }
 }
 
-/// One entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) kind: SectionKind,

@@ -30,7 +30,6 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The whole image.
     pub fn whole(shape: Tensor) -> Self {
         let Tensor { height, width, .. } = shape;
         Self {

@@ -11,11 +11,8 @@ pub enum ShapeError {
     /// A kernel or stride of zero, or a huge one.
     #[error("{what} is {height}x{width}; each must be 1 to {KERNEL_MAX}")]
     Extent {
-        /// `kernel` or `stride`.
         what: &'static str,
-        /// Rows.
         height: u32,
-        /// Columns.
         width: u32,
     },
     /// Padding of a whole kernel or more: some windows would see nothing but padding.
@@ -34,9 +31,7 @@ pub enum ShapeError {
     )]
     Groups {
         groups: u32,
-        /// Input channels.
         inputs: u32,
-        /// Output channels.
         outputs: u32,
     },
     /// The second addend has another shape.
@@ -44,19 +39,13 @@ pub enum ShapeError {
     Addend {
         /// The first addend, or the convolution's result.
         first: Tensor,
-        /// The second, or the residual.
         other: Tensor,
     },
     /// The second factor is neither of the first one's shape nor one value a channel.
     #[error(
         "the second factor is {other}, the first is {first}; they must be equal, or the second one value a channel"
     )]
-    Factor {
-        /// The first factor.
-        first: Tensor,
-        /// The second.
-        other: Tensor,
-    },
+    Factor { first: Tensor, other: Tensor },
     /// Too many tensors to gather from.
     #[error("it gathers from {found} tensors; the limit is {GATHER_SOURCES_MAX}")]
     GatherSources { found: usize },
@@ -78,20 +67,14 @@ pub enum ShapeError {
         query: Tensor,
         /// Key, value, and a mask if there is one.
         keys: [Tensor; 3],
-        /// Number of heads.
         heads: u32,
     },
     /// Rows to look up by something else than one number a pixel.
     #[error("it looks up {input}; it takes one number a pixel")]
     Lookup { input: Tensor },
-    /// A pixel outside a row.
     #[error("it takes column {column} of {input}; it takes one column of one row")]
     Token { column: u32, input: Tensor },
     /// Other operands than the operator takes.
     #[error("it reads {found} tensors besides its input and takes {expected}")]
-    Operands {
-        found: usize,
-        /// As it should be.
-        expected: usize,
-    },
+    Operands { found: usize, expected: usize },
 }

@@ -11,38 +11,22 @@ use crate::{Tensor, TensorId};
 pub enum NetworkError {
     /// A name is empty or too long.
     #[error("a name ({what}) has {bytes} bytes; it must have 1 to {NAME_BYTES_MAX}")]
-    Name {
-        /// Whose name.
-        what: &'static str,
-        /// Its length.
-        bytes: usize,
-    },
+    Name { what: &'static str, bytes: usize },
     /// Too many of something, or none.
     #[error("{found} {what}; there must be 1 to {limit}")]
     Count {
-        /// What is counted.
         what: &'static str,
         found: usize,
-        /// How many there may be.
         limit: usize,
     },
     /// The normalisation is not finite, or divides by zero or a negative number.
     #[error(
         "channel {channel} is normalised with mean {mean} and std {std}; both must be finite and std positive"
     )]
-    Normalisation {
-        channel: usize,
-        mean: f32,
-        /// Its standard deviation.
-        std: f32,
-    },
+    Normalisation { channel: usize, mean: f32, std: f32 },
     /// A weight is infinite or not a number.
     #[error("weight {index} is {value}; weights must be finite")]
-    Weight {
-        /// Position in [`Network::weights`](crate::Network::weights).
-        index: usize,
-        value: f32,
-    },
+    Weight { index: usize, value: f32 },
     /// A tensor has no elements, or too many.
     #[error(
         "tensor {tensor} is {shape}; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
@@ -50,11 +34,7 @@ pub enum NetworkError {
     TensorSize { tensor: usize, shape: Tensor },
     /// The first stage does not take exactly one tensor of the input's shape.
     #[error("the first stage must take one tensor of shape {expected}, the network's input")]
-    Input {
-        /// The input's form and size.
-        expected: Tensor,
-    },
-    /// A tensor that nothing writes.
+    Input { expected: Tensor },
     #[error("tensor {tensor} is neither the network's input nor written by an operator")]
     NeverWritten { tensor: usize },
     /// A tensor that cannot be one of bytes.
@@ -64,18 +44,12 @@ pub enum NetworkError {
     Quantisation { tensor: TensorId, scale: f32 },
     /// Something is wrong inside a stage.
     #[error("stage {stage}: {problem}")]
-    Stage {
-        stage: usize,
-        /// What is wrong.
-        problem: StageError,
-    },
+    Stage { stage: usize, problem: StageError },
     /// Something is wrong with an operator.
     #[error("stage {stage}, operator {operator}: {problem}")]
     Operator {
         stage: usize,
-        /// The operator's name.
         operator: String,
-        /// What is wrong.
         problem: OperatorError,
     },
 }
@@ -85,10 +59,7 @@ pub enum NetworkError {
 pub enum StageError {
     /// A list of tensors is not in strictly rising order.
     #[error("its {list} are not in strictly rising order")]
-    Unsorted {
-        /// `inputs` or `outputs`.
-        list: &'static str,
-    },
+    Unsorted { list: &'static str },
     /// An input that no earlier stage has written.
     #[error("it takes tensor {0:?}, which no earlier stage carries over")]
     NotCarried(TensorId),
@@ -111,11 +82,7 @@ pub enum StageError {
     Logits(TensorId),
     /// The logits are no vector of one score a class.
     #[error("its logits are {shape}, there are {classes} classes")]
-    LogitsShape {
-        shape: Tensor,
-        /// The number of classes.
-        classes: usize,
-    },
+    LogitsShape { shape: Tensor, classes: usize },
 }
 
 /// The rule that an operator breaks.
@@ -130,46 +97,30 @@ pub enum OperatorError {
     /// It writes what is written already.
     #[error("it writes tensor {0:?}, which is written already")]
     WrittenTwice(TensorId),
-    /// Nothing reads its result.
     #[error("nothing reads its result, tensor {0:?}")]
     DeadResult(TensorId),
-    /// Weights outside the network's weights.
     #[error("its {what} are elements {start} to {start} + {len} of {weights} weights")]
     WeightRange {
-        /// `weights`, `bias`, `scale` or `table`.
         what: &'static str,
-        /// First element.
         start: u32,
-        /// Number of elements.
         len: u32,
         weights: usize,
     },
     /// Weights of another size than its shapes need.
     #[error("it has {found} {what} and needs {expected}")]
     WeightCount {
-        /// `weights`, `bias`, `scale` or `table`.
         what: &'static str,
         found: u32,
-        /// How many it needs.
         expected: u64,
     },
-    /// It cannot take its input.
     #[error("{0}")]
     Shape(#[from] ShapeError),
     /// Its result has another shape than its output tensor.
     #[error("its result is {computed}, its output tensor is {declared}")]
-    OutputShape {
-        computed: Tensor,
-        /// The tensor's.
-        declared: Tensor,
-    },
+    OutputShape { computed: Tensor, declared: Tensor },
     /// A figure that makes its results infinite or no numbers.
     #[error("its {what} is {value}; it must be finite, and an epsilon positive and not subnormal")]
-    Figure {
-        /// `epsilon` or `scale`.
-        what: &'static str,
-        value: f32,
-    },
+    Figure { what: &'static str, value: f32 },
     /// Tensors of bytes and of floats as the operator cannot take them.
     #[error("it cannot read or write this mix of tensors of bytes and of floats")]
     Elements,
@@ -180,11 +131,7 @@ pub enum OperatorError {
     #[error(
         "a step of its weights is {scale}, of its input {input}; their product must be a normal number above zero"
     )]
-    Scale {
-        /// Of the weights.
-        scale: f32,
-        input: f32,
-    },
+    Scale { scale: f32, input: f32 },
     /// Sums that might leave 32 bits.
     #[error(
         "each of its sums has {products} products; the limit for bytes is {}",
@@ -193,10 +140,5 @@ pub enum OperatorError {
     Products { products: u64 },
     /// Clip bounds that are not finite or not in order.
     #[error("it clips to {low}..{high}; bounds must be finite and in order")]
-    Clip {
-        /// Lower bound.
-        low: f32,
-        /// Upper bound.
-        high: f32,
-    },
+    Clip { low: f32, high: f32 },
 }

@@ -6,35 +6,21 @@ use thiserror::Error;
 use crate::memory::Bytes;
 use crate::packing::TimesError;
 
-/// What is wrong.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum FleetCause {
     /// Batch sizes and times that do not belong together.
     #[error("{batches} batch sizes and {times} times")]
-    NotOneTimeEach {
-        /// How many sizes.
-        batches: usize,
-        times: usize,
-    },
-    /// Not a batching profile.
+    NotOneTimeEach { batches: usize, times: usize },
     #[error("not a batching profile: {0}")]
     Times(TimesError),
-    /// A model that runs nowhere.
     #[error("model {model:?} has no times for any partition of any board")]
-    RunsNowhere {
-        /// The model.
-        model: String,
-    },
+    RunsNowhere { model: String },
     /// A deadline that no partition can keep.
     #[error(
         "two batches of one take {needed} on the fastest partition, and the deadline is {deadline}"
     )]
-    Unreachable {
-        /// Twice L(1).
-        needed: Nanos,
-        deadline: Nanos,
-    },
+    Unreachable { needed: Nanos, deadline: Nanos },
     /// A query whose stages do not fit into its deadline.
     #[error(
         "no division of the deadline of {deadline} leaves each stage the time of two batches of one"
@@ -43,14 +29,10 @@ pub enum FleetCause {
     /// Stages that depend on each other in another way.
     #[error("the stages of query {query:?} are no fork-join graph")]
     NotForkJoin { query: String },
-    /// Weights that no board holds.
     #[error("model {model:?} has weights of {}, and the largest board holds {}", Bytes(*bytes), Bytes(*most))]
     TooLarge {
-        /// The model.
         model: String,
-        /// Its weights.
         bytes: u64,
-        /// Of the largest board.
         most: u64,
     },
 }
@@ -74,7 +56,6 @@ impl FleetCause {
         }
     }
 
-    /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {

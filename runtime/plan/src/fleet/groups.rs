@@ -11,7 +11,6 @@ use super::models::{Models, Stage};
 use super::plan::{Member, SessionPlan};
 use super::queries::Asked;
 
-/// What is batched together.
 pub(super) struct Grouped {
     members: Vec<Member>,
     shared_stages: usize,

@@ -12,6 +12,5 @@ pub struct FleetInputs {
     pub text: String,
     /// The packages that its models name, by the path as written there.
     pub packages: Vec<PackageInput>,
-    /// The profiles of these packages.
     pub profiles: Vec<ProfileInput>,
 }

@@ -19,7 +19,6 @@ use super::inputs::FleetInputs;
 pub(super) struct Kind {
     /// Position of the `[[board]]`.
     pub(super) board: usize,
-    /// Its compute units.
     pub(super) units: u16,
 }
 

@@ -12,8 +12,7 @@ const LEFT: f64 = 190.0;
 const TOP: f64 = 46.0;
 const WIDTH: f64 = 760.0;
 const RIGHT: f64 = 70.0;
-/// Tol's light palette without its grey: told apart also by the colour-blind, and black text on it
-/// can be read.
+/// Tol's light palette without its grey: told apart also by the colour-blind, and black text on it can be read.
 const COLOURS: [&str; 8] = [
     "#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00",
 ];

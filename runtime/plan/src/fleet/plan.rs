@@ -14,7 +14,6 @@ use super::inputs::FleetInputs;
 use super::models::{self, Models};
 use super::queries;
 
-/// Who runs what where.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FleetPlan {
@@ -24,11 +23,9 @@ pub struct FleetPlan {
     pub sessions: Vec<SessionPlan>,
     /// How the deadlines of queries were divided.
     pub queries: Vec<QueryPlan>,
-    /// The partitions in use.
     pub nodes: Vec<NodePlan>,
     /// The boards, kind by kind.
     pub boards: Vec<BoardUse>,
-    /// What found no place.
     pub unplaced: Vec<Excess>,
     /// The fewest partitions that could do it with each remainder whole on one partition, memory
     /// not considered. Not known with several kinds of partitions, with more than
@@ -36,10 +33,8 @@ pub struct FleetPlan {
     pub fewest_nodes: Option<usize>,
 }
 
-/// Requests that are batched together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionPlan {
-    /// Its number in runs.
     pub session: usize,
     /// The models in it; several share their first stages.
     pub members: Vec<Member>,
@@ -56,11 +51,8 @@ pub struct SessionPlan {
 pub struct Member {
     /// The sessions and stages of queries (`QUERY.STAGE`) that it is for.
     pub names: Vec<String>,
-    /// Its model.
     pub model: String,
-    /// How deep it goes.
     pub exit: usize,
-    /// How often it is asked.
     pub rate_hz: Rate,
 }
 
@@ -68,11 +60,8 @@ pub struct Member {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueryPlan {
     pub name: String,
-    /// The whole.
     pub deadline: Nanos,
-    /// The parts.
     pub budgets: Vec<Budget>,
-    /// Boards that it keeps busy.
     pub boards: f64,
     /// The same with equal parts; none if they are too short for a stage.
     pub boards_if_even: Option<f64>,
@@ -85,7 +74,6 @@ pub struct Budget {
     pub deadline: Nanos,
 }
 
-/// A partition in use.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodePlan {
     /// The `[[board]]`.
@@ -94,13 +82,11 @@ pub struct NodePlan {
     pub board_number: usize,
     /// Which of its partitions, from 0.
     pub partition: usize,
-    /// Compute units of the partition.
     pub units: u16,
     /// From one batch of a session to its next.
     pub duty_cycle: Nanos,
     /// The part of the time that it is busy.
     pub occupancy: f64,
-    /// In turn.
     pub runs: Vec<RunPlan>,
 }
 
@@ -113,13 +99,11 @@ pub struct RunPlan {
     pub rate_hz: Rate,
     /// The largest batch that a cycle brings.
     pub batch: u32,
-    /// How long it takes.
     pub time: Nanos,
     /// From a request to its answer, at most: the cycle and the batch.
     pub latency: Nanos,
 }
 
-/// Boards of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BoardUse {
     pub name: String,
@@ -138,9 +122,6 @@ pub struct Excess {
 
 impl FleetPlan {
     /// Makes the plan. That the fleet is too small is no error: see [`unplaced`](Self::unplaced).
-    ///
-    /// # Errors
-    /// All that is wrong with the file, in one go.
     pub fn build(inputs: &FleetInputs) -> Result<Self, PlanErrors> {
         let mut problems = Problems::new(&inputs.path, &inputs.text);
         let file = File::read(&inputs.text, &mut problems);
@@ -203,7 +184,6 @@ impl FleetPlan {
     }
 }
 
-/// A partition of the fleet.
 struct Place {
     bin: Bin,
     /// Position of the `[[board]]`, which of them, which of its partitions, its units.

@@ -15,10 +15,6 @@ use super::inputs::FleetInputs;
 impl FleetInputs {
     /// Reads a fleet file, the packages that it names, and their profiles: those that it names, or if
     /// it names none, those inside each package and the one beside it (`signs.punctual`: `signs.profile.json`).
-    ///
-    /// # Errors
-    /// When the fleet file cannot be read. A package or profile that cannot be is noted in its
-    /// place, so that [`FleetPlan::build`](super::FleetPlan::build) reports it together with all else.
     pub fn read(path: &Path) -> Result<Self, PlanErrors> {
         let text = read_text(path).map_err(|cause| {
             let mut problems = Problems::new(path, "");

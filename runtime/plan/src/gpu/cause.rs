@@ -15,10 +15,8 @@ pub enum GpuCause {
     /// A board that has one, on a machine that does not offer it.
     #[error("this machine offers no GPU (driver, device or mechanism for partitions missing)")]
     NoneOnHost,
-    /// More than there are.
     #[error("{asked} TPCs wanted, {free} left of {there}")]
     TooFewTpcs {
-        /// How many the partition wants.
         asked: u16,
         /// How many the partitions before it leave.
         free: u16,
@@ -26,52 +24,30 @@ pub enum GpuCause {
     },
     /// A number that the mechanism cannot grant.
     #[error("{tpcs} TPCs, and this machine grants them in multiples of {granularity}")]
-    Granularity {
-        /// How many the partition wants.
-        tpcs: u16,
-        /// What partitions are made of.
-        granularity: u16,
-    },
-    /// No leader, or several.
+    Granularity { tpcs: u16, granularity: u16 },
     #[error("{cores} cores to lead a partition of the GPU")]
-    OneLeader {
-        /// How many are named.
-        cores: usize,
-    },
-    /// All cores are taken.
+    OneLeader { cores: usize },
     #[error(
         "no core is free to lead the partition; available are {}",
         numbers(available)
     )]
-    NoCoreToLead {
-        /// All cores.
-        available: Vec<u16>,
-    },
+    NoCoreToLead { available: Vec<u16> },
     /// A policy that divides cores by itself.
     #[error("policy {policy:?} chooses among ranges of cores while it runs")]
     PolicyChooses { policy: &'static str },
-    /// A model on both.
     #[error("model {model:?} is run by {cores:?}, of cores, and by {tpcs:?}, of the GPU")]
     BothDevices {
-        /// The model.
         model: String,
-        /// A partition of cores.
         cores: String,
-        /// A partition of TPCs.
         tpcs: String,
     },
     /// The GPU's kernels do not run it, or nobody tried.
     #[error("what model {model:?} takes on the GPU is not known")]
-    NotLowered {
-        /// The model.
-        model: String,
-    },
+    NotLowered { model: String },
     /// Not enough memory of the GPU's own.
     #[error("the plan takes {} of the GPU's memory, more than {}", Bytes(*total), Bytes(*limit))]
     MemoryExceeded {
-        /// Bytes wanted.
         total: u64,
-        /// Bytes there are.
         limit: u64,
         /// The largest item, with its size.
         largest: String,
@@ -95,7 +71,6 @@ impl GpuCause {
         }
     }
 
-    /// What to do about it.
     pub(crate) fn remedy(&self) -> String {
         match self {
             Self::NoneOnBoard { .. } => {

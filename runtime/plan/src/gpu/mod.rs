@@ -29,7 +29,6 @@ pub struct GpuPlan {
     pub machine: String,
     /// TPCs that partitions were made of.
     pub tpcs: u16,
-    /// In multiples of this many.
     pub granularity: u16,
     /// Whether nothing can leave its TPCs.
     pub enforced: bool,

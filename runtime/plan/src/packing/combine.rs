@@ -1,5 +1,4 @@
-//! Sessions whose networks begin with the same stages, as one session (section 6.3, prefix
-//! batching).
+//! Sessions whose networks begin with the same stages, as one session (section 6.3, prefix batching).
 
 use super::rate::Rate;
 use super::times::BatchTimes;
@@ -7,7 +6,6 @@ use super::times::BatchTimes;
 /// What one of the sessions does after the shared stages.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// How often it is asked.
     pub rate: Rate,
     /// L(b) of its own stages; `None` if it has none.
     pub times: Option<BatchTimes>,

@@ -11,7 +11,6 @@ use super::times::BatchTimes;
 pub struct Session {
     /// From a request to its answer, at most.
     pub deadline: Nanos,
-    /// How often it is asked.
     pub rate: Rate,
     /// L(b) on each kind of partition; `None` where it cannot run.
     pub times: Vec<Option<BatchTimes>>,
@@ -43,12 +42,10 @@ pub struct Run {
     pub rate: Rate,
     /// The most requests that a cycle brings.
     pub batch: u32,
-    /// How long their batch takes.
     pub time: Nanos,
 }
 
 impl Cycle {
-    /// Device time of all batches.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         self.runs
@@ -62,7 +59,6 @@ impl Cycle {
         self.busy().as_nanos() as f64 / self.length.as_nanos() as f64
     }
 
-    /// The loads it serves.
     pub fn loads(&self) -> impl Iterator<Item = Load> + '_ {
         self.runs.iter().map(|run| Load {
             session: run.session,
@@ -127,9 +123,8 @@ impl<'s> On<'s> {
         (length > Nanos::ZERO && cycle.busy() <= length).then_some(cycle)
     }
 
-    /// A load on a node of its own: the cycle in which it takes the least part of the time, of
-    /// several the longest. A load so slow that its deadline does not wait for a second request
-    /// runs alone.
+    /// A load on a node of its own: the cycle in which it takes the least part of the time, of several
+    /// the longest. A load so slow that its deadline does not wait for a second request runs alone.
     ///
     /// Published is the largest batch with b / r + L(b) within the deadline. This is the same where
     /// larger batches are more efficient, as is assumed there, and better where they are not.

@@ -1,5 +1,4 @@
-//! The fewest nodes, by dynamic programming over all subsets: what the greedy algorithm is measured
-//! against.
+//! The fewest nodes, by dynamic programming over all subsets: what the greedy algorithm is measured against.
 
 use super::cycle::{Load, On, Session};
 

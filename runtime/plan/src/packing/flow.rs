@@ -18,9 +18,9 @@ struct Vertex {
 }
 
 impl Flow {
-    /// The flow of a graph, given the stages that each stage comes after. `None` if it has no stages,
-    /// has a cycle, or is no fork-join graph: forks and joins nest, as in a tree, in chains, and in
-    /// any combination of them.
+    /// The flow of a graph, given the stages that each stage comes after. `None` if it has no
+    /// stages, has a cycle, or is no fork-join graph: forks and joins nest, as in a tree, in
+    /// chains, and in any combination of them.
     ///
     /// Repeats two reductions until one vertex is left: two that follow only each other become a
     /// series, and two with the same neighbours become parallel (Valdes, Tarjan and Lawler, 1982).

@@ -17,13 +17,10 @@ pub struct Choice {
 /// What a stage costs, as published: at high rates, where each device runs one stage only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageCost {
-    /// How often it is called.
     pub rate: Rate,
-    /// The ways to run it.
     pub choices: Vec<Choice>,
 }
 
-/// A division of a deadline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
     /// Of each stage. On the longest way through the query they sum up to the deadline.

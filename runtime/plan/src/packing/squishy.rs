@@ -16,7 +16,6 @@ pub struct Shelf {
     pub weights: Vec<u64>,
 }
 
-/// A partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bin {
     /// Its kind: a position in [`Session::times`].
@@ -34,11 +33,9 @@ pub enum Merging {
     AnyCycle,
 }
 
-/// A partition in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub bin: usize,
-    /// What it does.
     pub cycle: Cycle,
 }
 
@@ -58,9 +55,8 @@ pub struct Packing {
 /// Packs the sessions: each takes whole nodes as long as it can fill them; what remains of them is
 /// put, largest first, onto the node that gets fullest by it, or onto the first free one.
 ///
-/// With bins of one kind this is the published algorithm. With several, bins are taken in their
-/// order; and what is too much for each free bin fills the first, and what then remains is placed
-/// in turn.
+/// With bins of one kind this is the published algorithm. With several, bins are taken in their order;
+/// and what is too much for each free bin fills the first, and what then remains is placed in turn.
 #[must_use]
 pub fn pack(sessions: &[Session], shelf: &Shelf, merging: Merging) -> Packing {
     let mut packer = Packer {

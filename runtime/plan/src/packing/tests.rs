@@ -193,7 +193,6 @@ fn a_load_too_large_for_what_is_left_fills_a_small_partition_and_goes_on() {
     assert_eq!((rates, packing.unplaced), (vec![100.0, 50.0, 30.0], vec![]));
 }
 
-/// What stages cost as published.
 fn cost(stages: &[StageCost]) -> impl Fn(usize, Nanos) -> f64 {
     |stage, budget| stages[stage].devices(budget)
 }

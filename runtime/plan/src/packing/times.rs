@@ -15,16 +15,11 @@ pub struct BatchTimes {
 /// What cannot be a batching profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimesError {
-    /// No size at all.
     #[error("no batch size at all; give at least one")]
     Empty,
     /// Sizes that do not rise from 1 or more.
     #[error("batch size {size} after {before}; sizes rise, from 1 or more")]
-    NotRising {
-        size: u32,
-        /// The one before, or 0.
-        before: u32,
-    },
+    NotRising { size: u32, before: u32 },
     /// A time of nothing, or of longer than any.
     #[error("a batch of {size} takes {time}; a time is more than 0 and at most {SPAN_MAX}")]
     Impossible { size: u32, time: Nanos },
@@ -33,9 +28,6 @@ pub enum TimesError {
 impl BatchTimes {
     /// The profile with these (size, time). A larger batch that was measured to be faster than a
     /// smaller one is noise; it is taken to be as slow.
-    ///
-    /// # Errors
-    /// When there is none, when sizes do not rise, and when a time is impossible.
     pub fn new(points: Vec<(u32, Nanos)>) -> Result<Self, TimesError> {
         if points.is_empty() {
             return Err(TimesError::Empty);

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-/// Runs `program` with standard output in both states. It ends quietly with 141, or with `write_code` and one line that says
-/// why.
+/// Runs `program` with standard output in both states. It ends quietly with 141, or with
+/// `write_code` and one line that says why.
 pub fn assert_program_ends(program: &str, arguments: &[&str], write_code: i32) {
     let end = |stdout: Stdio| {
         let mut command = Command::new(program);

@@ -21,7 +21,6 @@ pub struct Job {
     pub stage: StageId,
     /// Those who have not left yet.
     pub members: Members,
-    /// How many it began with.
     pub size: usize,
     /// Whether the batch shrinks as members leave; else the last stage still costs the full batch.
     pub compacts: bool,
@@ -40,11 +39,8 @@ pub struct Job {
 /// How a job came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Every member left.
     Finished,
-    /// Its members wait again.
     NotRun,
-    /// Its members failed.
     Failed,
 }
 
@@ -103,8 +99,7 @@ impl Jobs {
 impl Desk {
     /// Starts a batch of queued requests of one model; the policy has taken them off its queues.
     ///
-    /// `latest`: the last moment at which it may begin ([`Instant::FAR_FUTURE`]: whenever the
-    /// device gets to it).
+    /// `latest`: the last moment at which it may begin ([`Instant::FAR_FUTURE`]: whenever the device gets to it).
     pub fn start(
         &mut self,
         partition: PartitionId,

@@ -63,9 +63,8 @@ impl Desk {
         (self.jobs.in_flight > 0 && next != Instant::FAR_FUTURE).then_some(next)
     }
 
-    /// Whether a task has to wait for a lost action. A baseline knows no way around a part of the
-    /// device that is locked: also tasks that other partitions could serve wait, if they may use
-    /// its units.
+    /// Whether a task has to wait for a lost action. A baseline knows no way around a part of the device
+    /// that is locked: also tasks that other partitions could serve wait, if they may use its units.
     pub(super) fn is_locked(&self, task: TaskId) -> bool {
         if self.jobs.lost == 0 {
             return false;

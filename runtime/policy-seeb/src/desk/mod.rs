@@ -30,13 +30,9 @@ use requests::Requests;
 pub trait Rules: fmt::Debug + Send {
     /// A request's input is prepared: put it in a queue, or refuse it. To refuse is to return the
     /// reason; everything else about the request is the desk's.
-    ///
-    /// # Errors
-    /// Why it is not taken on.
     fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection>;
 
-    /// A queued request has got its verdict without the policy's doing (its client is gone): take
-    /// it off the queues.
+    /// A queued request has got its verdict without the policy's doing (its client is gone): take it off the queues.
     fn forget(&mut self, desk: &Desk, buffer: u16);
 
     /// Whether a member that got `answer` at `exit` leaves there. Asked at all exits but the last.
@@ -78,9 +74,7 @@ pub struct Baseline<R> {
 /// Requests, jobs and counters.
 #[derive(Debug)]
 pub struct Desk {
-    /// The plan.
     pub config: Config,
-    /// The time of this step.
     pub now: Instant,
     /// Partitions share their units: jobs on them run at the same time.
     shared: bool,
@@ -110,7 +104,6 @@ impl Desk {
         }
     }
 
-    /// The request in a buffer.
     pub fn request(&self, buffer: u16) -> &Request {
         self.requests.get(buffer)
     }
@@ -134,8 +127,7 @@ impl Desk {
         time.on[partition.index()].budget + self.config.dispatch_cost
     }
 
-    /// The compiled batch sizes of a task's model that its configuration allows and every stage
-    /// holds, rising.
+    /// The compiled batch sizes of a task's model that its configuration allows and every stage holds, rising.
     pub fn sizes(&self, task: TaskId) -> impl DoubleEndedIterator<Item = u8> + '_ {
         let task = &self.config.tasks[task.index()];
         let stages = &self.config.models[task.model.index()].stages;

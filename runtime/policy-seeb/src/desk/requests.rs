@@ -14,7 +14,6 @@ pub enum State {
     Preparing,
     /// In the policy's hands.
     Queued,
-    /// A member of a job.
     Running,
     /// It has its verdict, but a lost action may still write to its buffer.
     Locked,
@@ -34,7 +33,6 @@ pub struct Request {
     pub due: Instant,
     /// Order of arrival among all requests.
     pub order: u64,
-    /// The deepest answer so far.
     pub answer: Option<(StageId, Answer)>,
     /// Its client is gone; it ends when nobody touches its buffer any more.
     pub gone: bool,
@@ -62,7 +60,6 @@ impl Request {
     };
 }
 
-/// All request buffers.
 #[derive(Debug)]
 pub(super) struct Requests {
     slots: Box<[Request]>,

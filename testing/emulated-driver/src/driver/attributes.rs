@@ -2,14 +2,10 @@
 use crate::code::{Code, Outcome};
 use crate::config::Config;
 
-/// Limits of a compute capability.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Resident threads of a multiprocessor.
     pub(crate) threads_sm: u32,
-    /// Resident blocks.
     pub(crate) blocks_sm: u32,
-    /// Shared memory of a multiprocessor.
     pub(crate) shared_sm: u32,
     /// The most that a block may ask for, if it says so before.
     pub(crate) shared_block_optin: u32,

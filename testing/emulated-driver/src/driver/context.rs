@@ -7,13 +7,11 @@ use crate::code::{Code, Outcome};
 /// The handle of the primary context; there is one device.
 const PRIMARY: usize = 0x1000;
 
-/// The primary context.
 #[derive(Default)]
 pub(crate) struct Primary {
     retained: u32,
     /// What everything in it fails with until it is reset.
     pub(crate) error: Option<Code>,
-    /// How often it was.
     pub(crate) resets: u64,
 }
 

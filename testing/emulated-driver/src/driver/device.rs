@@ -18,7 +18,6 @@ pub(crate) fn driver_version() -> Outcome<i32> {
     Ok(config.driver as i32)
 }
 
-/// The device of this number.
 pub(super) fn known(state: &mut State, device: i32) -> Outcome<&mut Device> {
     let known = state.device()?;
     if device == 0 {
@@ -47,7 +46,6 @@ pub(crate) fn name(device: i32) -> Outcome<String> {
     ))
 }
 
-/// The same for equal GPUs.
 pub(crate) fn uuid(device: i32) -> Outcome<[u8; 16]> {
     let mut state = DRIVER.lock();
     let config = &known(&mut state, device)?.config;

@@ -8,7 +8,6 @@ use super::stream::Command;
 use crate::block;
 use crate::code::{Code, Outcome};
 
-/// One recording of an event.
 #[derive(Default)]
 pub(crate) struct Mark {
     /// When the stream came to it; 0: not yet. Relaxed: written and read under the driver's lock.
@@ -30,7 +29,6 @@ impl Mark {
 }
 
 pub(crate) struct Event {
-    /// Its latest recording.
     latest: Option<Arc<Mark>>,
     timing: bool,
 }

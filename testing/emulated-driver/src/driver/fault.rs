@@ -5,7 +5,6 @@ use super::state::{DRIVER, State};
 use crate::code::Code;
 use crate::config::{CallFault, Config, LaunchFault};
 
-/// What becomes of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Runs,
@@ -15,7 +14,6 @@ pub(crate) enum Fate {
     Hangs,
 }
 
-/// Calls that will fail.
 pub(crate) struct Faults {
     /// With the count of calls of that name at which it does.
     calls: Vec<(String, u64, Code)>,

@@ -5,7 +5,6 @@
 pub(crate) enum Step {
     /// A launch, a copy, an event.
     Command,
-    /// A block of a launch.
     Block,
     /// A look of a thread at its guard.
     Checkpoint,

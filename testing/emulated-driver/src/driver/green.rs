@@ -6,7 +6,6 @@ use crate::config::Config;
 
 /// A green context. The primary context stays as long as there is one.
 pub(crate) struct Green {
-    /// The multiprocessors.
     sms: Vec<u32>,
     /// The handle of the context that stands for it.
     pub(crate) context: usize,

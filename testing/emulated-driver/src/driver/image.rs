@@ -7,10 +7,8 @@ use std::ffi::CStr;
 
 use crate::code::{Code, Outcome};
 
-/// A kernel of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resources {
-    /// Of a thread.
     pub(crate) registers: u32,
     /// Of a block, known when it was compiled.
     pub(crate) shared_bytes: u32,
@@ -22,7 +20,6 @@ pub(crate) type Kernels = BTreeMap<String, Resources>;
 /// Text of this first line lists kernels, one a line: for tests that have no compiler's output.
 pub(crate) const LISTING: &str = "emulated module";
 
-/// A cubin.
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
 const ELF_HEADER_BYTES: usize = 64;
 const SECTION_HEADER_BYTES: usize = 64;
@@ -114,8 +111,8 @@ fn architecture(elf: &[u8]) -> Option<u32> {
 /// Systems on a chip, whose cubins are theirs alone.
 const SYSTEMS_ON_A_CHIP: [u32; 5] = [53, 62, 72, 87, 110];
 
-/// A cubin runs on GPUs of its major version and no lower minor version; systems on a chip neither run others' nor
-/// do others run theirs.
+/// A cubin runs on GPUs of its major version and no lower minor version; systems on a chip neither
+/// run others' nor do others run theirs.
 fn runs_on(architecture: u32, (major, minor): (u32, u32)) -> bool {
     let device = 10 * major + minor;
     let alone = |which| SYSTEMS_ON_A_CHIP.contains(which);

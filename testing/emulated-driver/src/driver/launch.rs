@@ -70,7 +70,6 @@ impl Parameters {
         Ok(Self { bytes, offsets })
     }
 
-    /// The address of each.
     pub(super) fn addresses(&mut self) -> Vec<*mut c_void> {
         let base = self.bytes.as_mut_ptr();
         self.offsets
@@ -81,13 +80,11 @@ impl Parameters {
     }
 }
 
-/// What became of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Waiting,
     Running,
     Done,
-    /// It broke its context.
     Failed,
     /// Its context was broken or reset first.
     Dropped,

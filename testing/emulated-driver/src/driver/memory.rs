@@ -6,7 +6,6 @@ use super::context;
 use super::state::{DRIVER, Device};
 use crate::code::{Code, Outcome};
 
-/// Where a range comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Device,
@@ -118,7 +117,6 @@ impl Memory {
         }
     }
 
-    /// Gives everything back.
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
     }

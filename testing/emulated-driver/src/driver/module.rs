@@ -7,12 +7,10 @@ use super::image::{self, Kernels, Resources};
 use crate::block::Kernel;
 use crate::code::{Code, Outcome};
 
-/// A loaded image.
 pub(crate) struct Module {
     kernels: Kernels,
 }
 
-/// A kernel of a module.
 pub(crate) struct Function {
     module: usize,
     name: String,
@@ -48,7 +46,6 @@ pub(crate) fn unload(module: usize) -> Outcome {
     })
 }
 
-/// The same handle each time.
 pub(crate) fn function(module: usize, name: &CStr) -> Outcome<usize> {
     let name = name.to_str().map_err(|_| Code::INVALID_VALUE)?;
     context::with(|device| {

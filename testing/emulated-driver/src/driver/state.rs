@@ -14,7 +14,6 @@ use super::stream::Stream;
 use crate::code::{Code, Outcome};
 use crate::config::{Config, ENVIRONMENT};
 
-/// Behind the lock.
 pub(crate) struct State {
     /// From the test, before `cuInit`; without it, from the environment.
     pub(crate) config: Option<Config>,
@@ -40,9 +39,7 @@ pub(crate) struct Device {
     pub(crate) descriptions: BTreeMap<usize, Vec<u32>>,
     /// Of all launches, in the order of submission.
     pub(crate) records: VecDeque<Record>,
-    /// Launches submitted so far.
     pub(crate) launches: u64,
-    /// Launches that began so far.
     pub(crate) begun: u64,
     /// What becomes of launches to come.
     pub(crate) fates: Fates,

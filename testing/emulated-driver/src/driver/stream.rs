@@ -40,7 +40,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Where a copy comes from.
 pub(crate) enum Source {
     Address(usize),
     /// Read when the copy was asked for, as page-locked memory alone can be read later.
@@ -77,7 +76,6 @@ pub(crate) struct Stream {
     /// The multiprocessors of its green context.
     pub(super) green: Option<Vec<u32>>,
     pub(super) queue: VecDeque<Command>,
-    /// Commands so far.
     submitted: u64,
     pub(super) completed: u64,
     /// Its thread carries out a command.
@@ -132,7 +130,6 @@ impl Stream {
         &raw const *self.handle as usize
     }
 
-    /// The words of its object.
     pub(super) fn object(&self) -> &[AtomicU32; OBJECT_WORDS] {
         &self.object
     }

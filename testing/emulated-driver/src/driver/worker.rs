@@ -54,7 +54,6 @@ enum Front {
     Wait,
     /// The test does not let it begin.
     Held,
-    /// The stream is gone.
     Gone,
 }
 

@@ -96,7 +96,6 @@ impl Gpu {
         ok(unsafe { sys::cuStreamSynchronize(stream) });
     }
 
-    /// Pointers to the parameters.
     pub fn try_launch(
         &self,
         function: CUfunction,

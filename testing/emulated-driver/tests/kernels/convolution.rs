@@ -20,7 +20,6 @@ pub struct Case {
     pub activation: Activation,
     /// More than one go through `partial` and `conv_reduce`.
     pub splits: u32,
-    /// Output channels of each launch.
     pub pieces: Vec<u32>,
 }
 
@@ -135,7 +134,6 @@ impl Prepared {
         }
     }
 
-    /// The arguments of each launch.
     pub fn arguments(&mut self) -> Vec<Arguments> {
         let case = self.case.clone();
         let Window {
@@ -208,8 +206,7 @@ fn pieces(case: &Case) -> impl Iterator<Item = (u32, u32)> {
     firsts.zip(case.pieces.iter().map(|&count| padded(count)))
 }
 
-/// The weights of the pattern and the bias for channels `first..first + count`, some of which may be
-/// padding.
+/// The weights of the pattern and the bias for channels `first..first + count`, some of which may be padding.
 fn pack(case: &Case, weights: &[f32], bias: &[f32], first: u32, count: u32) -> (Buffer, Buffer) {
     let Extent { height, width } = case.window.kernel;
     let (taps, inputs) = (height * width, case.input.channels / case.groups);

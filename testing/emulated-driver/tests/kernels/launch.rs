@@ -18,7 +18,6 @@ pub struct Queue {
 /// The epoch that launches belong to.
 const EPOCH: u32 = 7;
 
-/// Their place in their list.
 pub const INDEX: u32 = 41;
 
 /// What `first_evicted` is while nothing was.

@@ -78,7 +78,6 @@ impl Layer {
         }
     }
 
-    /// Compares halves and scores.
     fn check(&self, activation: Activation) {
         let scores = self.scores.f32s();
         let pitch = padded(self.features as u32) as usize;

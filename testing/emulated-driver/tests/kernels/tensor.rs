@@ -116,7 +116,6 @@ impl Tensor {
     }
 }
 
-/// Halves of a pixel.
 pub fn pitch(shape: Shape) -> usize {
     padded(shape.channels as u32) as usize
 }

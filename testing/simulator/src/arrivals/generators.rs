@@ -16,7 +16,6 @@ pub(super) trait Generator: std::fmt::Debug + Send {
     fn next(&mut self, random: &mut Random, end: u64) -> Option<Due>;
 }
 
-/// One request an interval.
 #[derive(Debug)]
 pub(super) struct Periodic {
     pub(super) interval: f64,
@@ -55,7 +54,6 @@ impl Generator for Renewal {
     }
 }
 
-/// Groups at once.
 #[derive(Debug)]
 pub(super) struct Groups {
     bursts: Bursts,

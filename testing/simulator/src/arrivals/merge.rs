@@ -43,9 +43,6 @@ enum Kind {
 impl Arrivals {
     /// The streams of all tasks, the i-th pattern (and its number of clients) being task i's, for
     /// `span` from [`Instant`] 0. `load` multiplies the rates.
-    ///
-    /// # Errors
-    /// The first pattern that cannot be played.
     pub fn new(
         tasks: &[(&Pattern, u16)],
         load: f64,

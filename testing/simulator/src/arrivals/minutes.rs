@@ -17,8 +17,7 @@ pub enum Shape {
     Cold,
     /// The logarithm of the rate wanders: deviation 1, correlation 0.8 from minute to minute.
     Bursty,
-    /// Every so many minutes one that has nine tenths of all requests, the same minute for all
-    /// streams of this kind.
+    /// Every so many minutes one that has nine tenths of all requests, the same minute for all streams of this kind.
     Spikes {
         /// Minutes from one to the next, at least 1.
         every: u16,
@@ -30,11 +29,9 @@ const COLD_SHARE: f64 = 0.05;
 const SPIKE_SHARE: f64 = 0.9;
 const BURSTY_CORRELATION: f64 = 0.8;
 
-/// A stream of arrival times.
 #[derive(Debug)]
 pub(super) struct Minutes {
     shape: Shape,
-    /// Mean requests a minute.
     mean: f64,
     minute: u64,
     /// Requests a minute in this one.

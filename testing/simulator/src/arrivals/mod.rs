@@ -27,14 +27,12 @@ pub use zipf::zipf_rates;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
     pub task: TaskId,
-    /// Who submits it.
     pub client: ClientId,
     /// When it was meant to be made: what latency is counted from, whatever happens on the way.
     pub intended: Instant,
     /// When the scheduler sees it; not before `intended`.
     pub submitted: Instant,
-    /// When its picture was taken, as the client claims; not after `submitted`. The task's deadline
-    /// counts from here.
+    /// When its picture was taken, as the client claims; not after `submitted`. The task's deadline counts from here.
     pub captured: Instant,
     /// Its absolute deadline, if it asks for an earlier one than its task's.
     pub deadline: Option<Instant>,
@@ -42,9 +40,8 @@ pub struct Submission {
     pub tag: u64,
 }
 
-/// Where submissions come from. Those that are known are offered in the order in which they are
-/// submitted; the answer to one may make others known (closed loops, dependent tasks, queries of
-/// several stages).
+/// Where submissions come from. Those that are known are offered in the order in which they are submitted;
+/// the answer to one may make others known (closed loops, dependent tasks, queries of several stages).
 pub trait Source {
     /// When the next submission is made; none: no more, unless a reply brings one.
     fn peek(&self) -> Option<Instant>;

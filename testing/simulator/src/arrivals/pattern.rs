@@ -19,7 +19,6 @@ pub enum Pattern {
         /// Most that a request is behind its turn.
         jitter: Nanos,
     },
-    /// Independent exponential intervals.
     Poisson {
         /// Mean requests a second.
         rate_hz: f64,
@@ -29,7 +28,6 @@ pub enum Pattern {
     Gamma {
         /// Mean requests a second.
         rate_hz: f64,
-        /// Shape of the distribution.
         shape: f64,
     },
     /// Groups of images that arrive at once.
@@ -69,20 +67,17 @@ pub enum Pattern {
         /// The tasks waited for, at most 64.
         after: Vec<TaskId>,
     },
-    /// The second stage of a query (Nexus): each answer of the task `after` brings `fan_out`
-    /// requests on average, all at once: the whole part always, one more with the probability of
-    /// the fraction.
+    /// The second stage of a query (Nexus): each answer of the task `after` brings `fan_out` requests
+    /// on average, all at once: the whole part always, one more with the probability of the fraction.
     Query {
         /// The first stage.
         after: TaskId,
-        /// Mean requests an answer.
         fan_out: f64,
     },
     /// Counts a minute in the shape of a serverless trace (Clockwork, section 6.5).
     Minutes {
         /// Mean requests a second over the day.
         rate_hz: f64,
-        /// How the minutes differ.
         shape: Shape,
     },
     /// A rate shared evenly by models that join one after the other (Clockwork, section 6.2):
@@ -101,7 +96,6 @@ pub enum Pattern {
     },
 }
 
-/// One line of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceEntry {
     /// Time since the start of the recording.
@@ -110,9 +104,8 @@ pub struct TraceEntry {
     pub deadline: Option<Nanos>,
 }
 
-/// Groups of images that arrive at once, their number heavy-tailed: the shape of the PAI trace as
-/// SEEB-GPU uses it (section 4, Figure 6a). The trace itself is not used; this is synthesised:
-/// Poisson groups, log-normal sizes.
+/// Groups of images that arrive at once, their number heavy-tailed: the shape of the PAI trace as SEEB-GPU uses it
+/// (section 4, Figure 6a). The trace itself is not used; this is synthesised: Poisson groups, log-normal sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bursts {
     /// Groups a second.
@@ -121,39 +114,25 @@ pub struct Bursts {
     pub median: f64,
     /// Standard deviation of the logarithm of that number.
     pub sigma: f64,
-    /// The largest group.
     pub most: u16,
-    /// Relative deadline of a group's images by its size, from 1; larger groups have the last.
-    /// Empty: the task's own.
+    /// Relative deadline of a group's images by its size, from 1; larger groups have the last. Empty: the task's own.
     pub deadlines: Vec<Nanos>,
 }
 
 /// Why a pattern cannot be played.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum PatternError {
-    /// A number out of range.
     #[error("{name} is {value}; it must be {rule}")]
     Number {
-        /// Which number.
         name: &'static str,
         value: f64,
-        /// What it may be.
         rule: &'static str,
     },
-    /// A recording whose times fall.
     #[error("entry {entry} of the trace is earlier than the one before it; sort the trace by time")]
-    TraceOrder {
-        /// Position from 0.
-        entry: usize,
-    },
+    TraceOrder { entry: usize },
     /// A recording that repeats before it ended.
     #[error("the trace repeats after {span}, but its last entry is at {last}; lengthen the span")]
-    TraceSpan {
-        /// The span given.
-        span: Nanos,
-        /// The last entry's time.
-        last: Nanos,
-    },
+    TraceSpan { span: Nanos, last: Nanos },
     /// Requests are collected that answers bring.
     #[error("only an open-loop pattern can be collected: no closed loop, dependent or query")]
     CollectedReaction,
@@ -162,13 +141,7 @@ pub enum PatternError {
     Dependencies { found: usize },
     /// A task waits for one that does not exist, or for itself.
     #[error("task {task} waits for task {after}; it must be another task of the {tasks} there are")]
-    Waits {
-        /// The task that waits.
-        task: u16,
-        /// The one waited for.
-        after: u16,
-        tasks: usize,
-    },
+    Waits { task: u16, after: u16, tasks: usize },
 }
 
 /// The highest rate a pattern may ask for: one request a nanosecond is no rate.
@@ -176,9 +149,6 @@ const RATE_MAX_HZ: f64 = 1e8;
 
 impl Pattern {
     /// Whether the pattern can be played.
-    ///
-    /// # Errors
-    /// The first number that cannot be used.
     pub fn check(&self) -> Result<(), PatternError> {
         match self {
             Self::Periodic { rate_hz, .. } | Self::Poisson { rate_hz } => rate(*rate_hz),

@@ -13,7 +13,6 @@ use crate::random::Random;
 pub(super) struct Reaction {
     /// When it was given (ns since the start of the run).
     pub(super) now: u64,
-    /// On whose request.
     pub(super) task: TaskId,
     /// Which request of the task, from 0.
     pub(super) sequence: u64,

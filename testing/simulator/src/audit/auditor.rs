@@ -53,7 +53,6 @@ pub struct Auditor {
     pub(super) draining: bool,
     /// Best-effort work is to be given up.
     pub(super) shedding: bool,
-    /// Submissions so far.
     pub(super) arrivals: u64,
     /// Frames that made way in this step to the one that was prepared.
     pub(super) made_way: Vec<(Key, Submission)>,
@@ -202,7 +201,6 @@ impl Auditor {
         }
     }
 
-    /// What was found so far.
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
@@ -265,8 +263,7 @@ impl Auditor {
         self.claims.settle(self.now);
     }
 
-    /// A request was taken on, if it is still there: its deadline is promised, unless it still waits
-    /// for weights.
+    /// A request was taken on, if it is still there: its deadline is promised, unless it still waits for weights.
     fn promised(&mut self, key: Key) {
         let demoted = self.books.open.get(&key).map(|s| s.task);
         let demoted = demoted.is_some_and(|task| self.is_demoted(task));

@@ -14,15 +14,11 @@ pub(super) const fn key(ticket: Ticket) -> Key {
 /// Where a request with a buffer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// No buffer yet.
     Arriving,
-    /// The intake writes its input.
     Preparing,
     /// Its input could not be read.
     Unreadable,
-    /// Between two stages.
     Waiting,
-    /// A member of this action.
     Running(ActionId),
 }
 
@@ -31,7 +27,6 @@ pub(super) enum Place {
 pub(super) struct Submission {
     /// Under whose rules it is: who submitted it, until another task takes it on.
     pub(super) task: TaskId,
-    /// Who submitted it.
     pub(super) origin: TaskId,
     pub(super) arrived: Instant,
     /// When it was captured, as far as that can be true.
@@ -55,7 +50,6 @@ pub(super) struct Submission {
     pub(super) limit: Option<Instant>,
     /// Its promise was taken back, as a model of its task is demoted.
     pub(super) demoted: bool,
-    /// Order of arrival.
     pub(super) order: u64,
     /// The earliest deadline that was promised to those whose place it took, and in which epoch.
     pub(super) inherited: Option<(Instant, u64)>,
@@ -68,7 +62,6 @@ pub(super) struct Books {
     holders: Vec<Option<Key>>,
     /// By request buffer: the last generation seen.
     generations: Vec<Option<u32>>,
-    /// Buffers held.
     pub(super) held: usize,
     /// By task: how many of the requests under its rules hold a buffer.
     pub(super) inside: Vec<usize>,

@@ -29,7 +29,6 @@ pub struct Gap {
     pub until: Option<Instant>,
 }
 
-/// Gaps remembered in full.
 const GAPS_KEPT: usize = 1_000;
 
 /// Partitions between which promises can depend on each other.
@@ -58,7 +57,6 @@ struct Contract {
     last_prepared: Option<Instant>,
 }
 
-/// The books of promises.
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
     domains: Vec<Domain>,
@@ -112,7 +110,6 @@ impl Claims {
         self.places[task.index()].contains(&partition.0)
     }
 
-    /// Where a task can be.
     pub(super) fn places(&self, task: TaskId) -> impl Iterator<Item = PartitionId> + '_ {
         self.places[task.index()].iter().map(|&p| PartitionId(p))
     }
@@ -134,7 +131,6 @@ impl Claims {
         domain.holds && domain.unbroken
     }
 
-    /// Books a broken assumption.
     pub(super) fn broke(&mut self, partition: PartitionId, at: Instant, cause: Broken) {
         let index = if self.moves { 0 } else { partition.index() };
         let domain = &mut self.domains[index];

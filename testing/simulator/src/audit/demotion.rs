@@ -18,7 +18,6 @@ use super::violation::Violation;
 /// No scale is higher: beyond it a stage overran, whatever the scale was.
 const SCALE_MAX: f64 = 2.29;
 
-/// A model on a partition.
 #[derive(Clone, Debug, Default)]
 struct Record {
     /// Measured time to budget of the newest stages.

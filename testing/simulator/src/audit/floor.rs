@@ -101,7 +101,6 @@ impl Floor {
         new
     }
 
-    /// Books an order.
     pub(super) fn take_off(
         &mut self,
         now: Instant,
@@ -154,7 +153,6 @@ impl Floor {
         None
     }
 
-    /// Books an order to stop.
     pub(super) fn tell(&mut self, now: Instant, partition: PartitionId, id: ActionId) -> bool {
         match self.flights.get_mut(&id.0) {
             Some(flight)

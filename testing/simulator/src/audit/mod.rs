@@ -44,10 +44,10 @@
 //! stages that nobody can call an overrun. In between nothing is claimed about its tasks, and its
 //! overruns excuse nothing but those beyond the longest of its window.
 //!
-//! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From then on
-//! it is under that one's rules: its queue, its mandatory exit, its partition's claims; the deadline is
-//! its own, and the verdict names who submitted it. A reserved task's frame that was captured in time is not
-//! refused by going there either.
+//! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From
+//! then on it is under that one's rules: its queue, its mandatory exit, its partition's claims; the
+//! deadline is its own, and the verdict names who submitted it. A reserved task's frame that was
+//! captured in time is not refused by going there either.
 //!
 //! Assumptions, all visible in the record: a real-time stage is measured within its budget and
 //! reported by the end of its window plus its budget; a stopped action is gone within P; no
@@ -92,8 +92,7 @@ pub use violation::{Finding, Findings, Invariant, Violation};
 
 use punctual_core::Nanos;
 
-/// How many times the longest time that the profile knows an action may take before it is taken
-/// for lost.
+/// How many times the longest time that the profile knows an action may take before it is taken for lost.
 pub const LOST_FACTOR: u64 = 16;
 /// What it is given on top.
 pub const LOST_FLOOR: Nanos = Nanos::from_millis(100);

@@ -45,7 +45,6 @@ impl Auditor {
         task == origin || self.punctual && self.task(origin).spill == Some(task)
     }
 
-    /// A stage is to run.
     pub(super) fn ordered(&mut self, infer: &Infer) -> Result<(), Violation> {
         let new = self.floor.is_new(infer.id);
         let action = infer.id;

@@ -1,5 +1,4 @@
-//! What falls due with the passage of time: overruns, waits behind best-effort work, bounds on
-//! verdicts.
+//! What falls due with the passage of time: overruns, waits behind best-effort work, bounds on verdicts.
 
 use punctual_core::{Instant, Nanos};
 
@@ -10,7 +9,6 @@ use super::floor::Flight;
 use super::violation::Violation;
 
 impl Auditor {
-    /// P with the dispatch cost.
     fn stop_bound(&self, flight: &Flight) -> Nanos {
         let partition = &self.config.partitions[flight.infer.partition.index()];
         partition.preemption_bound + self.config.dispatch_cost

@@ -9,23 +9,17 @@ pub enum Violation {
     #[error("task {}: the submission {sequence} of {arrived:?} never got a verdict", task.0)]
     Lost {
         task: TaskId,
-        /// The client's number of it.
         sequence: u64,
         arrived: Instant,
     },
     /// An arrival was neither refused nor given to the intake in its own step.
     #[error("task {}: nothing was decided about the arrival {sequence}", task.0)]
-    Undecided {
-        task: TaskId,
-        /// The client's number of it.
-        sequence: u64,
-    },
+    Undecided { task: TaskId, sequence: u64 },
     /// A verdict for a submission that has one already, or was never made, or under another name.
     #[error("task {}: a verdict for the submission {sequence}, which is not open so", task.0)]
     VerdictWithoutSubmission {
         /// The task that the verdict names.
         task: TaskId,
-        /// The number that it names.
         sequence: u64,
     },
     /// A request has waited beyond the bound on verdicts.
@@ -33,18 +27,14 @@ pub enum Violation {
     Overdue {
         task: TaskId,
         request: RequestId,
-        /// How long after the bound.
         overdue: Nanos,
     },
     /// A window that ends before it begins, or begins in the past.
     #[error("{action:?}: ordered at {at:?} for the window {earliest:?} to {latest:?}")]
     WrongWindow {
         action: ActionId,
-        /// When it was ordered.
         at: Instant,
-        /// The window's begin.
         earliest: Instant,
-        /// The window's end.
         latest: Instant,
     },
     /// An action ran although it was not started inside its window.
@@ -52,9 +42,7 @@ pub enum Violation {
     StartedOutsideWindow {
         action: ActionId,
         started: Instant,
-        /// The window's begin.
         earliest: Instant,
-        /// The window's end.
         latest: Instant,
     },
     /// An action ordered on units that another action holds.
@@ -62,16 +50,13 @@ pub enum Violation {
     UnitsHeld {
         action: ActionId,
         partition: PartitionId,
-        /// Who holds them.
         holder: ActionId,
     },
     /// Two actions ran on one unit at the same time.
     #[error("{action:?}: started at {started:?} on units that were busy until {busy_until:?}")]
     RanTogether {
-        /// The later one.
         action: ActionId,
         started: Instant,
-        /// When the earlier one ended.
         busy_until: Instant,
     },
     /// An action on a partition, model or stage that the plan does not have, or a used name.
@@ -81,18 +66,10 @@ pub enum Violation {
     UnknownPlace { action: ActionId },
     /// A buffer that does not exist, is held, or may still be written to by an action.
     #[error("task {}: got {request:?}, whose buffer is not free", task.0)]
-    BufferInUse {
-        /// Who got it.
-        task: TaskId,
-        request: RequestId,
-    },
+    BufferInUse { task: TaskId, request: RequestId },
     /// A name that was used before.
     #[error("task {}: got {request:?}, a name that was used before", task.0)]
-    StaleName {
-        /// Who got it.
-        task: TaskId,
-        request: RequestId,
-    },
+    StaleName { task: TaskId, request: RequestId },
     /// A verdict while the intake or a device may touch the request's buffer.
     #[error("task {}: {request:?} got its verdict while its buffer was in use", task.0)]
     BufferTouched { task: TaskId, request: RequestId },
@@ -100,9 +77,7 @@ pub enum Violation {
     #[error("task {}: {open} requests inside, the queue allows {queue_max}", task.0)]
     QueueBound {
         task: TaskId,
-        /// How many are inside.
         open: usize,
-        /// How many may be.
         queue_max: u16,
     },
     /// Refused for want of room, though there is room: somewhere a buffer leaked.
@@ -114,25 +89,18 @@ pub enum Violation {
         task: TaskId,
         /// How many of its requests are inside.
         open: usize,
-        /// Buffers held by all tasks.
         held: usize,
     },
     /// Weights loaded beyond the pages there are.
     #[error("model {}: loading it takes {taken} pages, there are {pages}", model.0)]
     PagesExceeded {
-        /// Which model.
         model: ModelId,
-        /// Pages taken with it.
         taken: u64,
         pages: u64,
     },
-    /// An action on weights that are not there, or a load of weights that are, or the eviction of
-    /// weights in use.
+    /// An action on weights that are not there, or a load of weights that are, or the eviction of weights in use.
     #[error("model {}: its weights are not in the state that the action needs", model.0)]
-    WrongWeights {
-        /// Which model.
-        model: ModelId,
-    },
+    WrongWeights { model: ModelId },
     /// A request whose deadline was promised did not make it, though every assumption held.
     #[error(
         "task {}: {request:?} was promised for {deadline:?} and got {verdict:?} at {at:?}", task.0
@@ -140,9 +108,7 @@ pub enum Violation {
     PromiseBroken {
         task: TaskId,
         request: RequestId,
-        /// What was promised.
         deadline: Instant,
-        /// What it got.
         verdict: Verdict,
         at: Instant,
     },
@@ -150,9 +116,7 @@ pub enum Violation {
     #[error("task {}: the submission {sequence} kept to its contract and got {verdict:?}", task.0)]
     ReservationDenied {
         task: TaskId,
-        /// The client's number of it.
         sequence: u64,
-        /// What it got.
         verdict: Verdict,
     },
     /// A frame took the place of an older one, and was not through its mandatory part by the deadline
@@ -163,22 +127,16 @@ pub enum Violation {
         request: RequestId,
         /// What was promised to the older one.
         place: Instant,
-        /// When its mandatory part ended.
         at: Instant,
     },
     /// A frame made way, and no newer one of its client was taken on.
     #[error("task {}: the submission {sequence} made way to nobody", task.0)]
-    SupersededByNobody {
-        task: TaskId,
-        /// The client's number of it.
-        sequence: u64,
-    },
+    SupersededByNobody { task: TaskId, sequence: u64 },
     /// A model lost its promises without having overrun so often, or while nothing else ran, or twice;
     /// or got them back too soon.
     #[error("partition {}: model {} is demoted or reinstated without a reason", partition.0, model.0)]
     WrongDemotion {
         partition: PartitionId,
-        /// Which model.
         model: ModelId,
     },
     /// Best-effort work that runs on, or was started, while it is to be given up.
@@ -188,7 +146,6 @@ pub enum Violation {
     #[error("task {}: {request:?} waited {waited} for best-effort work, at most {bound}", task.0)]
     BestEffortInTheWay {
         task: TaskId,
-        /// Who waited.
         request: RequestId,
         /// How long, the device's own fault left out.
         waited: Nanos,
@@ -208,7 +165,6 @@ pub enum Violation {
     #[error("{action:?}: a batch of {batch} for {members} members")]
     WrongBatch {
         action: ActionId,
-        /// The size ordered.
         batch: u8,
         members: usize,
     },
@@ -219,20 +175,14 @@ pub enum Violation {
     #[error("task {}: the submission {sequence} got {verdict:?} at {at:?}, due {deadline:?}", task.0)]
     WrongVerdict {
         task: TaskId,
-        /// The client's number of it.
         sequence: u64,
-        /// What it got.
         verdict: Verdict,
         at: Instant,
         deadline: Instant,
     },
     /// An answer that is missing, is not the deepest one reached, or comes from too shallow an exit.
     #[error("task {}: the submission {sequence} got an answer that is not its own", task.0)]
-    WrongAnswer {
-        task: TaskId,
-        /// The client's number of it.
-        sequence: u64,
-    },
+    WrongAnswer { task: TaskId, sequence: u64 },
 }
 
 /// The five invariants of the scheduler's contract, and the order of the record that they rest on.
@@ -253,7 +203,6 @@ pub enum Invariant {
 }
 
 impl Violation {
-    /// Which invariant is broken.
     #[must_use]
     pub const fn invariant(&self) -> Invariant {
         match self {

@@ -8,39 +8,31 @@ use punctual_core::PolicySpec;
 use super::check::{Failure, Passed, check};
 use super::{Case, shrink};
 
-/// Which seeds to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Campaign {
     /// The first seed.
     pub first: u64,
-    /// How many follow one another.
     pub cases: u64,
     /// Most runs that go into shrinking a failing case.
     pub tries: u32,
 }
 
-/// What a campaign found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Cases run.
     pub cases: u64,
     /// Of these, plans that were rightly refused.
     pub infeasible: u64,
-    /// Submissions in all cases.
     pub submitted: u64,
-    /// Those answered in time.
     pub on_time: u64,
     /// The scheduler's steps.
     pub steps: u64,
     /// Those that another task took on than their own.
     pub spilled: u64,
-    /// Models that lost their promises.
     pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
     /// Times that an assumption of the guarantee broke.
     pub gaps: u64,
-    /// What failed.
     pub failures: Vec<Found>,
 }
 
@@ -51,7 +43,6 @@ pub struct Found {
     pub seed: u64,
     /// The smallest case found that fails like it.
     pub case: Case,
-    /// How that fails.
     pub failure: Failure,
     /// The seeds of more of them.
     pub others: Vec<u64>,
@@ -86,8 +77,8 @@ impl Report {
     }
 }
 
-/// Runs a campaign with these policies (and `punctual` with any parameters) until it is over or `goes_on` says no; it is asked after each case and told the
-/// report so far.
+/// Runs a campaign with these policies (and `punctual` with any parameters) until it is over or
+/// `goes_on` says no; it is asked after each case and told the report so far.
 pub fn campaign(
     plan: Campaign,
     policies: &[Arc<dyn PolicySpec>],

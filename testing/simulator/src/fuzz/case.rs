@@ -14,9 +14,7 @@ use crate::scenario::Scenario;
 pub struct Case {
     /// Its seed: what it was drawn from, and what its run draws from.
     pub seed: u64,
-    /// Who decides.
     pub policy: Arc<dyn PolicySpec>,
-    /// What happens.
     pub scenario: Scenario,
     /// What the plan has beyond what the scenario makes of itself.
     pub plan: Extras,

@@ -14,10 +14,8 @@ use crate::run::{Settings, run_plan};
 /// Why a case fails.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Failure {
-    /// The auditor found something.
     #[error("{0}")]
     Violation(Finding),
-    /// Something panicked.
     #[error("panicked: {0}")]
     Panic(String),
     /// The run did not come to its end.
@@ -26,7 +24,6 @@ pub enum Failure {
     /// Verdicts and submissions do not add up.
     #[error("{stray} stray verdicts, {stale} events that the scheduler could not place")]
     Books {
-        /// Verdicts on what had one.
         stray: u64,
         /// Events about what is not open.
         stale: u64,
@@ -41,7 +38,6 @@ pub enum Failure {
     Disagreement {
         /// What the auditor's reading of the definition says.
         definition: bool,
-        /// What the scheduler says.
         scheduler: bool,
     },
     /// The case cannot be run at all: the fuzzer drew nonsense.
@@ -73,15 +69,12 @@ fn place(message: &str) -> &str {
 /// What a case that passes has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Submissions.
     pub submitted: u64,
-    /// Verdicts in time.
     pub on_time: u64,
     /// The scheduler's steps.
     pub steps: u64,
     /// Those that another task took on.
     pub spilled: u64,
-    /// Models that lost their promises.
     pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
@@ -117,9 +110,6 @@ impl Observer for Watch {
 }
 
 /// Runs a case, twice if its seed says so.
-///
-/// # Errors
-/// What is wrong.
 pub fn check(case: &Case) -> Result<Passed, Failure> {
     let once = || {
         catch_unwind(AssertUnwindSafe(|| run(case)))
@@ -202,7 +192,6 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
     Ok((passed, Some(outcome)))
 }
 
-/// What a panic said.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

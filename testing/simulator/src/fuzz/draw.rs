@@ -31,7 +31,6 @@ pub(super) fn one_in(random: &mut Random, n: u64) -> bool {
     random.below(n) == 0
 }
 
-/// The case of a seed.
 pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
     let root = Random::new(seed);
     let policy = policy(&mut root.stream("policy", 0), policies);
@@ -126,8 +125,7 @@ fn punctual(random: &mut Random) -> PunctualConfig {
     }
 }
 
-/// In a third of the cases further layouts, on the same partitions or on others that overlap with
-/// them.
+/// In a third of the cases further layouts, on the same partitions or on others that overlap with them.
 fn extras(random: &mut Random, scenario: &mut Scenario) -> Extras {
     let share_max = [0, 0, 900, 500][random.below(4) as usize];
     if !one_in(random, 3) {
@@ -355,8 +353,7 @@ fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize
     planned
 }
 
-/// Makes a plan that a promising policy would refuse easier, a few times: so that most cases run,
-/// and many only just.
+/// Makes a plan that a promising policy would refuse easier, a few times: so that most cases run, and many only just.
 fn relax(case: &mut Case) {
     for _ in 0..4 {
         if !case.promises() || case.is_schedulable() {

@@ -1,9 +1,8 @@
 //! Deterministic simulation testing: plans, workloads, policies, times and faults drawn from a
 //! seed, run under the auditor, and shrunk when something is wrong.
 //!
-//! A case is a pure function of its seed, so the seed is the whole report of a failure; what is
-//! printed beside it is the smallest case that the shrinker found to fail in the same way. A case
-//! fails if
+//! A case is a pure function of its seed, so the seed is the whole report of a failure; what is printed
+//! beside it is the smallest case that the shrinker found to fail in the same way. A case fails if
 //!
 //! - the auditor finds a violation, or a scheduler's own books do not add up,
 //! - anything panics,

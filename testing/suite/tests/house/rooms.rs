@@ -153,7 +153,6 @@ const CORE_MAY_USE: &[&str] = &["heapless", "serde", "thiserror"];
 struct Crate {
     /// Its folder, below the root.
     folder: String,
-    /// At run time.
     needs: BTreeSet<String>,
     /// In tests, benchmarks and build scripts.
     tests_need: BTreeSet<String>,

@@ -42,7 +42,6 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
 /// divided where state becomes private, not where a count says so.
 const LINES_MAX: usize = 1000;
 
-/// Words that name no concept.
 const EMPTY_NAMES: &[&str] = &[
     "utils", "util", "helpers", "helper", "common", "misc", "stuff",
 ];

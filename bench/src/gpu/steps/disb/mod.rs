@@ -65,7 +65,6 @@ impl Way {
     }
 }
 
-/// What a run came to.
 struct Figures {
     real_time: Latency,
     real_time_hz: f64,
@@ -189,7 +188,6 @@ fn figures(scenario: &Scenario, tallies: &[Tally]) -> Figures {
     }
 }
 
-/// What is shown.
 struct Tables {
     sheet: Sheet,
     latency: Bars,

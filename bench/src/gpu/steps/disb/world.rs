@@ -30,7 +30,6 @@ struct Open {
     intended: Instant,
 }
 
-/// What the scheduler decides about.
 pub struct World<'r, D> {
     rig: &'r mut Rig<D>,
     bell: Arc<Doorbell>,
@@ -49,7 +48,6 @@ pub struct World<'r, D> {
 }
 
 impl<'r, D: Device> World<'r, D> {
-    /// A world that begins now.
     pub fn new(
         rig: &'r mut Rig<D>,
         arrivals: Arrivals,
@@ -72,9 +70,6 @@ impl<'r, D: Device> World<'r, D> {
     }
 
     /// What became of all requests, once the device owes nothing any more.
-    ///
-    /// # Errors
-    /// When it says nothing.
     pub fn end(mut self) -> Result<Vec<Tally>, StepError> {
         while self.owed > 0 {
             self.rig.event()?;

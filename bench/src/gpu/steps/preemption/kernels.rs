@@ -16,7 +16,6 @@ use super::Way;
 /// Between two looks of a kernel that looks: about what a tile of a convolution takes.
 const LOOK_NS: u32 = 5_000;
 
-/// A load on a queue.
 #[derive(Clone, Copy)]
 struct Case {
     way: Way,

@@ -1,5 +1,4 @@
-//! The four requests of the paper's Figure 4 (its section 4.1 tells their story, without times; the
-//! times are ours).
+//! The four requests of the paper's Figure 4 (its section 4.1 tells their story, without times; the times are ours).
 //!
 //! Two models, STAR (in the host's memory only) and TRIANGLE (on the device). A transfer takes 8 ms,
 //! a batch of one 3 ms, a batch of two 4 ms.

@@ -129,7 +129,6 @@ fn with_verdict(world: &World, verdict: Verdict) -> Vec<u64> {
     (1..=64).filter(is).collect()
 }
 
-/// Those who were dropped.
 fn dropped(world: &World) -> Vec<u64> {
     with_verdict(world, Verdict::Rejected(punctual_core::Rejection::NoSlack))
 }

@@ -1,5 +1,4 @@
-//! The models of Nexus, Table 2. The paper gives no batch below four; here fewer cost as much as
-//! four.
+//! The models of Nexus, Table 2. The paper gives no batch below four; here fewer cost as much as four.
 
 use super::*;
 use punctual_baselines::{NexusConfig, NexusDrop};
@@ -15,9 +14,8 @@ fn nexus(drop: NexusDrop, targets: &[u8]) -> NexusConfig {
     }
 }
 
-/// Section 4.1: deadlines of 200, 250 and 250 let each model, alone on its device, run batches of
-/// 16, as two of them fit: 2 x 100, 2 x 125, 2 x 125. That makes 160, 128 and 128 requests a
-/// second.
+/// Section 4.1: deadlines of 200, 250 and 250 let each model, alone on its device, run batches of 16,
+/// as two of them fit: 2 x 100, 2 x 125, 2 x 125. That makes 160, 128 and 128 requests a second.
 #[test]
 fn alone_each_model_of_table_2_runs_batches_of_16() {
     for (sizes, deadline, took) in [(A, 200, 100), (B, 250, 125), (C, 250, 125)] {
@@ -66,8 +64,7 @@ fn sessions_take_turns_and_what_cannot_be_on_time_is_dropped_early() {
     assert!(with_verdict(&world, Verdict::Late).is_empty());
 }
 
-/// Model A alone, target 16. At 0 comes 1, at 10 come 2 to 18 (due 210), at 100 come 19 to 33
-/// (due 300).
+/// Model A alone, target 16. At 0 comes 1, at 10 come 2 to 18 (due 210), at 100 come 19 to 33 (due 300).
 ///
 /// | time | early drop | lazy drop |
 /// |---|---|---|

@@ -1,5 +1,4 @@
-//! REEF's two baselines on the same requests: a best-effort network of three stages of 10, and a
-//! real-time one of 4.
+//! REEF's two baselines on the same requests: a best-effort network of three stages of 10, and a real-time one of 4.
 
 use super::*;
 use punctual_baselines::{SeqConfig, StreamsConfig};
@@ -51,8 +50,7 @@ fn seq_lets_a_network_end_and_then_puts_real_time_first() {
 /// | 10, 20 | 1 | |
 /// | 30, 40, 50 | 2 | |
 ///
-/// How much slower each gets by the other's company is the device's matter; this one has two of
-/// everything.
+/// How much slower each gets by the other's company is the device's matter; this one has two of everything.
 #[test]
 fn streams_run_beside_each_other_and_each_is_in_order() {
     let mut world = run(&StreamsConfig::default());

@@ -1,6 +1,5 @@
-//! Clockwork's evaluation by emulation: its workloads, its V100s by their profiles, times that err
-//! as in its Figure 10; no network. Policies that do not move weights have no part in the runs in
-//! which not all fit.
+//! Clockwork's evaluation by emulation: its workloads, its V100s by their profiles, times that err as in its
+//! Figure 10; no network. Policies that do not move weights have no part in the runs in which not all fit.
 
 mod isolation;
 mod objectives;

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use super::found::{Found, Gpu};
 
-/// The text of a board file. What changes from start to start (free cores, free memory) is left to be found
-/// out then.
+/// The text of a board file. What changes from start to start (free cores, free memory) is left to be found out then.
 pub fn of(found: &Found) -> String {
     let title = found.model.as_deref();
     let title = title.or(found.gpu.as_ref().map(|gpu| gpu.name.as_str()));

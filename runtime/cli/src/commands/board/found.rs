@@ -21,7 +21,6 @@ pub enum NoGpu {
     Look(#[from] OfferError),
 }
 
-/// A machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
     /// The board's name, where there is a device tree.
@@ -36,7 +35,6 @@ pub struct Found {
     /// The present power mode, on boards that have several.
     pub power_mode: Option<String>,
     pub power_modes: Vec<String>,
-    /// Clocks that the kernel shows.
     pub clocks: Vec<Clock>,
     /// The GPU, if there is one.
     pub gpu: Option<Gpu>,
@@ -47,7 +45,6 @@ pub struct Found {
 /// A clock that the kernel shows, in kHz.
 #[derive(Clone, Debug, Serialize)]
 pub struct Clock {
-    /// As the kernel names it.
     pub name: String,
     pub now_khz: Option<u64>,
     /// What its governor may choose from.
@@ -59,7 +56,6 @@ pub struct Gpu {
     pub name: String,
     /// What tells it from every other one.
     pub uuid: String,
-    /// Of its chip.
     pub architecture: &'static str,
     /// E.g. `8.7`.
     pub compute_capability: String,
@@ -69,9 +65,7 @@ pub struct Gpu {
     /// Whether it shares the processor's memory.
     pub integrated: bool,
     pub memory_bytes: u64,
-    /// Highest clock of the multiprocessors.
     pub clock_khz: u32,
-    /// Highest clock of the memory.
     pub memory_clock_khz: u32,
     /// Of its memory, by clock and width, 10^9 bytes a second; none where the driver does not tell.
     pub bandwidth_gb_s: Option<f64>,
@@ -79,20 +73,17 @@ pub struct Gpu {
     pub cuda: String,
     /// The driver's build.
     pub driver_build: Option<String>,
-    /// How it can be divided.
     pub partitions: Partitions,
 }
 
 /// How a GPU can be divided.
 #[derive(Clone, Debug, Serialize)]
 pub struct Partitions {
-    /// The mechanism that came out.
     pub mechanism: Mechanism,
     /// Whether launches cannot leave their partition.
     pub enforced: bool,
     /// TPCs that partitions can be made of.
     pub tpcs: u16,
-    /// In multiples of this many.
     pub granularity: u16,
     /// The multiprocessors of each unit, in the order in which plans number TPCs.
     pub units: Vec<Unit>,
@@ -103,7 +94,6 @@ pub struct Partitions {
 /// The smallest part that can be given away.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unit {
-    /// What the mechanism calls it.
     pub bit: u8,
     pub multiprocessors: Vec<u32>,
 }

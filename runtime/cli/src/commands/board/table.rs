@@ -4,7 +4,6 @@ use std::fmt::{self, Write as _};
 
 use super::found::{Clock, Found, Gpu, Partitions};
 
-/// The table.
 pub fn of(found: &Found) -> String {
     let mut table = Table(String::new());
     if let Some(model) = &found.model {

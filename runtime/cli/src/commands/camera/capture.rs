@@ -15,7 +15,6 @@ const SAY_NS: u64 = 200_000_000;
 /// How long to wait for verdicts after the last frame, in nanoseconds.
 const LAST_VERDICTS_NS: u64 = 2_000_000_000;
 
-/// How fast and how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// None: until a signal.
@@ -24,7 +23,6 @@ pub struct Pace {
     pub fps: Option<f64>,
 }
 
-/// Says the counts.
 pub type Say<'s> = &'s mut dyn FnMut(&CameraReport) -> Result<(), OutputError>;
 
 /// Shows frames until the time is over or a signal comes, collects what is open, and says the

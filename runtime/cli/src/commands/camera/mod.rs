@@ -91,41 +91,23 @@ fn positive(text: &str) -> Result<f64, String> {
 /// Why a camera stopped before its time.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No connection.
     #[error("no connection to {path}: {source}", path = path.display())]
-    Connect {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: ConnectError,
-    },
-    /// The task has other frames.
+    Connect { path: PathBuf, source: ConnectError },
     #[error(
         "the task's frames are {width}x{height}; this camera shows 640x480 frames without gaps \
          between rows: change `frame` in the manifest"
     )]
-    Frame {
-        /// Columns.
-        width: u32,
-        /// Rows.
-        height: u32,
-    },
-    /// The daemon went away.
+    Frame { width: u32, height: u32 },
     #[error(transparent)]
     Lost(#[from] Lost),
     /// A frame could not be submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// Verdicts did not come.
     #[error("{missing} frames have no verdict two seconds after the last one was submitted")]
-    Missing {
-        /// How many.
-        missing: u64,
-    },
+    Missing { missing: u64 },
     /// Signals or threads could not be had.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// Standard output takes no more.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

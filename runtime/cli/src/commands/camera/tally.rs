@@ -30,7 +30,6 @@ impl Tally {
         }
     }
 
-    /// Frames handed over so far.
     pub fn submitted(&self) -> u64 {
         self.report.submitted
     }
@@ -40,7 +39,6 @@ impl Tally {
         self.report.seconds = (captured_ns / 1_000_000) as f64 / 1e3;
     }
 
-    /// A frame was handed over.
     pub fn submit(&mut self, sequence: u64, label: usize) {
         self.report.submitted += 1;
         self.labels[sequence as usize % OPEN_MAX] = label;

@@ -9,7 +9,6 @@ use punctual_model::{ContentHash, PAGE_BYTES, Package, WeightImage};
 use punctual_report::Table;
 use serde::Serialize;
 
-/// What came of it.
 #[derive(Serialize)]
 pub struct Report {
     stages: Vec<StageReport>,
@@ -53,9 +52,6 @@ struct Memory {
 
 impl Report {
     /// Of the packages at `paths`, before and after the cut, and where they go.
-    ///
-    /// # Errors
-    /// An operator that this processor has no kernel for.
     pub fn new(
         paths: &[PathBuf],
         outputs: &[PathBuf],

@@ -112,8 +112,8 @@ pub fn hypervisor(machine: &Machine) -> Option<Finding> {
     })
 }
 
-/// Time that the host took, all cores together, in ms: the eighth figure of `/proc/stat`'s first line,
-/// in hundredths of a second.
+/// Time that the host took, all cores together, in ms: the eighth figure of `/proc/stat`'s first
+/// line, in hundredths of a second.
 fn stolen_ms(machine: &Machine) -> Option<u64> {
     let stat = machine.text("/proc/stat")?;
     let ticks: u64 = stat

@@ -16,7 +16,6 @@ pub fn huge_pages(machine: &Machine) -> Option<Finding> {
     Some(finding.mended_by(format!("echo madvise | sudo tee {FOLDER}/enabled")))
 }
 
-/// The word in brackets.
 fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())

@@ -162,9 +162,8 @@ fn a_frame_that_finds_the_queue_full_gets_the_place_of_an_answer_that_waits_to_g
     assert_eq!(exit_and_time(&world, second), (0, 21));
 }
 
-/// 60 in one go are 1 more than depth may take of a share of nine tenths: 10/9 of rest. Returns how
-/// the frame was answered, when best-effort work that takes so long was there, and how often it was
-/// stopped.
+/// 60 in one go are 1 more than depth may take of a share of nine tenths: 10/9 of rest. Returns how the
+/// frame was answered, when best-effort work that takes so long was there, and how often it was stopped.
 fn after_a_rest(best_effort_work: Option<u64>) -> ((u8, u64), u64) {
     let tasks = vec![task(0, ms(200), ms(200)), best_effort(1)];
     let work = best_effort_work.unwrap_or(1);

@@ -1,7 +1,6 @@
-//! Every course of events of small plans: who submits when, how long each preparation and each
-//! stage takes, how sure each exit is, when a stopped device lets go; and once more with actions
-//! that fail or do not start, and a client that dies. Each course runs from the start; the checker
-//! looks at every step.
+//! Every course of events of small plans: who submits when, how long each preparation and each stage takes,
+//! how sure each exit is, when a stopped device lets go; and once more with actions that fail or do not
+//! start, and a client that dies. Each course runs from the start; the checker looks at every step.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -129,8 +129,7 @@ fn extras(
     }
 }
 
-/// Half of the plans have every switch on, the others any of them: all are for quality, none for
-/// safety.
+/// Half of the plans have every switch on, the others any of them: all are for quality, none for safety.
 fn random_parameters(seed: u64) -> PunctualConfig {
     let mut random = Random::seeded(!seed);
     if random.one_in(2) {

@@ -1,5 +1,4 @@
-//! What happens when the world breaks its bounds: who pays, who is dropped, and how the promises
-//! recover.
+//! What happens when the world breaks its bounds: who pays, who is dropped, and how the promises recover.
 
 use std::collections::BTreeMap;
 use std::vec;

@@ -16,8 +16,7 @@ pub fn units(n: u64) -> Nanos {
     Nanos::new(n * UNIT)
 }
 
-/// A plan with reserved tasks that share models, one unreserved task, and best-effort work, on one
-/// or two partitions.
+/// A plan with reserved tasks that share models, one unreserved task, and best-effort work, on one or two partitions.
 pub fn random_plan(random: &mut Random) -> Config {
     let partitions = random.within(1, 2) as u8;
     let models = random.within(1, 3);

@@ -17,8 +17,7 @@ use crate::{
 const OWN: u16 = 0;
 const TAKER: u16 = 1;
 
-/// One network on two devices, a partition each: a stage takes `own` on the first and `taker` on the
-/// second.
+/// One network on two devices, a partition each: a stage takes `own` on the first and `taker` on the second.
 fn config(own: Nanos, taker: Nanos, deadline: Nanos) -> Config {
     let tasks = vec![
         TaskConfig {

@@ -8,8 +8,7 @@ use super::plans::{at, model, model_alone, ms, plan, task};
 use super::world::{Exact, World};
 use crate::{Config, Criticality, PunctualConfig, StageId, TaskConfig};
 
-/// (stage, members) of each action, the frames being submitted at times in ms, each with a deadline
-/// of its own.
+/// (stage, members) of each action, the frames being submitted at times in ms, each with a deadline of its own.
 fn orders(config: Config, parameters: PunctualConfig, frames: &[(u64, u64)]) -> Vec<(u8, usize)> {
     let mut world = World::with(config, parameters, Exact);
     for &(submitted, deadline) in frames {

@@ -88,8 +88,7 @@ pub struct World<N> {
     /// What a planted fault does to the decisions of a step before anybody sees them.
     pub tamper: fn(&mut Vec<Action>),
     actions: Actions,
-    /// By time; at equal times what clients do comes before what devices do, then by order of
-    /// scheduling.
+    /// By time; at equal times what clients do comes before what devices do, then by order of scheduling.
     agenda: BTreeMap<Moment, Event>,
     scheduled: u64,
     sequence: u64,
@@ -335,8 +334,7 @@ impl<N: Nature> World<N> {
         self.checker.finish()
     }
 
-    /// Stages of real-time or best-effort work ordered so far: (task of the first member, stage,
-    /// members, time).
+    /// Stages of real-time or best-effort work ordered so far: (task of the first member, stage, members, time).
     pub fn orders(&self, criticality: Criticality) -> Vec<(u16, u8, usize, Instant)> {
         let infers = self.log.iter().filter_map(|(at, action)| match action {
             Action::Infer(i) if i.criticality == criticality => Some((at, i)),

@@ -1,9 +1,8 @@
 //! Tensors that lie inside others, so that concatenations and slices move nothing.
 //!
-//! A source of a concatenation that begins with one of the result's blocks is written straight into
-//! the result's memory; a slice that begins with a block is read where it is. Concatenations that
-//! extend each other, as in DenseNet, so come to share one buffer. All tensors of one memory have
-//! its halo.
+//! A source of a concatenation that begins with one of the result's blocks is written straight into the
+//! result's memory; a slice that begins with a block is read where it is. Concatenations that extend
+//! each other, as in DenseNet, so come to share one buffer. All tensors of one memory have its halo.
 
 use std::collections::BTreeSet;
 
@@ -87,8 +86,7 @@ impl Homes {
         }
     }
 
-    /// Puts a tensor that has no home yet, with all that lies in it, into another, unless their
-    /// halos cannot agree.
+    /// Puts a tensor that has no home yet, with all that lies in it, into another, unless their halos cannot agree.
     fn join(&mut self, network: &Network, tensor: TensorId, home: Inside) {
         let root = self.root(home.tensor).tensor;
         let (own, theirs) = (self.halos[tensor.0 as usize], self.halos[root.0 as usize]);

@@ -100,8 +100,7 @@ impl Ledger {
         Some(done)
     }
 
-    /// Takes a model's pages back; false, and nothing is done, if somebody reads them or they are
-    /// not there.
+    /// Takes a model's pages back; false, and nothing is done, if somebody reads them or they are not there.
     pub(crate) fn unload(&mut self, model: ModelId) -> bool {
         let closed = self.close(model);
         if closed {

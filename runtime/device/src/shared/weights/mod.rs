@@ -10,13 +10,12 @@
 //! | [`WeightClaim`] | a leader, while it runs a stage | the right to read a model's weights |
 //!
 //! # Why no float is read while it is written
-//! A page is written by the loader only, only on behalf of a model that the ledger gave the page
-//! to, and only if it does not hold that model's content already. Models that have a page in common
-//! have it because its content is the same, so whoever could read it was given it with that
-//! content. The ledger takes a page back only when its last model's *gate* is closed, which
-//! succeeds only while nobody holds a claim on that model; and a claim is given only where the gate
-//! is open. A model's *ready* floats are those of pages that were filled and checked, and no others
-//! are ever given out.
+//! A page is written by the loader only, only on behalf of a model that the ledger gave the page to,
+//! and only if it does not hold that model's content already. Models that have a page in common have
+//! it because its content is the same, so whoever could read it was given it with that content. The
+//! ledger takes a page back only when its last model's *gate* is closed, which succeeds only while
+//! nobody holds a claim on that model; and a claim is given only where the gate is open. A model's
+//! *ready* floats are those of pages that were filled and checked, and no others are ever given out.
 
 mod ledger;
 mod loader;
@@ -151,8 +150,7 @@ impl Model {
 }
 
 impl Weights {
-    /// The right to read the weights of `model` that are ready, until it is dropped; none while
-    /// they are not there.
+    /// The right to read the weights of `model` that are ready, until it is dropped; none while they are not there.
     ///
     /// # Panics
     /// If there is no such model.
@@ -190,8 +188,7 @@ impl Weights {
         self.store.pages() * PAGE_BYTES
     }
 
-    /// Waits until the first `floats` of a model that is read while it is loaded are there; false
-    /// if the load failed.
+    /// Waits until the first `floats` of a model that is read while it is loaded are there; false if the load failed.
     pub(crate) fn wait_for(&self, model: ModelId, floats: usize) -> bool {
         let model = &self.models[model.index()];
         loop {

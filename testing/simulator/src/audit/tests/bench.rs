@@ -69,7 +69,6 @@ pub fn task(model: u16, period: Nanos) -> TaskConfig {
     }
 }
 
-/// The policies that ship.
 pub fn shipped() -> [Arc<dyn PolicySpec>; 2] {
     [
         Arc::new(PunctualConfig::default()),

@@ -1,5 +1,4 @@
-//! The auditor's reading of the definition against the scheduler's own test: written apart, they
-//! must agree.
+//! The auditor's reading of the definition against the scheduler's own test: written apart, they must agree.
 
 use punctual_core::{Config, Criticality, Nanos, PartitionId, StageId, TaskConfig, offline};
 

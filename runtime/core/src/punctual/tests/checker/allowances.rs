@@ -6,9 +6,8 @@ use super::{Checker, Open, Violation};
 use crate::{Criticality, Delivery, Event, Instant, ModelId, Nanos, PartitionId, TaskId};
 
 impl Checker {
-    /// Books that `older` made way: to the request that was prepared in this step, which has to keep
-    /// what was promised to it, or before its own preparation ended. False: there is none that it
-    /// may make way to.
+    /// Books that `older` made way: to the request that was prepared in this step, which has to keep what was
+    /// promised to it, or before its own preparation ended. False: there is none that it may make way to.
     pub(super) fn hand_over(&mut self, event: &Event, older: &Open) -> bool {
         let latest = self.config.tasks[older.origin.index()].delivery == Delivery::LatestFrame;
         let real_time = self.real_time(older.task);
@@ -109,8 +108,7 @@ impl Checker {
         }
     }
 
-    /// Promised work neither waits for an idle partition nor behind best-effort work that was not
-    /// told to stop.
+    /// Promised work neither waits for an idle partition nor behind best-effort work that was not told to stop.
     pub(super) fn check_priorities(&self) -> Result<(), Violation> {
         if !self.config.layouts.is_empty() {
             // While the layout changes, promised work waits; that it is in time is checked.

@@ -61,8 +61,7 @@ pub struct Checker {
     draining: bool,
     /// Best-effort work is given up.
     shedding: bool,
-    /// Whether a late or dropped accepted request is a violation: yes as long as the world keeps
-    /// its bounds.
+    /// Whether a late or dropped accepted request is a violation: yes as long as the world keeps its bounds.
     pub world_keeps_bounds: bool,
     /// The policy's parameters of these names.
     waiting: bool,
@@ -169,8 +168,7 @@ impl Checker {
         self.check_priorities()
     }
 
-    /// How many promises a step made that is over: to the request that was prepared, or to those
-    /// whose weights came.
+    /// How many promises a step made that is over: to the request that was prepared, or to those whose weights came.
     fn promised_in(&self, event: &Event) -> u64 {
         let model = |open: &Open| self.config.tasks[open.task.index()].model;
         let promised = |open: &&Open| {
