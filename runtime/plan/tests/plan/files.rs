@@ -8,7 +8,7 @@ use punctual_model::{
     Activation, Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Package,
     Quantised, Stage, Tensor, TensorId, WeightRange,
 };
-use punctual_plan::{Board, Cause, Margins, Plan, PlanErrors, PlanInputs, Warning};
+use punctual_plan::{Board, Cause, Margins, Plan, PlanErrors, PlanInputs, Policies, Warning};
 
 const MANIFEST: &str = include_str!("../manifests/good/demo.toml");
 
