@@ -1,4 +1,16 @@
 //! The staged model: operators, static memory plans, the package file, profiles and calibration.
+//!
+//! ```
+//! use punctual_model::Package;
+//!
+//! let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/signs/signs.punctual"))?;
+//! let package = Package::decode(&file)?;
+//! let network = package.network();
+//! assert_eq!(network.stages.len(), 3);
+//! // What is damaged is refused, and says where.
+//! assert!(Package::decode(&file[..file.len() / 2]).is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod calibration;

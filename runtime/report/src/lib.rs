@@ -7,6 +7,13 @@
 //! | [`drawing`], [`palette`] | what plots are made of, for those who make their own |
 //! | `picture` | [`picture`]: a plot that stands alone |
 //! | `html` | [`document`], [`escape`] |
+//!
+//! ```
+//! let mut table = punctual_report::Table::new(&["camera", "on time"], 1);
+//! table.row(["front".to_owned(), punctual_report::percent(0.999)]);
+//! assert!(table.text().contains("front"));
+//! assert!(table.html().starts_with("<table"));
+//! ```
 #![forbid(unsafe_code)]
 
 mod charts;

@@ -4,6 +4,17 @@
 //! A run is a pure function of a [`Scenario`](scenario::Scenario), a policy, a load and a seed.
 //! All policies see the same arrivals and the same pictures.
 //!
+//! ```
+//! use punctual_core::PunctualConfig;
+//! use punctual_simulator::run::{Settings, simulate};
+//! use punctual_simulator::testbed::scenario;
+//!
+//! let settings = Settings { seed: 1, keep_requests: false };
+//! let outcome = simulate(&scenario(), &PunctualConfig::default(), 1.0, settings, &mut ())?;
+//! assert_eq!(outcome.total.lost, 0);
+//! # Ok::<(), punctual_simulator::run::RunError>(())
+//! ```
+//!
 //! # Where to read on
 //! | module | what it is |
 //! |---|---|
