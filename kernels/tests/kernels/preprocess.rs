@@ -1,14 +1,11 @@
-//! Preprocessing against independent libraries: `fast_image_resize` and `yuv`.
+//! Preprocessing against plain references in floating point, and those against recorded results of independent libraries
+//! (`fast_image_resize`, `yuv`; `testing/vectors` records them).
 
-use fast_image_resize::images::{TypedImage, TypedImageRef};
-use fast_image_resize::pixels::F32x3;
-use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use proptest::prelude::*;
 use punctual_kernels::preprocess::{
     FrameLayout, PixelFormat, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor,
     SIDE_MAX, Size,
 };
-use yuv::{YuvBiPlanarImage, YuvConversionMode, YuvRange, YuvStandardMatrix};
 
 /// No normalisation: outputs are `byte / 255`.
 const PLAIN: ([f32; 3], [f32; 3]) = ([0.0; 3], [1.0; 3]);
@@ -56,64 +53,71 @@ fn run(preprocessor: &mut Preprocessor, frame: &[u8], x: u32, y: u32) -> Vec<f32
     planes
 }
 
-/// The same by `fast_image_resize` in floating point, from packed RGB.
-fn resized_by_library(
-    rgb: &[u8],
-    frame: Size,
-    x: u32,
-    y: u32,
-    crop: Size,
-    output: Size,
-) -> Vec<f32> {
-    // Cut out first: given a crop box, the library reads the neighbours outside of it too.
-    let row = frame.width as usize * 3;
-    let (begin, end) = (x as usize * 3, (x + crop.width) as usize * 3);
-    let pixels: Vec<F32x3> = rgb
-        .chunks_exact(row)
-        .skip(y as usize)
-        .take(crop.height as usize)
-        .flat_map(|row| row[begin..end].as_chunks::<3>().0)
-        .map(|pixel| F32x3::new(pixel.map(f32::from)))
-        .collect();
-    let source = TypedImageRef::new(crop.width, crop.height, &pixels).expect("source image");
-    let mut target = TypedImage::<F32x3>::new(output.width, output.height);
-    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
-    // Typed: for pixels of any type the library would be compiled into here in dozens of forms.
-    Resizer::new()
-        .resize_typed(&source, &mut target, &options)
-        .expect("resize");
-    (0..3)
-        .flat_map(|channel| {
-            target
-                .pixels()
-                .iter()
-                .map(move |pixel| pixel.0[channel] / 255.0)
-        })
-        .collect()
+/// Packed RGB resized in floating point: each output pixel is the mean of the input pixels under a triangle whose half
+/// width is the step between output pixels, or one input pixel where that is more.
+fn resized(rgb: &[u8], frame: Size, x: u32, y: u32, crop: Size, output: Size) -> Vec<f32> {
+    let columns = weights(crop.width, output.width);
+    let rows = weights(crop.height, output.height);
+    let at = |row: usize, column: usize, channel: usize| {
+        let pixel = (y as usize + row) * frame.width as usize + x as usize + column;
+        f64::from(rgb[pixel * 3 + channel]) / 255.0
+    };
+    let value = |channel: usize, row: &[(usize, f64)], column: &[(usize, f64)]| -> f32 {
+        let of_row = |&(row, height): &(usize, f64)| -> f64 {
+            let pixels = column.iter();
+            height
+                * pixels
+                    .map(|&(column, width)| width * at(row, column, channel))
+                    .sum::<f64>()
+        };
+        row.iter().map(of_row).sum::<f64>() as f32
+    };
+    let mut planes = Vec::new();
+    for channel in 0..3 {
+        for row in &rows {
+            planes.extend(columns.iter().map(|column| value(channel, row, column)));
+        }
+    }
+    planes
 }
 
-/// Packed RGB of a whole NV12 frame by `yuv`.
-fn rgb_by_library(frame: &[u8], layout: &FrameLayout) -> Vec<u8> {
-    let mut rgb = vec![0; (layout.width * layout.height * 3) as usize];
-    let (luma, chroma) = frame.split_at(layout.chroma_offset as usize);
-    let image = YuvBiPlanarImage {
-        y_plane: luma,
-        y_stride: layout.row_stride,
-        uv_plane: chroma,
-        uv_stride: layout.chroma_stride,
-        width: layout.width,
-        height: layout.height,
+/// For each output pixel of a line, the input pixels that it is made of and their shares.
+fn weights(from: u32, to: u32) -> Vec<Vec<(usize, f64)>> {
+    let step = f64::from(from) / f64::from(to);
+    let half_width = step.max(1.0);
+    let of_output = |output: u32| {
+        let centre = (f64::from(output) + 0.5) * step;
+        let weight = |input: u32| 1.0 - ((f64::from(input) + 0.5 - centre) / half_width).abs();
+        let inputs = (0..from).map(|input| (input as usize, weight(input)));
+        let inputs: Vec<(usize, f64)> = inputs.filter(|(_, weight)| *weight > 0.0).collect();
+        let sum: f64 = inputs.iter().map(|(_, weight)| weight).sum();
+        inputs
+            .into_iter()
+            .map(|(input, weight)| (input, weight / sum))
+            .collect()
     };
-    yuv::yuv_nv12_to_rgb(
-        &image,
-        &mut rgb,
-        layout.width * 3,
-        YuvRange::Limited,
-        YuvStandardMatrix::Bt601,
-        YuvConversionMode::Balanced,
-    )
-    .expect("conversion");
-    rgb
+    (0..to).map(of_output).collect()
+}
+
+/// What the libraries made of made-up pictures.
+#[derive(serde::Deserialize)]
+struct Recorded {
+    resizes: Vec<Resize>,
+    /// Luma, U, V; red, green, blue.
+    colours: Vec<[u8; 6]>,
+}
+
+#[derive(serde::Deserialize)]
+struct Resize {
+    crop: [u32; 2],
+    output: [u32; 2],
+    seed: u64,
+    planes: Vec<f32>,
+}
+
+fn recorded() -> Recorded {
+    let text = include_str!("../vectors/preprocess.json");
+    serde_json::from_str(text).expect("what `testing/vectors` wrote")
 }
 
 /// Packed RGB of a whole frame.
@@ -154,11 +158,6 @@ fn pixels_of(frame: &[u8], layout: &FrameLayout, pixel: fn(&[u8], usize) -> [u8;
     rows.take(layout.height as usize)
         .flat_map(|row| (0..layout.width as usize).flat_map(move |x| pixel(row, x)))
         .collect()
-}
-
-/// Below black (luma under 16) the library saturates before it adds chroma; we follow the formula.
-fn in_range(luma: u8) -> u8 {
-    luma.max(16)
 }
 
 /// The same frame with bytes before it, behind its rows, and between its planes.
@@ -212,7 +211,7 @@ proptest! {
     #![proptest_config(crate::support::cases(400))]
 
     #[test]
-    fn agrees_with_the_libraries_for_any_geometry(
+    fn agrees_with_the_reference_for_any_geometry(
         (layout, crop, x, y, output) in geometry(),
         seed in any::<u64>(),
     ) {
@@ -220,7 +219,7 @@ proptest! {
         let mut preprocessor = Preprocessor::new(&spec(layout, crop, output)).expect("valid");
         let ours = run(&mut preprocessor, &frame, x, y);
         let rgb = rgb_of(&frame, &layout);
-        let theirs = resized_by_library(&rgb, layout.size(), x, y, crop, output);
+        let theirs = resized(&rgb, layout.size(), x, y, crop, output);
         // Fixed point may round a colour the other way; the resize does not round.
         let tolerance = match layout.format {
             PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Gray8 => 1e-5,
@@ -364,26 +363,53 @@ fn rgb_by_formula(luma: u8, u: u8, v: u8) -> [f64; 3] {
 }
 
 #[test]
+fn resizes_and_their_reference_agree_with_the_library() {
+    for case in recorded().resizes {
+        let (crop, output) = (
+            size(case.crop[0], case.crop[1]),
+            size(case.output[0], case.output[1]),
+        );
+        let layout = FrameLayout::packed(PixelFormat::Rgb8, crop.width, crop.height);
+        let frame = bytes(layout.len(), case.seed);
+        let mut preprocessor = Preprocessor::new(&spec(layout, crop, output)).expect("valid");
+        let ours = run(&mut preprocessor, &frame, 0, 0);
+        let reference = resized(&frame, crop, 0, 0, crop, output);
+        assert_eq!(ours.len(), case.planes.len());
+        for ((ours, reference), library) in ours.iter().zip(&reference).zip(&case.planes) {
+            assert!((ours - library).abs() <= 1e-5, "{ours} is not {library}");
+            assert!(
+                (reference - library).abs() <= 1e-5,
+                "{reference} is not {library}"
+            );
+        }
+    }
+}
+
+#[test]
 fn colours_are_the_formulas_rounded_and_the_librarys_within_two_levels() {
+    for [luma, u, v, colour @ ..] in recorded().colours {
+        let formula = rgb_by_formula(luma, u, v);
+        for (formula, library) in formula.iter().zip(colour) {
+            let difference = formula - f64::from(library);
+            assert!(
+                difference.abs() < 2.01,
+                "u {u} v {v} luma {luma}: {difference}"
+            );
+        }
+    }
     // 256 lumas along a row, one (u, v) a pair of rows; each 2x2 block has one chroma sample.
     let layout = FrameLayout::packed(PixelFormat::Nv12, 256, 2);
     let mut preprocessor =
         Preprocessor::new(&spec(layout, size(256, 1), size(256, 1))).expect("valid");
     for chroma in 0..1024_u32 {
         let (u, v) = ((chroma % 32) * 8 + 4, (chroma / 32) * 8 + 4);
-        let mut frame: Vec<u8> = (0..=255).chain(0..=255).map(in_range).collect();
+        let mut frame: Vec<u8> = (0..=255).chain(0..=255).collect();
         frame.extend([u as u8, v as u8].repeat(128));
-        let theirs = rgb_by_library(&frame, &layout);
         let ours = run(&mut preprocessor, &frame, 0, 0);
         for (index, ours) in ours.iter().enumerate() {
             let (channel, x) = (index / 256, index % 256);
             let ours = f64::from(ours * 255.0);
-            let difference = ours - f64::from(theirs[x * 3 + channel]);
-            assert!(
-                difference.abs() < 2.01,
-                "u {u} v {v} luma {x}: {difference}"
-            );
-            let formula = rgb_by_formula(in_range(x as u8), u as u8, v as u8)[channel];
+            let formula = rgb_by_formula(x as u8, u as u8, v as u8)[channel];
             assert!(
                 (ours - formula).abs() < 0.55,
                 "u {u} v {v} luma {x}: {ours} not {formula}"
