@@ -1,10 +1,13 @@
 //! What can be wrong with a fleet file beyond what can be wrong with any file.
 
+use std::sync::Arc;
+
 use punctual_core::Nanos;
+use punctual_plan::{Cause, Rule};
 use thiserror::Error;
 
-use crate::memory::Bytes;
 use crate::packing::TimesError;
+use punctual_plan::toml_file::Bytes;
 
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
@@ -37,10 +40,15 @@ pub enum FleetCause {
     },
 }
 
-impl FleetCause {
+impl From<FleetCause> for Cause {
+    fn from(cause: FleetCause) -> Self {
+        Self::Other(Arc::new(cause))
+    }
+}
+
+impl Rule for FleetCause {
     /// The rule that is broken, as a sentence about what is right.
-    #[must_use]
-    pub const fn rule(&self) -> &'static str {
+    fn rule(&self) -> &'static str {
         match self {
             Self::NotOneTimeEach { .. } => "each batch size has one time",
             Self::Times(_) => "batch sizes rise, and every batch takes time",
@@ -56,8 +64,7 @@ impl FleetCause {
         }
     }
 
-    #[must_use]
-    pub fn remedy(&self) -> String {
+    fn remedy(&self) -> String {
         match self {
             Self::NotOneTimeEach { .. } => "write as many times as sizes".into(),
             Self::Times(_) => "correct the sizes or the times".into(),

@@ -2,14 +2,14 @@
 
 use punctual_core::Nanos;
 
-use crate::cause::Cause;
-use crate::document::{Section, parse, within, within_whole};
-use crate::keys::{name, number, span, unique, whole};
-use crate::manifest::collect;
 use crate::packing::{BatchTimes, Rate};
-use crate::problem::{At, Place, Problems};
+use punctual_plan::Cause;
+use punctual_plan::toml_file::collect;
+use punctual_plan::toml_file::{At, Place, Problems};
+use punctual_plan::toml_file::{Section, parse, within, within_whole};
+use punctual_plan::toml_file::{name, number, span, unique, whole};
 
-use super::cause::FleetCause;
+use crate::cause::FleetCause;
 
 const BOARD_KINDS_MAX: usize = 16;
 const MODELS_MAX: usize = 256;
@@ -20,76 +20,76 @@ const PARTITIONS_MAX: u64 = 16;
 const BATCH_SIZES_MAX: usize = 32;
 const UNITS_MAX: u64 = 1_024;
 
-pub(super) struct File {
-    pub(super) margin: f64,
-    pub(super) segments: u32,
-    pub(super) prefix_batching: bool,
-    pub(super) boards: Vec<RawBoard>,
-    pub(super) models: Vec<RawModel>,
-    pub(super) sessions: Vec<RawSession>,
-    pub(super) queries: Vec<RawQuery>,
+pub(crate) struct File {
+    pub(crate) margin: f64,
+    pub(crate) segments: u32,
+    pub(crate) prefix_batching: bool,
+    pub(crate) boards: Vec<RawBoard>,
+    pub(crate) models: Vec<RawModel>,
+    pub(crate) sessions: Vec<RawSession>,
+    pub(crate) queries: Vec<RawQuery>,
 }
 
-pub(super) struct RawBoard {
-    pub(super) name: At<String>,
-    pub(super) count: u64,
-    pub(super) partitions: Vec<u16>,
-    pub(super) memory_bytes: u64,
+pub(crate) struct RawBoard {
+    pub(crate) name: At<String>,
+    pub(crate) count: u64,
+    pub(crate) partitions: Vec<u16>,
+    pub(crate) memory_bytes: u64,
 }
 
-pub(super) struct RawModel {
-    pub(super) name: At<String>,
-    pub(super) package: Option<At<String>>,
-    pub(super) profiles: Vec<String>,
-    pub(super) stages: Vec<RawStage>,
+pub(crate) struct RawModel {
+    pub(crate) name: At<String>,
+    pub(crate) package: Option<At<String>>,
+    pub(crate) profiles: Vec<String>,
+    pub(crate) stages: Vec<RawStage>,
     /// Whether all of it could be read: otherwise what follows from it says nothing.
-    pub(super) sound: bool,
+    pub(crate) sound: bool,
 }
 
 /// A stage whose times stand in the file.
-pub(super) struct RawStage {
-    pub(super) weights: Option<String>,
-    pub(super) memory_bytes: u64,
-    pub(super) times: Vec<RawTimes>,
+pub(crate) struct RawStage {
+    pub(crate) weights: Option<String>,
+    pub(crate) memory_bytes: u64,
+    pub(crate) times: Vec<RawTimes>,
 }
 
-pub(super) struct RawTimes {
-    pub(super) board: Option<At<String>>,
-    pub(super) units: u16,
-    pub(super) times: BatchTimes,
+pub(crate) struct RawTimes {
+    pub(crate) board: Option<At<String>>,
+    pub(crate) units: u16,
+    pub(crate) times: BatchTimes,
 }
 
-pub(super) struct RawSession {
-    pub(super) name: At<String>,
-    pub(super) asked: Asked,
-    pub(super) model: At<String>,
-    pub(super) exit: Option<At<u64>>,
+pub(crate) struct RawSession {
+    pub(crate) name: At<String>,
+    pub(crate) asked: Asked,
+    pub(crate) model: At<String>,
+    pub(crate) exit: Option<At<u64>>,
 }
 
 /// How often, and how soon.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) rate: Rate,
-    pub(super) deadline: Nanos,
+pub(crate) struct Asked {
+    pub(crate) rate: Rate,
+    pub(crate) deadline: Nanos,
 }
 
-pub(super) struct RawQuery {
-    pub(super) name: At<String>,
-    pub(super) asked: Asked,
-    pub(super) stages: Vec<RawQueryStage>,
+pub(crate) struct RawQuery {
+    pub(crate) name: At<String>,
+    pub(crate) asked: Asked,
+    pub(crate) stages: Vec<RawQueryStage>,
 }
 
-pub(super) struct RawQueryStage {
-    pub(super) name: At<String>,
-    pub(super) model: At<String>,
-    pub(super) exit: Option<At<u64>>,
-    pub(super) after: Option<At<Vec<String>>>,
-    pub(super) per_query: f64,
+pub(crate) struct RawQueryStage {
+    pub(crate) name: At<String>,
+    pub(crate) model: At<String>,
+    pub(crate) exit: Option<At<u64>>,
+    pub(crate) after: Option<At<Vec<String>>>,
+    pub(crate) per_query: f64,
 }
 
 impl File {
     /// Reads all that can be read; problems are noted.
-    pub(super) fn read(text: &str, problems: &mut Problems<'_>) -> Self {
+    pub(crate) fn read(text: &str, problems: &mut Problems<'_>) -> Self {
         let document = parse(text, problems);
         let mut root = Section::root(&document);
         let empty = toml::Spanned::new(0..0, toml::de::DeTable::new());
@@ -281,7 +281,7 @@ impl RawTimes {
         if sizes != times || sizes > BATCH_SIZES_MAX {
             let batches = sizes;
             let cause = FleetCause::NotOneTimeEach { batches, times };
-            problems.add(&ms.place, Cause::Fleet(cause));
+            problems.add(&ms.place, cause.into());
             return None;
         }
         let size = |size: &u64| u32::try_from(*size).unwrap_or(u32::MAX);
@@ -298,7 +298,7 @@ impl RawTimes {
                 times,
             }),
             Err(error) => {
-                problems.add(&ms.place, Cause::Fleet(FleetCause::Times(error)));
+                problems.add(&ms.place, FleetCause::Times(error).into());
                 None
             }
         }

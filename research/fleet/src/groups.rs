@@ -7,11 +7,11 @@ use punctual_core::Nanos;
 
 use crate::packing::{BatchTimes, Branch, Rate, Session, combine};
 
-use super::models::{Models, Stage};
-use super::plan::{Member, SessionPlan};
-use super::queries::Asked;
+use crate::models::{Models, Stage};
+use crate::plan::{Member, SessionPlan};
+use crate::queries::Asked;
 
-pub(super) struct Grouped {
+pub(crate) struct Grouped {
     members: Vec<Member>,
     shared_stages: usize,
     deadline: Nanos,
@@ -21,7 +21,7 @@ pub(super) struct Grouped {
 
 impl Grouped {
     /// For the packing, and for the plan.
-    pub(super) fn into_session(self, number: usize) -> (Session, SessionPlan) {
+    pub(crate) fn into_session(self, number: usize) -> (Session, SessionPlan) {
         let rates = self.members.iter().map(|member| member.rate_hz);
         let rate = rates.fold(Rate::ZERO, |sum, rate| sum + rate);
         let session = Session {
@@ -49,7 +49,7 @@ struct Same<'m> {
 }
 
 /// Batches together what can be, in the order in which it was asked for.
-pub(super) fn group(asked: Vec<Asked<'_>>, models: &Models, prefixes: bool) -> Vec<Grouped> {
+pub(crate) fn group(asked: Vec<Asked<'_>>, models: &Models, prefixes: bool) -> Vec<Grouped> {
     let mut families: Vec<Vec<Same<'_>>> = Vec::new();
     let mut known: BTreeMap<(Nanos, usize), usize> = BTreeMap::new();
     for same in merge_same(asked) {

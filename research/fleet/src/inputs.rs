@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::inputs::{PackageInput, ProfileInput};
+use punctual_plan::{PackageInput, ProfileInput};
 
 /// Everything that goes into a fleet's plan: the same inputs give the same plan.
 #[derive(Clone, Debug, Default)]

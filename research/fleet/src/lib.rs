@@ -3,13 +3,15 @@
 //! [`FleetPlan::build`] is a pure function of [`FleetInputs`]; [`FleetInputs::read`] gathers them from
 //! files. In order: deadlines of queries are split (`queries`), sessions of the same model and
 //! deadline become one, those that begin with the same stages are batched together (`groups`), and all
-//! are packed ([`packing`](crate::packing)).
+//! are packed ([`packing`]).
+#![forbid(unsafe_code)]
 
 mod cause;
 mod file;
 mod groups;
 mod inputs;
 mod models;
+pub mod packing;
 mod picture;
 mod plan;
 mod queries;

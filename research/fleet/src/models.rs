@@ -6,41 +6,41 @@ use std::sync::Arc;
 use punctual_core::Nanos;
 use punctual_model::{Package, Profile};
 
-use crate::cause::Cause;
 use crate::packing::BatchTimes;
-use crate::problem::Problems;
+use punctual_plan::Cause;
+use punctual_plan::toml_file::Problems;
 
-use super::cause::FleetCause;
-use super::file::{File, RawModel, RawStage};
-use super::inputs::FleetInputs;
+use crate::cause::FleetCause;
+use crate::file::{File, RawModel, RawStage};
+use crate::inputs::FleetInputs;
 
 /// Partitions of one size on one kind of board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// Position of the `[[board]]`.
-    pub(super) board: usize,
-    pub(super) units: u16,
+    pub(crate) board: usize,
+    pub(crate) units: u16,
 }
 
-pub(super) struct Stage {
+pub(crate) struct Stage {
     /// Its weights, after those of the stages before it: position in [`Models::blocks`].
-    pub(super) block: usize,
+    pub(crate) block: usize,
     /// On each kind of partition, if it was measured there.
-    pub(super) times: Vec<Option<BatchTimes>>,
+    pub(crate) times: Vec<Option<BatchTimes>>,
 }
 
 #[derive(Default)]
-pub(super) struct Models {
-    pub(super) kinds: Vec<Kind>,
+pub(crate) struct Models {
+    pub(crate) kinds: Vec<Kind>,
     /// By the names in the file; those without a problem.
-    pub(super) stages: BTreeMap<String, Vec<Stage>>,
+    pub(crate) stages: BTreeMap<String, Vec<Stage>>,
     /// Bytes of each block of weights. Equal stages behind equal stages are one block.
-    pub(super) blocks: Vec<u64>,
+    pub(crate) blocks: Vec<u64>,
 }
 
 impl Models {
     /// L(b) of some of a model's stages on a kind of partition, one after the other.
-    pub(super) fn times(&self, stages: &[Stage], kind: usize) -> Option<BatchTimes> {
+    pub(crate) fn times(&self, stages: &[Stage], kind: usize) -> Option<BatchTimes> {
         let mut each = stages.iter().map(|stage| stage.times[kind].as_ref());
         let first = each.next()??.clone();
         each.try_fold(first, |sum, next| sum.followed_by(next?))
@@ -48,7 +48,7 @@ impl Models {
 }
 
 /// The kinds of partitions, in the order of the file.
-pub(super) fn kinds(file: &File) -> Vec<Kind> {
+pub(crate) fn kinds(file: &File) -> Vec<Kind> {
     let mut kinds = Vec::new();
     for (board, raw) in file.boards.iter().enumerate() {
         for &units in &raw.partitions {
@@ -62,7 +62,7 @@ pub(super) fn kinds(file: &File) -> Vec<Kind> {
 }
 
 /// All models that have what they need.
-pub(super) fn resolve(file: &File, inputs: &FleetInputs, problems: &mut Problems<'_>) -> Models {
+pub(crate) fn resolve(file: &File, inputs: &FleetInputs, problems: &mut Problems<'_>) -> Models {
     let mut resolver = Resolver {
         file,
         inputs,
@@ -108,7 +108,7 @@ impl Resolver<'_> {
         let model = raw.name.value.clone();
         if !kinds.any(|kind| self.found.times(&stages, kind).is_some()) {
             let cause = FleetCause::RunsNowhere { model };
-            problems.add(&raw.name.place, Cause::Fleet(cause));
+            problems.add(&raw.name.place, cause.into());
             return;
         }
         let bytes = stages
@@ -123,7 +123,7 @@ impl Resolver<'_> {
             .max();
         if let Some(most) = most.filter(|most| bytes > *most) {
             let cause = FleetCause::TooLarge { model, bytes, most };
-            problems.add(&raw.name.place, Cause::Fleet(cause));
+            problems.add(&raw.name.place, cause.into());
             return;
         }
         self.found.stages.insert(model, stages);

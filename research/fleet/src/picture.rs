@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::plan::{FleetPlan, NodePlan};
-use super::report::ms;
+use crate::plan::{FleetPlan, NodePlan};
+use crate::report::ms;
 
 /// Lanes in one picture; a larger fleet shows its first ones and says so.
 const LANES_MAX: usize = 100;

@@ -6,13 +6,14 @@ use punctual_core::Nanos;
 use serde::Serialize;
 
 use crate::packing::{Bin, Load, Merging, Packing, Rate, Session, Shelf, fewest_nodes, pack};
-use crate::problem::{PlanErrors, Problems};
+use punctual_plan::PlanErrors;
+use punctual_plan::toml_file::Problems;
 
-use super::file::File;
-use super::groups::{self, Grouped};
-use super::inputs::FleetInputs;
-use super::models::{self, Models};
-use super::queries;
+use crate::file::File;
+use crate::groups::{self, Grouped};
+use crate::inputs::FleetInputs;
+use crate::models::{self, Models};
+use crate::queries;
 
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]

@@ -2,27 +2,27 @@
 
 use punctual_core::Nanos;
 
-use crate::cause::Cause;
 use crate::packing::{BatchTimes, Flow, Rate, Session, even_split, split};
-use crate::problem::{At, Problems};
+use punctual_plan::Cause;
+use punctual_plan::toml_file::{At, Problems};
 
-use super::cause::FleetCause;
-use super::file::{File, RawQuery};
-use super::models::{Kind, Models, Stage};
-use super::plan::{Budget, QueryPlan};
+use crate::cause::FleetCause;
+use crate::file::{File, RawQuery};
+use crate::models::{Kind, Models, Stage};
+use crate::plan::{Budget, QueryPlan};
 
 /// Requests for a model, by their deadline.
-pub(super) struct Asked<'m> {
-    pub(super) name: String,
-    pub(super) model: String,
+pub(crate) struct Asked<'m> {
+    pub(crate) name: String,
+    pub(crate) model: String,
     /// The model's stages up to the exit that is asked for.
-    pub(super) stages: &'m [Stage],
-    pub(super) rate: Rate,
-    pub(super) deadline: Nanos,
+    pub(crate) stages: &'m [Stage],
+    pub(crate) rate: Rate,
+    pub(crate) deadline: Nanos,
 }
 
 /// Divides the deadline of each query whose models are known.
-pub(super) fn divide(file: &File, models: &Models, problems: &mut Problems<'_>) -> Vec<QueryPlan> {
+pub(crate) fn divide(file: &File, models: &Models, problems: &mut Problems<'_>) -> Vec<QueryPlan> {
     let each = file.queries.iter();
     each.filter_map(|query| divide_one(query, file, models, problems))
         .collect()
@@ -39,7 +39,7 @@ fn divide_one(
         if !query.stages.is_empty() {
             let query_name = query.name.value.clone();
             let cause = FleetCause::NotForkJoin { query: query_name };
-            problems.add(&query.name.place, Cause::Fleet(cause));
+            problems.add(&query.name.place, cause.into());
         }
         return None;
     };
@@ -54,7 +54,7 @@ fn divide_one(
     let deadline = query.asked.deadline;
     let Some(found) = split(&flow, boards, deadline, file.segments) else {
         let cause = FleetCause::QueryUnreachable { deadline };
-        problems.add(&query.name.place, Cause::Fleet(cause));
+        problems.add(&query.name.place, cause.into());
         return None;
     };
     let even = even_split(&flow, boards, deadline).devices;
@@ -172,7 +172,7 @@ fn stages<'m>(
 }
 
 /// All sessions of the file, and a session for each stage of each divided query.
-pub(super) fn asked<'m>(
+pub(crate) fn asked<'m>(
     file: &File,
     models: &'m Models,
     queries: &[QueryPlan],
@@ -192,7 +192,7 @@ pub(super) fn asked<'m>(
             deadline: session.asked.deadline,
         };
         if let Some(cause) = unreachable(&asked, models) {
-            problems.add(&session.name.place, Cause::Fleet(cause));
+            problems.add(&session.name.place, cause.into());
         }
         all.push(asked);
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use punctual_model::Package;
 
-use crate::inputs::PackageInput;
-use crate::problem::{Place, PlanErrors, Problems};
-use crate::read::{inside, read_profile, read_text};
+use punctual_plan::PackageInput;
+use punctual_plan::PlanErrors;
+use punctual_plan::toml_file::{Place, Problems};
+use punctual_plan::toml_file::{inside, read_profile, read_text};
 
-use super::file::{File, RawModel};
-use super::inputs::FleetInputs;
+use crate::file::{File, RawModel};
+use crate::inputs::FleetInputs;
 
 impl FleetInputs {
     /// Reads a fleet file, the packages that it names, and their profiles: those that it names, or if

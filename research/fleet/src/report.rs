@@ -4,9 +4,9 @@ use std::fmt;
 
 use punctual_core::Nanos;
 
-use crate::table::Table;
+use punctual_plan::toml_file::Table;
 
-use super::plan::{FleetPlan, SessionPlan};
+use crate::plan::{FleetPlan, SessionPlan};
 
 impl fmt::Display for FleetPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,7 +147,7 @@ impl FleetPlan {
 
 impl SessionPlan {
     /// The name of the first that it is for, and how many more there are.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let mut names = self.members.iter().flat_map(|member| &member.names);
         let first = names.next().cloned().unwrap_or_default();
         match names.count() {
@@ -158,6 +158,6 @@ impl SessionPlan {
 }
 
 /// In milliseconds, for axes.
-pub(super) fn ms(span: Nanos) -> f64 {
+pub(crate) fn ms(span: Nanos) -> f64 {
     span.as_nanos() as f64 / 1e6
 }

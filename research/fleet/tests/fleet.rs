@@ -1,14 +1,16 @@
 //! Fleet files: the plans of good ones, the diagnostics of bad ones, the reference of keys. After a
 //! wanted change of what is said, run with `PUNCTUAL_REWRITE=1` and read the difference.
 
-// Other tests use the rest of it.
-#[allow(dead_code)]
+#[path = "../../../runtime/plan/tests/fixture/mod.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod fixture;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_plan::fleet::{FleetInputs, FleetPlan};
+use punctual_fleet::{FleetInputs, FleetPlan};
 use punctual_plan::{Cause, PackageInput, PlanErrors, ProfileInput};
 
 fn repository() -> PathBuf {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use punctual_fleet::{FleetInputs, FleetPlan};
 use punctual_plan::PlanErrors;
-use punctual_plan::fleet::{FleetInputs, FleetPlan};
 use punctual_platform::files::write_whole;
 use punctual_platform::output;
 

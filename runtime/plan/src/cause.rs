@@ -251,6 +251,15 @@ pub enum Cause {
     /// A rule of tasks that take on another's frames.
     #[error(transparent)]
     Spill(crate::spill::SpillCause),
-    #[error(transparent)]
-    Fleet(crate::fleet::FleetCause),
+    #[error("{0}")]
+    Other(Arc<dyn Rule>),
+}
+
+/// What is wrong with a file of a format that this crate does not know.
+pub trait Rule: std::fmt::Debug + std::fmt::Display + Send + Sync {
+    /// The rule that is broken, as a sentence about what is right.
+    fn rule(&self) -> &'static str;
+
+    /// What to do.
+    fn remedy(&self) -> String;
 }

@@ -12,10 +12,10 @@ use crate::cause::Cause;
 use crate::problem::{At, Place, Problems};
 
 /// Ten thousand lines. A file beyond it is not what somebody wrote, and is not looked into.
-pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Parses `text`; what could be understood comes back together with the noted syntax errors.
-pub(crate) fn parse<'t>(text: &'t str, problems: &mut Problems<'_>) -> Spanned<DeTable<'t>> {
+pub fn parse<'t>(text: &'t str, problems: &mut Problems<'_>) -> Spanned<DeTable<'t>> {
     if text.len() as u64 > FILE_BYTES_MAX {
         let refused = Refused::TooLarge {
             bytes: text.len() as u64,
@@ -39,14 +39,14 @@ pub(crate) fn parse<'t>(text: &'t str, problems: &mut Problems<'_>) -> Spanned<D
 }
 
 /// One table of the file, being read.
-pub(crate) struct Section<'d, 't> {
+pub struct Section<'d, 't> {
     table: &'d DeTable<'t>,
     place: Place,
     known: Vec<&'static str>,
 }
 
 impl<'d, 't> Section<'d, 't> {
-    pub(crate) fn root(table: &'d Spanned<DeTable<'t>>) -> Self {
+    pub fn root(table: &'d Spanned<DeTable<'t>>) -> Self {
         Self {
             table: table.get_ref(),
             place: Place::default(),
@@ -55,7 +55,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// An empty section, for a table that is not there.
-    pub(crate) fn named(table: &'d Spanned<DeTable<'t>>, key: &str) -> Self {
+    pub fn named(table: &'d Spanned<DeTable<'t>>, key: &str) -> Self {
         Self {
             table: table.get_ref(),
             place: Place {
@@ -67,24 +67,19 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// Those of these keys that are not given.
-    pub(crate) fn without<const N: usize>(&self, keys: [&'static str; N]) -> Vec<&'static str> {
+    pub fn without<const N: usize>(&self, keys: [&'static str; N]) -> Vec<&'static str> {
         let absent = |key: &&str| !self.table.contains_key(*key);
         keys.into_iter().filter(absent).collect()
     }
 
     /// Notes that `key` is missing, unless it is there and was found wrong already.
-    pub(crate) fn missing(
-        &self,
-        key: &'static str,
-        expected: &'static str,
-        problems: &mut Problems<'_>,
-    ) {
+    pub fn missing(&self, key: &'static str, expected: &'static str, problems: &mut Problems<'_>) {
         if !self.table.contains_key(key) {
             problems.add(&self.absent(key), Cause::MissingKey { key, expected });
         }
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub fn place(&self) -> &Place {
         &self.place
     }
 
@@ -97,7 +92,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// Where `key` would stand if it were given: marked at the table itself.
-    pub(crate) fn absent(&self, key: &str) -> Place {
+    pub fn absent(&self, key: &str) -> Place {
         Place {
             key: self.path(key),
             span: self.place.span.clone(),
@@ -115,7 +110,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// The value of `key`, if it is given and of its type.
-    pub(crate) fn optional<T: FromToml>(
+    pub fn optional<T: FromToml>(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
@@ -131,7 +126,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// The value of `key`, which must be given.
-    pub(crate) fn required<T: FromToml>(
+    pub fn required<T: FromToml>(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
@@ -149,7 +144,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// The value of `key`, or the default, which also stands in for a value of the wrong type (that is noted).
-    pub(crate) fn or<T: FromToml>(
+    pub fn or<T: FromToml>(
         &mut self,
         key: &'static str,
         default: T,
@@ -163,7 +158,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// The table at `key`.
-    pub(crate) fn table(
+    pub fn table(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
@@ -181,7 +176,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// The tables of `[[key]]`.
-    pub(crate) fn tables(
+    pub fn tables(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
@@ -212,7 +207,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// All keys with their values, for tables whose keys are names.
-    pub(crate) fn entries<T: FromToml>(&self, problems: &mut Problems<'_>) -> Vec<(String, At<T>)> {
+    pub fn entries<T: FromToml>(&self, problems: &mut Problems<'_>) -> Vec<(String, At<T>)> {
         let mut entries = Vec::new();
         for (name, value) in self.table {
             let place = Place {
@@ -228,7 +223,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     /// Refuses whatever was not asked for.
-    pub(crate) fn finish(self, problems: &mut Problems<'_>) {
+    pub fn finish(self, problems: &mut Problems<'_>) {
         for (name, value) in self.table {
             if self.known.contains(&name.get_ref().as_ref()) {
                 continue;
@@ -253,7 +248,7 @@ impl<'d, 't> Section<'d, 't> {
 }
 
 /// Notes a number outside `range`; returns it clamped, so that what follows can go on.
-pub(crate) fn within(
+pub fn within(
     number: &At<f64>,
     range: RangeInclusive<f64>,
     unit: &'static str,
@@ -276,7 +271,7 @@ pub(crate) fn within(
 }
 
 /// As [`within`], for whole numbers.
-pub(crate) fn within_whole(
+pub fn within_whole(
     number: &At<u64>,
     range: RangeInclusive<u64>,
     unit: &'static str,
@@ -294,7 +289,7 @@ pub(crate) fn within_whole(
     number.value.clamp(*range.start(), *range.end())
 }
 
-pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Cause {
+pub fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Cause {
     Cause::WrongType {
         expected,
         found: found.type_str(),
@@ -302,7 +297,7 @@ pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Cause {
 }
 
 /// A type that a TOML value can be read as.
-pub(crate) trait FromToml: Sized {
+pub trait FromToml: Sized {
     const EXPECTED: &'static str;
 
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Cause>;

@@ -11,7 +11,7 @@ use crate::problem::{At, Problems};
 const NAME_BYTES_MAX: usize = 64;
 
 /// One word of a fixed list.
-pub(crate) fn word<T: Copy>(
+pub fn word<T: Copy>(
     section: &mut Section<'_, '_>,
     key: &'static str,
     words: &[(&str, T)],
@@ -22,7 +22,7 @@ pub(crate) fn word<T: Copy>(
 }
 
 /// One word of a fixed list, or none.
-pub(crate) fn optional_word<T: Copy>(
+pub fn optional_word<T: Copy>(
     section: &mut Section<'_, '_>,
     key: &'static str,
     words: &[(&str, T)],
@@ -43,17 +43,14 @@ fn one_of<T: Copy>(at: At<String>, words: &[(&str, T)], problems: &mut Problems<
 }
 
 /// A task's, model's or partition's name. A bad one is noted and still used, so that references to it resolve.
-pub(crate) fn name(
-    section: &mut Section<'_, '_>,
-    problems: &mut Problems<'_>,
-) -> Option<At<String>> {
+pub fn name(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Option<At<String>> {
     let at = section.required::<String>("name", problems)?;
     checked_name(&at, problems);
     Some(at)
 }
 
 /// Notes what cannot be a name; whether it can.
-pub(crate) fn checked_name(at: &At<String>, problems: &mut Problems<'_>) -> bool {
+pub fn checked_name(at: &At<String>, problems: &mut Problems<'_>) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     let good = at.value.len() <= NAME_BYTES_MAX
         && at.value.starts_with(|c: char| c.is_ascii_lowercase())
@@ -66,7 +63,7 @@ pub(crate) fn checked_name(at: &At<String>, problems: &mut Problems<'_>) -> bool
 }
 
 /// Notes names that are there twice.
-pub(crate) fn unique<'n>(
+pub fn unique<'n>(
     what: &'static str,
     names: impl Iterator<Item = &'n At<String>>,
     problems: &mut Problems<'_>,
@@ -85,7 +82,7 @@ pub(crate) fn unique<'n>(
 }
 
 /// A number in a range, or its default.
-pub(crate) fn number(
+pub fn number(
     section: &mut Section<'_, '_>,
     key: &'static str,
     default: f64,
@@ -98,7 +95,7 @@ pub(crate) fn number(
 }
 
 /// A whole number in a range, or its default.
-pub(crate) fn whole(
+pub fn whole(
     section: &mut Section<'_, '_>,
     key: &'static str,
     default: u64,
@@ -113,7 +110,7 @@ pub(crate) fn whole(
 }
 
 /// A span given in microseconds, at most a second.
-pub(crate) fn microseconds(
+pub fn microseconds(
     section: &mut Section<'_, '_>,
     key: &'static str,
     default: f64,
@@ -124,7 +121,7 @@ pub(crate) fn microseconds(
 }
 
 /// A span given in milliseconds.
-pub(crate) fn milliseconds(
+pub fn milliseconds(
     section: &mut Section<'_, '_>,
     key: &'static str,
     default: f64,
@@ -136,7 +133,7 @@ pub(crate) fn milliseconds(
 }
 
 /// A span of time that has no default, said in some unit.
-pub(crate) fn span(
+pub fn span(
     section: &mut Section<'_, '_>,
     key: &'static str,
     range: RangeInclusive<f64>,

@@ -12,7 +12,6 @@ mod build;
 mod cause;
 mod document;
 mod door;
-pub mod fleet;
 mod footprint;
 mod frame;
 mod gpu;
@@ -23,7 +22,6 @@ mod manifest;
 mod memory;
 mod models;
 mod needs;
-pub mod packing;
 mod paging;
 mod partition;
 mod placement;
@@ -45,9 +43,20 @@ mod table;
 mod tasks;
 mod warning;
 
+/// What reads a TOML file key by key and notes all that is wrong with it: for other formats than the manifest.
+pub mod toml_file {
+    pub use crate::document::{Section, parse, within, within_whole};
+    pub use crate::keys::{name, number, span, unique, whole};
+    pub use crate::manifest::collect;
+    pub use crate::memory::Bytes;
+    pub use crate::problem::{At, Place, Problems};
+    pub use crate::read::{inside, read_profile, read_text};
+    pub use crate::table::Table;
+}
+
 pub use board::{Board, Fact, Gpu, Source};
 pub use budgets::Margins;
-pub use cause::Cause;
+pub use cause::{Cause, Rule};
 pub use door::{Access, Accounts, DoorCause, DoorPlan, EntryPlan, METRICS_SUFFIX};
 pub use frame::FrameCause;
 pub use gpu::{GpuCause, GpuPlan};

@@ -144,7 +144,7 @@ impl Manifest {
     }
 }
 
-pub(crate) fn collect<'d, 't, T>(
+pub fn collect<'d, 't, T>(
     sections: Vec<Section<'d, 't>>,
     limit: usize,
     problems: &mut Problems<'_>,

@@ -298,7 +298,7 @@ fn packing(models: &[Model<'_>], items: &[MemoryItem]) -> Option<MemoryItem> {
 }
 
 /// Bytes for people.
-pub(crate) struct Bytes(pub(crate) u64);
+pub struct Bytes(pub u64);
 
 impl std::fmt::Display for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -138,28 +138,28 @@ impl Serialize for Problem {
 
 /// Where a value stands: its key, and the bytes of the file that say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) key: String,
-    pub(crate) span: Option<Range<usize>>,
+pub struct Place {
+    pub key: String,
+    pub span: Option<Range<usize>>,
 }
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct At<T> {
-    pub(crate) value: T,
-    pub(crate) place: Place,
+pub struct At<T> {
+    pub value: T,
+    pub place: Place,
 }
 
 /// Collects the problems of one file.
 #[derive(Debug)]
-pub(crate) struct Problems<'a> {
+pub struct Problems<'a> {
     file: &'a Path,
     text: &'a str,
     found: Vec<(Place, Cause)>,
 }
 
 impl<'a> Problems<'a> {
-    pub(crate) fn new(file: &'a Path, text: &'a str) -> Self {
+    pub fn new(file: &'a Path, text: &'a str) -> Self {
         Self {
             file,
             text,
@@ -167,21 +167,21 @@ impl<'a> Problems<'a> {
         }
     }
 
-    pub(crate) fn file(&self) -> &'a Path {
+    pub fn file(&self) -> &'a Path {
         self.file
     }
 
-    pub(crate) fn add(&mut self, place: &Place, cause: Cause) {
+    pub fn add(&mut self, place: &Place, cause: Cause) {
         self.found.push((place.clone(), cause));
     }
 
     /// How many there are so far.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.found.len()
     }
 
     /// All problems, or `Ok` if there are none.
-    pub(crate) fn into_result(self) -> Result<(), PlanErrors> {
+    pub fn into_result(self) -> Result<(), PlanErrors> {
         if self.found.is_empty() {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl<'a> Problems<'a> {
     ///
     /// # Panics
     /// If there are none.
-    pub(crate) fn into_errors(mut self) -> PlanErrors {
+    pub fn into_errors(mut self) -> PlanErrors {
         assert!(!self.found.is_empty(), "a failure without a problem");
         // What concerns the whole file comes first.
         self.found

@@ -115,14 +115,14 @@ fn of_packages(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput>
 }
 
 /// The profiles that a package carries.
-pub(crate) fn inside(package: &Package, path: &Path) -> impl Iterator<Item = ProfileInput> {
+pub fn inside(package: &Package, path: &Path) -> impl Iterator<Item = ProfileInput> {
     package.profiles().iter().map(|profile| ProfileInput {
         path: path.to_owned(),
         profile: Ok(profile.clone()),
     })
 }
 
-pub(crate) fn read_profile(path: PathBuf) -> ProfileInput {
+pub fn read_profile(path: PathBuf) -> ProfileInput {
     ProfileInput {
         profile: Profile::read(&path).map_err(Arc::new),
         path,
@@ -144,7 +144,7 @@ fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
 }
 
 /// A text file, no larger than anybody writes.
-pub(crate) fn read_text(path: &Path) -> Result<String, Cause> {
+pub fn read_text(path: &Path) -> Result<String, Cause> {
     read::text(path, FILE_BYTES_MAX).map_err(|error| match Refused::behind(&error) {
         Some(refused) => Cause::Refused(path.to_owned(), refused),
         None => Cause::Unreadable { kind: error.kind() },

@@ -25,7 +25,7 @@ impl Cause {
 
     /// The rule that is broken, as a sentence about what is right.
     #[must_use]
-    pub const fn rule(&self) -> &'static str {
+    pub fn rule(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "the file is TOML 1.1",
             Self::Unreadable { .. } => "the file and every file that it names can be read",
@@ -78,7 +78,7 @@ impl Cause {
             Self::Paging(cause) => cause.rule(),
             Self::Gpu(cause) => cause.rule(),
             Self::Spill(cause) => cause.rule(),
-            Self::Fleet(cause) => cause.rule(),
+            Self::Other(cause) => cause.rule(),
         }
     }
 
@@ -154,7 +154,7 @@ impl Cause {
             Self::Paging(cause) => cause.remedy(),
             Self::Gpu(cause) => cause.remedy(),
             Self::Spill(cause) => cause.remedy(),
-            Self::Fleet(cause) => cause.remedy(),
+            Self::Other(cause) => cause.remedy(),
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<&'static str>,
     numeric: Vec<usize>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(columns: &[&'static str]) -> Self {
+    pub fn new(columns: &[&'static str]) -> Self {
         Self {
             columns: columns.to_vec(),
             numeric: Vec::new(),
@@ -18,14 +18,14 @@ impl Table {
     }
 
     /// Columns that are aligned to the right.
-    pub(crate) fn numeric(mut self, columns: &[usize]) -> Self {
+    pub fn numeric(mut self, columns: &[usize]) -> Self {
         self.numeric = columns.to_vec();
         self
     }
 
     /// # Panics
     /// If the number of cells is not the number of columns.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         assert_eq!(N, self.columns.len(), "cells of {:?}", self.columns);
         // Text of a file must not reach a terminal as control codes.
         let shown = cells.map(|cell| cell.replace(char::is_control, "?"));

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use punctual_core::Nanos;
-use punctual_plan::packing::{
+use punctual_fleet::packing::{
     BatchTimes, Bin, Choice, Flow, Load, Merging, Packing, Rate, Session, Shelf, Split, StageCost,
     even_split, fewest_nodes, pack, split,
 };

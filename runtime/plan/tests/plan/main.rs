@@ -7,7 +7,6 @@ mod demo;
 mod files;
 #[path = "../fixture/mod.rs"]
 mod fixture;
-mod fleet;
 mod gpu;
 mod hostile;
 mod manifests;

@@ -9,6 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-core", &[]),
     ("punctual-policy-seeb", &["core"]),
     ("punctual-policy-testing", &["core"]),
+    ("punctual-fleet", &["core", "model", "plan"]),
     ("punctual-baselines", &["core", "plan", "policy-seeb"]),
     ("punctual-kernels", &[]),
     ("punctual-platform", &[]),
@@ -43,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "baselines",
             "core",
+            "fleet",
             "model",
             "plan",
             "platform",
@@ -58,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "baselines",
             "core",
             "evaluation",
+            "fleet",
             "manuals",
             "plan",
             "platform",
