@@ -82,7 +82,7 @@ impl PagingCause {
                 "run `punctual profile --direct` with this manifest".to_owned()
             }
             Self::PolicyDoesNotPage(_) => {
-                "remove `weight_cache`, or choose \"punctual\" or \"clockwork\"".to_owned()
+                "remove `weight_cache`, or choose \"punctual\"".to_owned()
             }
         }
     }
