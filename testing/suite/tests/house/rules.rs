@@ -176,7 +176,11 @@ const KERNEL: &[&str] = &[
 ];
 
 /// Programs that print by themselves: tools of this tree's developers, and a library in the place of a driver.
-const PRINTING: &[&str] = &["bench/channel-compare/", "testing/emulated-driver/"];
+const PRINTING: &[&str] = &[
+    "bench/channel-compare/",
+    "testing/emulated-driver/",
+    "testing/vectors/",
+];
 
 #[test]
 fn no_program_ends_in_a_panic_when_nobody_reads_what_it_prints() {
