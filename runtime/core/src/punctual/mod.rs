@@ -1,5 +1,5 @@
 //! The default policy: mandatory first, then as deep as time allows. Its state and its dispatch
-//! of events. Start here; the crate's documentation states the rules and the guarantee.
+//! of events. Start here; `docs/proof.md` states the rules and the guarantee.
 //!
 //! | decision | where |
 //! |---|---|
