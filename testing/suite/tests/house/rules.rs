@@ -268,3 +268,40 @@ fn every_link_of_a_document_leads_to_a_file() {
     }
     assert_eq!(broken, Vec::<String>::new());
 }
+
+/// `runtime/core/src/ids.rs` in a document, but for what the changelog says of the past and for `NAME.rs`.
+#[test]
+fn every_file_that_a_document_names_is_there() {
+    let mut broken = Vec::new();
+    for (name, text) in sources("md") {
+        let words = text.split('`').skip(1).step_by(2);
+        let paths = words.filter(|word| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+            let (room, rest) = word.split_once('/').unwrap_or_default();
+            ROOMS.contains(&room) && !rest.is_empty() && word.chars().all(plain)
+        });
+        for path in paths.filter(|path| !path.contains("NAME") && name != "CHANGELOG.md") {
+            if !root().join(path).exists() {
+                broken.push(format!("{name}: {path}"));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+/// Top folders whose files documents name.
+const ROOMS: [&str; 13] = [
+    "bench",
+    "boards",
+    "docs",
+    "examples",
+    "hil-tests",
+    "kernels",
+    "libsmctrl-sys",
+    "models",
+    "packaging",
+    "research",
+    "runtime",
+    "systemd",
+    "testing",
+];
