@@ -161,6 +161,9 @@ def main():
     print(f"crates: {len(packages)}, arrows between them: {len(arrows)}")
     print(f"circles of files: {len(found)}, largest {max(map(len, found), default=0)}")
     print(f"integration test binaries: {binaries}")
+    way = (ROOT / "docs/ARCHITECTURE.md").read_text().split("## The way of a frame")[1].split("\n## ")[0]
+    passed = set(re.findall(r"`([\w/.-]+\.rs)`", "\n".join(line for line in way.split("\n") if line.startswith("|"))))
+    print(f"files that a frame passes, as docs/ARCHITECTURE.md tells its way: {len(passed)}")
     print(f"lines of documentation of five words or fewer: {short_docs:,}")
     if "--circles" in sys.argv:
         for circle in sorted(found, key=len, reverse=True):
