@@ -20,7 +20,7 @@
 //!
 //! Beyond `cargo test`: `models.rs` has loom try every interleaving and every stale value of the rings,
 //! slots and wake-ups (`RUSTFLAGS="--cfg loom" cargo test --release -p punctual-ipc --lib -- models::`),
-//! `testing/torture` kills and besets client processes (docs/results/channel-torture.md), `testing/fuzz` runs the hostile client of `tests/garbage.rs` guided by coverage,
+//! `testing/torture` kills and besets client processes (docs/results/channel-torture.md), `testing/fuzz` runs the hostile client of `tests/channel/garbage.rs` guided by coverage,
 //! `benches/one_way.rs` compares with sockets and eventfd (docs/results/channel.md), and the parts
 //! that share memory between threads pass Miri:
 //! `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p punctual-ipc --lib -- slots:: region:: tests::two tests::cells`

@@ -1,5 +1,5 @@
 //! Weights in other files: only beside the network. That they are read is tested with real files, in
-//! `tests/onnxruntime.rs`.
+//! `tests/compile/onnxruntime.rs`.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! The first message of either side.
-//! `tests/corpus.rs` runs the same function over the corpus without a fuzzer.
+//! `tests/channel/corpus.rs` runs the same function over the corpus without a fuzzer.
 //!
 //!     cd runtime/ipc && cargo +nightly fuzz run handshake fuzz/corpus/handshake -- -max_len=512
 #![no_main]

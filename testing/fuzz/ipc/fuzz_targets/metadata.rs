@@ -1,5 +1,5 @@
 //! A stream's terms, and what a client says of a frame.
-//! `tests/corpus.rs` runs the same function over the corpus without a fuzzer.
+//! `tests/channel/corpus.rs` runs the same function over the corpus without a fuzzer.
 //!
 //!     cd runtime/ipc && cargo +nightly fuzz run metadata fuzz/corpus/metadata -- -max_len=512
 #![no_main]

@@ -1,5 +1,5 @@
 //! A result record, alone.
-//! `tests/corpus.rs` runs the same function over the corpus without a fuzzer.
+//! `tests/channel/corpus.rs` runs the same function over the corpus without a fuzzer.
 //!
 //!     cd runtime/ipc && cargo +nightly fuzz run record fuzz/corpus/record -- -max_len=512
 #![no_main]

@@ -1,5 +1,5 @@
 //! A daemon that writes what it likes into its client's results.
-//! `tests/corpus.rs` runs the same function over the corpus without a fuzzer.
+//! `tests/channel/corpus.rs` runs the same function over the corpus without a fuzzer.
 //!
 //!     cd runtime/ipc && cargo +nightly fuzz run results fuzz/corpus/results -- -max_len=512
 #![no_main]

@@ -1,8 +1,6 @@
 //! Clients and a daemon over real sockets and shared memory, in threads of one process.
 
-mod echo_daemon;
-
-use echo_daemon::{EchoDaemon, terms};
+use crate::echo_daemon::{EchoDaemon, terms};
 use punctual_client::{
     Client, Crop, Failure, Lost, PixelFormat, StreamTerms, SubmitError, Verdict, now_ns,
 };

@@ -1,5 +1,4 @@
 //! Which partitions a scenario's plan has.
-#![forbid(unsafe_code)]
 
 use punctual_core::{
     ModelId, Nanos, PartitionId, Partitioning, PolicySpec, PunctualConfig, Scheduler, Units,

@@ -1,5 +1,4 @@
 //! The clairvoyant bound of real runs.
-#![forbid(unsafe_code)]
 
 use punctual_core::{Nanos, PolicySpec, PunctualConfig, StageId};
 

@@ -1,7 +1,6 @@
 //! Small networks that say the same here as in onnxruntime, by the interpreter and by the CPU
 //! device's kernels: windows that do not fit evenly, additions and activations wherever fusing
 //! looks at them, and what both exporters of PyTorch write. `networks/make.py` made them.
-#![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 

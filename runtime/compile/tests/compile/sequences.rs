@@ -1,6 +1,5 @@
 //! Networks of tokens as both exporters write them say what PyTorch or onnxruntime says: in the reference
 //! interpreter and on the CPU device. `data/sequences.py` makes the files.
-#![forbid(unsafe_code)]
 
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! Verdicts by descriptor, for several streams, as futures and to callbacks.
 
-mod echo_daemon;
-
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::fd::AsFd;
@@ -10,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use echo_daemon::{EchoDaemon, terms};
+use crate::echo_daemon::{EchoDaemon, terms};
 use punctual_client::{
     Client, Crop, Failure, Lost, Options, PixelFormat, ResultRecord, Stream, Streams, Verdict,
     now_ns,

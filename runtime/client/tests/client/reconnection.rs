@@ -1,12 +1,10 @@
 //! Daemons come and go; their clients stay, and every submission gets exactly one verdict.
 
-mod echo_daemon;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use echo_daemon::{EchoDaemon, terms};
+use crate::echo_daemon::{EchoDaemon, terms};
 use punctual_client::{
     Client, Crop, Failure, FrameSpec, Lost, Options, PixelFormat, StreamTerms, SubmitError,
     Verdict, now_ns,

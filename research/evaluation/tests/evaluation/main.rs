@@ -1,0 +1,6 @@
+//! Bounds, layouts and DISB's files against their definitions.
+#![forbid(unsafe_code)]
+
+mod bound;
+mod disb_files;
+mod layouts;

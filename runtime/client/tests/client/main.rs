@@ -1,0 +1,7 @@
+//! Clients and a daemon that echoes, in one process.
+
+#[path = "../echo_daemon/mod.rs"]
+mod echo_daemon;
+mod end_to_end;
+mod reconnection;
+mod replies;

@@ -1,0 +1,6 @@
+//! Whole ONNX files, compiled and run, against recorded and other engines' results.
+#![forbid(unsafe_code)]
+
+mod onnxruntime;
+mod sequences;
+mod signs;

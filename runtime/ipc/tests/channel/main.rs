@@ -1,0 +1,7 @@
+//! The channel from outside; what counts descriptors has a process of its own.
+
+mod client_side;
+mod corpus;
+mod garbage;
+mod handshake;
+mod sealed_memory;
