@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use punctual_device::StartError;
-use punctual_device::cold_start::{
+use punctual_device_cpu::StartError;
+use punctual_device_cpu::cold_start::{
     ColdStartError, FirstAnswers, Order, Preparation, first_answers,
 };
-use punctual_device::profile::{SolutionRequest, measure_solutions};
+use punctual_device_cpu::{SolutionRequest, measure_solutions};
 use punctual_kernels::Isa;
 use punctual_model::{Network, Package, PackageError, SolutionChoice};
 use punctual_platform::output::{self, OutputError};

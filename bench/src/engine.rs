@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use punctual_compile::{CompileError, Compiled, Overrides, compile_with};
-use punctual_device::profile::{SolutionRequest, measure_solutions};
-use punctual_device::{Evaluator, StartError};
+use punctual_device_cpu::{Evaluator, StartError};
+use punctual_device_cpu::{SolutionRequest, measure_solutions};
 use punctual_device_ort::{FileError, Library, LibraryError, OnnxFile};
 use punctual_kernels::Isa;
 use punctual_model::Network;

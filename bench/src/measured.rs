@@ -6,7 +6,8 @@ use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, Nanos, PartitionId, RequestId, StageId,
     Window,
 };
-use punctual_device::{CpuDevice, Device, Refusal};
+use punctual_device::{Device, SubmitError};
+use punctual_device_cpu::CpuDevice;
 use punctual_platform::Doorbell;
 
 const ROUNDS: u64 = 20;
@@ -25,7 +26,7 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMeasured {
     #[error("the device refuses what is to be measured: {0}")]
-    Refused(#[from] Refusal),
+    Refused(#[from] SubmitError),
     #[error("the device reports {0:?} for what is to be measured")]
     Failed(Box<Event>),
 }

@@ -9,7 +9,8 @@ use punctual_core::{
     Action, ActionId, Arrival, ClientId, Config, Event, Infer, Instant, ModelId, Nanos, Reply,
     RequestId, TaskId, Ticket, Verdict,
 };
-use punctual_device::{CpuDevice, Device, InputBuffers};
+use punctual_device::{Device, HostedDevice, InputBuffers};
+use punctual_device_cpu::CpuDevice;
 use punctual_executor::{Events, World};
 use punctual_platform::{Doorbell, clock};
 
@@ -120,7 +121,7 @@ impl<'a> OpenLoop<'a> {
             }
         };
         Self {
-            inputs: device.input_buffers(),
+            inputs: device.shell().input_buffers(),
             device,
             bell,
             started: Instant::from_nanos(clock::now_ns()),

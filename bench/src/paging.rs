@@ -9,7 +9,8 @@ use punctual_core::{
     StageTime, TaskConfig, TaskId, Units, Weights,
 };
 use punctual_device::conformance::networks;
-use punctual_device::{CacheSpec, CpuDevice, DeviceSpec, ModelSpec, PartitionSpec, StartError};
+use punctual_device::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device_cpu::{CpuDevice, StartError};
 use punctual_executor::{Events, drive};
 use punctual_kernels::Isa;
 use punctual_model::{Calibration, Package, PackageError};
@@ -20,7 +21,7 @@ use serde::Serialize;
 
 use super::measured::{self, Measured};
 use super::open_loop::{OpenLoop, Planned, Tally};
-use punctual_device::images::{self, ImageError};
+use punctual_device_cpu::images::{self, ImageError};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// How much of what.
@@ -195,11 +196,7 @@ fn measure(options: &Options, folder: &Path) -> Result<Report, Error> {
         .collect();
     let spec = DeviceSpec {
         models: &specs,
-        partitions: &[PartitionSpec {
-            name: "main".to_owned(),
-            cores: vec![0],
-            priority: None,
-        }],
+        partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
         request_buffers: REQUEST_BUFFERS,
         cache: Some(CacheSpec {
             pages,

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use punctual_device::profile;
 use punctual_device_cuda::driver::{Attribute, Driver, Gpu, OpenError};
 use punctual_platform::clock;
 use serde::{Deserialize, Serialize};
@@ -51,7 +50,7 @@ impl Machine {
             driver: driver.version()?.to_string(),
             clocks: clocks(gpu, ordinal)?,
             power_mode: power_mode(ordinal),
-            host: profile::machine(),
+            host: punctual_device_cpu::machine(),
             emulated: name.to_lowercase().starts_with(EMULATED),
             device: name,
         })

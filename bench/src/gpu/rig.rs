@@ -6,7 +6,7 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
+use punctual_device::{Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec};
 use punctual_device_cuda::driver::{Attribute, Gpu};
 use punctual_device_cuda::filling::FillingSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
@@ -86,7 +86,7 @@ impl Rig<CudaDevice> {
             ..cuda_spec(session)
         };
         let device = CudaDevice::start(gpu.driver(), &spec, &cuda, bell.clone())?;
-        let inputs = device.input_buffers();
+        let inputs = device.shell().input_buffers();
         Ok(Self::of(device, inputs, bell))
     }
 }
@@ -160,10 +160,12 @@ pub fn partitions(count: usize) -> Vec<PartitionSpec> {
     if cores.len() > count {
         cores.remove(0);
     }
-    let partition = |index: usize| PartitionSpec {
-        name: format!("p{index}"),
-        cores: vec![cores.get(index % cores.len().max(1)).copied().unwrap_or(0)],
-        priority: None,
+    let partition = |index: usize| {
+        PartitionSpec::on_cores(
+            format!("p{index}"),
+            vec![cores.get(index % cores.len().max(1)).copied().unwrap_or(0)],
+            None,
+        )
     };
     (0..count).map(partition).collect()
 }
@@ -285,8 +287,8 @@ pub fn picture(network: &Network, seed: u16) -> Vec<f32> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use punctual_device::CpuDevice;
     use punctual_device::conformance::networks;
+    use punctual_device_cpu::CpuDevice;
 
     /// A rig on the CPU device: steps that are generic over devices are tested with it.
     pub fn cpu(network: &Network, count: usize) -> Rig<CpuDevice> {
@@ -298,7 +300,7 @@ pub mod tests {
             cache: None,
         };
         let device = CpuDevice::start(&spec, bell.clone()).expect("it starts");
-        let inputs = device.input_buffers();
+        let inputs = device.shell().input_buffers();
         Rig::of(device, inputs, bell)
     }
 

@@ -1,7 +1,7 @@
 //! What a step is, and what it runs in.
 
 use punctual_core::{ConfigError, Event};
-use punctual_device::{ClaimError, Refusal};
+use punctual_device::{ClaimError, SubmitError};
 use punctual_device_cuda::StartError;
 use punctual_device_cuda::bench::{DirectError, HoldError};
 use punctual_device_cuda::cold_start::ColdStartError;
@@ -51,7 +51,7 @@ pub enum StepError {
     Start(#[from] StartError),
     /// It refuses what is to be measured.
     #[error("the device refuses what is to be measured: {0}")]
-    Refused(#[from] Refusal),
+    Refused(#[from] SubmitError),
     /// A request buffer is in use that should not be.
     #[error(transparent)]
     Claim(#[from] ClaimError),
@@ -73,7 +73,7 @@ pub enum StepError {
     Divide(#[from] StreamError),
     /// The CPU device does not start.
     #[error("the CPU device, to compare with: {0}")]
-    Cpu(#[from] punctual_device::StartError),
+    Cpu(#[from] punctual_device_cpu::StartError),
     /// PyTorch does not do what it is asked.
     #[error("the process that runs PyTorch: {0}")]
     Torch(&'static str),

@@ -157,7 +157,7 @@ fn measure(options: &Options) -> Result<Report, Error> {
     missing.dedup();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     Ok(Report {
-        machine: punctual_device::profile::machine(),
+        machine: punctual_device_cpu::machine(),
         kernel: kernel.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
         command: command(options),
         floor: match with_cyclictest {

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_device::profile::{self, Effort, MeasureError};
+use punctual_device::profile::{Effort, MeasureError, Request};
+use punctual_device_cpu::CpuProvider;
 use punctual_model::{Package, PackageError, Profile, ProfileError};
 use punctual_plan::{Needs, PlanErrors, Policies};
-use punctual_platform::output;
+use punctual_platform::{affinity, output};
 
 use crate::measure::{self, PackageNeeds};
 use punctual_platform::termination::{Terminates, Termination};
@@ -19,7 +20,7 @@ pub enum CacheError {
     #[error("{0}")]
     Manifest(#[from] PlanErrors),
     #[error(transparent)]
-    Measure(#[from] MeasureError),
+    Measure(#[from] MeasureError<punctual_device_cpu::StartError>),
     /// The profile could be written neither to the cache nor beside the package.
     #[error(transparent)]
     Write(#[from] ProfileError),
@@ -54,8 +55,14 @@ pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, Cach
     output::note(format_args!(
         "measuring the network on this machine, once (a few seconds)"
     ));
-    let request = measure::request(&needs, wanted, &wanted.cpu, Effort::Quick, wanted.paged);
-    let measured = measure::measure(&wanted.name, &package, &request)?;
+    let request = Request {
+        frames: measure::frames(wanted),
+        ..measure::request(&needs, &wanted.cpu, Effort::Quick, wanted.paged)
+    };
+    let cpu = CpuProvider {
+        cores: affinity::available_cores().unwrap_or_default(),
+    };
+    let measured = measure::measure(&cpu, &wanted.name, &package, &request)?;
     if let Some(kept) = kept {
         match keep(&measured, &kept) {
             Ok(()) => return Ok(kept),
@@ -88,8 +95,8 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
             .any(|entry| (entry.stage, entry.batch, entry.units) == (stage, batch, units))
     };
     profile.key.board == needs.board
-        && profile.key.machine == profile::machine()
-        && profile.key.clocks == profile::clocks()
+        && profile.key.machine == punctual_device_cpu::machine()
+        && profile.key.clocks == punctual_device_cpu::clocks()
         && profile.key.package == package.hash().to_string()
         && (0..stages).all(|stage| {
             wanted.cpu.batches.iter().all(|batch| {
@@ -109,7 +116,7 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
 
 /// Machine and package in a name that any file system takes.
 fn file_name(package: &Package) -> String {
-    let machine: String = profile::machine()
+    let machine: String = punctual_device_cpu::machine()
         .chars()
         .map(|c| {
             if c.is_ascii_alphanumeric() {

@@ -4,8 +4,9 @@ use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use punctual_device::Provider;
 use punctual_device::profile::{
-    self, Effort, Frame, MeasureError, PixelFormat, Progress, Request, Size, Starter,
+    self, Effort, Frame, MeasureError, PixelFormat, Progress, Request, Size,
 };
 use punctual_model::{Package, Profile};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FramePlan, ModelNeeds, Needs};
@@ -81,27 +82,27 @@ pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
 }
 
 /// What to measure of a package so that a plan can be made from the manifest that needs it: its stages
-/// at `sizes`, its frames. `direct`: with the general solution of every operator, without choosing any.
-pub fn request(
-    needs: &Needs,
-    package: &PackageNeeds,
-    sizes: &Sizes,
-    effort: Effort,
-    direct: bool,
-) -> Request {
+/// at `sizes`. `direct`: with the general solution of every operator, without choosing any.
+pub fn request(needs: &Needs, sizes: &Sizes, effort: Effort, direct: bool) -> Request {
+    let power_mode = needs.power_mode.as_deref().unwrap_or("default");
     Request {
         board: needs.board.clone(),
-        power_mode: needs
-            .power_mode
-            .clone()
-            .unwrap_or_else(|| "default".to_owned()),
+        power_mode: power_mode.to_owned(),
         batches: sizes.batches.clone(),
         units: sizes.units.clone(),
-        cores: affinity::available_cores().unwrap_or_default(),
-        frames: package.frames.iter().map(frame).collect(),
+        frames: Vec::new(),
+        core: affinity::available_cores()
+            .unwrap_or_default()
+            .first()
+            .copied(),
         effort,
         direct,
     }
+}
+
+/// The frames of a package that the processor prepares.
+pub fn frames(package: &PackageNeeds) -> Vec<Frame> {
+    package.frames.iter().map(frame).collect()
 }
 
 fn frame(plan: &FramePlan) -> Frame {
@@ -119,27 +120,20 @@ fn frame(plan: &FramePlan) -> Frame {
     Frame::new(format, size(plan.size), plan.stride, size(plan.crop))
 }
 
-/// Measures what the processor does for a package, and shows on standard error how far it is: the
+/// Measures a package on the devices of `provider`, and shows on standard error how far it is: the
 /// preparation of frames only, if `request` has some and names no partition size.
-pub fn measure(name: &str, package: &Package, request: &Request) -> Result<Profile, MeasureError> {
-    with_bar(name, |show| {
-        if request.units.is_empty() && !request.frames.is_empty() {
-            profile::measure_preparation(package, request, show)
-        } else {
-            profile::measure(package, request, show)
-        }
-    })
-}
-
-/// Measures the stages of a package on what `starter` starts, and shows on standard error how far it is.
-pub fn measure_stages<S: Starter>(
-    starter: &S,
+pub fn measure<P: Provider>(
+    provider: &P,
     name: &str,
     package: &Package,
     request: &Request,
-) -> Result<Profile, S::Error> {
+) -> Result<Profile, MeasureError<P::Error>> {
     with_bar(name, |show| {
-        profile::measure_stages(starter, package, request, show)
+        if request.units.is_empty() && !request.frames.is_empty() {
+            profile::measure_preparation(provider, package, request, show)
+        } else {
+            profile::measure(provider, package, request, show)
+        }
     })
 }
 

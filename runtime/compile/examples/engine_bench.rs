@@ -23,8 +23,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use punctual_compile::{Overrides, compile_with};
-use punctual_device::Evaluator;
-use punctual_device::profile::{SolutionRequest, measure_solutions};
+use punctual_device_cpu::Evaluator;
+use punctual_device_cpu::{SolutionRequest, measure_solutions};
 use punctual_kernels::Isa;
 use punctual_model::{Network, SolutionChoice};
 use punctual_platform::affinity::pin_current_thread;

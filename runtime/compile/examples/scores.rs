@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use punctual_compile::{Overrides, compile_with};
-use punctual_device::Evaluator;
+use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{Network, reference};
 

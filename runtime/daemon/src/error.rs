@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use punctual_device::StartError;
+use punctual_device_cpu::StartError;
 use punctual_kernels::preprocess::PreprocessError;
 use punctual_plan::{DoorCause, PlanErrors};
 use punctual_platform::OsError;

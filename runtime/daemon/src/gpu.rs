@@ -1,10 +1,10 @@
 //! The GPU, for plans that ask for a part of it: looked at before the plan is made, never otherwise.
 
+use punctual_device::{Footprint, Provider};
 use punctual_device_cuda::driver::{Driver, OpenError};
-use punctual_device_cuda::lower::{self, LowerError, Target};
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
 use punctual_device_cuda::partition::{Program, StreamError, record};
-use punctual_device_cuda::{CudaSpec, CudaStarter, PAGE_BYTES, StartError};
+use punctual_device_cuda::{CudaProvider, PAGE_BYTES, StartError, Watchdog};
 use punctual_model::Network;
 use punctual_plan::{
     BATCH_SIZES, CudaFootprint, DeviceKind, GpuHost, ModelNeeds, Needs, PlanInputs,
@@ -27,7 +27,7 @@ pub enum GpuError {
     Lower {
         /// The package, as the manifest names it.
         package: String,
-        source: LowerError,
+        source: StartError,
     },
     /// The mechanism that was chosen does not come up.
     #[error("the GPU's TPCs cannot be divided: {0}; try again with `punctual board detect`")]
@@ -54,14 +54,15 @@ impl Gpu {
         Ok(Self { driver, offer })
     }
 
-    /// What measures stages on it, led by a core.
+    /// What starts devices on it; a partition that is measured is led by a core.
     #[must_use]
-    pub fn starter(&self, leader: usize) -> CudaStarter {
-        CudaStarter {
+    pub fn provider(&self, leader: usize) -> CudaProvider {
+        CudaProvider {
             driver: self.driver,
             ordinal: ORDINAL,
             offer: self.offer.clone(),
             leader,
+            watchdog: Watchdog::default(),
         }
     }
 
@@ -86,39 +87,29 @@ impl Gpu {
         &self,
         network: &Network,
         needs: &ModelNeeds,
-    ) -> Result<CudaFootprint, LowerError> {
+    ) -> Result<CudaFootprint, StartError> {
         let mut footprint = CudaFootprint {
             weight_pages: 0,
             request_bytes: 0,
             workspace_bytes: [0; BATCH_SIZES.len()],
         };
-        let facts = &self.offer.facts;
         for units in &needs.units {
-            let sms = facts.sms_per_tpc() * u32::from(*units);
-            let target = Target {
-                multiprocessors: sms.min(facts.multiprocessors),
-                compute_capability: facts.compute_capability,
-                page_bytes: PAGE_BYTES,
-            };
-            let program = lower::Program::lower(network, &needs.batches, &target, &[])?;
-            footprint.weight_pages = program.pages.count() as u32;
-            // A slot a request, as the device aligns them.
-            footprint.request_bytes = program.request_bytes.next_multiple_of(256).max(256);
-            let taken = footprint.workspace_bytes.iter_mut().zip(BATCH_SIZES);
-            for (bytes, batch) in taken {
-                *bytes = (*bytes).max(workspace(&program, batch));
-            }
+            let taken = self
+                .provider(0)
+                .footprint(network, &needs.batches, *units)?;
+            footprint = larger(of_gpu(&taken), Some(footprint));
         }
         Ok(footprint)
     }
 }
 
-/// Bytes of a partition's workspaces, for batches up to `batch`.
-fn workspace(program: &lower::Program, batch: u8) -> u64 {
-    let lists = program.stages.iter().flat_map(|stage| &stage.lists);
-    let lists = lists.filter(|list| list.batch <= batch);
-    let largest = lists.map(|list| list.workspace_bytes).max().unwrap_or(0);
-    largest * u64::from(CudaSpec::default().workspaces)
+/// In pages, and at the batch sizes that plans have.
+fn of_gpu(footprint: &Footprint) -> CudaFootprint {
+    CudaFootprint {
+        weight_pages: footprint.weights.div_ceil(u64::from(PAGE_BYTES)) as u32,
+        request_bytes: footprint.request,
+        workspace_bytes: BATCH_SIZES.map(|batch| footprint.workspace[usize::from(batch) - 1]),
+    }
 }
 
 /// Looks at the GPU if the manifest asks for a part of it, and notes what plans need to know. A

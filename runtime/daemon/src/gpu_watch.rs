@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use punctual_device_cuda::partition::Mechanism;
-use punctual_device_cuda::{Counters, FaultLog};
+use punctual_device_cuda::{Counters, CudaDevice, FaultLog};
 use punctual_plan::Plan;
 use serde::{Deserialize, Serialize};
 
-use crate::devices::Devices;
 use crate::validate::Validated;
 
 /// The GPU, and what became of it.
@@ -50,9 +49,9 @@ pub struct GpuWatch {
 }
 
 impl GpuWatch {
-    /// None if no model is on the GPU.
-    pub fn of(devices: &Devices, validated: &Validated) -> Option<Self> {
-        let (device, gpu) = (devices.second()?, validated.gpu.as_ref()?);
+    /// None if the plan was made without one.
+    pub fn of(device: &CudaDevice, validated: &Validated) -> Option<Self> {
+        let gpu = validated.gpu.as_ref()?;
         let granted = validated
             .plan
             .partitions

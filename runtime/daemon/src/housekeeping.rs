@@ -4,6 +4,8 @@ use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use punctual_device::LoadFailures;
+use punctual_device::weights::LoadFailure;
 use punctual_plan::Plan;
 use punctual_platform::clock;
 use punctual_platform::idle::IdleHold;
@@ -12,7 +14,6 @@ use punctual_platform::service;
 use punctual_platform::signals::{Signal, TerminationSignals};
 
 use crate::Termination;
-use crate::devices::LoadFailures;
 use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::manager::Manager;
@@ -209,12 +210,12 @@ impl Housekeeping {
     /// Says why loads failed; that they did is in the report.
     fn tell_load_failures(&mut self) {
         let (models, log) = (&self.observer.plan.models, &mut self.log);
-        self.load_failures.each(|model, error| {
+        for LoadFailure { model, reason } in self.load_failures.since_last() {
             let name = &models[model.index()].name;
             log.say(&format!(
-                "weights of model {name:?} were not loaded: {error}"
+                "weights of model {name:?} were not loaded: {reason}"
             ));
-        });
+        }
     }
 
     /// Answers what was accepted; true if a second signal ended that.

@@ -10,7 +10,7 @@ use punctual_platform::thread::ThreadSpec;
 use punctual_platform::{Missing, affinity, memory};
 
 use crate::StartupError;
-use crate::devices::{self, Devices};
+use crate::devices::Devices;
 use crate::door::VISITORS_MAX;
 use crate::housekeeping::METRICS;
 use crate::metrics::Metrics;
@@ -49,7 +49,7 @@ impl Reserved {
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
         let wiring = Wiring::new(plan);
-        let devices = devices::start(validated, &wiring.scheduler.bell)?;
+        let devices = Devices::start(validated, &wiring.scheduler.bell)?;
         Ok(Self {
             listener,
             metrics_socket,

@@ -14,7 +14,7 @@ use punctual_platform::signals::TerminationSignals;
 use punctual_platform::stall::StallProbe;
 use punctual_platform::{Missing, allocator, clock, limits, memory, poll};
 
-use crate::devices::{self, Devices, LoadFailures};
+use crate::devices::Devices;
 use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
@@ -163,12 +163,16 @@ fn hire(
         drain: Arc::clone(&drain),
         housekeeping: poller.waker(),
     };
-    let device = devices::name(&reserved.devices, &plan);
-    missing.extend(devices::missing(&reserved.devices));
-    let gpu = introduced_gpu(&reserved.devices, validated);
-    let load_failures = LoadFailures::of(&mut reserved.devices, &plan);
+    let Devices {
+        set: mut devices,
+        gpu,
+    } = reserved.devices;
+    let device = devices.name();
+    missing.extend(devices.missing());
+    introduce(gpu.as_ref(), &plan);
+    let load_failures = devices.load_failures();
     let probes = stall_probes(&plan)?;
-    let (mut threads, ends) = Threads::start(&crew, reserved.devices, reserved.wiring)?;
+    let (mut threads, ends) = Threads::start(&crew, devices, reserved.wiring)?;
     missing.extend(threads.missing());
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
     let pools = Pools::start(&poller.waker(), strangers)?;
@@ -212,13 +216,11 @@ fn hire(
     })
 }
 
-/// The GPU, and what was granted of it, said.
-fn introduced_gpu(devices: &Devices, validated: &Validated) -> Option<GpuWatch> {
-    let gpu = GpuWatch::of(devices, validated)?;
-    for said in gpu.introduction(&validated.plan) {
+/// Says what the GPU is, and what was granted of it.
+fn introduce(gpu: Option<&GpuWatch>, plan: &Plan) {
+    for said in gpu.into_iter().flat_map(|gpu| gpu.introduction(plan)) {
         say(&said);
     }
-    Some(gpu)
 }
 
 /// All threads beat from now on.

@@ -12,7 +12,6 @@ use punctual_platform::running;
 use punctual_platform::stall::{CoreWatch, StallProbe};
 use punctual_platform::thread::{self, RealtimeThread, Reservation, ThreadSpec};
 
-use crate::devices::{self, Devices};
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
 use crate::egress::Egress;
@@ -26,6 +25,7 @@ use crate::validate::Validated;
 use crate::watchdog::{Had, Machine, Watched, bounds};
 use crate::wiring::{EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds, Wiring};
 use crate::world::{DaemonWorld, WeightBooks};
+use punctual_device::DeviceSet;
 
 /// Stalls that each probe lists one by one.
 const STALLS_LISTED: usize = 1024;
@@ -34,7 +34,7 @@ const STALLS_LISTED: usize = 1024;
 pub struct Threads {
     pub ingress: Hired<Ingress>,
     pub ingress_waker: Waker,
-    pub scheduler: Hired<Driver<Devices>>,
+    pub scheduler: Hired<Driver<DeviceSet>>,
     pub egress: Hired<Egress>,
     pub intakes: Vec<Hired<Intake>>,
     /// Raised by the scheduler when the drain is over.
@@ -54,11 +54,11 @@ impl Threads {
     /// Starts all of them; what is left of the wiring is housekeeping's.
     pub fn start(
         crew: &Crew<'_>,
-        devices: Devices,
+        devices: DeviceSet,
         wiring: Wiring,
     ) -> Result<(Self, HousekeepingEnds), StartupError> {
-        let worker_tids = devices::worker_tids(&devices);
-        let leaders = devices::pulses(&devices, crew.plan());
+        let worker_tids: Vec<i32> = devices.tids().collect();
+        let leaders = devices.pulses();
         let drained = Arc::new(Flag::default());
         let intakes = wiring
             .intakes
@@ -208,7 +208,7 @@ impl Crew<'_> {
         }
     }
 
-    fn intake(&self, ends: IntakeEnds, devices: &Devices) -> Result<Hired<Intake>, StartupError> {
+    fn intake(&self, ends: IntakeEnds, devices: &DeviceSet) -> Result<Hired<Intake>, StartupError> {
         let client = ends.client;
         let task = self.plan().client_slots[client.index()].task;
         let spill = self.plan().scheduler.tasks[task.index()].spill;
@@ -236,7 +236,7 @@ impl Crew<'_> {
     }
 
     /// A task to prepare inputs for.
-    fn target(&self, id: TaskId, devices: &Devices) -> Result<Target, StartupError> {
+    fn target(&self, id: TaskId, devices: &DeviceSet) -> Result<Target, StartupError> {
         let task = self.plan().task(id);
         let input = self.validated.package(task.model).network().input;
         let size = |size: punctual_plan::Size| Size {
@@ -257,7 +257,8 @@ impl Crew<'_> {
             task: task.name.clone(),
             source,
         })?;
-        let (buffers, model) = devices::inputs(devices, task.model);
+        let inputs = devices.inputs(task.model);
+        let (buffers, model) = inputs.expect("a model of the plan");
         Ok(Target {
             task: id,
             model,
@@ -286,9 +287,9 @@ impl Crew<'_> {
     fn scheduler(
         &self,
         ends: SchedulerEnds,
-        devices: Devices,
+        devices: DeviceSet,
         drained: &Arc<Flag>,
-    ) -> Result<Hired<Driver<Devices>>, StartupError> {
+    ) -> Result<Hired<Driver<DeviceSet>>, StartupError> {
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
         let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));

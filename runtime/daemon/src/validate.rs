@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_core::ModelId;
-use punctual_device::image_layout;
+use punctual_device_cpu::image_layout;
 use punctual_kernels::Isa;
 use punctual_model::Package;
 use punctual_plan::{DoorCause, PackageInput, Plan, PlanInputs, Policies};

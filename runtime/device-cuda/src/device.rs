@@ -1,15 +1,12 @@
-//! The device: the contract of [`Device`] on a GPU.
+//! The device: the contract of [`Device`](punctual_device::Device) on a GPU.
 
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
-use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId};
-use punctual_device::crew::Crew;
-use punctual_device::{Device, DeviceSpec, InputBuffers, Refusal};
+use punctual_device::weights::LoaderThread;
+use punctual_device::{DeviceSpec, HostedDevice, Shell};
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params::Answer;
-use punctual_platform::heartbeat::Pulse;
-use punctual_platform::{Doorbell, Missing};
+use punctual_platform::Doorbell;
 
 use crate::counters::Counters;
 use crate::driver::{Context, Driver};
@@ -24,19 +21,13 @@ use crate::spec::CudaSpec;
 use crate::start_error::StartError;
 use crate::station::Surroundings;
 use crate::trouble::Trouble;
-use crate::weights::{LoadError, Residents};
 
 /// Runs stages as launches on partitions of a GPU.
 pub struct CudaDevice {
     /// Before the keeper: leaders and the loader end first.
-    crew: Crew,
-    weights: Residents,
-    missing: Vec<Missing>,
+    shell: Shell,
     _keeper: KeeperThread,
-    inputs: InputBuffers,
-    request_buffers: u16,
-    /// Stages and batch sizes of each model.
-    models: Vec<(usize, Vec<u8>)>,
+    machine: String,
     counters: Arc<Counters>,
     faults: Arc<Mutex<Vec<Trouble>>>,
 }
@@ -66,7 +57,7 @@ impl CudaDevice {
         spec.validate()?;
         let gpu = driver.device(cuda.ordinal)?;
         let programs = programs(gpu, spec, cuda)?;
-        let (blueprint, mut weights) = blueprint(gpu, spec, cuda, &programs)?;
+        let (blueprint, weights, loader) = blueprint(gpu, spec, cuda, &programs)?;
         let context = Context::retain(gpu)?;
         let made = blueprint.install(&context)?;
         let stops: Vec<StopFlag> = made.iter().map(|_| StopFlag::default()).collect();
@@ -99,11 +90,12 @@ impl CudaDevice {
             later,
         };
         let keeper = keeper.start()?;
-        if let Some(cache) = &spec.cache {
-            weights.start_loader(cache, &report)?;
-        }
+        let loader = match &spec.cache {
+            Some(cache) => Some(LoaderThread::start(loader, cache, &report)?),
+            None => None,
+        };
         let watchdog = Arc::new(cuda.watchdog.clone());
-        let mut crew = Crew::new(inputs.clone(), report);
+        let mut shell = Shell::new(spec, inputs, Box::new(weights), loader, report);
         for (partition, models) in programs.into_iter().enumerate() {
             let around = Surroundings {
                 models: models.into(),
@@ -123,60 +115,15 @@ impl CudaDevice {
                 stop: stops[partition].clone(),
                 answers: [Answer::default(); IMAGES_MAX],
             };
-            crew.staff(&spec.partitions[partition], leader, Vec::new())?;
+            shell.add_partition(&spec.partitions[partition], leader, Vec::new())?;
         }
-        let mut missing = [crew.missing(), weights.missing()].concat();
-        missing.sort_unstable();
-        missing.dedup();
         Ok(Self {
-            crew,
-            missing,
-            weights,
+            shell,
             _keeper: keeper,
-            inputs,
-            request_buffers: spec.request_buffers,
-            models: spec
-                .models
-                .iter()
-                .map(|model| (model.network.stages.len(), model.batches.to_vec()))
-                .collect(),
+            machine: gpu.name()?,
             counters,
             faults,
         })
-    }
-
-    /// The request buffers' input areas, for those who prepare inputs.
-    #[must_use]
-    pub fn input_buffers(&self) -> InputBuffers {
-        self.inputs.clone()
-    }
-
-    /// What the machine did not grant the leaders and the loader, without repetition.
-    #[must_use]
-    pub fn missing(&self) -> &[Missing] {
-        &self.missing
-    }
-
-    /// The kernel's ids of the leaders, partition after partition, and of the loader.
-    pub fn worker_tids(&self) -> impl Iterator<Item = i32> {
-        self.crew.tids().chain(self.weights.tid())
-    }
-
-    /// The pulses of the leaders, partition after partition.
-    pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
-        self.crew.pulses()
-    }
-
-    /// Pages that a model's weights fill; none for one that is there for good.
-    #[must_use]
-    pub fn pages(&self, model: ModelId) -> Option<u32> {
-        self.weights.pages(model)
-    }
-
-    /// Why loads failed, once; none if there is no cache. For an ordinary thread.
-    #[must_use]
-    pub fn load_failures(&mut self) -> Option<Receiver<(ModelId, LoadError)>> {
-        self.weights.failures()
     }
 
     #[must_use]
@@ -195,64 +142,18 @@ impl CudaDevice {
     pub fn faults(&self) -> Vec<Trouble> {
         self.fault_log().read()
     }
-
-    fn refusal(&self, infer: &Infer) -> Option<Refusal> {
-        let Some(is_full) = self.crew.is_full(infer.partition) else {
-            return Some(Refusal::UnknownPartition(infer.partition));
-        };
-        let Some((stages, batches)) = self.models.get(infer.model.index()) else {
-            return Some(Refusal::UnknownModel(infer.model));
-        };
-        if infer.stage.index() >= *stages {
-            return Some(Refusal::UnknownStage {
-                model: infer.model,
-                stage: infer.stage,
-            });
-        }
-        if !batches.contains(&infer.batch) {
-            return Some(Refusal::UnknownBatch {
-                model: infer.model,
-                batch: infer.batch,
-            });
-        }
-        let absent = self.weights.check_use(infer.model).err();
-        let busy = is_full.then_some(Refusal::Busy(infer.partition));
-        Refusal::of_members(infer, self.request_buffers)
-            .or(absent)
-            .or(busy)
-    }
 }
 
-impl Device for CudaDevice {
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
-        match self.refusal(infer) {
-            Some(refusal) => Err(refusal),
-            None => {
-                self.weights.taken(infer.model);
-                self.crew.submit(infer);
-                Ok(())
-            }
-        }
+impl HostedDevice for CudaDevice {
+    fn shell(&self) -> &Shell {
+        &self.shell
     }
 
-    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
-        self.weights.load(action, model)
+    fn shell_mut(&mut self) -> &mut Shell {
+        &mut self.shell
     }
 
-    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
-        self.weights.unload(model)
-    }
-
-    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
-        self.crew.preempt(partition, action);
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        if let Some(event) = self.weights.poll() {
-            return Some(event);
-        }
-        let (model, event) = self.crew.poll()?;
-        self.weights.released(model);
-        Some(event)
+    fn name(&self) -> String {
+        format!("cuda ({})", self.machine)
     }
 }

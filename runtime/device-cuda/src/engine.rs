@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use punctual_core::{Answer, Confidence, ModelId, StageId};
-use punctual_device::crew::{Claim, Engine, Interrupt, Outcome, Stopper};
+use punctual_device::pool::{CancelFlag, Engine, Outcome, Stopper};
+use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params;
 
@@ -32,8 +33,8 @@ impl Leader {
     fn carry_out(
         &mut self,
         (model, stage): (usize, usize),
-        members: &mut [Claim<'_>],
-        interrupt: &Interrupt,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
     ) -> Result<Ended, Trouble> {
         if self.around.health.is_down() {
             return Err(Trouble::Down);
@@ -68,8 +69,8 @@ impl Engine for Leader {
         &mut self,
         model: ModelId,
         stage: StageId,
-        members: &mut [Claim<'_>],
-        interrupt: &Interrupt,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
     ) -> Outcome {
         let which = (model.index(), stage.index());
         match self.carry_out(which, members, interrupt) {
@@ -95,7 +96,7 @@ impl Engine for Leader {
         _model: ModelId,
         _stage: StageId,
         _member: usize,
-        _claim: &'a mut Claim<'_>,
+        _claim: &'a mut BufferGuard<'_>,
     ) -> &'a [f32] {
         &[]
     }
@@ -105,7 +106,7 @@ impl Engine for Leader {
         model: ModelId,
         stage: StageId,
         member: usize,
-        _claim: &mut Claim<'_>,
+        _claim: &mut BufferGuard<'_>,
     ) -> Answer {
         let program = &self.around.models[model.index()].program;
         // Nothing is known of a stage that ends in no exit: its answer is not looked at.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_device::InputBuffers;
-use punctual_device::crew::Claim;
+use punctual_device::regions::BufferGuard;
 
 use crate::driver::{Attribute, CallError, Context, DeviceMemory, HostRegistration, Stream};
 use crate::kernels::Kernels;
@@ -102,7 +102,7 @@ impl Inputs {
     pub(crate) fn bring(
         &self,
         stream: &Stream,
-        members: &mut [Claim<'_>],
+        members: &mut [BufferGuard<'_>],
     ) -> Result<(), CallError> {
         if let Self::Copied { memory, floats } = self {
             for member in members {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use heapless::Vec;
-use punctual_device::crew::Claim;
+use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::IMAGES_MAX;
 
 use crate::counters::Counters;
@@ -21,7 +21,7 @@ pub(crate) struct Errand {
 impl Errand {
     /// # Panics
     /// If there are more members than a batch has.
-    pub(crate) fn new(model: usize, stage: usize, members: &[Claim<'_>]) -> Self {
+    pub(crate) fn new(model: usize, stage: usize, members: &[BufferGuard<'_>]) -> Self {
         let each = members.iter().map(|claim| (claim.index(), claim.turn()));
         Self {
             model,

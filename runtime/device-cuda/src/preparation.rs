@@ -11,7 +11,7 @@ use crate::lower::{PackError, Packer, Pages, Program, Target};
 use crate::programs::Model;
 use crate::spec::{CudaSpec, Division};
 use crate::start_error::StartError;
-use crate::weights::{self, Residents, Source};
+use crate::weights::{self, Loader, Residents, Source};
 
 /// All models, for each partition.
 pub(crate) fn programs(
@@ -63,7 +63,7 @@ pub(crate) fn blueprint(
     spec: &DeviceSpec<'_>,
     cuda: &CudaSpec,
     programs: &[Vec<Model>],
-) -> Result<(Blueprint, Residents), StartError> {
+) -> Result<(Blueprint, Residents, Loader), StartError> {
     let models = || programs.iter().flatten().map(|model| &model.program);
     let first = programs.first().map_or(&[][..], Vec::as_slice);
     let layouts: Box<[_]> = first.iter().map(|model| model.program.input).collect();
@@ -72,7 +72,7 @@ pub(crate) fn blueprint(
     let sources = sources.map(|(model, lowered)| source(model, &lowered.program.pages));
     let sources = sources.collect::<Result<Vec<_>, PackError>>()?;
     let cache_pages = spec.cache.map_or(0, |cache| cache.pages);
-    let (weights, residents) = weights::make(sources, cuda.page_bytes, cache_pages)?;
+    let (weights, residents, loader) = weights::make(sources, cuda.page_bytes, cache_pages)?;
     let modules: BTreeSet<Unit> = models()
         .flat_map(|program| &program.stages)
         .flat_map(|stage| &stage.lists)
@@ -99,7 +99,7 @@ pub(crate) fn blueprint(
         modules,
         spec: cuda.clone(),
     };
-    Ok((blueprint, residents))
+    Ok((blueprint, residents, loader))
 }
 
 /// A model's weights, packed.

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use punctual_device::crew::{Claim, Interrupt};
+use punctual_device::pool::CancelFlag;
+use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::Answer;
 use punctual_platform::{Doorbell, clock};
@@ -62,7 +63,7 @@ struct Run<'r> {
     list: &'r LaunchList,
     images: usize,
     workspace: u64,
-    interrupt: &'r Interrupt,
+    interrupt: &'r CancelFlag,
     limit_ns: u64,
     /// The time at which it is overdue. A filler that waits for others is not.
     due: Cell<u64>,
@@ -81,8 +82,8 @@ impl Station {
         &mut self,
         around: &Surroundings,
         (model, stage): (usize, usize),
-        members: &mut [Claim<'_>],
-        (interrupt, limit_ns): (&Interrupt, u64),
+        members: &mut [BufferGuard<'_>],
+        (interrupt, limit_ns): (&CancelFlag, u64),
     ) -> Result<Ended, Trouble> {
         let errand = Errand::new(model, stage, members);
         let not_there = Trouble::NotThere { model, stage };

@@ -6,17 +6,10 @@
 mod subject;
 
 use punctual_device::conformance::{networks, suite};
-use subject::Cuda;
+use punctual_device::conforms;
+use subject::Emulated;
 
-macro_rules! conforms {
-    ($($check:ident),* $(,)?) => {
-        $(#[test] fn $check() {
-            suite::$check::<Cuda>();
-        })*
-    };
-}
-
-conforms!(
+conforms!(Emulated =>
     answers_equal_the_reference,
     request_buffers_are_used_again_by_other_models,
     windows_are_honoured,
@@ -31,11 +24,11 @@ conforms!(
 /// The suite's own network takes the emulated device minutes.
 #[test]
 fn preempted_actions_can_be_run_again() {
-    suite::preempted_actions_can_be_run_again_on::<Cuda>(&networks::gathers(15));
+    suite::preempted_actions_can_be_run_again_on(&Emulated, &networks::gathers(15));
 }
 
 /// The suite's own network of three stages has operators on tokens.
 #[test]
 fn survivors_of_different_batches_run_together() {
-    suite::survivors_run_together_on::<Cuda>(&networks::tangle(12));
+    suite::survivors_run_together_on(&Emulated, &networks::tangle(12));
 }

@@ -346,7 +346,7 @@ fn a_device_that_cannot_change_masks_does_not_fill() {
             filling,
             ..cuda()
         };
-        match begin(&spec, &cuda) {
+        match begin(&spec, &cuda, Arc::default()) {
             Err(StartError::Filling(error)) => error,
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("started"),

@@ -5,8 +5,8 @@ mod emulation;
 use std::path::Path;
 
 use emulation::{Memory, assert_scores};
-use punctual_device::Evaluator;
 use punctual_device::conformance::networks;
+use punctual_device_cpu::Evaluator;
 use punctual_device_cuda::lower::{self, Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;

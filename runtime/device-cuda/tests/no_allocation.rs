@@ -11,7 +11,7 @@ use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
 use punctual_device::conformance::networks;
-use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec};
+use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec};
 use punctual_device_cuda::CudaDevice;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, SealedAllocator, allocator, clock};
@@ -61,7 +61,7 @@ fn action(round: u64, criticality: Criticality) -> Infer {
 
 /// Real-time and best-effort stages, finished, preempted and too late; weights that come and go.
 fn load(mut device: CudaDevice, bell: &Doorbell) -> CudaDevice {
-    let (inputs, counters) = (device.input_buffers(), device.counters());
+    let (inputs, counters) = (device.shell().input_buffers(), device.counters());
     let limit = clock::now_ns() + LIMIT_NS;
     for round in 0..ROUNDS {
         device.load(ActionId(0), ModelId(1)).expect("fits");
@@ -115,7 +115,8 @@ fn nothing_is_allocated_after_the_start() {
             priority: None,
         }),
     };
-    let (device, bell) = begin(&spec, &cuda()).expect("starts");
+    let bell = Arc::new(Doorbell::new());
+    let device = begin(&spec, &cuda(), bell.clone()).expect("starts");
     let go = Arc::new(Doorbell::new());
     let scheduler = {
         let go = go.clone();

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
-use punctual_core::{ActionId, Event, ModelId};
-use punctual_device::{CacheSpec, Refusal};
+use punctual_core::{ActionId, ModelId};
+use punctual_device::CacheSpec;
+use punctual_device::weights::{Loaded, LoaderThread, WeightStore};
 use punctual_device_cuda::driver::{Context, Driver};
 use punctual_device_cuda::weights::{self, LoadError, PageTable, Residents, Source, Weights};
 use punctual_platform::Doorbell;
@@ -22,6 +23,7 @@ type Fills = &'static [u8];
 struct Bench {
     weights: Arc<Weights>,
     residents: Residents,
+    loader: LoaderThread,
     table: Arc<PageTable>,
     context: Option<Arc<Context>>,
     bell: Arc<Doorbell>,
@@ -48,7 +50,7 @@ impl Bench {
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
         let sources = vec![source(a, true), source(b, true), source(pinned, false)];
         let made = weights::make(sources, PAGE, cache_pages);
-        let (weights, mut residents) = made.expect("each fits alone");
+        let (weights, residents, loader) = made.expect("each fits alone");
         let context = context();
         weights.bring_up(&context).expect("there is memory");
         let bell = Arc::new(Doorbell::new());
@@ -57,22 +59,23 @@ impl Bench {
             core: None,
             priority: None,
         };
-        residents.start_loader(&cache, &bell).expect("a thread");
+        let loader = LoaderThread::start(loader, &cache, &bell).expect("a thread");
         Self {
             table: weights.table(),
             weights,
             residents,
+            loader,
             context: Some(context),
             bell,
             emulator,
         }
     }
 
-    fn event(&mut self) -> Event {
+    fn ended(&mut self) -> Loaded {
         loop {
             let seen = self.bell.count();
-            if let Some(event) = self.residents.poll() {
-                return event;
+            if let Some(loaded) = self.residents.poll() {
+                return loaded;
             }
             self.bell.wait(seen, None);
         }
@@ -81,15 +84,10 @@ impl Bench {
     /// Loads a model; whether that went well.
     fn load(&mut self, model: ModelId) -> bool {
         let action = ActionId(9);
-        assert_eq!(self.residents.load(action, model), Ok(()));
-        match self.event() {
-            Event::Loaded { action: loaded, .. } => loaded == action,
-            Event::Failed { action: failed } => {
-                assert_eq!(failed, action);
-                false
-            }
-            event => panic!("{event:?}"),
-        }
+        self.residents.load(action, model);
+        let ended = self.ended();
+        assert_eq!((ended.action, ended.model), (action, model));
+        ended.took.is_some()
     }
 
     /// What a model's pages hold on the device; none if one of them is not there.
@@ -145,40 +143,15 @@ fn models_take_turns_in_a_cache_and_each_time_hold_what_was_packed() {
     for _ in 0..3 {
         assert!(bench.load(A));
         bench.assert_there(A, a);
-        assert_eq!(bench.residents.unload(A), Ok(()));
+        bench.residents.unload(A);
         assert_eq!(bench.pages(A, 3), None);
         assert!(bench.load(B));
         bench.assert_there(B, b);
         bench.assert_there(PINNED, pinned);
-        assert_eq!(bench.residents.unload(B), Ok(()));
+        bench.residents.unload(B);
     }
     assert_eq!(bench.residents.free_pages(), 3);
     assert_eq!(bench.emulator.calls("cuMemAlloc_v2"), taken);
-}
-
-#[test]
-fn orders_that_contradict_where_weights_are_are_refused() {
-    let mut bench = Bench::new(&[1, 2], &[3, 4], &[5], 3);
-    let load = |bench: &mut Bench, model| bench.residents.load(ActionId(1), model);
-    assert_eq!(load(&mut bench, PINNED), Err(Refusal::Pinned(PINNED)));
-    assert_eq!(
-        load(&mut bench, ModelId(3)),
-        Err(Refusal::UnknownModel(ModelId(3)))
-    );
-    assert_eq!(bench.residents.unload(A), Err(Refusal::NotResident(A)));
-    assert!(bench.load(A));
-    assert_eq!(load(&mut bench, A), Err(Refusal::AlreadyLoaded(A)));
-    let full = Refusal::NoFreePages {
-        model: B,
-        needs: 2,
-        free: 1,
-    };
-    assert_eq!(load(&mut bench, B), Err(full));
-    assert_eq!(bench.residents.check_use(B), Err(Refusal::NotResident(B)));
-    bench.residents.taken(A);
-    assert_eq!(bench.residents.unload(A), Err(Refusal::WeightsInUse(A)));
-    bench.residents.released(A);
-    assert_eq!(bench.residents.unload(A), Ok(()));
 }
 
 #[test]
@@ -190,7 +163,7 @@ fn equal_pages_are_held_once_and_stay_as_long_as_somebody_has_them() {
     assert_eq!((copies(&bench), bench.residents.free_pages()), (3, 4));
     assert!(bench.load(B));
     assert_eq!((copies(&bench), bench.residents.free_pages()), (4, 3));
-    assert_eq!(bench.residents.unload(A), Ok(()));
+    bench.residents.unload(A);
     assert_eq!(bench.residents.free_pages(), 4);
     bench.assert_there(B, &[1, 2, 4]);
     bench.assert_there(PINNED, &[1]);
@@ -199,12 +172,13 @@ fn equal_pages_are_held_once_and_stay_as_long_as_somebody_has_them() {
 #[test]
 fn a_load_that_fails_gives_its_pages_back_and_says_why() {
     let mut bench = Bench::new(&[1, 2, 3], &[4, 5], &[6], 3);
-    let failures = bench.residents.failures().expect("nobody has them");
+    let failures = bench.loader.failures().expect("nobody has them");
     bench.emulator.fail_call(COPY, 1, 1);
     assert!(!bench.load(A));
-    let (model, error) = failures.recv().expect("the loader complains");
-    assert_eq!(model, A);
-    assert!(matches!(error, LoadError::Driver(_)), "{error}");
+    let failure = failures.recv().expect("the loader complains");
+    assert_eq!(failure.model, A);
+    let reason = failure.reason.downcast_ref();
+    assert!(matches!(reason, Some(LoadError::Driver(_))), "{failure:?}");
     assert_eq!(bench.pages(A, 3), None);
     assert_eq!(bench.residents.free_pages(), 3);
     assert!(bench.load(A));
@@ -218,9 +192,11 @@ fn after_a_restart_is_there_what_was_there_and_loads_meanwhile_fail() {
     assert!(bench.load(A));
     bench.lose_device();
     assert_eq!((bench.pages(A, 2), bench.pages(PINNED, 2)), (None, None));
-    let failures = bench.residents.failures().expect("nobody has them");
+    let failures = bench.loader.failures().expect("nobody has them");
     assert!(!bench.load(B));
-    assert_eq!(failures.recv(), Ok((B, LoadError::Down)));
+    let failure = failures.recv().expect("the loader complains");
+    assert_eq!(failure.model, B);
+    assert_eq!(failure.reason.downcast_ref(), Some(&LoadError::Down));
     bench.restart();
     bench.assert_there(A, a);
     bench.assert_there(PINNED, pinned);
@@ -229,7 +205,7 @@ fn after_a_restart_is_there_what_was_there_and_loads_meanwhile_fail() {
     bench.assert_there(B, b);
     // What is unloaded while the device is away does not come back.
     bench.lose_device();
-    assert_eq!(bench.residents.unload(A), Ok(()));
+    bench.residents.unload(A);
     bench.restart();
     assert_eq!(bench.pages(A, 2), None);
     bench.assert_there(B, b);

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use ort::session::RunOptions;
 use punctual_compile::WriteError;
-use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId};
-use punctual_device::crew::Crew;
-use punctual_device::{Device, DeviceSpec, InputBuffers, PartitionSpec, Refusal, SpecError};
+use punctual_device::weights::Resident;
+use punctual_device::{DeviceSpec, HostedDevice, InputBuffers, PartitionSpec, Shell, SpecError};
+use punctual_platform::Doorbell;
 use punctual_platform::thread::ThreadError;
-use punctual_platform::{Doorbell, Missing};
 use thiserror::Error;
 
 use crate::engine::Sessions;
@@ -18,13 +17,7 @@ use crate::stage::StageSession;
 use crate::threads::PinnedThreads;
 
 /// Runs stages as sessions of ONNX Runtime on the machine's cores.
-pub struct OrtDevice {
-    crew: Crew,
-    inputs: InputBuffers,
-    request_buffers: u16,
-    /// Stages and batch sizes of each model.
-    models: Vec<(usize, Vec<u8>)>,
-}
+pub struct OrtDevice(Shell);
 
 /// Why the device cannot start.
 #[derive(Debug, Error)]
@@ -64,56 +57,26 @@ impl OrtDevice {
         let floats = places.iter().map(|places| places.floats).max().unwrap_or(0);
         let layouts = places.iter().map(|places| places.input).collect();
         let inputs = InputBuffers::new(spec.request_buffers, floats, layouts);
-        let mut device = Self {
-            crew: Crew::new(inputs.clone(), report),
-            inputs,
-            request_buffers: spec.request_buffers,
-            models: spec
-                .models
-                .iter()
-                .map(|model| (model.network.stages.len(), model.batches.to_vec()))
-                .collect(),
-        };
+        let mut shell = Shell::new(spec, inputs, Box::new(Resident), None, report);
         for partition in spec.partitions {
             let sessions = sessions(library, spec, &places, partition)?;
-            device.crew.staff(partition, sessions, Vec::new())?;
+            shell.add_partition(partition, sessions, Vec::new())?;
         }
-        Ok(device)
+        Ok(Self(shell))
+    }
+}
+
+impl HostedDevice for OrtDevice {
+    fn shell(&self) -> &Shell {
+        &self.0
     }
 
-    /// The request buffers' input areas, for those who prepare inputs.
-    #[must_use]
-    pub fn input_buffers(&self) -> InputBuffers {
-        self.inputs.clone()
+    fn shell_mut(&mut self) -> &mut Shell {
+        &mut self.0
     }
 
-    /// What the machine did not grant the leaders, without repetition.
-    #[must_use]
-    pub fn missing(&self) -> &[Missing] {
-        self.crew.missing()
-    }
-
-    fn refusal(&self, infer: &Infer) -> Option<Refusal> {
-        let Some(is_full) = self.crew.is_full(infer.partition) else {
-            return Some(Refusal::UnknownPartition(infer.partition));
-        };
-        let Some((stages, batches)) = self.models.get(infer.model.index()) else {
-            return Some(Refusal::UnknownModel(infer.model));
-        };
-        if infer.stage.index() >= *stages {
-            return Some(Refusal::UnknownStage {
-                model: infer.model,
-                stage: infer.stage,
-            });
-        }
-        if !batches.contains(&infer.batch) {
-            return Some(Refusal::UnknownBatch {
-                model: infer.model,
-                batch: infer.batch,
-            });
-        }
-        let busy = is_full.then_some(Refusal::Busy(infer.partition));
-        Refusal::of_members(infer, self.request_buffers).or(busy)
+    fn name(&self) -> String {
+        "ort (ONNX Runtime)".to_owned()
     }
 }
 
@@ -144,43 +107,4 @@ fn sessions(
         stages: models.collect::<Result<_, StartError>>()?,
         options: Arc::new(RunOptions::new()?),
     })
-}
-
-impl Device for OrtDevice {
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
-        match self.refusal(infer) {
-            Some(refusal) => Err(refusal),
-            None => {
-                self.crew.submit(infer);
-                Ok(())
-            }
-        }
-    }
-
-    fn load(&mut self, _action: ActionId, model: ModelId) -> Result<(), Refusal> {
-        self.pinned(model)
-    }
-
-    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
-        self.pinned(model)
-    }
-
-    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
-        self.crew.preempt(partition, action);
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        self.crew.poll().map(|(_, event)| event)
-    }
-}
-
-impl OrtDevice {
-    /// All weights are there for good.
-    fn pinned(&self, model: ModelId) -> Result<(), Refusal> {
-        Err(if model.index() < self.models.len() {
-            Refusal::Pinned(model)
-        } else {
-            Refusal::UnknownModel(model)
-        })
-    }
 }

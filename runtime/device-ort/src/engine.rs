@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ort::session::RunOptions;
 use punctual_core::{BATCH_MAX, ModelId, StageId};
-use punctual_device::crew::{Claim, Engine, Interrupt, Outcome, Stopper};
+use punctual_device::pool::{CancelFlag, Engine, Outcome, Stopper};
+use punctual_device::regions::BufferGuard;
 
 use crate::stage::{Ran, StageSession};
 
@@ -20,11 +21,11 @@ impl Engine for Sessions {
         &mut self,
         model: ModelId,
         stage: StageId,
-        members: &mut [Claim<'_>],
-        interrupt: &Interrupt,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
     ) -> Outcome {
         let mut floats: heapless::Vec<&mut [f32], BATCH_MAX> =
-            members.iter_mut().map(Claim::floats).collect();
+            members.iter_mut().map(BufferGuard::floats).collect();
         let session = &mut self.stages[model.index()][stage.index()];
         // Twice: a stop that was meant for the action before may come as late as now.
         for _ in 0..2 {
@@ -55,7 +56,7 @@ impl Engine for Sessions {
         model: ModelId,
         stage: StageId,
         member: usize,
-        _claim: &'a mut Claim<'_>,
+        _claim: &'a mut BufferGuard<'_>,
     ) -> &'a [f32] {
         self.stages[model.index()][stage.index()].scores(member)
     }

@@ -2,14 +2,14 @@
 //!
 //! The library is loaded when the program runs ([`Library`]); without it this crate does nothing. Each
 //! stage of a compiled network is written as an ONNX file again and becomes a session; partitions,
-//! windows, request buffers and preemption are those of the CPU device ([`punctual_device::crew`]), so
+//! windows, request buffers and preemption are those of the CPU device ([`punctual_device::pool`]), so
 //! it takes the same actions and passes the same conformance suite.
 //!
 //! # What it does not promise
 //! - It allocates on every run, inside the library and around it, so it is not for a process whose
 //!   allocator is sealed: `punctuald` does not offer it.
 //! - A preemption is noticed between two of the library's nodes, whose bounds it does not tell.
-//! - Weights are not paged ([`Refusal::Pinned`]), and each partition has its own copy.
+//! - Weights are not paged ([`SubmitError::Pinned`]), and each partition has its own copy.
 //! - Transformers and quantised operators are not written as ONNX ([`punctual_compile::WriteError`]).
 #![forbid(unsafe_code)]
 
@@ -25,4 +25,4 @@ pub use device::{OrtDevice, StartError};
 pub use file::{FileError, OnnxFile};
 pub use library::{Library, LibraryError, PATH_VARIABLE, named};
 #[cfg(doc)]
-use punctual_device::Refusal;
+use punctual_device::SubmitError;

@@ -6,70 +6,21 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ActionId, Event, Infer, Instant, ModelId, PartitionId};
 use punctual_device::conformance::{Subject, networks, suite};
-use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec, Refusal};
+use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_ort::{Library, LibraryError, OrtDevice, StartError, named};
-use punctual_platform::{Doorbell, clock};
+use punctual_platform::Doorbell;
 
-struct Ort {
-    device: OrtDevice,
-    inputs: InputBuffers,
-    bell: Arc<Doorbell>,
-    seen: u32,
-}
-
-impl Device for Ort {
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
-        self.device.submit(infer)
-    }
-
-    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
-        self.device.load(action, model)
-    }
-
-    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
-        self.device.unload(model)
-    }
-
-    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
-        self.device.preempt(partition, action);
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        // Read before looking: an event that comes afterwards ends the next wait.
-        self.seen = self.bell.count();
-        self.device.poll()
-    }
-}
+struct Ort;
 
 impl Subject for Ort {
-    const COMPUTES: bool = true;
+    type Device = OrtDevice;
+
     const TOKENS_AND_BYTES: bool = false;
 
-    fn start(spec: &DeviceSpec<'_>) -> Self {
-        let bell = Arc::new(Doorbell::new());
+    fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> OrtDevice {
         let library = Library::load(None).expect("the library that the environment names");
-        let device = OrtDevice::start(library, spec, bell.clone()).expect("starts");
-        Self {
-            inputs: device.input_buffers(),
-            device,
-            bell,
-            seen: 0,
-        }
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(clock::now_ns())
-    }
-
-    fn wait(&mut self, limit: Instant) {
-        self.bell.wait(self.seen, Some(limit.as_nanos()));
-    }
-
-    fn write_input(&mut self, buffer: u16, model: ModelId, image: &[f32]) {
-        let mut writer = self.inputs.claim(buffer, model).expect("a free buffer");
-        writer.write_planar(image);
+        OrtDevice::start(library, spec, bell).expect("starts")
     }
 }
 
@@ -85,7 +36,7 @@ macro_rules! conforms {
     ($($check:ident),* $(,)?) => {
         $(#[test] fn $check() {
             if is_there() {
-                suite::$check::<Ort>();
+                suite::$check(&Ort);
             }
         })*
     };
@@ -110,7 +61,7 @@ fn survivors_of_different_batches_run_together() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs");
     let package = punctual_model::Package::read(&folder.join("signs.punctual"));
     let package = package.expect("the package in the tree");
-    suite::survivors_run_together_on::<Ort>(package.network());
+    suite::survivors_run_together_on(&Ort, package.network());
 }
 
 #[test]
@@ -140,11 +91,7 @@ fn paged_weights_are_refused_with_the_models_name() {
     };
     let spec = DeviceSpec {
         models: &[paged],
-        partitions: &[PartitionSpec {
-            name: "p".into(),
-            cores: vec![0],
-            priority: None,
-        }],
+        partitions: &[PartitionSpec::on_cores("p", vec![0], None)],
         request_buffers: 1,
         cache: Some(punctual_device::CacheSpec {
             pages: 4,

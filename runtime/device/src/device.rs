@@ -1,6 +1,6 @@
 //! The contract between the scheduler's world and whatever runs stages.
 
-use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId, RequestId, StageId};
+use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId, StageId};
 use thiserror::Error;
 
 /// Runs stages for batches of requests on partitions.
@@ -25,24 +25,24 @@ pub trait Device {
     /// Takes an action. No event will follow a refused one.
     ///
     /// # Errors
-    /// [`Refusal`], when the action does not fit what was loaded, or the partition already holds
+    /// [`SubmitError`], when the action does not fit what was loaded, or the partition already holds
     /// two: both are errors of the caller, and the device is as it was before.
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal>;
+    fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError>;
 
     /// Begins to bring a model's weights in; the pages they fill are the model's from now on. One event answers:
     /// [`Event::Loaded`], and actions of the model are taken once that has been polled; or [`Event::Failed`], and
     /// the pages are free again. Loads are carried out one after the other, in this order.
     ///
     /// # Errors
-    /// [`Refusal`], when the model is not to be loaded now or does not fit; no event follows.
-    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal>;
+    /// [`SubmitError`], when the model is not to be loaded now or does not fit; no event follows.
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), SubmitError>;
 
     /// The pages of a model's weights are free from now on; no event follows.
     ///
     /// # Errors
-    /// [`Refusal`], when the weights are not there, or an action that reads them was taken and
+    /// [`SubmitError`], when the weights are not there, or an action that reads them was taken and
     /// its event has not been polled.
-    fn unload(&mut self, model: ModelId) -> Result<(), Refusal>;
+    fn unload(&mut self, model: ModelId) -> Result<(), SubmitError>;
 
     /// Asks for a best-effort action to be stopped at the next operator. Without effect when that
     /// action is not (or no longer) there: the event of its end is on its way then.
@@ -54,7 +54,7 @@ pub trait Device {
 
 /// Why an action was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum SubmitError {
     /// The partition holds its two actions.
     #[error("partition {} already holds two actions: submit after the event of one", .0.0)]
     Busy(PartitionId),
@@ -128,7 +128,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl SubmitError {
     /// The same, about what the caller calls `model` and `partition`.
     pub(crate) fn renamed(self, model: ModelId, partition: PartitionId) -> Self {
         match self {
@@ -156,26 +156,5 @@ impl Refusal {
             | Self::Members { .. }
             | Self::UnknownBuffer { .. } => self,
         }
-    }
-
-    /// The rules on members, which hold for every device.
-    #[must_use]
-    pub fn of_members(infer: &Infer, request_buffers: u16) -> Option<Self> {
-        let (members, batch) = (infer.members.len(), infer.batch);
-        if members == 0 || members > usize::from(batch) {
-            return Some(Self::Members {
-                members: members as u8,
-                batch,
-            });
-        }
-        let beyond = |request: &&RequestId| request.buffer >= request_buffers;
-        infer
-            .members
-            .iter()
-            .find(beyond)
-            .map(|request| Self::UnknownBuffer {
-                buffer: request.buffer,
-                buffers: request_buffers,
-            })
     }
 }

@@ -1,5 +1,4 @@
-//! What runs stages: the [`Device`] trait, the CPU device and the virtual-time device, and the
-//! suite that every device passes.
+//! The contract of a device, and what all devices have in common.
 //!
 //! A device does exactly what [`Action::Infer`](punctual_core::Action::Infer) says, inside its
 //! window, or reports an event that says it did not. It decides nothing.
@@ -8,99 +7,53 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`Device`] | the contract: actions in, exactly one event each out |
-//! | [`CpuDevice`] | partitions are disjoint sets of cores; one pinned worker a core |
-//! | [`MixedDevice`] | two devices that serve one plan |
-//! | [`crew`] | what devices on the machine's cores share: partitions, leaders, windows, preemption |
-//! | [`virtual_time`] | takes as long as the profile says and sleeps for none of it: for tests of the loop |
+//! | [`pool`] | partitions, leaders, windows, preemption; an [`Engine`](pool::Engine) runs the stages |
+//! | [`shell`] | what every device on threads of this process has around its engines |
+//! | [`weights`] | weights that come and go: a store, and the thread that fills it |
+//! | [`DeviceSet`] | the devices that serve one plan, as one |
+//! | [`Provider`] | a kind of device: what it promises, what it takes, how it starts |
+//! | [`profile`] | measures stages on any provider's devices, and preparation on this machine |
 //! | [`conformance`] | what every device must do, as functions; a new device's tests call them |
-//! | [`profile`] | measures stages and preparation on this machine |
-//! | [`Evaluator`] | class scores of a network on the CPU device's kernels, on the calling thread |
+//! | [`virtual_time`] | takes as long as the profile says and sleeps for none of it: for tests of the loop |
 //!
-//! # The way of a stage on the CPU device
+//! A new kind of device is an engine, a provider, and a call of the conformance suite.
+//!
+//! # The way of a stage
 //! 1. An intake thread claims a request buffer ([`InputBuffers`]), writes the input, drops the claim.
-//! 2. [`Device::submit`] pushes the action into the partition's ring and rings its leader.
-//! 3. The leader waits for the window, claims the members' request buffers, and hands the stage to
-//!    its team: all workers of the partition run operator after operator, each its own part of the
-//!    output, and meet in between. That is where a preemption is noticed.
-//! 4. What the next stage needs lies in the members' request buffers; everything else was in the
-//!    partition's workspace and is forgotten. So a request can go on with other companions, on
-//!    another partition.
-//! 5. The leader reads the class scores, pushes the event, rings the scheduler's bell.
+//! 2. [`Device::submit`] checks the action, pushes it into the partition's ring and rings its leader.
+//! 3. The leader waits for the window, claims the members' request buffers, and has its engine run the stage.
+//! 4. What the next stage needs lies in the members' request buffers. So a request can go on with
+//!    other companions, on another partition.
+//! 5. The leader reads the answers, pushes the event, rings the scheduler's bell.
 //!
-//! Weights are packed, memory is planned and touched, and workers are started by
-//! [`CpuDevice::start`]; after it nothing is allocated, no lock is taken and no thread is made.
-//!
-//! ```
-//! use std::sync::Arc;
-//! use punctual_core::{ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId};
-//! use punctual_core::{RequestId, StageId, Window};
-//! use punctual_device::conformance::networks;
-//! use punctual_device::{CpuDevice, Device, DeviceSpec, ModelSpec, PartitionSpec};
-//! use punctual_platform::Doorbell;
-//!
-//! let network = networks::residual(1);
-//! let bell = Arc::new(Doorbell::new());
-//! let mut device = CpuDevice::start(
-//!     &DeviceSpec {
-//!         models: &[ModelSpec::resident(&network, &[1, 2])],
-//!         partitions: &[PartitionSpec { name: "main".into(), cores: vec![0], priority: None }],
-//!         request_buffers: 4,
-//!         cache: None,
-//!     },
-//!     bell.clone(),
-//! )?;
-//! let image = networks::image(&network, 7);
-//! device.input_buffers().claim(3, ModelId(0))?.write_planar(&image);
-//! device.submit(&Infer {
-//!     id: ActionId(1),
-//!     partition: PartitionId(0),
-//!     model: ModelId(0),
-//!     stage: StageId(0),
-//!     batch: 1,
-//!     members: [RequestId { buffer: 3, generation: 0 }].into_iter().collect(),
-//!     window: Window { earliest: Instant::ZERO, latest: Instant::FAR_FUTURE },
-//!     criticality: Criticality::RealTime,
-//! })?;
-//! let event = loop {
-//!     let seen = bell.count();
-//!     match device.poll() {
-//!         Some(event) => break event,
-//!         None => bell.wait(seen, None),
-//!     };
-//! };
-//! let Event::Finished(finished) = event else { panic!("{event:?}") };
-//! assert_eq!(finished.members.len(), 1);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! After a device has started nothing of this crate allocates, takes a lock or makes a thread.
 //!
 //! # Unsafe code
-//! Confined to the module `shared`: the cores of a partition write disjoint parts of one tensor,
-//! and an intake thread writes a request's input that a worker reads later, without a lock. Its
-//! doc says which rule makes that sound; every other module forbids `unsafe`.
+//! Confined to the module [`regions`]: an intake thread writes a request's input that a worker reads
+//! later, without a lock. Its doc says which rule makes that sound; every other module forbids `unsafe`.
 #![deny(unsafe_code)]
-#![warn(missing_docs)]
 
+mod catalogue;
 pub mod conformance;
-mod cpu;
-pub mod crew;
 mod device;
-pub mod images;
-mod mixed;
+pub mod pool;
 pub mod profile;
-mod random;
+mod provider;
+pub mod random;
+pub mod regions;
 mod request_buffers;
 mod residency;
-mod shared;
+mod set;
+pub mod shell;
 mod spec;
 pub mod virtual_time;
+pub mod weights;
 
-pub use cpu::cold_start;
-pub use cpu::{
-    CpuDevice, Evaluator, LoadError, LoadFailure, LowerError, OperatorTime, StartError,
-    image_layout, pack_image,
-};
-pub use device::{Device, Refusal};
-pub use mixed::{MixedDevice, Side};
+pub use catalogue::Catalogue;
+pub use device::{Device, SubmitError};
+pub use provider::{Footprint, Promises, Provider};
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
 pub use residency::Residency;
+pub use set::{DeviceSet, LoadFailures};
+pub use shell::{HostedDevice, Shell};
 pub use spec::{CacheSpec, DeviceSpec, ModelSpec, PartitionSpec, SpecError};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use punctual_core::ModelId;
 use thiserror::Error;
 
-use crate::shared::{Claim, ClaimedRegions};
+use crate::regions::{BufferGuard, ClaimedRegions};
 
 /// Where a model's input lies: planar `f32`, plane after plane, with zeros around each plane as
 /// wide as the first convolution wants them.
@@ -95,7 +95,7 @@ impl InputBuffers {
         }
     }
 
-    pub(crate) fn regions(&self) -> &Arc<ClaimedRegions> {
+    pub fn regions(&self) -> &Arc<ClaimedRegions> {
         &self.shared.regions
     }
 
@@ -141,7 +141,7 @@ impl InputBuffers {
 
 /// The right to write one request's input. Dropping it makes the input visible to the device.
 pub struct InputWriter<'a> {
-    claim: Claim<'a>,
+    claim: BufferGuard<'a>,
     layout: InputLayout,
 }
 

@@ -5,7 +5,7 @@
 
 use punctual_core::ModelId;
 
-use crate::device::Refusal;
+use crate::device::SubmitError;
 
 /// Where a model's weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +61,11 @@ impl Residency {
     /// Whether an action may be submitted that reads `model`'s weights.
     ///
     /// # Errors
-    /// [`Refusal::NotResident`], [`Refusal::UnknownModel`].
-    pub fn check_use(&self, model: ModelId) -> Result<(), Refusal> {
+    /// [`SubmitError::NotResident`], [`SubmitError::UnknownModel`].
+    pub fn check_use(&self, model: ModelId) -> Result<(), SubmitError> {
         match self.of(model)?.place {
             Place::Pinned | Place::Resident => Ok(()),
-            Place::Loading | Place::Absent => Err(Refusal::NotResident(model)),
+            Place::Loading | Place::Absent => Err(SubmitError::NotResident(model)),
         }
     }
 
@@ -90,12 +90,12 @@ impl Residency {
     ///
     /// # Errors
     /// Those of [`Device::load`](crate::Device::load).
-    pub fn load(&mut self, model: ModelId) -> Result<(), Refusal> {
+    pub fn load(&mut self, model: ModelId) -> Result<(), SubmitError> {
         let &Model { place, pages, .. } = self.of(model)?;
         match place {
-            Place::Pinned => Err(Refusal::Pinned(model)),
-            Place::Resident | Place::Loading => Err(Refusal::AlreadyLoaded(model)),
-            Place::Absent if pages > self.free => Err(Refusal::NoFreePages {
+            Place::Pinned => Err(SubmitError::Pinned(model)),
+            Place::Resident | Place::Loading => Err(SubmitError::AlreadyLoaded(model)),
+            Place::Absent if pages > self.free => Err(SubmitError::NoFreePages {
                 model,
                 needs: pages,
                 free: self.free,
@@ -125,12 +125,12 @@ impl Residency {
     ///
     /// # Errors
     /// Those of [`Device::unload`](crate::Device::unload).
-    pub fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+    pub fn unload(&mut self, model: ModelId) -> Result<(), SubmitError> {
         let entry = self.of(model)?;
         match entry.place {
-            Place::Pinned => Err(Refusal::Pinned(model)),
-            Place::Loading | Place::Absent => Err(Refusal::NotResident(model)),
-            Place::Resident if entry.users > 0 => Err(Refusal::WeightsInUse(model)),
+            Place::Pinned => Err(SubmitError::Pinned(model)),
+            Place::Loading | Place::Absent => Err(SubmitError::NotResident(model)),
+            Place::Resident if entry.users > 0 => Err(SubmitError::WeightsInUse(model)),
             Place::Resident => {
                 self.free += entry.pages;
                 self.models[model.index()].place = Place::Absent;
@@ -139,10 +139,10 @@ impl Residency {
         }
     }
 
-    fn of(&self, model: ModelId) -> Result<&Model, Refusal> {
+    fn of(&self, model: ModelId) -> Result<&Model, SubmitError> {
         self.models
             .get(model.index())
-            .ok_or(Refusal::UnknownModel(model))
+            .ok_or(SubmitError::UnknownModel(model))
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
     fn pages_are_taken_by_a_load_and_come_back_by_an_unload_or_a_failure() {
         let mut books = residency();
         books.load(A).expect("fits");
-        let full = Refusal::NoFreePages {
+        let full = SubmitError::NoFreePages {
             model: B,
             needs: 3,
             free: 2,
@@ -174,33 +174,33 @@ mod tests {
         assert_eq!(books.free(), 1);
         books.loaded(B, false);
         assert_eq!(books.free(), 4);
-        assert_eq!(books.check_use(B), Err(Refusal::NotResident(B)));
+        assert_eq!(books.check_use(B), Err(SubmitError::NotResident(B)));
     }
 
     #[test]
     fn weights_are_used_between_their_arrival_and_their_end_only() {
         let mut books = residency();
-        assert_eq!(books.check_use(A), Err(Refusal::NotResident(A)));
+        assert_eq!(books.check_use(A), Err(SubmitError::NotResident(A)));
         books.load(A).expect("fits");
-        assert_eq!(books.load(A), Err(Refusal::AlreadyLoaded(A)));
-        assert_eq!(books.check_use(A), Err(Refusal::NotResident(A)));
-        assert_eq!(books.unload(A), Err(Refusal::NotResident(A)));
+        assert_eq!(books.load(A), Err(SubmitError::AlreadyLoaded(A)));
+        assert_eq!(books.check_use(A), Err(SubmitError::NotResident(A)));
+        assert_eq!(books.unload(A), Err(SubmitError::NotResident(A)));
         books.loaded(A, true);
         assert_eq!(books.check_use(A), Ok(()));
         books.taken(A);
-        assert_eq!(books.unload(A), Err(Refusal::WeightsInUse(A)));
+        assert_eq!(books.unload(A), Err(SubmitError::WeightsInUse(A)));
         books.released(A);
         assert_eq!(books.unload(A), Ok(()));
-        assert_eq!(books.check_use(A), Err(Refusal::NotResident(A)));
+        assert_eq!(books.check_use(A), Err(SubmitError::NotResident(A)));
     }
 
     #[test]
     fn what_is_there_for_good_is_neither_loaded_nor_unloaded() {
         let mut books = residency();
         assert_eq!(books.check_use(PINNED), Ok(()));
-        assert_eq!(books.load(PINNED), Err(Refusal::Pinned(PINNED)));
-        assert_eq!(books.unload(PINNED), Err(Refusal::Pinned(PINNED)));
+        assert_eq!(books.load(PINNED), Err(SubmitError::Pinned(PINNED)));
+        assert_eq!(books.unload(PINNED), Err(SubmitError::Pinned(PINNED)));
         let unknown = ModelId(3);
-        assert_eq!(books.load(unknown), Err(Refusal::UnknownModel(unknown)));
+        assert_eq!(books.load(unknown), Err(SubmitError::UnknownModel(unknown)));
     }
 }

@@ -1,5 +1,7 @@
 //! What a device is started with: models, partitions, request buffers.
 
+use std::ops::Range;
+
 use punctual_core::BATCH_MAX;
 use punctual_model::{Network, SolutionChoice, WeightImage};
 use thiserror::Error;
@@ -60,7 +62,7 @@ impl<'a> ModelSpec<'a> {
         }
     }
 
-    pub(crate) fn validate_batches(&self) -> Result<(), SpecError> {
+    pub fn validate_batches(&self) -> Result<(), SpecError> {
         let rising = self.batches.windows(2).all(|pair| pair[0] < pair[1]);
         let fits = |&batch: &u8| usize::from(batch) <= BATCH_MAX;
         if rising && self.batches.first() == Some(&1) && self.batches.iter().all(fits) {
@@ -73,15 +75,30 @@ impl<'a> ModelSpec<'a> {
     }
 }
 
-/// The cores of one partition.
+/// The compute units of one partition, and the threads that serve it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionSpec {
     /// Its name, for the names of threads and messages.
     pub name: String,
-    /// Core numbers of the machine, one worker each; the first is the leader.
+    /// Core numbers of the machine: for a device on cores one worker each, the first being the
+    /// leader; for a GPU the leader's alone.
     pub cores: Vec<usize>,
+    /// For a GPU, its TPCs.
+    pub tpcs: Range<u16>,
     /// Real-time priority of the workers (`SCHED_FIFO`); none for ordinary threads.
     pub priority: Option<u8>,
+}
+
+impl PartitionSpec {
+    /// A partition of cores.
+    pub fn on_cores(name: impl Into<String>, cores: Vec<usize>, priority: Option<u8>) -> Self {
+        Self {
+            name: name.into(),
+            cores,
+            tpcs: 0..0,
+            priority,
+        }
+    }
 }
 
 /// What makes a spec unusable.

@@ -40,6 +40,8 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Cuda];
+
     /// That of a partition with these TPCs.
     pub(crate) const fn with_tpcs(tpcs: &[u16]) -> Self {
         match tpcs {

@@ -134,7 +134,7 @@ impl Cause {
             Self::Frame(FrameCause::NotASize { .. }) => "write [width, height]".into(),
             Self::PackageMissing { .. } => "make it with `punctual compile`".into(),
             Self::PackageInvalid { .. } => "make it again with `punctual compile`".into(),
-            Self::TokenInput { .. } => "run it by `punctual_device::Evaluator`".into(),
+            Self::TokenInput { .. } => "run it by `punctual_device_cpu::Evaluator`".into(),
             Self::ProfileInvalid { .. }
             | Self::ProfileMissing { .. }
             | Self::ProfileMismatch { .. }

@@ -1,6 +1,6 @@
 //! Class scores and answers of the GPU against the CPU device's.
 
-use punctual_device::Evaluator;
+use punctual_device_cpu::Evaluator;
 use punctual_device_cuda::bench::Direct;
 use punctual_device_cuda::driver::Context;
 use punctual_device_cuda::structures::Structure;

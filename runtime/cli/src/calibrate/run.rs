@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_core::Confidence;
-use punctual_device::Evaluator;
+use punctual_device_cpu::Evaluator;
 use punctual_kernels::{Isa, softmax_top1};
 use punctual_model::{
     Calibration, CalibrationExit, CalibrationSample, Labelled, Network, fit_temperature,
@@ -56,7 +56,7 @@ pub fn run(
 }
 
 /// An evaluator with the best kernels of this machine.
-pub fn evaluator(network: &Network) -> Result<Evaluator, punctual_device::StartError> {
+pub fn evaluator(network: &Network) -> Result<Evaluator, punctual_device_cpu::StartError> {
     Evaluator::new(Isa::detect(), network, BATCH)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_device::StartError;
+use punctual_device_cpu::StartError;
 use punctual_model::{Calibration, Package, PackageError, TemperatureError, WeightImage};
 use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
@@ -11,7 +11,7 @@ use crate::calibrate::pictures::{PictureError, Pictures};
 use crate::calibrate::report::Report;
 use crate::calibrate::samples::{self, SamplesError};
 use crate::calibrate::{plot, run};
-use punctual_device::images::{self, ImageError};
+use punctual_device_cpu::images::{self, ImageError};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to calibrate with which pictures, and where to put what comes out.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use punctual_compile::{CompileError, Compiled, Overrides, compile_with};
-use punctual_device::{LowerError, image_layout};
+use punctual_device_cpu::{LowerError, image_layout};
 use punctual_kernels::Isa;
 use punctual_model::{Network, PackageError};
 use punctual_platform::output::{self, OutputError};
 use serde_json::json;
 
-use punctual_device::images::{self, ImageError};
+use punctual_device_cpu::images::{self, ImageError};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to compile, and where to put it.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use punctual_daemon::gpu::{Gpu, GpuError};
-use punctual_device::profile::{Effort, MeasureError};
+use punctual_device::profile::{Effort, MeasureError, Request};
+use punctual_device_cpu::CpuProvider;
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
 use punctual_plan::{Needs, PlanErrors, Policies};
 use punctual_platform::output::{self, OutputError};
@@ -64,11 +65,11 @@ pub enum Error {
     #[error(transparent)]
     Package(#[from] PackageError),
     #[error(transparent)]
-    Measure(#[from] MeasureError),
+    Measure(#[from] MeasureError<punctual_device_cpu::StartError>),
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]
-    MeasureGpu(#[from] punctual_device_cuda::MeasureError),
+    MeasureGpu(#[from] MeasureError<punctual_device_cuda::StartError>),
     /// The profile could not be written.
     #[error(transparent)]
     Write(#[from] ProfileError),
@@ -114,12 +115,18 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
     let on_gpu = |package: &PackageNeeds| !package.gpu.units.is_empty();
     let gpu = packages.iter().any(on_gpu).then(Gpu::look).transpose()?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    let cpu = CpuProvider {
+        cores: affinity::available_cores().unwrap_or_default(),
+    };
     for wanted in &packages {
         let package_file = folder.join(&wanted.package);
         let package = Package::read(&package_file)?;
         let direct = options.direct || wanted.paged;
-        let request = measure::request(&needs, wanted, &wanted.cpu, effort, direct);
-        let profile = measure::measure(&wanted.name, &package, &request)?;
+        let request = Request {
+            frames: measure::frames(wanted),
+            ..measure::request(&needs, &wanted.cpu, effort, direct)
+        };
+        let profile = measure::measure(&cpu, &wanted.name, &package, &request)?;
         let shown = table(&wanted.name, &profile);
         let kept = keep(profile, &package_file, BESIDE, options.into_packages)?;
         output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
@@ -134,10 +141,10 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
                 .units
                 .retain(|units| u16::from(*units).is_multiple_of(granularity));
         }
-        let request = measure::request(&needs, wanted, &sizes, effort, true);
+        let request = measure::request(&needs, &sizes, effort, true);
         // Interrupts are mostly served by the first cores.
-        let starter = gpu.starter(request.cores.last().copied().unwrap_or_default());
-        let profile = measure::measure_stages(&starter, &wanted.name, &package, &request)?;
+        let provider = gpu.provider(cpu.cores.last().copied().unwrap_or_default());
+        let profile = measure::measure(&provider, &wanted.name, &package, &request)?;
         let shown = table(&wanted.name, &profile);
         let kept = keep(profile, &package_file, BESIDE_GPU, options.into_packages)?;
         output::text(format_args!("{shown}wrote {}\n", kept.display()))?;

@@ -12,7 +12,7 @@ use punctual_platform::output::{self, OutputError};
 
 use report::Report;
 
-use punctual_device::images::{self, ImageError};
+use punctual_device_cpu::images::{self, ImageError};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// Which networks, and where the cut ones go.

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use punctual_device::Evaluator;
+use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{Network, OperatorKind, Package, WeightImage, WeightRange};
 use punctual_signs::{CAMERA_EASIEST, CROP_SIDE, Scene};
@@ -56,8 +56,9 @@ fn variant(
     network.weights = weights.into();
     let package = Package::new(network, signs.calibration().clone()).expect("valid");
     let isa = Isa::detect();
-    let layout = punctual_device::image_layout(isa, package.network()).expect("known operators");
-    let image = punctual_device::pack_image(isa, package.network()).expect("known operators");
+    let layout =
+        punctual_device_cpu::image_layout(isa, package.network()).expect("known operators");
+    let image = punctual_device_cpu::pack_image(isa, package.network()).expect("known operators");
     let package = package.with_layouts(vec![layout]).expect("fits");
     let package = package.with_image(isa.lanes() as u8, image).expect("fits");
     let path = folder.join(name);

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use punctual_compile::{CompileError, Compiled, Note, Overrides, ParseError, compile_with};
-use punctual_device::Evaluator;
+use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::reference;
 

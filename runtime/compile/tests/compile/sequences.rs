@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use punctual_compile::{CompileError, Overrides, compile_with};
-use punctual_device::Evaluator;
+use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{InputForm, reference};
 use serde::Deserialize;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use punctual_core::{
     Arrival, ClientId, Criticality, Failure, Finished, ModelId, StageId, TaskId, Window,
 };
-use punctual_device::Refusal;
+use punctual_device::SubmitError;
 
 use super::*;
 use crate::wiring::Wiring;
@@ -18,23 +18,23 @@ struct Puppet {
 }
 
 impl Device for Puppet {
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
+    fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
         if self.stubborn {
-            return Err(Refusal::Busy(infer.partition));
+            return Err(SubmitError::Busy(infer.partition));
         }
         Ok(())
     }
 
-    fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), Refusal> {
+    fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), SubmitError> {
         if self.stubborn {
-            return Err(Refusal::Pinned(model));
+            return Err(SubmitError::Pinned(model));
         }
         Ok(())
     }
 
-    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+    fn unload(&mut self, model: ModelId) -> Result<(), SubmitError> {
         if self.stubborn {
-            return Err(Refusal::Pinned(model));
+            return Err(SubmitError::Pinned(model));
         }
         Ok(())
     }

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
 use punctual_core::ModelId;
-use punctual_device::{CpuDevice, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device_cpu::CpuDevice;
 use punctual_ipc::PixelFormat;
 use punctual_model::{Package, Profile, SolutionChoice};
 use punctual_platform::Doorbell;
@@ -93,11 +94,7 @@ fn with_solutions(profile: &mut Profile, package: &Package) {
             solutions: &profile.solutions,
             ..ModelSpec::resident(network, &[1])
         }],
-        partitions: &[PartitionSpec {
-            name: "main".to_owned(),
-            cores: vec![0],
-            priority: None,
-        }],
+        partitions: &[PartitionSpec::on_cores("main", vec![0], None)],
         request_buffers: 1,
         cache: None,
     };

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crate::support::{Daemon, Folder, assert_accounts, connect, package, profile, result, submit};
-use punctual_device::{image_layout, pack_image};
+use punctual_device_cpu::{image_layout, pack_image};
 use punctual_ipc::PixelFormat;
 use punctual_kernels::Isa;
 use punctual_model::{PAGE_FLOATS, Package};

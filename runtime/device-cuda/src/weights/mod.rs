@@ -5,7 +5,7 @@
 //!
 //! | end | whose | what it does |
 //! |---|---|---|
-//! | [`Residents`] | the thread that submits | says what is there, gives pieces of the pool to models and takes them back |
+//! | [`Residents`] | the thread that submits | gives pieces of the pool to models and takes them back |
 //! | `Loader` | its own thread, with its own stream | fills pieces and publishes where pages lie |
 //! | [`PageTable`] | leaders, while they launch | reads where pages lie, without a lock |
 //! | [`Weights`] | the keeper | takes the pool, and after a fault of the device takes it again and fills it |
@@ -38,6 +38,7 @@ use punctual_platform::Doorbell;
 
 pub use failure::{FitError, LoadError};
 use ledger::Ledger;
+pub use loader::Loader;
 use pool::Pool;
 pub use residents::Residents;
 pub use table::PageTable;
@@ -67,7 +68,7 @@ struct Shared {
     /// What lives on the device, while it works. Locked by the loader and the keeper alone, both of which may wait.
     pool: Mutex<Option<Pool>>,
     /// Rings when the loader has something to do.
-    orders: Doorbell,
+    orders: Arc<Doorbell>,
 }
 
 /// What the ends share about one model.
@@ -91,7 +92,7 @@ pub fn make(
     models: Vec<Source>,
     page_bytes: u32,
     cache_pages: u32,
-) -> Result<(Arc<Weights>, Residents), FitError> {
+) -> Result<(Arc<Weights>, Residents, Loader), FitError> {
     for (id, model) in (0..).zip(&models) {
         let needs = model.pages.len() as u32;
         if model.paged && needs > cache_pages {
@@ -118,10 +119,10 @@ pub fn make(
         table: Arc::new(PageTable::new(pages)),
         models,
         pool: Mutex::new(None),
-        orders: Doorbell::new(),
+        orders: Arc::new(Doorbell::new()),
     });
-    let residents = Residents::new(shared.clone(), cache_pages);
-    Ok((Arc::new(Weights { shared }), residents))
+    let (residents, loader) = Residents::new(shared.clone());
+    Ok((Arc::new(Weights { shared }), residents, loader))
 }
 
 /// The bytes of different pages.

@@ -74,7 +74,7 @@ fn a_start_that_fails_at_any_call_says_which_and_leaves_nothing() {
     };
     let calls: Vec<u64> = {
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
-        drop(begin(&spec, &cuda()).expect("starts"));
+        drop(begin(&spec, &cuda(), Arc::default()).expect("starts"));
         TAKING.iter().map(|call| emulator.calls(call)).collect()
     };
     for (call, count) in TAKING.iter().zip(calls) {
@@ -83,7 +83,7 @@ fn a_start_that_fails_at_any_call_says_which_and_leaves_nothing() {
         for nth in moments.into_iter().filter(|_| count > 0) {
             let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
             emulator.fail_call(call, nth, Code::OUT_OF_MEMORY.0);
-            let error = begin(&spec, &cuda()).err();
+            let error = begin(&spec, &cuda(), Arc::default()).err();
             let text = error.map(|error| error.to_string()).unwrap_or_default();
             let bare = call.trim_end_matches("_v2");
             assert!(
@@ -110,7 +110,9 @@ fn a_machine_without_a_gpu_is_told_so() {
         request_buffers: 4,
         cache: None,
     };
-    let error = begin(&spec, &cuda()).err().expect("nothing to start on");
+    let error = begin(&spec, &cuda(), Arc::default())
+        .err()
+        .expect("nothing to start on");
     let StartError::Open(OpenError::Call(error)) = error else {
         panic!("{error}");
     };
@@ -127,7 +129,9 @@ fn a_network_without_kernels_is_named() {
         request_buffers: 4,
         cache: None,
     };
-    let error = begin(&spec, &cuda()).err().expect("it has tokens");
+    let error = begin(&spec, &cuda(), Arc::default())
+        .err()
+        .expect("it has tokens");
     assert!(matches!(error, StartError::Lower(_)), "{error}");
     assert!(error.to_string().contains(&network.name), "{error}");
 }

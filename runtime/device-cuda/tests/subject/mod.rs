@@ -8,12 +8,15 @@ use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_device::conformance::{Subject, networks};
-use punctual_device::{Device, DeviceSpec, InputBuffers, ModelSpec, PartitionSpec, Refusal};
+use punctual_device::conformance::{Subject, Testable, networks};
+use punctual_device::{
+    Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
+};
+use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
 use punctual_device_cuda::driver::Driver;
 use punctual_device_cuda::{CudaDevice, CudaSpec, StartError, Wait, Watchdog};
 use punctual_model::Network;
-use punctual_platform::{Doorbell, clock};
+use punctual_platform::Doorbell;
 
 /// Longer than anything here takes, even on a busy machine.
 const STUCK: Nanos = Nanos::from_millis(60_000);
@@ -44,7 +47,6 @@ pub struct Cuda {
     pub device: CudaDevice,
     pub inputs: InputBuffers,
     pub bell: Arc<Doorbell>,
-    seen: u32,
     actions: u64,
     images: Vec<Vec<f32>>,
     /// Last, so that it outlives the device.
@@ -55,17 +57,21 @@ impl Cuda {
     /// A device on an emulated machine of its own.
     pub fn on(config: &Config, spec: &DeviceSpec<'_>, cuda: &CudaSpec) -> Self {
         let emulator = Emulator::start(config).expect("the emulated driver beside this test");
-        Self::beside(emulator, spec, cuda)
+        Self::beside(emulator, spec, cuda, Arc::new(Doorbell::new()))
     }
 
     /// A device on an emulated machine.
-    pub fn beside(emulator: Emulator, spec: &DeviceSpec<'_>, cuda: &CudaSpec) -> Self {
-        let (device, bell) = begin(spec, cuda).expect("starts");
+    pub fn beside(
+        emulator: Emulator,
+        spec: &DeviceSpec<'_>,
+        cuda: &CudaSpec,
+        bell: Arc<Doorbell>,
+    ) -> Self {
+        let device = begin(spec, cuda, bell.clone()).expect("starts");
         Self {
-            inputs: device.input_buffers(),
+            inputs: device.shell().input_buffers(),
             device,
             bell,
-            seen: 0,
             actions: 0,
             images: Vec::new(),
             emulator,
@@ -91,7 +97,7 @@ impl Cuda {
             request_buffers: 8,
             cache: None,
         };
-        let mut device = Self::beside(emulator, &spec, cuda);
+        let mut device = Self::beside(emulator, &spec, cuda, Arc::new(Doorbell::new()));
         device.images = (0..8).map(|seed| networks::image(network, seed)).collect();
         for buffer in 0..8 {
             device.write(buffer, u64::from(buffer));
@@ -130,11 +136,13 @@ impl Cuda {
     pub fn event(&mut self) -> Event {
         let limit = self.now() + STUCK;
         loop {
+            // Read before looking: an event that comes afterwards ends the wait.
+            let seen = self.bell.count();
             if let Some(event) = self.poll() {
                 return event;
             }
             assert!(self.now() < limit, "no event");
-            self.wait(limit);
+            self.bell.wait(seen, Some(limit.as_nanos()));
         }
     }
 
@@ -220,72 +228,45 @@ impl Cuda {
 pub fn begin(
     spec: &DeviceSpec<'_>,
     cuda: &CudaSpec,
-) -> Result<(CudaDevice, Arc<Doorbell>), StartError> {
-    let bell = Arc::new(Doorbell::new());
-    let device = CudaDevice::start(Driver::open()?, spec, cuda, bell.clone())?;
-    Ok((device, bell))
+    bell: Arc<Doorbell>,
+) -> Result<CudaDevice, StartError> {
+    CudaDevice::start(Driver::open()?, spec, cuda, bell)
 }
 
 /// Partitions with a leader each, at ordinary priority: a test must not need privileges.
 pub fn partitions(count: usize) -> Vec<PartitionSpec> {
-    let partition = |index: usize| PartitionSpec {
-        name: format!("p{index}"),
-        cores: vec![index % 2],
-        priority: None,
-    };
+    let partition =
+        |index: usize| PartitionSpec::on_cores(format!("p{index}"), vec![index % 2], None);
     (0..count).map(partition).collect()
 }
 
-impl Device for Cuda {
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
-        self.device.submit(infer)
+impl HostedDevice for Cuda {
+    fn shell(&self) -> &Shell {
+        self.device.shell()
     }
 
-    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
-        self.device.load(action, model)
+    fn shell_mut(&mut self) -> &mut Shell {
+        self.device.shell_mut()
     }
 
-    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
-        self.device.unload(model)
-    }
-
-    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
-        self.device.preempt(partition, action);
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        // Read before looking: an event that comes afterwards ends the next wait.
-        self.seen = self.bell.count();
-        self.device.poll()
+    fn name(&self) -> String {
+        self.device.name()
     }
 }
 
-impl Subject for Cuda {
-    const COMPUTES: bool = true;
+/// Starts devices on emulated machines of their own.
+pub struct Emulated;
+
+impl Subject for Emulated {
+    type Device = Cuda;
+
     const TOKENS_AND_BYTES: bool = false;
-    /// Between two classes, a difference of scores that is wrong by `2 s` moves the larger probability by
-    /// `s / 2` at most, as the logistic function is nowhere steeper than a quarter.
-    const CONFIDENCE_TOLERANCE: f32 = Self::SCORE_TOLERANCE / 2.0 + 2e-4;
-    /// Halves are off by up to 2^-11 of their size. Each layer rounds its weights and its result, so a
-    /// layer adds up to two such errors, and one in `sqrt(2)` of that where they fall at random; scores
-    /// of the suite's networks are of size 4 at most and lie behind at most 20 layers:
-    /// `4 * sqrt(20) * sqrt(2) * 2^-11 = 0.012`.
-    const SCORE_TOLERANCE: f32 = 0.0125;
+    const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
+    const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;
 
-    fn start(spec: &DeviceSpec<'_>) -> Self {
-        Self::on(&Config::default(), spec, &cuda())
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(clock::now_ns())
-    }
-
-    fn wait(&mut self, limit: Instant) {
-        self.bell.wait(self.seen, Some(limit.as_nanos()));
-    }
-
-    fn write_input(&mut self, buffer: u16, model: ModelId, image: &[f32]) {
-        let mut writer = self.inputs.claim(buffer, model).expect("a free buffer");
-        writer.write_planar(image);
+    fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> Cuda {
+        let emulator =
+            Emulator::start(&Config::default()).expect("the emulated driver beside this test");
+        Cuda::beside(emulator, spec, &cuda(), bell)
     }
 }

@@ -1,6 +1,7 @@
 //! Submits actions and checks that each is answered by one event, in order.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use heapless::Vec;
 use punctual_core::{
@@ -8,8 +9,11 @@ use punctual_core::{
     PartitionId, RequestId, StageId, Window,
 };
 use punctual_model::reference;
+use punctual_platform::Doorbell;
 
-use super::Subject;
+use super::{Subject, Testable};
+use crate::device::Device;
+use crate::spec::DeviceSpec;
 
 /// Longer than any action here takes, even on a busy machine. A device that is still silent then is stuck.
 const STUCK: Nanos = Nanos::from_millis(30_000);
@@ -20,21 +24,50 @@ pub(super) const ALWAYS: Window = Window {
     latest: Instant::FAR_FUTURE,
 };
 
-/// A subject, and what it still owes.
-pub(super) struct Harness<S> {
-    pub(super) subject: S,
+/// A device, and what it still owes.
+pub(super) struct Harness<S: Subject> {
+    pub(super) device: S::Device,
+    bell: Arc<Doorbell>,
+    /// The bell's count before the last look.
+    seen: u32,
     owed: std::vec::Vec<VecDeque<ActionId>>,
     actions: u64,
 }
 
 impl<S: Subject> Harness<S> {
-    pub(super) fn new(subject: S, partitions: usize) -> Self {
-        let owed = || VecDeque::with_capacity(2);
+    pub(super) fn start(subject: &S, spec: &DeviceSpec<'_>) -> Self {
+        let bell = Arc::new(Doorbell::new());
+        let owed = |_| VecDeque::with_capacity(2);
         Self {
-            subject,
-            owed: (0..partitions).map(|_| owed()).collect(),
+            device: subject.start(spec, bell.clone()),
+            bell,
+            seen: 0,
+            owed: spec.partitions.iter().map(owed).collect(),
             actions: 0,
         }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.device.now()
+    }
+
+    /// Waits until the device may have an event, or `limit` on its clock.
+    pub(super) fn wait(&mut self, limit: Instant) {
+        self.device.wait(&self.bell, self.seen, limit);
+    }
+
+    pub(super) fn pass(&mut self, until: Instant) {
+        self.device.pass(until);
+    }
+
+    pub(super) fn write_input(&mut self, buffer: u16, model: ModelId, image: &[f32]) {
+        self.device.write_input(buffer, model, image);
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Event> {
+        // Read before looking: an event that comes afterwards ends the next wait.
+        self.seen = self.bell.count();
+        self.device.poll()
     }
 
     /// An action of model 0 on partition 0, to run at any time.
@@ -53,7 +86,7 @@ impl<S: Subject> Harness<S> {
     }
 
     pub(super) fn submit(&mut self, infer: &Infer) {
-        if let Err(refusal) = self.subject.submit(infer) {
+        if let Err(refusal) = self.device.submit(infer) {
             panic!("refused {infer:?}: {refusal}");
         }
         self.owed[infer.partition.index()].push_back(infer.id);
@@ -70,9 +103,9 @@ impl<S: Subject> Harness<S> {
 
     /// The next event, checked to be owed and in its partition's order.
     pub(super) fn event(&mut self) -> Event {
-        let limit = self.subject.now() + STUCK;
+        let limit = self.now() + STUCK;
         loop {
-            if let Some(event) = self.subject.poll() {
+            if let Some(event) = self.poll() {
                 let action = action_of(&event);
                 let owed = self
                     .owed
@@ -84,8 +117,8 @@ impl<S: Subject> Harness<S> {
                 owed.pop_front();
                 return event;
             }
-            assert!(self.subject.now() < limit, "owed and silent");
-            self.subject.wait(limit);
+            assert!(self.now() < limit, "owed and silent");
+            self.wait(limit);
         }
     }
 

@@ -1,9 +1,9 @@
 //! What every device must do, as functions that panic when it does not.
 //!
-//! An implementation's tests wrap the device in a [`Subject`] and call each function of
-//! [`suite`] with a way to start one. What is left out, and why:
+//! An implementation's tests give each function of [`suite`] a [`Subject`] that starts its devices;
+//! [`conforms!`](crate::conforms) makes a test of each. What is left out, and why:
 //! - Class scores: a [`Device`] reports class and confidence only; scores are compared where a
-//!   device gives access to them (the CPU device's [`Evaluator`](crate::Evaluator)).
+//!   device gives access to them (the CPU device's `Evaluator`).
 //! - Answers, for a device that computes none ([`Subject::COMPUTES`] is false, the virtual-time
 //!   device): there, an action that is run again must still repeat its answer.
 //! - Faults inside the device: only its own tests can plant them.
@@ -17,15 +17,23 @@ mod paging;
 mod preemption;
 pub mod suite;
 
+use std::sync::Arc;
+
 use punctual_core::{Instant, ModelId};
+use punctual_platform::{Doorbell, clock};
 
 use crate::device::Device;
+use crate::shell::HostedDevice;
 use crate::spec::DeviceSpec;
+use crate::virtual_time::{Oracle, Timing, VirtualDevice};
 
-/// A device under test, with its clock and its request buffers.
-pub trait Subject: Device + Sized {
-    /// Whether its answers come from the networks.
-    const COMPUTES: bool;
+/// Starts devices under test, and says what is expected of them.
+pub trait Subject {
+    /// What it starts.
+    type Device: Testable;
+
+    /// Whether answers come from the networks.
+    const COMPUTES: bool = true;
 
     /// Whether it runs operators on tokens and on bytes; those of convolutional networks it must.
     const TOKENS_AND_BYTES: bool = true;
@@ -37,22 +45,70 @@ pub trait Subject: Device + Sized {
     /// How far below the best class's score the score of the class that it answers may lie.
     const SCORE_TOLERANCE: f32 = 2e-4;
 
-    /// A device for `spec`, idle.
-    fn start(spec: &DeviceSpec<'_>) -> Self;
+    /// An idle device for `spec`, which rings `bell`.
+    fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> Self::Device;
+}
 
+/// A device as the suite handles it: its clock and its request buffers.
+pub trait Testable: Device {
     /// The device's clock.
     fn now(&self) -> Instant;
 
-    /// Waits until the device may have an event, or `limit` on its clock.
-    fn wait(&mut self, limit: Instant);
+    /// Waits until the bell has rung since `seen`, or until `limit` on the device's clock.
+    fn wait(&mut self, bell: &Doorbell, seen: u32, limit: Instant);
 
     /// Lets time pass until `until`, whatever happens meanwhile.
+    fn pass(&mut self, until: Instant);
+
+    /// Prepares a request's input, given as `[channel][row][column]`.
+    fn write_input(&mut self, buffer: u16, model: ModelId, image: &[f32]);
+}
+
+impl<D: HostedDevice> Testable for D {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(clock::now_ns())
+    }
+
+    fn wait(&mut self, bell: &Doorbell, seen: u32, limit: Instant) {
+        bell.wait(seen, Some(limit.as_nanos()));
+    }
+
     fn pass(&mut self, until: Instant) {
         while self.now() < until {
             std::hint::spin_loop();
         }
     }
 
-    /// Prepares a request's input, given as `[channel][row][column]`.
-    fn write_input(&mut self, buffer: u16, model: ModelId, image: &[f32]);
+    fn write_input(&mut self, buffer: u16, model: ModelId, image: &[f32]) {
+        let inputs = self.shell().input_buffers();
+        let mut writer = inputs.claim(buffer, model).expect("a free buffer");
+        writer.write_planar(image);
+    }
+}
+
+impl<T: Timing, O: Oracle> Testable for VirtualDevice<T, O> {
+    fn now(&self) -> Instant {
+        self.now()
+    }
+
+    fn wait(&mut self, _: &Doorbell, _: u32, limit: Instant) {
+        let next = self.next_event().unwrap_or(limit).min(limit);
+        self.advance_to(next.max(self.now()));
+    }
+
+    fn pass(&mut self, until: Instant) {
+        self.advance_to(until);
+    }
+
+    fn write_input(&mut self, _: u16, _: ModelId, _: &[f32]) {}
+}
+
+/// A test of each of the named functions of [`suite`], on a subject: `conforms!(Cpu: windows_are_honoured, ...)`.
+#[macro_export]
+macro_rules! conforms {
+    ($subject:expr => $($check:ident),* $(,)?) => {
+        $(#[test] fn $check() {
+            $crate::conformance::suite::$check(&$subject);
+        })*
+    };
 }

@@ -6,17 +6,18 @@ use punctual_model::Network;
 use super::harness::Harness;
 use super::suite::{start, write_inputs};
 use super::{Subject, networks};
+use crate::device::Device;
 
 /// A best-effort action stops when told to, wherever it is, and gives the same answer when it is
 /// run again; a real-time one runs to its end.
-pub fn preempted_actions_can_be_run_again<S: Subject>() {
-    preempted_actions_can_be_run_again_on::<S>(&networks::residual(15));
+pub fn preempted_actions_can_be_run_again<S: Subject>(subject: &S) {
+    preempted_actions_can_be_run_again_on(subject, &networks::residual(15));
 }
 
 /// [`preempted_actions_can_be_run_again`] on a network of two stages.
-pub fn preempted_actions_can_be_run_again_on<S: Subject>(network: &Network) {
+pub fn preempted_actions_can_be_run_again_on<S: Subject>(subject: &S, network: &Network) {
     for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
-        let mut harness = start::<S>(network, cores);
+        let mut harness = start(subject, network, cores);
         write_inputs(&mut harness, network);
         let buffers = [0, 1, 2, 3];
         let expected: Vec<_> = (0..2)
@@ -35,25 +36,25 @@ pub fn preempted_actions_can_be_run_again_on<S: Subject>(network: &Network) {
 fn preempt_before_the_window<S: Subject>(harness: &mut Harness<S>) {
     let mut waiting = harness.action(0, 1, &[0]);
     waiting.criticality = Criticality::BestEffort;
-    waiting.window.earliest = harness.subject.now() + Nanos::from_millis(600_000);
+    waiting.window.earliest = harness.now() + Nanos::from_millis(600_000);
     let mut behind = harness.action(0, 1, &[1]);
     behind.criticality = Criticality::BestEffort;
     harness.submit(&waiting);
     harness.submit(&behind);
-    harness.subject.preempt(PartitionId(0), behind.id);
-    harness.subject.preempt(PartitionId(0), waiting.id);
+    harness.device.preempt(PartitionId(0), behind.id);
+    harness.device.preempt(PartitionId(0), waiting.id);
     for infer in [waiting, behind] {
         assert_eq!(harness.event(), Event::Preempted { action: infer.id });
     }
     // What is not there cannot be stopped, and nothing happens.
-    harness.subject.preempt(PartitionId(0), ActionId(0));
-    harness.subject.preempt(PartitionId(200), ActionId(0));
+    harness.device.preempt(PartitionId(0), ActionId(0));
+    harness.device.preempt(PartitionId(200), ActionId(0));
 }
 
 fn preempt_a_real_time_action<S: Subject>(harness: &mut Harness<S>, expected: &[Answer]) {
     let infer = harness.action(1, 4, &[0, 1, 2, 3]);
     harness.submit(&infer);
-    harness.subject.preempt(PartitionId(0), infer.id);
+    harness.device.preempt(PartitionId(0), infer.id);
     match harness.event() {
         Event::Finished(finished) => assert_eq!(&finished.members[..], expected),
         other => panic!("{other:?}, though the action is real-time"),
@@ -74,9 +75,9 @@ fn preempt_at_many_moments<S: Subject>(
         harness.submit(&infer);
         // From at once to about when it ends, on any machine.
         let pause = Nanos::from_micros(moment * 10);
-        let until = harness.subject.now() + pause;
-        harness.subject.pass(until);
-        harness.subject.preempt(PartitionId(0), infer.id);
+        let until = harness.now() + pause;
+        harness.pass(until);
+        harness.device.preempt(PartitionId(0), infer.id);
         match harness.event() {
             Event::Preempted { .. } => stopped += 1,
             Event::Finished(finished) => assert_eq!(finished.members, expected[stage]),

@@ -12,7 +12,7 @@ pub use super::paging::{
 pub use super::preemption::{
     preempted_actions_can_be_run_again, preempted_actions_can_be_run_again_on,
 };
-use crate::device::Refusal;
+use crate::device::{Device, SubmitError};
 use crate::random::SplitMix64;
 use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
 
@@ -21,10 +21,8 @@ const BUFFERS: u16 = 8;
 
 /// Partitions on these cores, at ordinary priority: a test must not need privileges.
 pub(super) fn partitions(cores: &[&[usize]]) -> Vec<PartitionSpec> {
-    let partition = |(index, cores): (usize, &&[usize])| PartitionSpec {
-        name: format!("p{index}"),
-        cores: cores.to_vec(),
-        priority: None,
+    let partition = |(index, cores): (usize, &&[usize])| {
+        PartitionSpec::on_cores(format!("p{index}"), cores.to_vec(), None)
     };
     cores.iter().enumerate().map(partition).collect()
 }
@@ -38,21 +36,23 @@ fn every_operator<S: Subject>(seed: u64) -> Network {
     }
 }
 
-pub(super) fn start<S: Subject>(network: &Network, cores: &[&[usize]]) -> Harness<S> {
-    let subject = S::start(&DeviceSpec {
-        models: &[ModelSpec::resident(network, &BATCHES)],
-        partitions: &partitions(cores),
-        request_buffers: BUFFERS,
-        cache: None,
-    });
-    Harness::new(subject, cores.len())
+pub(super) fn start<S: Subject>(subject: &S, network: &Network, cores: &[&[usize]]) -> Harness<S> {
+    Harness::start(
+        subject,
+        &DeviceSpec {
+            models: &[ModelSpec::resident(network, &BATCHES)],
+            partitions: &partitions(cores),
+            request_buffers: BUFFERS,
+            cache: None,
+        },
+    )
 }
 
 /// Writes a different image to each request buffer.
 pub(super) fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Network) {
     for buffer in 0..BUFFERS {
         let image = networks::image(network, u64::from(buffer));
-        harness.subject.write_input(buffer, ModelId(0), &image);
+        harness.write_input(buffer, ModelId(0), &image);
     }
 }
 
@@ -70,21 +70,21 @@ fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> V
 }
 
 /// Batches that are full and not full give what the reference gives for each image alone, on one core and on two.
-pub fn answers_equal_the_reference<S: Subject>() {
+pub fn answers_equal_the_reference<S: Subject>(subject: &S) {
     let networks = [
         Some(every_operator::<S>(11)),
         Some(networks::gathers(11)),
         S::TOKENS_AND_BYTES.then(|| networks::quantised(11)),
     ];
     for network in networks.into_iter().flatten() {
-        answers_equal_the_reference_on::<S>(&network);
+        answers_equal_the_reference_on(subject, &network);
     }
 }
 
 /// [`answers_equal_the_reference`] on a network.
-pub fn answers_equal_the_reference_on<S: Subject>(network: &Network) {
+pub fn answers_equal_the_reference_on<S: Subject>(subject: &S, network: &Network) {
     for cores in [&[&[0_usize][..]][..], &[&[0, 1]]] {
-        let mut harness = start::<S>(network, cores);
+        let mut harness = start(subject, network, cores);
         let scores = write_and_score(&mut harness, network);
         for (batch, buffers) in [
             (1, &[3_u16][..]),
@@ -106,16 +106,16 @@ pub fn answers_equal_the_reference_on<S: Subject>(network: &Network) {
 }
 
 /// Survivors of different batches run the next stage together and get what each would have got alone.
-pub fn survivors_of_different_batches_run_together<S: Subject>() {
-    survivors_run_together_on::<S>(&every_operator::<S>(12));
+pub fn survivors_of_different_batches_run_together<S: Subject>(subject: &S) {
+    survivors_run_together_on(subject, &every_operator::<S>(12));
 }
 
 /// [`survivors_of_different_batches_run_together`] on a network of three stages.
 ///
 /// # Panics
 /// Also if the network has fewer stages.
-pub fn survivors_run_together_on<S: Subject>(network: &Network) {
-    let mut harness = start::<S>(network, &[&[0]]);
+pub fn survivors_run_together_on<S: Subject>(subject: &S, network: &Network) {
+    let mut harness = start(subject, network, &[&[0]]);
     let scores = write_and_score(&mut harness, network);
     let groups: [&[&[u16]]; 3] = [
         &[&[0, 1, 2, 3], &[4, 5], &[6]],
@@ -136,22 +136,24 @@ pub fn survivors_run_together_on<S: Subject>(network: &Network) {
 }
 
 /// A request buffer is as good as new for the next request, of this model or another.
-pub fn request_buffers_are_used_again_by_other_models<S: Subject>() {
+pub fn request_buffers_are_used_again_by_other_models<S: Subject>(subject: &S) {
     let (a, b) = (every_operator::<S>(13), networks::residual(13));
-    let subject = S::start(&DeviceSpec {
-        models: &[
-            ModelSpec::resident(&a, &BATCHES),
-            ModelSpec::resident(&b, &BATCHES),
-        ],
-        partitions: &partitions(&[&[0]]),
-        request_buffers: 1,
-        cache: None,
-    });
-    let mut harness = Harness::new(subject, 1);
+    let mut harness = Harness::start(
+        subject,
+        &DeviceSpec {
+            models: &[
+                ModelSpec::resident(&a, &BATCHES),
+                ModelSpec::resident(&b, &BATCHES),
+            ],
+            partitions: &partitions(&[&[0]]),
+            request_buffers: 1,
+            cache: None,
+        },
+    );
     for round in 0..6 {
         let (model, network) = if round % 2 == 0 { (0, &a) } else { (1, &b) };
         let image = networks::image(network, round);
-        harness.subject.write_input(0, ModelId(model), &image);
+        harness.write_input(0, ModelId(model), &image);
         let scores = if S::COMPUTES {
             reference::run(network, &image)
         } else {
@@ -167,13 +169,13 @@ pub fn request_buffers_are_used_again_by_other_models<S: Subject>() {
 }
 
 /// Nothing starts before its window or after it.
-pub fn windows_are_honoured<S: Subject>() {
+pub fn windows_are_honoured<S: Subject>(subject: &S) {
     let network = networks::residual(14);
-    let mut harness = start::<S>(&network, &[&[0]]);
+    let mut harness = start(subject, &network, &[&[0]]);
     write_inputs(&mut harness, &network);
 
     let mut early = harness.action(0, 1, &[0]);
-    early.window.earliest = harness.subject.now() + Nanos::from_millis(5);
+    early.window.earliest = harness.now() + Nanos::from_millis(5);
     // The harness checks the start against the window.
     let _ = harness.answers(&early);
 
@@ -182,7 +184,7 @@ pub fn windows_are_honoured<S: Subject>() {
     let mut late = harness.action(0, 1, &[0]);
     late.window = Window {
         earliest: ALWAYS.earliest,
-        latest: punctual_core::Instant::from_nanos(harness.subject.now().as_nanos() - 1),
+        latest: punctual_core::Instant::from_nanos(harness.now().as_nanos() - 1),
     };
     harness.submit(&late);
     assert_eq!(harness.event(), Event::NotRun { action: late.id });
@@ -190,7 +192,7 @@ pub fn windows_are_honoured<S: Subject>() {
     // Behind an action that outlasts its window.
     let long = harness.action(0, 8, &[0, 1, 2, 3, 4, 5, 6, 7]);
     let mut behind = harness.action(0, 1, &[0]);
-    behind.window.latest = harness.subject.now();
+    behind.window.latest = harness.now();
     harness.submit(&long);
     harness.submit(&behind);
     assert!(matches!(harness.event(), Event::Finished(_)));
@@ -202,87 +204,87 @@ pub fn windows_are_honoured<S: Subject>() {
 }
 
 /// What does not fit the device is refused, and nothing follows.
-pub fn actions_that_do_not_fit_are_refused<S: Subject>() {
+pub fn actions_that_do_not_fit_are_refused<S: Subject>(subject: &S) {
     let network = networks::residual(16);
-    let mut harness = start::<S>(&network, &[&[0]]);
+    let mut harness = start(subject, &network, &[&[0]]);
     write_inputs(&mut harness, &network);
     let good = harness.action(0, 2, &[0, 1]);
     let refused = |harness: &mut Harness<S>, change: &dyn Fn(&mut punctual_core::Infer)| {
         let mut infer = good.clone();
         change(&mut infer);
-        harness.subject.submit(&infer).expect_err("does not fit")
+        harness.device.submit(&infer).expect_err("does not fit")
     };
     let h = &mut harness;
     assert_eq!(
         refused(h, &|infer| infer.partition = PartitionId(1)),
-        Refusal::UnknownPartition(PartitionId(1))
+        SubmitError::UnknownPartition(PartitionId(1))
     );
     assert_eq!(
         refused(h, &|infer| infer.model = ModelId(1)),
-        Refusal::UnknownModel(ModelId(1))
+        SubmitError::UnknownModel(ModelId(1))
     );
     assert_eq!(
         refused(h, &|infer| infer.stage = StageId(2)),
-        Refusal::UnknownStage {
+        SubmitError::UnknownStage {
             model: ModelId(0),
             stage: StageId(2)
         }
     );
     assert_eq!(
         refused(h, &|infer| infer.batch = 3),
-        Refusal::UnknownBatch {
+        SubmitError::UnknownBatch {
             model: ModelId(0),
             batch: 3
         }
     );
     assert_eq!(
         refused(h, &|infer| infer.batch = 1),
-        Refusal::Members {
+        SubmitError::Members {
             members: 2,
             batch: 1
         }
     );
     assert_eq!(
         refused(h, &|infer| infer.members.clear()),
-        Refusal::Members {
+        SubmitError::Members {
             members: 0,
             batch: 2
         }
     );
     assert_eq!(
         refused(h, &|infer| infer.members[1].buffer = BUFFERS),
-        Refusal::UnknownBuffer {
+        SubmitError::UnknownBuffer {
             buffer: BUFFERS,
             buffers: BUFFERS
         }
     );
-    assert!(harness.subject.poll().is_none());
+    assert!(harness.poll().is_none());
 }
 
 /// A partition holds two actions, and an event that has not been polled still counts.
-pub fn a_third_action_is_refused<S: Subject>() {
+pub fn a_third_action_is_refused<S: Subject>(subject: &S) {
     let network = networks::residual(16);
-    let mut harness = start::<S>(&network, &[&[0]]);
+    let mut harness = start(subject, &network, &[&[0]]);
     write_inputs(&mut harness, &network);
     let [first, second, third] = [0, 1, 2].map(|buffer| harness.action(0, 1, &[buffer]));
     harness.submit(&first);
     harness.submit(&second);
     assert_eq!(
-        harness.subject.submit(&third),
-        Err(Refusal::Busy(PartitionId(0)))
+        harness.device.submit(&third),
+        Err(SubmitError::Busy(PartitionId(0)))
     );
     for _ in 0..2 {
         assert!(matches!(harness.event(), Event::Finished(_)));
     }
-    assert!(harness.subject.poll().is_none());
+    assert!(harness.poll().is_none());
     harness.answers(&third);
 }
 
 /// Two partitions, any interleaving of batches and stages: each request gets what it would have got alone.
-pub fn partitions_do_not_disturb_each_other<S: Subject>() {
+pub fn partitions_do_not_disturb_each_other<S: Subject>(subject: &S) {
     let network = every_operator::<S>(17);
     for seed in 0..8 {
-        let mut harness = start::<S>(&network, &[&[0], &[1]]);
+        let mut harness = start(subject, &network, &[&[0], &[1]]);
         let scores = write_and_score(&mut harness, &network);
         interleave(&mut harness, &scores, &mut SplitMix64::new(seed));
     }

@@ -3,8 +3,7 @@
 //!
 //! # What is measured
 //! First, unless it is left out, which solution of each operator is the fastest; then, with those,
-//! what the daemon will run: a [`CpuDevice`](crate::CpuDevice) with one partition, told stage after
-//! stage, batch after batch, in the order in which requests go through a network. So a stage finds
+//! what the daemon will run: a device with one partition, told stage after stage, batch after batch, in the order in which requests go through a network. So a stage finds
 //! the caches as its predecessor left them, and the core as a pause left it. The worker's own clock
 //! counts, from the claim of the first member to the last answer
 //! ([`Finished::measured`](punctual_core::Finished::measured)): wake-ups before and after are in the
@@ -21,31 +20,21 @@
 //! longest sample of all, bursts included. Budgets are made from `p99` with a margin (the plan's
 //! `Margins`); `max` only says when a worker is believed to be stuck.
 
-mod machine;
 mod prepare;
 mod samples;
-mod solutions;
 mod stages;
-mod starter;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 
 use punctual_core::Nanos;
-use punctual_kernels::Isa;
 use punctual_kernels::preprocess::{FrameLayout, PreprocessError};
 use punctual_model::{Package, Profile, ProfileKey, SolutionMemory};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
 use thiserror::Error;
 
-use crate::StartError;
-pub use machine::{clocks, lanes, machine};
+use crate::provider::Provider;
 pub use punctual_kernels::preprocess::{PixelFormat, Size};
-pub use solutions::{SolutionRequest, measure_solutions};
-pub use stages::CpuStarter;
-pub use starter::{Measured, StageFailed, Starter};
 
 /// What to measure, and on what.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,27 +47,15 @@ pub struct Request {
     pub batches: Vec<u8>,
     /// Partition sizes, in compute units (cores, TPCs).
     pub units: Vec<u8>,
-    /// Cores to measure on: a partition of `n` gets the last `n` of them, since the first ones
-    /// serve most of a machine's interrupts.
-    pub cores: Vec<usize>,
-    /// Frames whose preparation is to be measured.
+    /// Frames whose preparation is to be measured: for a profile of the processor.
     pub frames: Vec<Frame>,
+    /// The core to prepare them on; none: wherever the kernel likes.
+    pub core: Option<usize>,
     /// How many samples.
     pub effort: Effort,
     /// Whether to keep to the general, direct solution of every operator, instead of choosing the
     /// fastest by measuring.
     pub direct: bool,
-}
-
-impl Request {
-    /// The cores of a partition of that many.
-    fn cores_of(&self, units: u8) -> Result<&[usize], MeasureError> {
-        let cores = self.cores.len();
-        match cores.checked_sub(usize::from(units)) {
-            Some(first) if units > 0 => Ok(&self.cores[first..]),
-            _ => Err(MeasureError::Units { units, cores }),
-        }
-    }
 }
 
 /// A stream's frames.
@@ -136,7 +113,8 @@ impl Effort {
     }
 
     /// Runs of each solution at each batch size: whole networks, of which many take long.
-    const fn solution_rounds(self) -> usize {
+    #[must_use]
+    pub const fn solution_rounds(self) -> usize {
         match self {
             Self::Quick => 3,
             Self::Thorough => 15,
@@ -188,91 +166,72 @@ impl fmt::Display for Phase {
 
 /// Why nothing was measured.
 #[derive(Debug, Error)]
-pub enum MeasureError {
+pub enum MeasureError<E> {
     /// No partition size to measure.
-    #[error("no partition size was asked for: name at least one number of cores")]
+    #[error("no partition size was asked for: name at least one")]
     NoUnits,
-    /// A partition of no cores, or of more than there are.
-    #[error("a partition of {units} core(s) cannot be measured: there are 1 to {cores} to use")]
-    Units {
-        /// Cores asked for.
-        units: u8,
-        /// Cores that there are.
-        cores: usize,
-    },
     /// The device does not start.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(E),
     /// A frame cannot be prepared for this network.
     #[error("frames cannot be prepared: {0}")]
     Frame(#[from] PreprocessError),
     /// No thread to prepare frames on.
     #[error(transparent)]
     Thread(#[from] ThreadError),
-    /// An error in a kernel, which has said so by its panic.
-    #[error(transparent)]
-    Failed(#[from] StageFailed),
+    /// An error of the device, which has said so.
+    #[error("stage {stage} at batch {batch} failed while it was measured; please report this")]
+    Failed {
+        /// Which stage.
+        stage: u8,
+        /// At which batch size.
+        batch: u8,
+    },
 }
 
-/// Chooses solutions, measures a network's stages with them and its frames' preparation on this machine; takes seconds
-/// ([`Effort`]). `progress` is called on this thread between measurements.
+/// Makes the choices that are left to measuring, and with them measures a network's stages on the devices of
+/// `provider`, and its frames' preparation; takes seconds ([`Effort`]). `progress` is called on this thread between
+/// measurements.
 ///
 /// Workers run at real-time priority if the machine grants it, as in the daemon; then they rest for a
 /// fifth of the time, so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is not met.
 ///
 /// # Errors
 /// [`MeasureError`].
-pub fn measure(
+pub fn measure<P: Provider>(
+    provider: &P,
     package: &Package,
     request: &Request,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Profile, MeasureError> {
+) -> Result<Profile, MeasureError<P::Error>> {
     if request.units.is_empty() {
         return Err(MeasureError::NoUnits);
     }
     let mut steps = Steps::new(request, progress);
-    let mut solutions = Vec::new();
+    let mut profile = unmeasured(provider, package, request);
     if !request.direct {
-        solutions = solutions::choose(package.network(), request, &mut |units| {
+        let chosen = provider.choose(package.network(), request, &mut |units| {
             steps.report(0, Phase::Solutions { units });
-        })?;
+        });
+        profile.solutions = chosen.map_err(MeasureError::Start)?;
     }
-    let starter = CpuStarter {
-        request,
-        solutions: &solutions,
-    };
-    let mut profile = stages_at_all_sizes(&starter, package, request, &mut steps)?;
-    profile.solutions = solutions;
+    stages_at_all_sizes(provider, &mut profile, package, request, &mut steps)?;
     prepare_frames(&mut profile, package, request, &mut steps)?;
     Ok(profile)
-}
-
-/// As [`measure`], on whatever `starter` starts, and its stages only: frames are prepared by the
-/// processor, whose profile has their times. `request.units` are that device's.
-///
-/// # Errors
-/// As the starter; `request.units` may be empty, and nothing is measured then.
-pub fn measure_stages<S: Starter>(
-    starter: &S,
-    package: &Package,
-    request: &Request,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Profile, S::Error> {
-    let mut steps = Steps::new(request, progress);
-    stages_at_all_sizes(starter, package, request, &mut steps)
 }
 
 /// As [`measure`], the preparation of frames only: for networks whose stages run elsewhere.
 ///
 /// # Errors
 /// [`MeasureError`].
-pub fn measure_preparation(
+pub fn measure_preparation<P: Provider>(
+    provider: &P,
     package: &Package,
     request: &Request,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Profile, MeasureError> {
+) -> Result<Profile, MeasureError<P::Error>> {
     let mut steps = Steps::new(request, progress);
-    let mut profile = unmeasured(package, request, machine(), clocks());
+    let mut profile = unmeasured(provider, package, request);
     prepare_frames(&mut profile, package, request, &mut steps)?;
     Ok(profile)
 }
@@ -304,19 +263,21 @@ impl<'p> Steps<'p> {
     }
 }
 
-fn stages_at_all_sizes<S: Starter>(
-    starter: &S,
+fn stages_at_all_sizes<P: Provider>(
+    provider: &P,
+    profile: &mut Profile,
     package: &Package,
     request: &Request,
     steps: &mut Steps<'_>,
-) -> Result<Profile, S::Error> {
-    let (machine, clocks) = (starter.machine(), starter.clocks());
-    let mut profile = unmeasured(package, request, machine, clocks);
+) -> Result<(), MeasureError<P::Error>> {
     for &units in &request.units {
-        let unit = S::UNIT;
+        let unit = P::UNIT;
         let what = Phase::Stages { units, unit };
-        let network = package.network();
-        let measured = stages::measure(starter, network, request, units, &mut |round| {
+        let subject = stages::Subject {
+            network: package.network(),
+            solutions: &profile.solutions,
+        };
+        let measured = stages::measure(provider, subject, request, units, &mut |round| {
             steps.report(round, what);
         })?;
         steps.phase += 1;
@@ -325,15 +286,15 @@ fn stages_at_all_sizes<S: Starter>(
         profile.preemption_ns_max = profile.preemption_ns_max.max(preemption);
         profile.solution_memory = measured.solution_memory;
     }
-    Ok(profile)
+    Ok(())
 }
 
-fn prepare_frames(
+fn prepare_frames<E>(
     profile: &mut Profile,
     package: &Package,
     request: &Request,
     steps: &mut Steps<'_>,
-) -> Result<(), MeasureError> {
+) -> Result<(), MeasureError<E>> {
     steps.report(0, Phase::Prepare);
     profile.prepare = prepare::measure(package.network().input, request)?;
     steps.phase += 1;
@@ -342,14 +303,14 @@ fn prepare_frames(
 }
 
 /// A profile without figures.
-fn unmeasured(package: &Package, request: &Request, machine: String, clocks: String) -> Profile {
+fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -> Profile {
     Profile {
         key: ProfileKey {
             board: request.board.clone(),
-            machine,
+            machine: provider.machine(),
             package: package.hash().to_string(),
             power_mode: request.power_mode.clone(),
-            clocks,
+            clocks: provider.clocks(),
         },
         stages: Vec::new(),
         prepare: Vec::new(),
@@ -368,9 +329,4 @@ fn rest(missing: &[Missing], begun_ns: u64) {
         let now = clock::now_ns();
         clock::sleep_until_ns(now + (now - begun_ns) / 4);
     }
-}
-
-/// The instruction set that is measured: the one that the daemon's device will choose.
-fn isa() -> Isa {
-    Isa::detect()
 }

@@ -1,7 +1,9 @@
 //! The preparation of frames: copy in, crop, resize, normalise.
 
 use punctual_core::Nanos;
-use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor, Size};
+use punctual_kernels::preprocess::{
+    PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor, Size,
+};
 use punctual_model::{InputSpec, PrepareProfile};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
@@ -17,10 +19,10 @@ const WARM_UP: usize = 5;
 
 /// Measures the frames of a request. Frames that differ only in their stride, which a profile does
 /// not tell apart, get one entry: the slowest.
-pub(super) fn measure(
+pub(super) fn measure<E>(
     input: InputSpec,
     request: &Request,
-) -> Result<Vec<PrepareProfile>, MeasureError> {
+) -> Result<Vec<PrepareProfile>, MeasureError<E>> {
     let benches = request
         .frames
         .iter()
@@ -31,8 +33,7 @@ pub(super) fn measure(
     }
     let rounds = request.effort.rounds();
     let limit = clock::now_ns() + request.effort.limit().as_nanos();
-    let core = request.cores.first().copied();
-    let spec = ThreadSpec::new("prepare", core, Some(PRIORITY));
+    let spec = ThreadSpec::new("prepare", request.core, Some(PRIORITY));
     let thread = spawn_realtime(spec, move || measured(benches, rounds, limit))?;
     let benches = thread.join().expect("preparation does not panic");
     let mut entries: Vec<PrepareProfile> = Vec::new();
@@ -77,7 +78,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(frame: Frame, input: InputSpec, rounds: usize) -> Result<Self, MeasureError> {
+    fn new(frame: Frame, input: InputSpec, rounds: usize) -> Result<Self, PreprocessError> {
         let preprocessor = Preprocessor::new(&PreprocessSpec {
             frame: frame.layout,
             crop: frame.crop,

@@ -7,15 +7,16 @@ use punctual_core::{
     StageId, Window,
 };
 use punctual_model::{Network, SolutionChoice, SolutionMemory, StageProfile};
-use punctual_platform::{Doorbell, Missing, clock};
+use punctual_platform::{Doorbell, clock};
 
 use super::samples::{BLOCK, Samples};
-use super::starter::{Measured, StageFailed, Starter};
-use super::{MeasureError, PRIORITY, Request};
-use crate::CpuDevice;
+use super::{MeasureError, Request};
+use crate::device::Device;
+use crate::provider::Provider;
 use crate::random::SplitMix64;
 use crate::request_buffers::InputBuffers;
-use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
+use crate::shell::HostedDevice;
+use crate::spec::{DeviceSpec, ModelSpec};
 
 /// Rounds before the first that counts: pages are touched, caches and the clock's speed are up.
 const WARM_UP: usize = 10;
@@ -29,21 +30,29 @@ pub(super) struct Figures {
     pub(super) solution_memory: SolutionMemory,
 }
 
+/// What is run: a network, and how its operators are computed.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) network: &'a Network,
+    pub(super) solutions: &'a [SolutionChoice],
+}
+
 /// Measures all stages at all batch sizes on `units` compute units; `progress` is told the round.
-pub(super) fn measure<S: Starter>(
-    starter: &S,
-    network: &Network,
+pub(super) fn measure<P: Provider>(
+    provider: &P,
+    subject: Subject<'_>,
     request: &Request,
     units: u8,
     progress: &mut dyn FnMut(usize),
-) -> Result<Figures, S::Error> {
-    let mut bench = Bench::start(starter, network, request, units)?;
+) -> Result<Figures, MeasureError<P::Error>> {
+    let mut bench = Bench::start(provider, subject, request, units)?;
     for round in 0..WARM_UP {
         bench.round(round)?;
     }
     for figure in &mut bench.figures {
         figure.forget();
     }
+    let missing = bench.device.shell().missing();
     let limit = clock::now_ns() + request.effort.limit().as_nanos();
     for round in 0..request.effort.rounds() {
         let block_begins = round > 0 && round.is_multiple_of(BLOCK);
@@ -53,76 +62,9 @@ pub(super) fn measure<S: Starter>(
         progress(round);
         let begun = clock::now_ns();
         bench.round(round)?;
-        super::rest(bench.device.missing(), begun);
+        super::rest(&missing, begun);
     }
     Ok(bench.measured(units))
-}
-
-/// Starts CPU devices on the last of the request's cores.
-#[derive(Clone, Copy, Debug)]
-pub struct CpuStarter<'a> {
-    /// Which cores there are.
-    pub request: &'a Request,
-    /// How operators are computed.
-    pub solutions: &'a [SolutionChoice],
-}
-
-impl Starter for CpuStarter<'_> {
-    type Device = CpuDevice;
-    type Error = MeasureError;
-
-    const UNIT: &'static str = "core";
-
-    fn machine(&self) -> String {
-        super::machine()
-    }
-
-    fn clocks(&self) -> String {
-        super::clocks()
-    }
-
-    fn start(
-        &self,
-        network: &Network,
-        batches: &[u8],
-        units: u8,
-        request_buffers: u16,
-        bell: Arc<Doorbell>,
-    ) -> Result<CpuDevice, MeasureError> {
-        let cores = self.request.cores_of(units)?;
-        let spec = DeviceSpec {
-            models: &[ModelSpec {
-                solutions: self.solutions,
-                ..ModelSpec::resident(network, batches)
-            }],
-            partitions: &[PartitionSpec {
-                name: "profile".to_owned(),
-                cores: cores.to_vec(),
-                priority: Some(PRIORITY),
-            }],
-            request_buffers,
-            cache: None,
-        };
-        Ok(CpuDevice::start_on(super::isa(), &spec, bell)?)
-    }
-}
-
-impl Measured for CpuDevice {
-    fn input_buffers(&self) -> InputBuffers {
-        self.input_buffers()
-    }
-
-    fn last_longest_step(&self, model: ModelId, stage: StageId) -> Option<Nanos> {
-        self.last_operator_times(model, stage).max()
-    }
-
-    fn missing(&self) -> &[Missing] {
-        self.missing()
-    }
-
-    fn solution_memory(&self, model: ModelId) -> SolutionMemory {
-        self.solution_memory(model)
-    }
 }
 
 struct Bench<D> {
@@ -150,19 +92,29 @@ impl Figure {
     }
 }
 
-impl<D: Measured> Bench<D> {
-    fn start<S: Starter<Device = D>>(
-        starter: &S,
-        network: &Network,
+impl<D: HostedDevice> Bench<D> {
+    fn start<P: Provider<Device = D>>(
+        provider: &P,
+        Subject { network, solutions }: Subject<'_>,
         request: &Request,
         units: u8,
-    ) -> Result<Self, S::Error> {
+    ) -> Result<Self, MeasureError<P::Error>> {
         let set = request.batches.iter().copied().max().unwrap_or(1);
         let buffers = 2 * u16::from(set);
         let bell = Arc::new(Doorbell::new());
-        let batches = &request.batches;
-        let device = starter.start(network, batches, units, buffers, bell.clone())?;
-        write_inputs(&device.input_buffers(), buffers, network);
+        let partition = provider.partition(units).map_err(MeasureError::Start)?;
+        let spec = DeviceSpec {
+            models: &[ModelSpec {
+                solutions,
+                ..ModelSpec::resident(network, &request.batches)
+            }],
+            partitions: &[partition],
+            request_buffers: buffers,
+            cache: None,
+        };
+        let started = provider.start(&spec, bell.clone());
+        let device = started.map_err(MeasureError::Start)?;
+        write_inputs(&device.shell().input_buffers(), buffers, network);
         let rounds = request.effort.rounds();
         let figure = |batch: u8, stage: usize| Figure {
             stage: stage as u8,
@@ -182,12 +134,12 @@ impl<D: Measured> Bench<D> {
     }
 
     /// One sample of each figure.
-    fn round(&mut self, round: usize) -> Result<(), StageFailed> {
+    fn round<E>(&mut self, round: usize) -> Result<(), MeasureError<E>> {
         let first = (round % 2) as u16 * self.set;
         for index in 0..self.figures.len() {
             let Figure { stage, batch, .. } = self.figures[index];
             let finished = self.run(stage, batch, first)?;
-            let longest = self.device.last_longest_step(ModelId(0), StageId(stage));
+            let longest = self.device.longest_step(ModelId(0), StageId(stage));
             let longest = longest.unwrap_or(finished.measured);
             let figure = &mut self.figures[index];
             figure.took.add(finished.measured);
@@ -196,7 +148,7 @@ impl<D: Measured> Bench<D> {
         Ok(())
     }
 
-    fn run(&mut self, stage: u8, batch: u8, first: u16) -> Result<Finished, StageFailed> {
+    fn run<E>(&mut self, stage: u8, batch: u8, first: u16) -> Result<Finished, MeasureError<E>> {
         self.actions += 1;
         let infer = Infer {
             id: ActionId(self.actions),
@@ -218,7 +170,7 @@ impl<D: Measured> Bench<D> {
         loop {
             match self.device.poll() {
                 Some(Event::Finished(finished)) => return Ok(finished),
-                Some(_) => return Err(StageFailed { stage, batch }),
+                Some(_) => return Err(MeasureError::Failed { stage, batch }),
                 None => seen = self.bell.wait(seen, None),
             }
         }

@@ -15,9 +15,11 @@ mod timing;
 use std::collections::VecDeque;
 
 use punctual_core::{
-    Event, Finished, Infer, Instant, ModelConfig, ModelId, PartitionConfig, PartitionId, StageTime,
+    Event, Finished, Infer, Instant, ModelConfig, ModelId, PartitionConfig, PartitionId,
+    StageConfig, StageTime,
 };
 
+use crate::catalogue::Catalogue;
 use crate::residency::Residency;
 use flight::{FULL_PACE, Flight};
 use link::Link;
@@ -32,7 +34,7 @@ pub struct VirtualDevice<T, O> {
     flights: Vec<Flight>,
     link: Link,
     residency: Residency,
-    request_buffers: u16,
+    catalogue: Catalogue,
     /// Thousandths by which each other action on a common unit stretches one's time.
     contention: u64,
     /// Whether any two partitions share a unit.
@@ -92,6 +94,7 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         Self {
             now: Instant::ZERO,
             residency: Residency::new(models.iter().map(|_| None), 0),
+            catalogue: catalogue(&models, request_buffers),
             models,
             partitions: partitions
                 .iter()
@@ -104,7 +107,6 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
                 .collect(),
             flights: Vec::with_capacity(partitions.len().min(64)),
             link: Link::default(),
-            request_buffers,
             contention: FULL_PACE,
             overlapping: (0..partitions.len()).any(overlaps),
             ready: VecDeque::new(),
@@ -321,9 +323,17 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
             .times
             .iter()
             .find(|time| time.batch == infer.batch)
-            .expect("checked by `refusal`")
+            .expect("checked by the catalogue")
             .on[infer.partition.index()]
     }
+}
+
+fn catalogue(models: &[ModelConfig], request_buffers: u16) -> Catalogue {
+    let stages = models.iter().map(|model| {
+        let batches = |stage: &StageConfig| stage.times.iter().map(|time| time.batch).collect();
+        model.stages.iter().map(batches).collect::<Vec<Vec<u8>>>()
+    });
+    Catalogue::new(stages, request_buffers)
 }
 
 /// What happens inside the device.

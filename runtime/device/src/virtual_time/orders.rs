@@ -4,13 +4,11 @@ use punctual_core::{ActionId, Criticality, Event, Infer, ModelId, Nanos, Partiti
 
 use super::link::Order;
 use super::{Next, Oracle, Timing, VirtualDevice};
-use crate::device::{Device, Refusal};
+use crate::device::{Device, SubmitError};
 
 impl<T: Timing, O: Oracle> Device for VirtualDevice<T, O> {
-    fn submit(&mut self, infer: &Infer) -> Result<(), Refusal> {
-        if let Some(refusal) = self.refusal(infer) {
-            return Err(refusal);
-        }
+    fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
+        self.check(infer)?;
         let partition = &mut self.partitions[infer.partition.index()];
         partition.held += 1;
         self.residency.taken(infer.model);
@@ -25,7 +23,7 @@ impl<T: Timing, O: Oracle> Device for VirtualDevice<T, O> {
         Ok(())
     }
 
-    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), Refusal> {
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), SubmitError> {
         self.residency.load(model)?;
         let weights = self.models[model.index()].weights;
         self.link.enqueue(Order {
@@ -37,7 +35,7 @@ impl<T: Timing, O: Oracle> Device for VirtualDevice<T, O> {
         Ok(())
     }
 
-    fn unload(&mut self, model: ModelId) -> Result<(), Refusal> {
+    fn unload(&mut self, model: ModelId) -> Result<(), SubmitError> {
         self.residency.unload(model)
     }
 
@@ -65,31 +63,15 @@ impl<T: Timing, O: Oracle> Device for VirtualDevice<T, O> {
 }
 
 impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
-    fn refusal(&self, infer: &Infer) -> Option<Refusal> {
+    fn check(&self, infer: &Infer) -> Result<(), SubmitError> {
         let Some(partition) = self.partitions.get(infer.partition.index()) else {
-            return Some(Refusal::UnknownPartition(infer.partition));
+            return Err(SubmitError::UnknownPartition(infer.partition));
         };
-        let Some(model) = self.models.get(infer.model.index()) else {
-            return Some(Refusal::UnknownModel(infer.model));
-        };
-        let Some(stage) = model.stages.get(infer.stage.index()) else {
-            return Some(Refusal::UnknownStage {
-                model: infer.model,
-                stage: infer.stage,
-            });
-        };
-        if !stage.times.iter().any(|time| time.batch == infer.batch) {
-            return Some(Refusal::UnknownBatch {
-                model: infer.model,
-                batch: infer.batch,
-            });
+        self.catalogue.check(infer)?;
+        self.residency.check_use(infer.model)?;
+        match partition.held {
+            2.. => Err(SubmitError::Busy(infer.partition)),
+            _ => Ok(()),
         }
-        if let Some(refusal) = Refusal::of_members(infer, self.request_buffers) {
-            return Some(refusal);
-        }
-        if let Err(refusal) = self.residency.check_use(infer.model) {
-            return Some(refusal);
-        }
-        (partition.held >= 2).then_some(Refusal::Busy(infer.partition))
     }
 }

@@ -7,7 +7,7 @@ use punctual_core::{
 };
 
 use super::{Course, Ending, Timing, VirtualDevice};
-use crate::device::{Device, Refusal};
+use crate::device::{Device, SubmitError};
 
 /// Everything takes its budget; an action with an odd number ends as told.
 struct Exact(Ending);
@@ -202,7 +202,7 @@ fn weights_whose_completion_was_lost_can_leave() {
     device.load(ActionId(10), ModelId(0)).expect("fits");
     assert_eq!(ends(&mut device), [(10, 1_000)]);
     submit(&mut device, &infer(1, 0, 0));
-    let in_use = Refusal::WeightsInUse(ModelId(0));
+    let in_use = SubmitError::WeightsInUse(ModelId(0));
     assert_eq!(device.unload(ModelId(0)), Err(in_use));
     assert_eq!(ends(&mut device), []);
     device.advance_to(at(2_000));

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use punctual_device::profile;
 use punctual_device_cuda::driver::{Driver, OpenError};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
@@ -122,10 +121,10 @@ impl Found {
         });
         Self {
             model: host.model(),
-            processor: profile::machine(),
+            processor: punctual_device_cpu::machine(),
             cores: affinity::available_cores().ok().map(|cores| cores.len()),
             memory_bytes: host.memory_bytes(),
-            processor_clocks: profile::clocks(),
+            processor_clocks: punctual_device_cpu::clocks(),
             power_mode: host.power_mode(),
             power_modes: host
                 .power_modes()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use punctual_device::{LowerError, pack_image};
+use punctual_device_cpu::{LowerError, pack_image};
 use punctual_kernels::Isa;
 use punctual_model::{ContentHash, PAGE_BYTES, Package, WeightImage};
 use punctual_report::Table;

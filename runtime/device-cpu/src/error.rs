@@ -1,0 +1,74 @@
+//! What can go wrong at the start.
+
+use punctual_core::ModelId;
+use punctual_kernels::Isa;
+use punctual_platform::OsError;
+use punctual_platform::thread::ThreadError;
+use thiserror::Error;
+
+use crate::lower::LowerError;
+use crate::shared::weights::LoadError;
+use punctual_device::SpecError;
+
+/// Why the CPU device cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// What it was to be started with is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// An operator has no kernel.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// A worker could not be started.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// The processor lacks the instruction set that was asked for.
+    #[error("this processor has no {0}: leave the choice to the device")]
+    IsaUnavailable(Isa),
+    /// A weight image that is not for these kernels.
+    #[error(
+        "the weight image of `{model}` has {floats} floats for vectors of {lanes}, and the kernels \
+         want {expected} for {wanted}: compile the model again"
+    )]
+    Image {
+        /// The network's name.
+        model: String,
+        /// Floats of the image.
+        floats: usize,
+        /// Lanes it is for.
+        lanes: u8,
+        /// Floats that the kernels read.
+        expected: usize,
+        /// Lanes of the instruction set.
+        wanted: u8,
+    },
+    /// A model does not fit the cache, even alone.
+    #[error("model {} fills {needs} pages and the cache has {pages}: enlarge it", .model.0)]
+    CacheTooSmall {
+        /// Which model.
+        model: ModelId,
+        /// Pages that it fills.
+        needs: u32,
+        /// Pages of the cache.
+        pages: u32,
+    },
+    /// Weights that are to be there for good cannot be brought in.
+    #[error("the weights of model {} cannot be brought in: {source}", .model.0)]
+    Weights {
+        /// Which model.
+        model: ModelId,
+        /// Why.
+        source: LoadError,
+    },
+    /// There is no memory for weights.
+    #[error("memory for weights is not available: {0}")]
+    Memory(#[from] OsError),
+    /// A partition to be measured, of no cores, or of more than there are.
+    #[error("a partition of {units} core(s) cannot be measured: there are 1 to {cores} to use")]
+    Units {
+        /// Cores asked for.
+        units: u8,
+        /// Cores that there are.
+        cores: usize,
+    },
+}

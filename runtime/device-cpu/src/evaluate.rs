@@ -1,0 +1,167 @@
+//! A network run on the calling thread, for its scores rather than its time.
+
+use std::sync::Arc;
+
+use punctual_core::{ModelId, StageId};
+use punctual_kernels::Isa;
+use punctual_model::{Network, SolutionChoice};
+use punctual_platform::thread::{ThreadSpec, spawn_realtime};
+
+use crate::executable::{LoadedModel, Step};
+use crate::lower::lower;
+use crate::shared::team::{self, Helper, Leader};
+use crate::shared::weights::Weights;
+use crate::store::{self, Memory};
+use crate::{OperatorTime, StartError};
+use punctual_device::InputBuffers;
+use punctual_device::ModelSpec;
+use punctual_device::pool::{CancelFlag, Outcome};
+
+const MODEL: ModelId = ModelId(0);
+
+/// Runs all stages of a network with the CPU device's kernels and memory, on the calling thread
+/// instead of the device's: for calibration, for comparing engines, for a look at one image.
+pub struct Evaluator {
+    models: Arc<[LoadedModel]>,
+    weights: Arc<Weights>,
+    inputs: InputBuffers,
+    leader: Leader,
+    batch_max: usize,
+}
+
+impl Evaluator {
+    /// An evaluator of `network` with kernels for `isa`, for up to `batch_max` images at once.
+    ///
+    /// # Errors
+    /// [`StartError`], when an operator has no kernel, the processor lacks `isa`, or memory cannot
+    /// be had.
+    ///
+    /// # Panics
+    /// If `batch_max` is zero or above [`BATCH_MAX`](punctual_core::BATCH_MAX).
+    pub fn new(isa: Isa, network: &Network, batch_max: usize) -> Result<Self, StartError> {
+        Ok(Self::team(isa, network, batch_max, 1, &[])?.0)
+    }
+
+    /// As [`new`](Self::new), with the solutions that were chosen, and with a mate on each of `cores` that
+    /// computes its share of every operator, at ordinary priority. Where the caller runs is its own affair.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn with_mates(
+        isa: Isa,
+        network: &Network,
+        batch_max: usize,
+        cores: &[usize],
+        solutions: &[SolutionChoice],
+    ) -> Result<Self, StartError> {
+        let size = cores.len() + 1;
+        let (evaluator, mates) = Self::team(isa, network, batch_max, size, solutions)?;
+        for (&core, mate) in cores.iter().zip(mates) {
+            let spec = ThreadSpec::new(format!("mate/{core}"), Some(core), None);
+            // It ends when the leader is dropped.
+            spawn_realtime(spec, move || mate.serve())?;
+        }
+        Ok(evaluator)
+    }
+
+    fn team(
+        isa: Isa,
+        network: &Network,
+        batch_max: usize,
+        size: usize,
+        solutions: &[SolutionChoice],
+    ) -> Result<(Self, Vec<Helper>), StartError> {
+        assert!((1..=punctual_core::BATCH_MAX).contains(&batch_max));
+        if !isa.is_available() {
+            return Err(StartError::IsaUnavailable(isa));
+        }
+        let mut model = lower(isa, network)?;
+        let source = store::source(isa, &model, &ModelSpec::resident(network, &[]))?;
+        let (memory, _) = Memory::take(vec![source], 0)?;
+        let weights = memory.weights().clone();
+        if let Some(claim) = weights.claim(MODEL) {
+            model.specialise(solutions, claim.floats());
+        }
+        let inputs = InputBuffers::new(
+            batch_max as u16,
+            model.request_floats,
+            Box::new([model.input]),
+        );
+        let models: Arc<[LoadedModel]> = Arc::new([model]);
+        let (leader, mates) = team::team(size, &models, &weights, inputs.regions(), batch_max);
+        let evaluator = Self {
+            models,
+            weights,
+            inputs,
+            leader,
+            batch_max,
+        };
+        Ok((evaluator, mates))
+    }
+
+    /// The class scores of each image after each stage: `scores[stage][image][class]`, without
+    /// classes where the stage ends in no exit. An image is `[channel][row][column]`, normalised.
+    ///
+    /// # Panics
+    /// If there are no images or too many, or one has the wrong length.
+    pub fn scores(&mut self, images: &[&[f32]]) -> Vec<Vec<Vec<f32>>> {
+        self.load(images);
+        self.run(images.len())
+    }
+
+    /// Puts images where the network reads them.
+    ///
+    /// # Panics
+    /// As [`scores`](Self::scores).
+    pub fn load(&mut self, images: &[&[f32]]) {
+        assert!((1..=self.batch_max).contains(&images.len()));
+        for (buffer, image) in images.iter().enumerate() {
+            let mut writer = self
+                .inputs
+                .claim(buffer as u16, MODEL)
+                .expect("nobody else has the buffers");
+            writer.write_planar(image);
+        }
+    }
+
+    /// The scores of the first `batch` images that were loaded last.
+    ///
+    /// # Panics
+    /// If `batch` is zero or above what the evaluator was made for.
+    pub fn run(&mut self, batch: usize) -> Vec<Vec<Vec<f32>>> {
+        assert!((1..=self.batch_max).contains(&batch));
+        let regions = self.inputs.regions().clone();
+        let mut claims: Vec<_> = (0..batch)
+            .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
+            .collect();
+        let never = CancelFlag::new();
+        let weights = self.weights.claim(MODEL).expect("they are there for good");
+        let stages = 0..self.models[0].stages.len();
+        stages
+            .map(|stage| {
+                let stage = StageId(stage as u8);
+                let outcome = self.leader.run(MODEL, stage, &weights, &mut claims, &never);
+                assert_eq!(outcome, Outcome::Done, "a kernel panicked");
+                let scores = claims.iter_mut().enumerate().map(|(member, claim)| {
+                    self.leader.logits(MODEL, stage, member, claim).to_vec()
+                });
+                scores.collect()
+            })
+            .collect()
+    }
+
+    /// All steps, stage after stage.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        stages.flat_map(|stage| &stage.steps)
+    }
+
+    /// All operators, stage after stage, with the time that each took in the last run.
+    pub fn operator_times(&self) -> impl Iterator<Item = OperatorTime> {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        stages.flat_map(|stage| &stage.steps).map(OperatorTime::of)
+    }
+}

@@ -1,0 +1,178 @@
+//! A stage as the CPU device runs it: kernels with their tensors' places, in order.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_core::Nanos;
+use punctual_kernels::{
+    Add, AlignedBuffer, Attention, BlockedLayout, Conv2d, Embedding, Gather, GlobalAveragePool,
+    Image, LayerNorm, Linear, Multiply, Part, Pool, Token, Tokens, quantised,
+};
+
+use crate::shared::{Operands, Span};
+use crate::specialised::Specialised;
+use punctual_device::InputLayout;
+
+/// A network, lowered. Shared by all partitions.
+pub(crate) struct LoadedModel {
+    pub(crate) stages: Vec<Executable>,
+    /// Floats of its weight image: the packed weights of all steps, in order of execution.
+    pub(crate) weight_floats: usize,
+    /// Weights that specialised solutions have derived from the image.
+    pub(crate) specialised: AlignedBuffer,
+    pub(crate) input: InputLayout,
+    /// Floats of a request buffer that this network uses.
+    pub(crate) request_floats: usize,
+}
+
+/// One stage.
+pub(crate) struct Executable {
+    pub(crate) steps: Vec<Step>,
+    /// The class scores, in the workspace; nothing if it ends in no exit.
+    pub(crate) logits: Span,
+    /// Floats of a member's share of the workspace.
+    pub(crate) workspace_floats: usize,
+}
+
+/// One operator, or a part of one, or the copy of the input.
+pub(crate) struct Step {
+    pub(crate) name: String,
+    /// The position among all of the network's operators, in order of execution; none for the copy
+    /// of the input. An operator has one step, but for gathers, which may have none or several.
+    pub(crate) operator: Option<u32>,
+    pub(crate) kernel: Kernel,
+    /// Where its packed weights lie in the model's weight image; empty if it has none.
+    pub(crate) weights: Range<usize>,
+    pub(crate) specialised: Specialised,
+    pub(crate) operands: Operands,
+    pub(crate) output: BlockedLayout,
+    /// Multiply-accumulates for one image.
+    pub(crate) macs: u64,
+    pub(crate) time: StepTime,
+}
+
+impl Step {
+    /// A step without weights, whose multiplications do not count.
+    pub(crate) fn new(
+        name: String,
+        kernel: Kernel,
+        operands: Operands,
+        output: BlockedLayout,
+    ) -> Self {
+        Self {
+            name,
+            operator: None,
+            kernel,
+            weights: 0..0,
+            specialised: Specialised::default(),
+            operands,
+            output,
+            macs: 0,
+            time: StepTime::default(),
+        }
+    }
+
+    /// Runs one core's part for all members. `packed` are the step's weights, `specialised` those
+    /// of all of the model's specialised solutions, `scratch` the core's own memory for these.
+    pub(crate) fn run(
+        &self,
+        packed: &[f32],
+        specialised: &[f32],
+        part: Part,
+        images: &mut [Image<'_>],
+        scratch: &mut [f32],
+    ) {
+        if self.specialised.run(specialised, part, images, scratch) {
+            return;
+        }
+        match &self.kernel {
+            Kernel::Conv2d(kernel) => kernel.run(packed, part, images),
+            Kernel::Pool(kernel) => kernel.run(part, images),
+            Kernel::GlobalAveragePool(kernel) => kernel.run(part, images),
+            Kernel::Linear(kernel) => kernel.run(packed, part, images),
+            Kernel::Add(kernel) => kernel.run(part, images),
+            Kernel::Multiply(kernel) => kernel.run(part, images),
+            Kernel::Gather(kernel) => kernel.run(part, images),
+            Kernel::QuantisedConv2d(kernel) => kernel.run(packed, part, images),
+            Kernel::QuantisedPool(kernel) => kernel.run(part, images),
+            Kernel::QuantisedAdd(kernel) => kernel.run(part, images),
+            Kernel::Convert(kernel) => kernel.run(part, images),
+            Kernel::LayerNorm(kernel) => kernel.run(packed, part, images),
+            Kernel::Attention(kernel) => kernel.run(part, images),
+            Kernel::Embedding(kernel) => kernel.run(packed, part, images),
+            Kernel::Tokens(kernel) => kernel.run(packed, part, images),
+            Kernel::Token(kernel) => kernel.run(part, images),
+            #[cfg(test)]
+            Kernel::Test(kernel) => kernel(part, images),
+        }
+    }
+}
+
+/// The kernels.
+// Nearly all are convolutions: a box would only add a step to each.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Kernel {
+    Conv2d(Conv2d),
+    Pool(Pool),
+    GlobalAveragePool(GlobalAveragePool),
+    Linear(Linear),
+    Add(Add),
+    Multiply(Multiply),
+    Gather(Gather),
+    QuantisedConv2d(quantised::Conv2d),
+    QuantisedPool(quantised::Pool),
+    QuantisedAdd(quantised::Add),
+    Convert(quantised::Convert),
+    LayerNorm(LayerNorm),
+    Attention(Attention),
+    Embedding(Embedding),
+    Tokens(Tokens),
+    Token(Token),
+    /// What a test wants to happen.
+    #[cfg(test)]
+    Test(fn(Part, &mut [Image<'_>])),
+}
+
+impl Kernel {
+    /// Floats of its packed weights.
+    pub(crate) fn packed_len(&self) -> usize {
+        match self {
+            Kernel::Conv2d(kernel) => kernel.packed_len(),
+            Kernel::Linear(kernel) => kernel.packed_len(),
+            Kernel::QuantisedConv2d(kernel) => kernel.packed_len(),
+            Kernel::LayerNorm(kernel) => kernel.packed_len(),
+            Kernel::Embedding(kernel) => kernel.packed_len(),
+            Kernel::Tokens(kernel) => kernel.packed_len(),
+            _ => 0,
+        }
+    }
+}
+
+/// How long a step took, as its leader saw it. Statistics only: partitions that run the same model
+/// at once write to it without order.
+#[derive(Default)]
+pub(crate) struct StepTime {
+    last_ns: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl StepTime {
+    // Relaxed throughout: single words, nothing hangs on their order.
+    pub(crate) fn record(&self, took: Nanos) {
+        self.last_ns.store(took.as_nanos(), Ordering::Relaxed);
+        self.longest_ns
+            .fetch_max(took.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn last(&self) -> Nanos {
+        Nanos::new(self.last_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn longest(&self) -> Nanos {
+        Nanos::new(self.longest_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn reset(&self) {
+        self.longest_ns.store(0, Ordering::Relaxed);
+    }
+}

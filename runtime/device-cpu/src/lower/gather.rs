@@ -1,0 +1,135 @@
+//! The steps of a gather: what its sources' homes leave to be moved.
+
+use punctual_kernels::{BlockedLayout, Gather, GatherSpec, KernelError};
+use punctual_model::{ChannelRun, Operator};
+
+use super::places::{Places, Value};
+use super::{Lowering, homes};
+use crate::executable::{Kernel, Step};
+use crate::shared::{Operands, Span};
+
+/// Consecutive runs that must be moved, to `first` channels of the result and on.
+struct Moved {
+    first: usize,
+    runs: Vec<ChannelRun>,
+}
+
+impl Lowering<'_> {
+    /// One step for each stretch of blocks of the result that is not in place; often none.
+    pub(super) fn gather_steps(
+        &self,
+        operator: &Operator,
+        runs: &[ChannelRun],
+        places: &Places<'_>,
+    ) -> Result<Vec<Step>, KernelError> {
+        if self.homes.is_view(operator) {
+            return Ok(Vec::new());
+        }
+        let lanes = self.isa.lanes();
+        let mut stretches: Vec<Moved> = Vec::new();
+        let mut open = false;
+        for (run, first) in homes::placed(runs) {
+            if self.homes.is_in_place(operator, run, first, lanes) {
+                open = false;
+                continue;
+            }
+            if !open {
+                let runs = Vec::new();
+                stretches.push(Moved { first, runs });
+                open = true;
+            }
+            if let Some(stretch) = stretches.last_mut() {
+                stretch.runs.push(*run);
+            }
+        }
+        let step = |moved: &Moved| self.gather_step(operator, moved, places);
+        stretches.iter().map(step).collect()
+    }
+
+    fn gather_step(
+        &self,
+        operator: &Operator,
+        moved: &Moved,
+        places: &Places<'_>,
+    ) -> Result<Step, KernelError> {
+        let whole = self.layout(Value::Tensor(operator.output));
+        let channels = moved.runs.iter().map(|run| run.count as usize).sum();
+        let (height, width) = (whole.height(), whole.width());
+        let output = BlockedLayout::new(self.isa, channels, height, width, whole.halo())?;
+        let span = places.of(Value::Tensor(operator.output));
+        let span = Span {
+            start: span.start + moved.first / whole.lanes() * whole.block_stride(),
+            len: output.len(),
+            ..span
+        };
+        let mut sources: Vec<Value> = Vec::new();
+        let mut runs = Vec::with_capacity(moved.runs.len());
+        for run in &moved.runs {
+            let value = self.value(homes::source(operator, run));
+            let known = sources.iter().position(|source| *source == value);
+            let source = known.unwrap_or(sources.len());
+            if known.is_none() {
+                sources.push(value);
+            }
+            runs.push(punctual_kernels::ChannelRun {
+                source,
+                first: run.first as usize,
+                count: run.count as usize,
+            });
+        }
+        let spec = GatherSpec {
+            inputs: sources.iter().map(|&value| self.layout(value)).collect(),
+            output,
+            runs,
+        };
+        let inputs = sources.iter().map(|&value| places.of(value));
+        Ok(Step::new(
+            operator.name.clone(),
+            Kernel::Gather(Gather::new(self.isa, &spec)?),
+            Operands::new(inputs, span),
+            output,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lower::lower;
+    use punctual_device::conformance::networks;
+    use punctual_kernels::Isa;
+
+    /// Channels that each gather still moves.
+    fn moved(isa: Isa) -> Vec<usize> {
+        let model = lower(isa, &networks::gathers(1)).expect("lowers");
+        let steps = model.stages.iter().flat_map(|stage| &stage.steps);
+        let moves = steps.filter(|step| matches!(step.kernel, Kernel::Gather(_)));
+        moves.map(|step| step.output.channels()).collect()
+    }
+
+    #[test]
+    fn only_what_is_shuffled_repeated_carried_or_inside_a_block_is_moved() {
+        // The shuffle of 80, the slice for the next stage, the source that comes twice.
+        assert_eq!(moved(Isa::Scalar), [80, 64, 32]);
+        if Isa::Avx512.is_available() {
+            // And half of 80, a concatenation that begins with 20, a slice at 4.
+            assert_eq!(moved(Isa::Avx512), [40, 80, 64, 32, 84, 12]);
+        }
+    }
+
+    #[test]
+    fn concatenations_that_extend_each_other_share_one_buffer() {
+        let network = networks::gathers(1);
+        let model = lower(Isa::Scalar, &network).expect("lowers");
+        let stage = &model.stages[0];
+        let span = |name: &str| {
+            let step = stage.steps.iter().find(|step| step.name == name);
+            step.expect("a step").operands.output()
+        };
+        // The stem and the three layers' new features, in the order of their channels.
+        let features = ["operator 1", "operator 3", "operator 6", "operator 9"].map(span);
+        for pair in features.windows(2) {
+            assert_eq!(pair[0].start + pair[0].len, pair[1].start);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The kernel of each kind of operator.
+
+use punctual_kernels::{
+    Add, AddSpec, Attention, AttentionSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput,
+    Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec,
+    Multiply, MultiplySpec, Pool, PoolSpec, Token, Tokens,
+};
+use punctual_model::{OperatorKind, TensorId};
+
+use super::Lowering;
+use super::convert::{activation_of, pool_kind, window};
+use super::places::Value;
+use crate::executable::Kernel;
+
+impl Lowering<'_> {
+    /// The kernel of an operator that is neither a convolution nor a gather.
+    pub(super) fn kernel(
+        &self,
+        kind: &OperatorKind,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Kernel, KernelError> {
+        let isa = self.isa;
+        match kind {
+            OperatorKind::Conv2d { .. } => unreachable!("not called for convolutions"),
+            OperatorKind::QuantisedConv2d { .. } | OperatorKind::Convert => {
+                unreachable!("not called for operators on bytes")
+            }
+            OperatorKind::Pool {
+                kind,
+                kernel,
+                stride,
+                padding,
+            } => {
+                let spec = PoolSpec {
+                    input,
+                    output,
+                    window: window(*kernel, *stride, *padding),
+                    kind: pool_kind(*kind),
+                };
+                Pool::new(isa, &spec).map(Kernel::Pool)
+            }
+            OperatorKind::GlobalAveragePool => {
+                GlobalAveragePool::new(isa, input, output).map(Kernel::GlobalAveragePool)
+            }
+            OperatorKind::Linear { activation, .. } => {
+                let spec = LinearSpec {
+                    input,
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Linear::new(isa, &spec).map(Kernel::Linear)
+            }
+            OperatorKind::Add { other, activation } => {
+                let spec = AddSpec {
+                    input,
+                    addend: self.layout(self.value(*other)),
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Add::new(isa, &spec).map(Kernel::Add)
+            }
+            OperatorKind::Multiply { other, activation } => {
+                let spec = MultiplySpec {
+                    input,
+                    factor: self.layout(self.value(*other)),
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Multiply::new(isa, &spec).map(Kernel::Multiply)
+            }
+            OperatorKind::Gather { .. } => unreachable!("gathers have steps of their own"),
+            OperatorKind::LayerNorm { epsilon, .. } => {
+                let epsilon = *epsilon;
+                let spec = LayerNormSpec {
+                    input,
+                    output,
+                    epsilon,
+                };
+                LayerNorm::new(isa, &spec).map(Kernel::LayerNorm)
+            }
+            OperatorKind::Attention {
+                others,
+                heads,
+                scale,
+            } => self.attention(input, others, output, *heads as usize, *scale),
+            OperatorKind::Embedding { table } => {
+                let rows = table.len as usize / output.channels();
+                Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
+            }
+            OperatorKind::Tokens { prefix, .. } => {
+                Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)
+            }
+            OperatorKind::Token { column } => {
+                Token::new(isa, input, output, *column as usize).map(Kernel::Token)
+            }
+        }
+    }
+
+    fn attention(
+        &self,
+        query: BlockedLayout,
+        others: &[TensorId],
+        output: BlockedLayout,
+        heads: usize,
+        scale: f32,
+    ) -> Result<Kernel, KernelError> {
+        let layout = |at: usize| self.layout(self.value(others[at]));
+        let spec = AttentionSpec {
+            query,
+            key: layout(0),
+            value: layout(1),
+            mask: others.get(2).map(|_| layout(2)),
+            output,
+            heads,
+            scale,
+        };
+        Attention::new(self.isa, &spec).map(Kernel::Attention)
+    }
+
+    pub(super) fn conv2d(
+        &self,
+        kind: &OperatorKind,
+        input: ConvInput,
+        output: BlockedLayout,
+        residual: Option<Value>,
+    ) -> Result<Conv2d, KernelError> {
+        let OperatorKind::Conv2d {
+            kernel,
+            stride,
+            padding,
+            groups,
+            activation,
+            ..
+        } = kind
+        else {
+            unreachable!("called for convolutions")
+        };
+        let spec = Conv2dSpec {
+            input,
+            output,
+            residual: residual.map(|value| self.layout(value)),
+            window: window(*kernel, *stride, *padding),
+            groups: *groups as usize,
+            activation: activation_of(*activation),
+        };
+        Conv2d::new(self.isa, &spec)
+    }
+}

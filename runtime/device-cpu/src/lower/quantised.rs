@@ -1,0 +1,120 @@
+//! Operators on bytes.
+
+use punctual_kernels::quantised::{Add, Conv2d, Conv2dSpec, Convert, ConvertSpec, Pool};
+use punctual_kernels::{
+    AddSpec, BlockedLayout, ConvInput, Element, Extent, KernelError, Padding, PoolKind, PoolSpec,
+    Window, quantised,
+};
+use punctual_model::{Network, OperatorKind, TensorId};
+
+use super::Lowering;
+use super::convert::{activation_of, pool_kind, window};
+use crate::executable::Kernel;
+
+/// The layout of a tensor that may be one of bytes.
+pub(super) fn layout(
+    network: &Network,
+    tensor: usize,
+    layout: BlockedLayout,
+) -> Result<BlockedLayout, KernelError> {
+    match network.quantisation(TensorId(tensor as u32)) {
+        None => Ok(layout),
+        Some(punctual_model::Quantisation { scale, zero }) => {
+            layout.quantised(quantised::Quantisation { scale, zero })
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// The kernel of an operator that reads or writes bytes; `None` for all others.
+    pub(super) fn quantised(
+        &self,
+        kind: &OperatorKind,
+        read: ConvInput,
+        output: BlockedLayout,
+    ) -> Result<Option<Kernel>, KernelError> {
+        let isa = self.isa;
+        if *kind == OperatorKind::Convert {
+            let spec = ConvertSpec {
+                input: read,
+                output,
+            };
+            return Convert::new(isa, &spec).map(|kernel| Some(Kernel::Convert(kernel)));
+        }
+        let ConvInput::Blocked(input) = read else {
+            return Ok(None);
+        };
+        if input.element() == Element::F32 {
+            return Ok(None);
+        }
+        let kernel = match kind {
+            OperatorKind::QuantisedConv2d {
+                kernel,
+                stride,
+                padding,
+                groups,
+                activation,
+                ..
+            } => {
+                let spec = Conv2dSpec {
+                    input,
+                    output,
+                    window: window(*kernel, *stride, *padding),
+                    groups: *groups as usize,
+                    activation: activation_of(*activation),
+                };
+                Kernel::QuantisedConv2d(Conv2d::new(isa, &spec)?)
+            }
+            OperatorKind::Pool {
+                kind,
+                kernel,
+                stride,
+                padding,
+            } => {
+                let window = window(*kernel, *stride, *padding);
+                pool(self, input, output, window, pool_kind(*kind))?
+            }
+            OperatorKind::GlobalAveragePool => {
+                let whole = Window {
+                    kernel: Extent {
+                        height: input.height(),
+                        width: input.width(),
+                    },
+                    stride: Extent::square(1),
+                    padding: Padding::default(),
+                };
+                let mean = PoolKind::Average {
+                    counts_padding: false,
+                };
+                pool(self, input, output, whole, mean)?
+            }
+            OperatorKind::Add { other, activation } => {
+                let spec = AddSpec {
+                    input,
+                    addend: self.layout(self.value(*other)),
+                    output,
+                    activation: activation_of(*activation),
+                };
+                Kernel::QuantisedAdd(Add::new(isa, &spec)?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(kernel))
+    }
+}
+
+fn pool(
+    lowering: &Lowering<'_>,
+    input: BlockedLayout,
+    output: BlockedLayout,
+    window: Window,
+    kind: PoolKind,
+) -> Result<Kernel, KernelError> {
+    let spec = PoolSpec {
+        input,
+        output,
+        window,
+        kind,
+    };
+    Pool::new(lowering.isa, &spec).map(Kernel::QuantisedPool)
+}

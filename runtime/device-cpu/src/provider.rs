@@ -1,0 +1,90 @@
+//! How CPU devices are measured and started, and what can be known of them before.
+
+use std::sync::Arc;
+
+use punctual_core::BATCH_MAX;
+use punctual_device::profile::{PRIORITY, Request};
+use punctual_device::{DeviceSpec, Footprint, PartitionSpec, Promises, Provider};
+use punctual_kernels::Isa;
+use punctual_model::{Network, SolutionChoice};
+use punctual_platform::Doorbell;
+
+use crate::{CpuDevice, StartError, image_layout, machine, solutions};
+
+/// Starts [`CpuDevice`]s with the best kernels that this processor has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuProvider {
+    /// Cores to measure on: a partition of `n` gets the last `n` of them, since the first ones
+    /// serve most of a machine's interrupts.
+    pub cores: Vec<usize>,
+}
+
+impl CpuProvider {
+    /// The cores of a partition of that many.
+    pub(crate) fn cores_of(&self, units: u8) -> Result<&[usize], StartError> {
+        let cores = self.cores.len();
+        match cores.checked_sub(usize::from(units)) {
+            Some(first) if units > 0 => Ok(&self.cores[first..]),
+            _ => Err(StartError::Units { units, cores }),
+        }
+    }
+}
+
+impl Provider for CpuProvider {
+    type Device = CpuDevice;
+    type Error = StartError;
+
+    const UNIT: &'static str = "core";
+
+    const PROMISES: Promises = Promises {
+        preemptible: true,
+        allocation_free: true,
+        pages: true,
+    };
+
+    fn machine(&self) -> String {
+        machine::machine()
+    }
+
+    fn clocks(&self) -> String {
+        machine::clocks()
+    }
+
+    fn partition(&self, units: u8) -> Result<PartitionSpec, StartError> {
+        Ok(PartitionSpec::on_cores(
+            "profile",
+            self.cores_of(units)?.to_vec(),
+            Some(PRIORITY),
+        ))
+    }
+
+    /// The same on any number of cores, but for the scratch memory of specialised solutions.
+    fn footprint(&self, network: &Network, _: &[u8], _: u8) -> Result<Footprint, StartError> {
+        let bytes = |floats: u64| floats * size_of::<f32>() as u64;
+        let layout = image_layout(Isa::detect(), network)?;
+        let share = layout.stages.iter().map(|stage| stage.workspace_floats);
+        let share = bytes(share.max().unwrap_or(0));
+        let mut workspace = [0; BATCH_MAX];
+        for (members, workspace) in (1..).zip(&mut workspace) {
+            *workspace = share * members;
+        }
+        Ok(Footprint {
+            weights: bytes(layout.packed_floats()),
+            request: bytes(layout.request_floats),
+            workspace,
+        })
+    }
+
+    fn choose(
+        &self,
+        network: &Network,
+        request: &Request,
+        progress: &mut dyn FnMut(u8),
+    ) -> Result<Vec<SolutionChoice>, StartError> {
+        solutions::choose(self, network, request, progress)
+    }
+
+    fn start(&self, spec: &DeviceSpec<'_>, report: Arc<Doorbell>) -> Result<CpuDevice, StartError> {
+        CpuDevice::start(spec, report)
+    }
+}

@@ -1,0 +1,189 @@
+//! Brings weights in.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_core::{ActionId, Instant, ModelId, Nanos};
+use punctual_device::weights::{self, LoadFailure};
+use punctual_model::{ContentHash, PAGE_BYTES, PAGE_FLOATS, PackageError, WeightImage};
+use punctual_platform::{Doorbell, OsError, clock};
+use rtrb::{Consumer, Producer};
+use thiserror::Error;
+
+use super::{Order, Weights};
+
+/// Where a model's weights come from.
+pub(crate) struct Source {
+    pub(crate) image: WeightImage,
+    /// Whether it may be loaded again and again.
+    pub(crate) paged: bool,
+}
+
+/// A load that was ordered. Not to be copied: it is the right to write the pages it was given.
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) action: ActionId,
+    pub(super) model: ModelId,
+    pub(super) early: bool,
+}
+
+/// How a load ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) load: Load,
+    /// How long it took; none if it failed.
+    pub(super) took: Option<Nanos>,
+}
+
+/// Why weights could not be brought in.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The image is damaged.
+    #[error(transparent)]
+    Image(#[from] PackageError),
+    /// The operating system cannot show the pages.
+    #[error("pages of weights cannot be shown: {0}")]
+    Memory(#[from] OsError),
+}
+
+/// Shows pages in models' addresses, fills and checks them. The only one who writes weights.
+pub(crate) struct Loader {
+    weights: Arc<Weights>,
+    /// None once a model is there for good.
+    sources: Box<[Option<Source>]>,
+    /// What each piece of the store was filled with.
+    holds: Box<[Option<ContentHash>]>,
+    orders: Consumer<Order>,
+    done: Producer<Ended>,
+}
+
+impl Loader {
+    pub(super) fn new(
+        weights: Arc<Weights>,
+        sources: Vec<Source>,
+        orders: Consumer<Order>,
+        done: Producer<Ended>,
+    ) -> Self {
+        let holds = vec![None; weights.store.pages()].into();
+        Self {
+            weights,
+            sources: sources.into_iter().map(Some).collect(),
+            holds,
+            orders,
+            done,
+        }
+    }
+
+    /// Carries out the next order, if there is one.
+    pub(crate) fn carry_out(&mut self) -> Option<Result<(), (ModelId, LoadError)>> {
+        let load = match self.orders.pop().ok()? {
+            Order::Load(load) => load,
+            Order::Hide(model) => {
+                let hidden = self.hide(model).map_err(|error| (model, error.into()));
+                return Some(hidden);
+            }
+        };
+        let started = now();
+        let model = load.model;
+        let result = self.load(&load);
+        let shared = &self.weights.models[model.index()];
+        match &result {
+            Ok(()) if !load.early => shared.open(),
+            Ok(()) => {}
+            Err(_) => {
+                // Relaxed: the ring publishes it.
+                shared.failed.store(true, Ordering::Relaxed);
+                self.weights.progress.ring();
+            }
+        }
+        let took = result.is_ok().then(|| now().since(started));
+        let pushed = self.done.push(Ended { load, took });
+        assert!(pushed.is_ok(), "the ring holds a load a model");
+        Some(result.map_err(|error| (model, error)))
+    }
+
+    fn load(&mut self, load: &Load) -> Result<(), LoadError> {
+        if load.early {
+            // Nothing is ready yet; whoever comes waits for it.
+            self.weights.models[load.model.index()].open();
+            self.weights.progress.ring();
+        }
+        let source = self.sources[load.model.index()].take();
+        let source = source.expect("what is there for good is loaded once");
+        let result = self.bring_in(load, &source.image);
+        source.image.release();
+        if source.paged {
+            self.sources[load.model.index()] = Some(source);
+        }
+        result
+    }
+
+    fn bring_in(&mut self, load: &Load, image: &WeightImage) -> Result<(), LoadError> {
+        for page in 0..image.pages() {
+            self.show(load.model, page)?;
+            self.fill(load, page, image)?;
+        }
+        Ok(())
+    }
+
+    fn show(&self, model: ModelId, page: usize) -> Result<(), OsError> {
+        let model = &self.weights.models[model.index()];
+        // Relaxed: published by the ring of orders.
+        let piece = model.pages[page].load(Ordering::Relaxed) as usize;
+        let store = &self.weights.store;
+        store.take(piece, 1)?;
+        let at = model.at + page * PAGE_BYTES;
+        self.weights.addresses.show(at, store, piece, 1)
+    }
+
+    /// Fills a page that is shown, unless it holds the same already.
+    fn fill(&mut self, load: &Load, page: usize, image: &WeightImage) -> Result<(), PackageError> {
+        let model = &self.weights.models[load.model.index()];
+        let piece = model.pages[page].load(Ordering::Relaxed) as usize;
+        let content = image.page_hash(page);
+        let first = page * PAGE_FLOATS;
+        let floats = (model.floats - first).min(PAGE_FLOATS);
+        if self.holds[piece] != content {
+            self.holds[piece] = None;
+            let start = self.weights.floats_of(model);
+            // SAFETY: the page is shown at these addresses. The ledger gave it to this model, the
+            // only one that has it or else a page of the same content, which nobody can read
+            // before it is filled for the first time (the module's doc): we fill it first, so
+            // nobody else has a view of it.
+            let target = unsafe { std::slice::from_raw_parts_mut(start.add(first), floats) };
+            image.copy_page(page, target)?;
+            self.holds[piece] = content;
+        }
+        // Release: pairs with the acquires in `Weights` (label READY).
+        model.ready.store(first + floats, Ordering::Release);
+        if load.early {
+            self.weights.progress.ring();
+        }
+        Ok(())
+    }
+
+    /// Frees the addresses of a model that was unloaded.
+    fn hide(&self, model: ModelId) -> Result<(), OsError> {
+        let model = &self.weights.models[model.index()];
+        let bytes = model.pages.len() * PAGE_BYTES;
+        self.weights.addresses.hide(model.at, bytes)
+    }
+}
+
+impl weights::Loader for Loader {
+    fn bell(&self) -> &Arc<Doorbell> {
+        &self.weights.progress
+    }
+
+    fn carry_out_next(&mut self) -> Option<Result<(), LoadFailure>> {
+        let failed = |(model, reason): (ModelId, LoadError)| LoadFailure {
+            model,
+            reason: Box::new(reason),
+        };
+        Some(self.carry_out()?.map_err(failed))
+    }
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(clock::now_ns())
+}

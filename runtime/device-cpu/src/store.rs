@@ -1,0 +1,131 @@
+//! The life of weights on the CPU device: what is there for good is brought in at the start, the
+//! rest by a loader thread when the core says so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use punctual_core::{ActionId, ModelId};
+use punctual_device::ModelSpec;
+use punctual_device::weights::{Loaded, WeightStore};
+use punctual_kernels::Isa;
+use punctual_model::WeightImage;
+
+use crate::StartError;
+use crate::executable::LoadedModel;
+use crate::lower;
+use crate::shared::weights::{self, Ledger, Loader, Source, Weights};
+
+/// The weights of all models, as the thread that submits sees them.
+pub(crate) struct Memory {
+    weights: Arc<Weights>,
+    ledger: Ledger,
+    /// Pages of each model that is paged.
+    pages: Box<[Option<u32>]>,
+}
+
+impl Memory {
+    /// Memory for these models and `cache_pages` more for those that are paged, the others being
+    /// brought in; and what brings in the paged ones.
+    ///
+    /// # Errors
+    /// When memory is not to be had, an image is damaged, or a model does not fit the cache.
+    pub(crate) fn take(
+        sources: Vec<Source>,
+        cache_pages: u32,
+    ) -> Result<(Self, Loader), StartError> {
+        let paged = |source: &Source| source.paged.then(|| source.image.pages() as u32);
+        let pages: Box<[Option<u32>]> = sources.iter().map(paged).collect();
+        check_fit(&pages, cache_pages)?;
+        let store = pinned_pages(&sources) + cache_pages as usize;
+        let (weights, mut ledger, mut loader) = weights::weights(sources, store, true)?;
+        for (id, _) in (0..).zip(&pages).filter(|(_, paged)| paged.is_none()) {
+            ledger.load(ActionId(0), ModelId(id), false);
+            if let Some(Err((model, source))) = loader.carry_out() {
+                return Err(StartError::Weights { model, source });
+            }
+            ledger.poll();
+        }
+        let memory = Self {
+            weights,
+            ledger,
+            pages,
+        };
+        Ok((memory, loader))
+    }
+
+    pub(crate) fn weights(&self) -> &Arc<Weights> {
+        &self.weights
+    }
+}
+
+impl WeightStore for Memory {
+    fn pages(&self, model: ModelId) -> Option<u32> {
+        self.pages.get(model.index()).copied().flatten()
+    }
+
+    fn load(&mut self, action: ActionId, model: ModelId) {
+        self.ledger.load(action, model, false);
+    }
+
+    fn unload(&mut self, model: ModelId) {
+        let unloaded = self.ledger.unload(model);
+        assert!(unloaded, "workers let go of weights before their events");
+    }
+
+    fn poll(&mut self) -> Option<Loaded> {
+        self.ledger.poll()
+    }
+
+    fn free_pages(&self) -> usize {
+        self.ledger.free()
+    }
+}
+
+/// Where a model's weights come from: its image, or its network.
+pub(crate) fn source(
+    isa: Isa,
+    model: &LoadedModel,
+    spec: &ModelSpec<'_>,
+) -> Result<Source, StartError> {
+    let lanes = isa.lanes() as u8;
+    let image = match spec.image {
+        Some(image) => image.clone(),
+        None => WeightImage::new(lanes, lower::pack(spec.network, &model.stages)?.into()),
+    };
+    if image.lanes() != lanes || image.floats() != model.weight_floats {
+        return Err(StartError::Image {
+            model: spec.network.name.clone(),
+            floats: image.floats(),
+            lanes: image.lanes(),
+            expected: model.weight_floats,
+            wanted: lanes,
+        });
+    }
+    Ok(Source {
+        image,
+        paged: spec.paged,
+    })
+}
+
+fn check_fit(pages: &[Option<u32>], cache: u32) -> Result<(), StartError> {
+    for (id, needs) in (0..).zip(pages) {
+        if let Some(needs) = needs.filter(|&needs| needs > cache) {
+            return Err(StartError::CacheTooSmall {
+                model: ModelId(id),
+                needs,
+                pages: cache,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Pages of the models that are there for good, equal ones counted once.
+fn pinned_pages(sources: &[Source]) -> usize {
+    let pinned = sources.iter().filter(|source| !source.paged);
+    let hashes = pinned.flat_map(|source| {
+        let image: &WeightImage = &source.image;
+        (0..image.pages()).filter_map(|page| image.page_hash(page))
+    });
+    hashes.collect::<BTreeSet<_>>().len()
+}

@@ -1,0 +1,125 @@
+//! The conformance suite on the CPU device.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use punctual_core::ModelId;
+use punctual_device::conformance::{Subject, networks, suite};
+use punctual_device::{CacheSpec, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device_cpu::CpuDevice;
+use punctual_model::{Network, Package, SolutionChoice, SolutionMemory};
+use punctual_platform::Doorbell;
+
+struct Cpu {
+    /// A specialised solution for every convolution that has any.
+    specialised: bool,
+}
+
+const DIRECT: Cpu = Cpu { specialised: false };
+const SPECIALISED: Cpu = Cpu { specialised: true };
+
+/// Tiles of 4x4 and of 2x2 in turn, for every operator.
+fn specialised(network: &Network) -> Vec<SolutionChoice> {
+    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
+    let choice = |(operator, solution): (u32, &&str)| SolutionChoice {
+        operator,
+        batch: 1,
+        units: 1,
+        solution: (*solution).to_owned(),
+    };
+    let solutions = ["winograd-4x4", "winograd-2x2"];
+    let solutions = solutions.iter().cycle().take(operators.count());
+    (0..).zip(solutions).map(choice).collect()
+}
+
+impl Subject for Cpu {
+    type Device = CpuDevice;
+
+    fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> CpuDevice {
+        let choices = spec.models.iter().map(|model| match self.specialised {
+            true => specialised(model.network),
+            false => Vec::new(),
+        });
+        let choices: Vec<_> = choices.collect();
+        let models = spec.models.iter().zip(&choices);
+        let models: Vec<_> = models
+            .map(|(model, solutions)| ModelSpec {
+                solutions,
+                ..*model
+            })
+            .collect();
+        let spec = DeviceSpec {
+            models: &models,
+            ..*spec
+        };
+        CpuDevice::start(&spec, bell).expect("starts")
+    }
+}
+
+mod cpu {
+    punctual_device::conforms!(super::DIRECT =>
+        answers_equal_the_reference,
+    survivors_of_different_batches_run_together,
+    request_buffers_are_used_again_by_other_models,
+    windows_are_honoured,
+    preempted_actions_can_be_run_again,
+    actions_that_do_not_fit_are_refused,
+    a_third_action_is_refused,
+    partitions_do_not_disturb_each_other,
+    weights_come_and_go,
+    loads_that_do_not_fit_are_refused,
+    weights_in_use_stay,
+    );
+}
+
+mod cpu_with_solutions {
+    punctual_device::conforms!(super::SPECIALISED =>
+        answers_equal_the_reference,
+    survivors_of_different_batches_run_together,
+    request_buffers_are_used_again_by_other_models,
+    preempted_actions_can_be_run_again,
+    partitions_do_not_disturb_each_other,
+    weights_come_and_go,
+    );
+}
+
+#[test]
+fn survivors_of_different_batches_run_together_on_the_demonstration_network() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs");
+    let package = Package::read(&folder.join("signs.punctual")).expect("the package in the tree");
+    suite::survivors_run_together_on(&DIRECT, package.network());
+    suite::survivors_run_together_on(&SPECIALISED, package.network());
+}
+
+#[test]
+fn a_resident_model_has_its_solutions_and_a_paged_one_has_none() {
+    let network = networks::residual(1);
+    let resident = ModelSpec::resident(&network, &[1, 2]);
+    let paged = ModelSpec {
+        paged: true,
+        ..resident
+    };
+    let partitions = [PartitionSpec::on_cores("main", vec![0, 1], None)];
+    let spec = DeviceSpec {
+        models: &[resident, paged],
+        partitions: &partitions,
+        request_buffers: 1,
+        cache: Some(CacheSpec {
+            pages: 4,
+            core: None,
+            priority: None,
+        }),
+    };
+    let direct = DIRECT.start(&spec, Arc::new(Doorbell::new()));
+    let chosen = SPECIALISED.start(&spec, Arc::new(Doorbell::new()));
+    let nothing = SolutionMemory::default();
+    for model in [ModelId(0), ModelId(1), ModelId(2)] {
+        assert_eq!(direct.solution_memory(model), nothing);
+    }
+    let memory = chosen.solution_memory(ModelId(0));
+    assert!(memory.weight_bytes > 0 && memory.scratch_bytes > 0);
+    assert_eq!(chosen.solution_memory(ModelId(1)), nothing);
+    // Scratch memory is said for any batch, and taken for the largest that there is.
+    let taken = chosen.workspace_bytes()[0] - direct.workspace_bytes()[0];
+    assert!(taken > 0 && taken as u64 <= 2 * memory.scratch_bytes);
+}

@@ -1,0 +1,8 @@
+//! The CPU device from outside: its contract, whole networks, cold starts, profiles.
+
+mod cold_start;
+mod conformance;
+mod profile;
+mod scores;
+mod set;
+mod signs;

@@ -1,0 +1,262 @@
+//! Profiles that are measured on the CPU device.
+
+use std::sync::Arc;
+
+use punctual_core::ModelId;
+use punctual_device::conformance::networks;
+use punctual_device::profile::{
+    Effort, Frame, MeasureError, Phase, PixelFormat, Request, Size, measure, measure_preparation,
+};
+use punctual_device::{
+    DeviceSpec, Footprint, HostedDevice, ModelSpec, PartitionSpec, Promises, Provider,
+};
+use punctual_device_cpu::{
+    CpuDevice, CpuProvider, SolutionRequest, StartError, machine, measure_solutions,
+};
+use punctual_kernels::Isa;
+use punctual_model::{Calibration, Network, Package, Profile, SolutionChoice, SolutionMemory};
+use punctual_platform::{Doorbell, affinity};
+
+fn cpu() -> CpuProvider {
+    CpuProvider {
+        cores: affinity::available_cores().expect("the kernel tells"),
+    }
+}
+
+fn package() -> Package {
+    Package::new(networks::residual(5), Calibration::default()).expect("a valid network")
+}
+
+fn request() -> Request {
+    let size = Size {
+        width: 64,
+        height: 48,
+    };
+    let crop = Size {
+        width: 32,
+        height: 24,
+    };
+    Request {
+        board: "host".to_owned(),
+        power_mode: "default".to_owned(),
+        batches: vec![1, 2],
+        units: vec![1],
+        frames: vec![
+            Frame::new(PixelFormat::Rgb8, size, 192, crop),
+            Frame::new(PixelFormat::Nv12, size, 64, crop),
+            Frame::new(PixelFormat::Nv12, size, 80, crop),
+            Frame::new(PixelFormat::Nv12, size, 64, size),
+        ],
+        core: None,
+        effort: Effort::Quick,
+        direct: true,
+    }
+}
+
+#[test]
+fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
+    let package = package();
+    let mut seen = Vec::new();
+    let profile = measure(&cpu(), &package, &request(), &mut |progress| {
+        seen.push(progress)
+    })
+    .expect("can be measured");
+    let keys: Vec<_> = profile
+        .stages
+        .iter()
+        .map(|entry| (entry.stage, entry.batch, entry.units))
+        .collect();
+    assert_eq!(keys, [(0, 1, 1), (1, 1, 1), (0, 2, 1), (1, 2, 1)]);
+    let samples_for_p99 = 299;
+    assert!(
+        profile
+            .stages
+            .iter()
+            .all(|entry| entry.samples >= samples_for_p99)
+    );
+    assert_eq!(profile.prepare.len(), 3, "one entry whatever the stride");
+    assert!(profile.prepare("nv12", [64, 48], [32, 24]).is_some());
+    let longest = profile.stages.iter().map(|entry| entry.max_ns).max();
+    assert!(profile.preemption_ns_max > 0);
+    assert!(Some(profile.preemption_ns_max) <= longest);
+    assert_eq!(profile.key.package, package.hash().to_string());
+    assert_eq!(
+        Profile::from_json(&profile.to_json()).expect("valid"),
+        profile
+    );
+
+    assert!(seen.windows(2).all(|pair| pair[0].done <= pair[1].done));
+    let last = seen.last().expect("progress");
+    assert_eq!(last.done, last.total);
+}
+
+#[test]
+fn frames_can_be_prepared_for_stages_that_run_elsewhere() {
+    let package = package();
+    let mut request = request();
+    request.units.clear();
+    let mut seen = 0;
+    let profile =
+        measure_preparation(&cpu(), &package, &request, &mut |_| seen += 1).expect("measured");
+    assert_eq!((profile.stages.len(), profile.prepare.len()), (0, 3));
+    assert_eq!(profile.key.machine, machine());
+    assert!(seen > 0);
+    Profile::from_json(&profile.to_json()).expect("a profile");
+}
+
+/// CPU devices under another name, of which nothing is chosen.
+struct Elsewhere(CpuProvider);
+
+impl Provider for Elsewhere {
+    type Device = CpuDevice;
+    type Error = StartError;
+
+    const UNIT: &'static str = "TPC";
+    const PROMISES: Promises = CpuProvider::PROMISES;
+
+    fn machine(&self) -> String {
+        "elsewhere".to_owned()
+    }
+
+    fn clocks(&self) -> String {
+        "fixed".to_owned()
+    }
+
+    fn partition(&self, units: u8) -> Result<PartitionSpec, StartError> {
+        self.0.partition(units)
+    }
+
+    fn footprint(
+        &self,
+        network: &Network,
+        batches: &[u8],
+        units: u8,
+    ) -> Result<Footprint, StartError> {
+        self.0.footprint(network, batches, units)
+    }
+
+    fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> Result<CpuDevice, StartError> {
+        self.0.start(spec, bell)
+    }
+}
+
+#[test]
+fn stages_are_measured_on_whatever_is_started() {
+    let package = package();
+    let request = Request {
+        frames: Vec::new(),
+        direct: false,
+        ..request()
+    };
+    let mut said = Vec::new();
+    let profile = measure(&Elsewhere(cpu()), &package, &request, &mut |progress| {
+        if progress.what != Phase::Prepare {
+            said.push(progress.what.to_string());
+        }
+    })
+    .expect("measured");
+    assert_eq!(profile.key.machine, "elsewhere");
+    assert_eq!(profile.key.clocks, "fixed");
+    assert_eq!((profile.stages.len(), profile.prepare.len()), (4, 0));
+    assert!(said.iter().all(|said| said == "stages on 1 TPC"));
+    assert!(profile.preemption_ns_max > 0);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_its_reason() {
+    let refused = |change: &dyn Fn(&mut Request)| {
+        let mut request = request();
+        change(&mut request);
+        measure(&cpu(), &package(), &request, &mut |_| ()).expect_err("cannot be measured")
+    };
+    assert!(matches!(
+        refused(&|request| request.units.clear()),
+        MeasureError::NoUnits
+    ));
+    assert!(matches!(
+        refused(&|request| request.units = vec![200]),
+        MeasureError::Start(StartError::Units { units: 200, .. })
+    ));
+    assert!(matches!(
+        refused(&|request| request.batches = vec![2]),
+        MeasureError::Start(_)
+    ));
+    assert!(matches!(
+        refused(&|request| (request.batches, request.direct) = (vec![1, 200], false)),
+        MeasureError::Start(_)
+    ));
+    assert!(matches!(
+        refused(&|request| (request.units, request.direct) = (vec![0], false)),
+        MeasureError::Start(StartError::Units { units: 0, .. })
+    ));
+    assert!(matches!(
+        refused(&|request| request.frames[0].crop.width = 65),
+        MeasureError::Frame(_)
+    ));
+}
+
+#[test]
+fn a_profile_names_the_solutions_that_it_was_measured_with_and_what_they_take() {
+    let package = package();
+    let mut request = request();
+    request.frames.clear();
+    let cores = cpu().cores.len().min(2) as u8;
+    request.units = (1..=cores).collect();
+    let direct = measure(&cpu(), &package, &request, &mut |_| ()).expect("can be measured");
+    assert_eq!(direct.solutions, []);
+    assert_eq!(direct.solution_memory, SolutionMemory::default());
+
+    request.direct = false;
+    let mut phases = Vec::new();
+    let profile = measure(&cpu(), &package, &request, &mut |progress| {
+        phases.push(progress.what);
+    })
+    .expect("can be measured");
+    let choosing = |units| Phase::Solutions { units };
+    let expected: Vec<Phase> = request.units.iter().copied().map(choosing).collect();
+    assert!(phases.starts_with(&expected));
+    // Whichever were faster today, a device with them takes what is said.
+    let spec = DeviceSpec {
+        models: &[ModelSpec {
+            solutions: &profile.solutions,
+            ..ModelSpec::resident(package.network(), &[1])
+        }],
+        partitions: &[PartitionSpec::on_cores("main", vec![cpu().cores[0]], None)],
+        request_buffers: 1,
+        cache: None,
+    };
+    let device = CpuDevice::start(&spec, Arc::new(Doorbell::new())).expect("starts");
+    assert_eq!(device.solution_memory(ModelId(0)), profile.solution_memory);
+    let special = |choice: &SolutionChoice| choice.solution != "direct";
+    assert_eq!(
+        profile.solutions.iter().any(special),
+        profile.solution_memory != SolutionMemory::default()
+    );
+}
+
+#[test]
+fn solutions_are_chosen_for_every_batch_size_of_the_operators_that_gain() {
+    let network = networks::residual(5);
+    let request = SolutionRequest {
+        isa: Isa::detect(),
+        batches: &[1, 2],
+        mates: &[],
+        rounds: 3,
+    };
+    let choices = measure_solutions(&network, &request).expect("can be measured");
+    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
+    for (operator, kind) in operators.map(|operator| &operator.kind).enumerate() {
+        let own: Vec<_> = choices
+            .iter()
+            .filter(|choice| choice.operator as usize == operator)
+            .collect();
+        let special = |choice: &&&punctual_model::SolutionChoice| choice.solution != "direct";
+        if own.is_empty() {
+            continue;
+        }
+        assert!(matches!(kind, punctual_model::OperatorKind::Conv2d { .. }));
+        assert!(own.iter().any(|choice| special(&choice)));
+        let batches: Vec<_> = own.iter().map(|choice| choice.batch).collect();
+        assert_eq!(batches, [1, 2]);
+    }
+}

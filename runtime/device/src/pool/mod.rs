@@ -1,0 +1,243 @@
+//! Partitions staffed with pinned threads: what devices that compute on the machine's cores have in
+//! common, whatever runs their stages.
+//!
+//! A partition holds up to two actions. Its leader takes them from a ring, waits for each one's
+//! window, claims the members' request buffers, lets an [`Engine`] run the stage, and reports through
+//! another ring and the scheduler's bell. Best-effort actions run at ordinary priority and can be
+//! stopped. Nothing here allocates or blocks once the threads run.
+
+mod cancel;
+mod partition;
+mod priority;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_core::{ActionId, Answer, Confidence, Event, Infer, ModelId, PartitionId, StageId};
+use punctual_kernels::softmax_top1;
+use punctual_platform::heartbeat::Pulse;
+use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
+use punctual_platform::{Doorbell, Missing};
+
+pub use crate::regions::BufferGuard;
+use crate::request_buffers::InputBuffers;
+use crate::spec::PartitionSpec;
+pub use cancel::CancelFlag;
+use partition::Partition;
+use priority::Priorities;
+use worker::Worker;
+
+/// How running a stage ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The scores are there, and the request buffers hold what is carried over.
+    Done,
+    /// Told to stop; the request buffers hold what they held before, as far as stages read it.
+    Interrupted,
+    /// Something is wrong with the engine.
+    Fault,
+}
+
+/// What a leader runs stages with. It lives on the leader's thread.
+pub trait Engine: Send + 'static {
+    /// Runs a stage for the members whose request buffers are claimed. The model, the stage and the
+    /// number of members are known to fit.
+    fn run(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
+    ) -> Outcome;
+
+    /// The class scores of a member of the stage that was last [`Outcome::Done`]; `claim` is that member's.
+    fn scores<'a>(
+        &'a mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &'a mut BufferGuard<'_>,
+    ) -> &'a [f32];
+
+    /// What a member of the stage that was last [`Outcome::Done`] is, and how surely.
+    fn answer(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &mut BufferGuard<'_>,
+    ) -> Answer {
+        answer_of(self.scores(model, stage, member, claim))
+    }
+
+    /// Makes a stage that runs right now end soon, called from the scheduler's thread after its
+    /// [`CancelFlag`] was set: for engines that cannot look at that while they run.
+    fn stopper(&self) -> Option<Stopper> {
+        None
+    }
+}
+
+/// Nothing is known of a stage that ends in no exit: its answer is not looked at.
+fn answer_of(scores: &[f32]) -> Answer {
+    if scores.is_empty() {
+        return Answer::default();
+    }
+    let top = softmax_top1(scores);
+    Answer {
+        class: top.class,
+        confidence: Confidence::from_probability(top.confidence),
+    }
+}
+
+/// See [`Engine::stopper`].
+pub type Stopper = Box<dyn Fn() + Send + Sync>;
+
+/// What a thread beside the leader does until the leader ends.
+pub type Helper = Box<dyn FnOnce() + Send>;
+
+/// All partitions of a device, and their threads.
+pub struct WorkerPool {
+    inputs: InputBuffers,
+    report: Arc<Doorbell>,
+    partitions: Vec<Partition>,
+    /// Where the next poll looks first, so that no partition can keep another from being heard.
+    polled: usize,
+    workers: Vec<RealtimeThread<()>>,
+    missing: Vec<Missing>,
+}
+
+impl WorkerPool {
+    /// No partition yet. `report` is rung after each event.
+    #[must_use]
+    pub fn new(inputs: InputBuffers, report: Arc<Doorbell>) -> Self {
+        Self {
+            inputs,
+            report,
+            partitions: Vec::new(),
+            polled: 0,
+            workers: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    /// Adds the next partition: its leader on the first core, with `engine`, and `helpers` on the
+    /// others, which end when the engine is dropped.
+    ///
+    /// # Errors
+    /// When a thread cannot be had.
+    pub fn add_partition(
+        &mut self,
+        spec: &PartitionSpec,
+        engine: impl Engine,
+        helpers: Vec<Helper>,
+    ) -> Result<(), ThreadError> {
+        let priorities = Priorities::new(1 + helpers.len(), spec.priority);
+        let (end, post) = partition::partition(priorities, engine.stopper());
+        let link = end.link.clone();
+        self.partitions.push(end);
+        let worker = Worker {
+            post,
+            engine,
+            requests: self.inputs.regions().clone(),
+            report: self.report.clone(),
+        };
+        let thread = |unit: usize| {
+            let name = format!("{}/{unit}", spec.name);
+            ThreadSpec::new(name, Some(spec.cores[unit]), spec.priority)
+        };
+        let first = self.workers.len();
+        self.spawn(thread(0), move || worker.serve())?;
+        for (unit, helper) in (1..).zip(helpers) {
+            self.spawn(thread(unit), helper)?;
+        }
+        let workers = &self.workers[first..];
+        for (unit, worker) in workers.iter().enumerate() {
+            link.priorities.started(unit, worker.tid());
+        }
+        let lacks = |worker: &RealtimeThread<()>| worker.missing().contains(&Missing::Realtime);
+        if !workers.iter().any(lacks) {
+            link.priorities.grant();
+        }
+        Ok(())
+    }
+
+    fn spawn(
+        &mut self,
+        spec: ThreadSpec,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), ThreadError> {
+        let thread = spawn_realtime(spec, body)?;
+        self.missing.extend_from_slice(thread.missing());
+        self.missing.sort_unstable();
+        self.missing.dedup();
+        self.workers.push(thread);
+        Ok(())
+    }
+
+    /// What the machine did not grant the threads, without repetition.
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// The kernel's ids of the threads, leaders and helpers of partition after partition.
+    pub fn tids(&self) -> impl Iterator<Item = i32> {
+        self.workers.iter().map(RealtimeThread::tid)
+    }
+
+    /// The leaders' pulses, partition after partition. A leader beats between actions; how long one
+    /// may take is up to whoever watches.
+    pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
+        let links = self.partitions.iter().map(|partition| &partition.link);
+        links.map(|link| Arc::clone(link) as Arc<dyn Pulse>)
+    }
+
+    /// Whether a partition holds all the actions that it can; none if it does not exist.
+    #[must_use]
+    pub fn is_full(&self, partition: PartitionId) -> Option<bool> {
+        Some(self.partitions.get(partition.index())?.is_full())
+    }
+
+    /// Hands over an action.
+    ///
+    /// # Panics
+    /// If the partition does not exist or is full.
+    pub fn submit(&mut self, infer: &Infer) {
+        self.partitions[infer.partition.index()].submit(infer);
+    }
+
+    /// Asks for a best-effort action to be stopped; without effect if it is not there.
+    pub fn preempt(&self, partition: PartitionId, action: ActionId) {
+        if let Some(partition) = self.partitions.get(partition.index()) {
+            partition.preempt(action);
+        }
+    }
+
+    /// The next event, and the model that it is about.
+    pub fn poll(&mut self) -> Option<(ModelId, Event)> {
+        for offset in 1..=self.partitions.len() {
+            let index = (self.polled + offset) % self.partitions.len();
+            if let Some(event) = self.partitions[index].poll() {
+                self.polled = index;
+                return Some(event);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for WorkerPool {
+    /// Ends the threads after the actions that they run, and waits for them.
+    fn drop(&mut self) {
+        for partition in &self.partitions {
+            // Published to the leader by the ring; a leader that ends drops its engine.
+            partition.link.ended.store(true, Ordering::Relaxed);
+            partition.link.bell.ring();
+        }
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has said so.
+            let _ = worker.join();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A kind of device: what it promises, what it takes, how it is measured and started.
+
+use std::sync::Arc;
+
+use punctual_core::BATCH_MAX;
+use punctual_model::{Network, SolutionChoice};
+use punctual_platform::Doorbell;
+
+use crate::profile::Request;
+use crate::shell::HostedDevice;
+use crate::spec::{DeviceSpec, PartitionSpec};
+
+/// Starts devices of one kind, and says what can be known of them before.
+pub trait Provider {
+    /// What it starts.
+    type Device: HostedDevice;
+
+    /// Why it cannot.
+    type Error;
+
+    /// A compute unit, for people: `core`, `TPC`.
+    const UNIT: &'static str;
+
+    /// What its devices can be relied upon for.
+    const PROMISES: Promises;
+
+    /// What is measured, for the key of a profile: [`ProfileKey::machine`](punctual_model::ProfileKey::machine).
+    fn machine(&self) -> String;
+
+    /// What governs its clocks: [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
+    fn clocks(&self) -> String;
+
+    /// A partition of so many units, to be measured.
+    ///
+    /// # Errors
+    /// When there is none of that size.
+    fn partition(&self, units: u8) -> Result<PartitionSpec, Self::Error>;
+
+    /// What a network takes on partitions of up to so many units.
+    ///
+    /// # Errors
+    /// When the device cannot run it.
+    fn footprint(
+        &self,
+        network: &Network,
+        batches: &[u8],
+        units: u8,
+    ) -> Result<Footprint, Self::Error>;
+
+    /// The choices that are made by measuring and that profiles keep, for the partition sizes of a
+    /// request; `progress` is told each. None: the device leaves nothing to be chosen.
+    ///
+    /// # Errors
+    /// When nothing can be measured.
+    fn choose(
+        &self,
+        network: &Network,
+        request: &Request,
+        progress: &mut dyn FnMut(u8),
+    ) -> Result<Vec<SolutionChoice>, Self::Error> {
+        let _ = (network, request, progress);
+        Ok(Vec::new())
+    }
+
+    /// A device that is ready; it rings `report` after each event.
+    ///
+    /// # Errors
+    /// When it cannot be started; a privilege that is missing is no error ([`Shell::missing`](crate::shell::Shell::missing)).
+    fn start(
+        &self,
+        spec: &DeviceSpec<'_>,
+        report: Arc<Doorbell>,
+    ) -> Result<Self::Device, Self::Error>;
+}
+
+/// What a kind of device can be relied upon for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// A best-effort stage that is told to stop does so within a bound that is shorter than the stage.
+    pub preemptible: bool,
+    /// Running a stage allocates nothing.
+    pub allocation_free: bool,
+    /// Weights can come and go in pages.
+    pub pages: bool,
+}
+
+/// What a network takes on a device, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Weights, for each partition that has its own.
+    pub weights: u64,
+    /// Of each request buffer.
+    pub request: u64,
+    /// Of a partition's workspace for batches of up to `1..=BATCH_MAX` members.
+    pub workspace: [u64; BATCH_MAX],
+}

@@ -1,0 +1,122 @@
+//! Regions that one holder at a time may use.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use std::ptr::NonNull;
+
+use super::region::Region;
+
+/// Regions of one length, each usable by one holder at a time.
+pub struct ClaimedRegions {
+    regions: Box<[Region]>,
+    claimed: Box<[AtomicBool]>,
+    /// How often each was claimed; written by its holder only.
+    turns: Box<[AtomicU32]>,
+}
+
+impl ClaimedRegions {
+    pub fn new(count: usize, floats: usize) -> Self {
+        Self {
+            regions: (0..count).map(|_| Region::zeroed(floats)).collect(),
+            claimed: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            turns: (0..count).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// Where the regions lie, for devices that read them in place. They stay there.
+    pub fn places(&self) -> impl Iterator<Item = NonNull<[f32]>> {
+        self.regions.iter().map(Region::place)
+    }
+
+    /// A region whose claim somebody lends.
+    pub fn region(&self, index: usize) -> &Region {
+        &self.regions[index]
+    }
+
+    /// The region `index`, until the claim is dropped; none if somebody holds it.
+    ///
+    /// # Panics
+    /// If there is no such region.
+    pub fn claim(&self, index: usize) -> Option<BufferGuard<'_>> {
+        // Acquire: pairs with the release in `BufferGuard::drop` (label CLAIM), so that this holder
+        // sees everything the last one wrote.
+        self.claimed[index]
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        // Relaxed: ordered by the claims (label CLAIM).
+        let turn = self.turns[index].load(Ordering::Relaxed).wrapping_add(1);
+        self.turns[index].store(turn, Ordering::Relaxed);
+        Some(BufferGuard {
+            regions: self,
+            index,
+            turn,
+            flag: &self.claimed[index],
+        })
+    }
+}
+
+/// The right to use one request buffer until it is dropped.
+pub struct BufferGuard<'a> {
+    regions: &'a ClaimedRegions,
+    index: usize,
+    turn: u32,
+    flag: &'a AtomicBool,
+}
+
+impl BufferGuard<'_> {
+    /// Which request buffer it is.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The how manieth claim of this buffer it is, modulo 2^32: if it is the one after a claim that was
+    /// held before, nobody had the buffer in between.
+    #[must_use]
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Whether it is one of these regions' claims.
+    pub fn is_of(&self, regions: &ClaimedRegions) -> bool {
+        std::ptr::eq(self.regions, regions)
+    }
+
+    /// All of the buffer.
+    pub fn floats(&mut self) -> &mut [f32] {
+        let region = &self.regions.regions[self.index];
+        // SAFETY: the claim is exclusive, and `&mut self` makes this the only view made from it;
+        // a team uses the region only while it borrows the claim.
+        unsafe { region.write(0..region.floats()) }
+    }
+}
+
+impl Drop for BufferGuard<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire in `ClaimedRegions::claim` (label CLAIM).
+        self.flag.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_region_is_refused_until_its_claim_is_dropped() {
+        let regions = ClaimedRegions::new(2, 16);
+        let mut first = regions.claim(0).expect("free");
+        assert_eq!(first.turn(), 1);
+        assert!(regions.claim(0).is_none());
+        assert!(regions.claim(1).is_some());
+        first.floats()[3] = 7.0;
+        drop(first);
+        let mut second = regions.claim(0).expect("free again");
+        assert_eq!(second.turn(), 2);
+        assert_eq!(second.floats()[3], 7.0);
+    }
+}

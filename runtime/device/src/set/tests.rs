@@ -1,0 +1,260 @@
+//! Two devices as one, in virtual time.
+
+use super::*;
+use crate::virtual_time::{Course, Ending, Timing, VirtualDevice};
+use punctual_core::{
+    ACCURACY_BINS, Answer, BatchTime, Criticality, Instant, ModelConfig, Nanos, PartitionConfig,
+    RequestId, StageConfig, StageId, StageTime, Units, Weights, Window,
+};
+
+type Virtual = VirtualDevice<Exact, fn(RequestId, ModelId, StageId) -> Answer>;
+
+/// Everything takes its budget.
+struct Exact;
+
+impl Timing for Exact {
+    fn course(&mut self, _: &Infer, _: Instant, time: StageTime) -> Course {
+        Course {
+            took: time.budget,
+            ending: Ending::Finished,
+        }
+    }
+
+    fn stopping(&mut self, partition: &PartitionConfig) -> Nanos {
+        partition.preemption_bound
+    }
+}
+
+/// Tells the model's id on its own device.
+fn own_id(_: RequestId, model: ModelId, _: StageId) -> Answer {
+    Answer {
+        class: model.0,
+        ..Answer::default()
+    }
+}
+
+/// Stages of `ns`; weights of one page each, in a cache of `pages`.
+fn virtual_device(models: usize, partitions: u16, ns: u64, pages: u32) -> Virtual {
+    let span = Nanos::new(ns);
+    let time = StageTime {
+        budget: span,
+        max_seen: span,
+    };
+    let stage = StageConfig {
+        times: vec![BatchTime {
+            batch: 1,
+            on: vec![time; usize::from(partitions)],
+        }],
+        accuracy: [0; ACCURACY_BINS],
+        deeper: Vec::new(),
+        follows: [[0; ACCURACY_BINS]; ACCURACY_BINS],
+        answers: true,
+        runs_as: None,
+    };
+    let model = ModelConfig {
+        stages: vec![stage],
+        weights: Some(Weights {
+            pages: 1,
+            load: Nanos::new(10 * ns),
+        }),
+    };
+    let partition = |first| PartitionConfig {
+        units: Units { first, count: 1 },
+        preemption_bound: Nanos::new(1),
+        share_max: 1000,
+    };
+    let partitions: Vec<PartitionConfig> = (0..partitions).map(partition).collect();
+    let answer: fn(RequestId, ModelId, StageId) -> Answer = own_id;
+    VirtualDevice::new(vec![model; models], &partitions, 8, Exact, answer).with_cache(pages)
+}
+
+fn infer(id: u64, partition: u16, model: u16) -> Infer {
+    Infer {
+        id: ActionId(id),
+        partition: PartitionId(partition),
+        model: ModelId(model),
+        stage: StageId(0),
+        batch: 1,
+        members: [RequestId {
+            buffer: partition,
+            generation: 0,
+        }]
+        .into_iter()
+        .collect(),
+        window: Window {
+            earliest: Instant::ZERO,
+            latest: Instant::FAR_FUTURE,
+        },
+        criticality: Criticality::BestEffort,
+    }
+}
+
+fn advance(device: &mut DeviceSet<Virtual>, ns: u64) {
+    let at = Instant::from_nanos(ns);
+    for device in &mut device.devices {
+        device.advance_to(at);
+    }
+}
+
+fn action(event: &Event) -> u64 {
+    match event {
+        Event::Finished(finished) => finished.action.0,
+        Event::Preempted { action } | Event::Loaded { action, .. } => action.0,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Models 0 and 2 and partition 1 on the first device, models 1 and 3 and partitions 0 and 2 on the second.
+fn both(pages: u32) -> DeviceSet<Virtual> {
+    DeviceSet::new(
+        vec![
+            Box::new(virtual_device(2, 1, 100, pages)),
+            Box::new(virtual_device(2, 2, 100, pages)),
+        ],
+        &[0, 1, 0, 1],
+        &[Some(1), Some(0), Some(1)],
+    )
+}
+
+#[test]
+fn an_action_runs_on_the_device_of_its_model_under_that_devices_ids() {
+    let mut device = both(0);
+    device.submit(&infer(1, 1, 2)).expect("it fits");
+    device.submit(&infer(2, 2, 3)).expect("it fits");
+    device.submit(&infer(3, 0, 1)).expect("it fits");
+    advance(&mut device, 100);
+    let mut seen = Vec::new();
+    while let Some(event) = device.poll() {
+        let Event::Finished(finished) = event else {
+            panic!("{event:?}");
+        };
+        seen.push((finished.action.0, finished.members[0].class));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [(1, 1), (2, 1), (3, 0)]);
+}
+
+#[test]
+fn refusals_name_what_the_caller_named() {
+    let mut device = both(1);
+    let refused = |device: &mut DeviceSet<Virtual>, infer: &Infer| device.submit(infer);
+    let (partition, model) = (PartitionId(1), ModelId(1));
+    assert_eq!(
+        refused(&mut device, &infer(1, 1, 1)),
+        Err(SubmitError::OtherDevice { model, partition })
+    );
+    assert_eq!(
+        refused(&mut device, &infer(1, 9, 1)),
+        Err(SubmitError::UnknownPartition(PartitionId(9)))
+    );
+    assert_eq!(
+        refused(&mut device, &infer(1, 1, 9)),
+        Err(SubmitError::UnknownModel(ModelId(9)))
+    );
+    assert_eq!(
+        refused(&mut device, &infer(1, 2, 3)),
+        Err(SubmitError::NotResident(ModelId(3)))
+    );
+    assert_eq!(
+        device.unload(ModelId(3)),
+        Err(SubmitError::NotResident(ModelId(3)))
+    );
+    let mut resident = both(0);
+    for id in 1..=2 {
+        resident.submit(&infer(id, 2, 3)).expect("room for two");
+    }
+    assert_eq!(
+        refused(&mut resident, &infer(3, 2, 3)),
+        Err(SubmitError::Busy(PartitionId(2)))
+    );
+    assert_eq!(
+        resident.load(ActionId(4), ModelId(2)),
+        Err(SubmitError::Pinned(ModelId(2)))
+    );
+    assert_eq!(
+        resident.load(ActionId(4), ModelId(9)),
+        Err(SubmitError::UnknownModel(ModelId(9)))
+    );
+}
+
+#[test]
+fn each_devices_events_are_polled_in_turn() {
+    let mut device = both(0);
+    for (id, (partition, model)) in (1..).zip([(1, 0), (1, 0), (0, 1), (2, 1)]) {
+        device
+            .submit(&infer(id, partition, model))
+            .expect("it fits");
+    }
+    advance(&mut device, 1_000);
+    let order: Vec<u64> = std::iter::from_fn(|| device.poll())
+        .map(|event| action(&event))
+        .collect();
+    assert_eq!(order, [1, 3, 2, 4]);
+}
+
+#[test]
+fn a_preemption_reaches_the_partition_that_it_names() {
+    let mut device = both(0);
+    device.submit(&infer(1, 1, 0)).expect("it fits");
+    device.submit(&infer(2, 0, 1)).expect("it fits");
+    advance(&mut device, 50);
+    device.preempt(PartitionId(0), ActionId(2));
+    device.preempt(PartitionId(7), ActionId(1));
+    advance(&mut device, 99);
+    assert_eq!(
+        device.poll(),
+        Some(Event::Preempted {
+            action: ActionId(2)
+        })
+    );
+    assert_eq!(device.poll(), None);
+}
+
+#[test]
+fn weights_come_and_go_on_the_device_of_their_model() {
+    let mut device = both(1);
+    device.load(ActionId(1), ModelId(3)).expect("a free page");
+    device
+        .load(ActionId(2), ModelId(2))
+        .expect("the other device's page");
+    let (model, needs, free) = (ModelId(1), 1, 0);
+    assert_eq!(
+        device.load(ActionId(3), ModelId(1)),
+        Err(SubmitError::NoFreePages { model, needs, free })
+    );
+    advance(&mut device, 1_000);
+    let mut loaded: Vec<u64> = std::iter::from_fn(|| device.poll())
+        .map(|event| action(&event))
+        .collect();
+    loaded.sort_unstable();
+    assert_eq!(loaded, [1, 2]);
+    device
+        .submit(&infer(4, 2, 3))
+        .expect("its weights are there");
+    assert_eq!(
+        device.unload(ModelId(3)),
+        Err(SubmitError::WeightsInUse(ModelId(3)))
+    );
+    device.unload(ModelId(2)).expect("nothing uses them");
+}
+
+#[test]
+fn with_one_device_absent_it_is_the_other() {
+    let only = || vec![Box::new(virtual_device(1, 1, 100, 0))];
+    let mut device = DeviceSet::new(only(), &[0], &[Some(0)]);
+    device.submit(&infer(1, 0, 0)).expect("it fits");
+    advance(&mut device, 100);
+    assert_eq!(device.poll().as_ref().map(action), Some(1));
+    let mut device = DeviceSet::new(only(), &[0], &[Some(0), None]);
+    let (partition, model) = (PartitionId(1), ModelId(0));
+    let refused = Err(SubmitError::OtherDevice { model, partition });
+    assert_eq!(device.submit(&infer(1, 1, 0)), refused);
+    device.preempt(partition, ActionId(1));
+}
+
+#[test]
+#[should_panic(expected = "a device that is not there")]
+fn nothing_is_on_a_device_that_is_absent() {
+    let only = vec![Box::new(virtual_device(1, 1, 100, 0))];
+    let _ = DeviceSet::new(only, &[0, 1], &[Some(0)]);
+}

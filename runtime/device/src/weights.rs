@@ -1,0 +1,164 @@
+//! Weights that come and go: where a device keeps them, and the thread that brings them in.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, bounded};
+use punctual_core::{ActionId, ModelId, Nanos};
+use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
+use punctual_platform::{Doorbell, Missing};
+
+use crate::spec::CacheSpec;
+
+/// Failed loads that wait to be asked for; further ones are counted by their events alone.
+const FAILURES_MAX: usize = 16;
+
+/// Memory for the weights of a device's models, as the thread that submits sees it. It does what it
+/// is told: [`Shell`](crate::shell::Shell) knows what is there and what may be asked.
+pub trait WeightStore: Send {
+    /// Pages that a model's weights fill; none for a model whose weights are there for good.
+    fn pages(&self, model: ModelId) -> Option<u32>;
+
+    /// Gives an absent model its pages, of which there are enough, and has the loader fill them.
+    fn load(&mut self, action: ActionId, model: ModelId);
+
+    /// Takes back the pages of a model that nobody uses.
+    fn unload(&mut self, model: ModelId);
+
+    /// The next load that has ended. A failed one has given its pages back.
+    fn poll(&mut self) -> Option<Loaded>;
+
+    /// Pages that hold nothing now: at least as many as the core thinks, as pages of equal content
+    /// are held once.
+    fn free_pages(&self) -> usize;
+}
+
+/// The store of a device on which all weights are there for good.
+pub struct Resident;
+
+impl WeightStore for Resident {
+    fn pages(&self, _model: ModelId) -> Option<u32> {
+        None
+    }
+
+    fn load(&mut self, _action: ActionId, _model: ModelId) {}
+
+    fn unload(&mut self, _model: ModelId) {}
+
+    fn poll(&mut self) -> Option<Loaded> {
+        None
+    }
+
+    fn free_pages(&self) -> usize {
+        0
+    }
+}
+
+/// A load that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    pub action: ActionId,
+    pub model: ModelId,
+    /// How long it took; none if it failed.
+    pub took: Option<Nanos>,
+}
+
+/// A load that failed, and why. For ordinary threads, which may format it.
+#[derive(Debug)]
+pub struct LoadFailure {
+    pub model: ModelId,
+    pub reason: Box<dyn Error + Send + Sync>,
+}
+
+/// Fills pages, on a thread of its own.
+pub trait Loader: Send + 'static {
+    /// Rings when an order is there.
+    fn bell(&self) -> &Arc<Doorbell>;
+
+    /// Carries out the next order; none if there is none.
+    fn carry_out_next(&mut self) -> Option<Result<(), LoadFailure>>;
+}
+
+/// The thread of a [`Loader`]. Dropped, it ends after the order that it carries out.
+pub struct LoaderThread {
+    ended: Arc<AtomicBool>,
+    bell: Arc<Doorbell>,
+    failures: Option<Receiver<LoadFailure>>,
+    /// None once it has been joined.
+    thread: Option<RealtimeThread<()>>,
+}
+
+impl LoaderThread {
+    /// Starts it; `report` is rung after each order.
+    ///
+    /// # Errors
+    /// When there can be no such thread.
+    pub fn start(
+        mut loader: impl Loader,
+        cache: &CacheSpec,
+        report: &Arc<Doorbell>,
+    ) -> Result<Self, ThreadError> {
+        let (complaints, failures) = bounded(FAILURES_MAX);
+        let ended = Arc::new(AtomicBool::new(false));
+        let bell = loader.bell().clone();
+        let spec = ThreadSpec::new("loader", cache.core, cache.priority);
+        let (end, orders, report) = (ended.clone(), bell.clone(), report.clone());
+        let body = move || {
+            loop {
+                // Read before looking: a ring in between ends the wait.
+                let seen = orders.count();
+                match loader.carry_out_next() {
+                    Some(result) => {
+                        report.ring();
+                        if let Err(failure) = result {
+                            // Full: nobody has asked for a while, and the events tell that loads fail.
+                            let _ = complaints.try_send(failure);
+                        }
+                    }
+                    // Relaxed: published by the ring that follows it.
+                    None if end.load(Ordering::Relaxed) => return,
+                    None => {
+                        orders.wait(seen, None);
+                    }
+                }
+            }
+        };
+        Ok(Self {
+            thread: Some(spawn_realtime(spec, body)?),
+            failures: Some(failures),
+            ended,
+            bell,
+        })
+    }
+
+    /// Why loads failed; once, for a thread that may wait.
+    #[must_use]
+    pub fn failures(&mut self) -> Option<Receiver<LoadFailure>> {
+        self.failures.take()
+    }
+
+    /// What the machine did not grant it.
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        self.thread.as_ref().map_or(&[], RealtimeThread::missing)
+    }
+
+    /// The kernel's id of the thread.
+    #[must_use]
+    pub fn tid(&self) -> Option<i32> {
+        self.thread.as_ref().map(RealtimeThread::tid)
+    }
+}
+
+impl Drop for LoaderThread {
+    fn drop(&mut self) {
+        // Published by the ring.
+        self.ended.store(true, Ordering::Relaxed);
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
