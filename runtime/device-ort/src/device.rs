@@ -17,7 +17,10 @@ use crate::stage::StageSession;
 use crate::threads::PinnedThreads;
 
 /// Runs stages as sessions of ONNX Runtime on the machine's cores.
-pub struct OrtDevice(Shell);
+pub struct OrtDevice {
+    shell: Shell,
+    library: Library,
+}
 
 /// Why the device cannot start.
 #[derive(Debug, Error)]
@@ -36,6 +39,9 @@ pub enum StartError {
     /// A thread could not be started.
     #[error(transparent)]
     Thread(#[from] ThreadError),
+    /// A partition to be measured, of no cores, or of more than there are.
+    #[error("a partition of {units} core(s) cannot be measured: there are 1 to {cores} to use")]
+    Units { units: u8, cores: usize },
 }
 
 impl OrtDevice {
@@ -62,21 +68,21 @@ impl OrtDevice {
             let sessions = sessions(library, spec, &places, partition)?;
             shell.add_partition(partition, sessions, Vec::new())?;
         }
-        Ok(Self(shell))
+        Ok(Self { shell, library })
     }
 }
 
 impl HostedDevice for OrtDevice {
     fn shell(&self) -> &Shell {
-        &self.0
+        &self.shell
     }
 
     fn shell_mut(&mut self) -> &mut Shell {
-        &mut self.0
+        &mut self.shell
     }
 
     fn name(&self) -> String {
-        "ort (ONNX Runtime)".to_owned()
+        format!("ort ({})", self.library.version())
     }
 }
 

@@ -6,6 +6,7 @@ use ort::session::RunOptions;
 use punctual_core::{BATCH_MAX, ModelId, StageId};
 use punctual_device::pool::{CancelFlag, Engine, Outcome, Stopper};
 use punctual_device::regions::BufferGuard;
+use punctual_platform::allocator;
 
 use crate::stage::{Ran, StageSession};
 
@@ -36,7 +37,8 @@ impl Engine for Sessions {
             if interrupt.is_set() {
                 return Outcome::Interrupted;
             }
-            match session.run(&mut floats, &self.options) {
+            let ran = allocator::permit(|| session.run(&mut floats, &self.options));
+            match ran {
                 Ran::Done => return Outcome::Done,
                 Ran::Ended if interrupt.is_set() => return Outcome::Interrupted,
                 Ran::Ended => {}

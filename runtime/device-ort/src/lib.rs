@@ -2,12 +2,12 @@
 //!
 //! The library is loaded when the program runs ([`Library`]); without it this crate does nothing. Each
 //! stage of a compiled network is written as an ONNX file again and becomes a session; partitions,
-//! windows, request buffers and preemption are those of the CPU device ([`punctual_device::pool`]), so
+//! windows, request buffers and preemption are those of every device ([`punctual_device::pool`]), so
 //! it takes the same actions and passes the same conformance suite.
 //!
 //! # What it does not promise
-//! - It allocates on every run, inside the library and around it, so it is not for a process whose
-//!   allocator is sealed: `punctuald` does not offer it.
+//! - It allocates on every run, inside the library and around it. What Rust code allocates there counts
+//!   as permitted ([`punctual_platform::allocator::permit`]).
 //! - A preemption is noticed between two of the library's nodes, whose bounds it does not tell.
 //! - Weights are not paged ([`SubmitError::Pinned`]), and each partition has its own copy.
 //! - Transformers and quantised operators are not written as ONNX ([`punctual_compile::WriteError`]).
@@ -18,11 +18,14 @@ mod engine;
 mod file;
 mod library;
 mod places;
+mod provider;
 mod stage;
 mod threads;
 
 pub use device::{OrtDevice, StartError};
 pub use file::{FileError, OnnxFile};
 pub use library::{Library, LibraryError, PATH_VARIABLE, named};
+use places::Places;
+pub use provider::{OrtProvider, machine};
 #[cfg(doc)]
 use punctual_device::SubmitError;

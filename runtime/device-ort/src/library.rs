@@ -53,9 +53,46 @@ impl Library {
     }
 }
 
+impl Library {
+    /// Its name and version: `onnxruntime 1.31.1 (26250ae)`.
+    #[must_use]
+    pub fn version(self) -> String {
+        version(ort::info())
+    }
+}
+
+/// From what the library says of its build: `..., git-branch=rel-1.31.1, git-commit-id=26250ae, ...`.
+fn version(build: &str) -> String {
+    let said = |key: &str| {
+        let words = build.split([',', ' ']);
+        words
+            .filter_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+            .next()
+    };
+    let branch = said("git-branch").unwrap_or("of an unknown version");
+    let branch = branch.strip_prefix("rel-").unwrap_or(branch);
+    match said("git-commit-id") {
+        Some(commit) => format!("onnxruntime {branch} ({commit})"),
+        None => format!("onnxruntime {branch}"),
+    }
+}
+
 /// The path that the environment names.
 pub fn named() -> Option<PathBuf> {
     std::env::var_os(PATH_VARIABLE)
         .filter(|path| !path.is_empty())
         .map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_the_branch_and_the_commit_of_the_build() {
+        let build =
+            "ORT Build Info: git-branch=rel-1.31.1, git-commit-id=26250ae, build type=Release";
+        assert_eq!(version(build), "onnxruntime 1.31.1 (26250ae)");
+        assert_eq!(version(""), "onnxruntime of an unknown version");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, bounded};
 use punctual_core::{ActionId, ModelId, Nanos};
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
-use punctual_platform::{Doorbell, Missing};
+use punctual_platform::{Doorbell, Missing, allocator};
 
 use crate::spec::CacheSpec;
 
@@ -73,11 +73,14 @@ pub struct LoadFailure {
 
 /// Fills pages, on a thread of its own.
 pub trait Loader: Send + 'static {
+    /// Why weights cannot be brought in.
+    type Error: Error + Send + Sync + 'static;
+
     /// Rings when an order is there.
     fn bell(&self) -> &Arc<Doorbell>;
 
     /// Carries out the next order; none if there is none.
-    fn carry_out_next(&mut self) -> Option<Result<(), LoadFailure>>;
+    fn carry_out_next(&mut self) -> Option<Result<(), (ModelId, Self::Error)>>;
 }
 
 /// The thread of a [`Loader`]. Dropped, it ends after the order that it carries out.
@@ -111,9 +114,10 @@ impl LoaderThread {
                 match loader.carry_out_next() {
                     Some(result) => {
                         report.ring();
-                        if let Err(failure) = result {
+                        if let Err((model, error)) = result {
+                            let reason = allocator::permit(|| error.into());
                             // Full: nobody has asked for a while, and the events tell that loads fail.
-                            let _ = complaints.try_send(failure);
+                            let _ = complaints.try_send(LoadFailure { model, reason });
                         }
                     }
                     // Relaxed: published by the ring that follows it.

@@ -80,6 +80,22 @@ pub fn end_with_code_when_out_of_memory(code: u8) {
     OUT_OF_MEMORY_CODE.store(code, Relaxed);
 }
 
+/// What `body` allocates on a real-time thread counts as allocated elsewhere: for what is known to allocate
+/// and was chosen nevertheless, such as a library that runs stages, or a failure on its way to be told.
+pub fn permit<T>(body: impl FnOnce() -> T) -> T {
+    /// Sets the mark again, also after a panic.
+    struct Restore(bool);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_REALTIME.set(self.0);
+        }
+    }
+
+    let _restore = Restore(IS_REALTIME.replace(false));
+    body()
+}
+
 /// Marks the calling thread as real-time for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct RealtimeMark(());

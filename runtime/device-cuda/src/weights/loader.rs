@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::{ActionId, Instant, ModelId, Nanos};
-use punctual_device::weights::{self, LoadFailure};
+use punctual_device::weights;
 use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
@@ -31,11 +31,13 @@ pub struct Loader {
 }
 
 impl weights::Loader for Loader {
+    type Error = LoadError;
+
     fn bell(&self) -> &Arc<Doorbell> {
         &self.shared.orders
     }
 
-    fn carry_out_next(&mut self) -> Option<Result<(), LoadFailure>> {
+    fn carry_out_next(&mut self) -> Option<Result<(), (ModelId, LoadError)>> {
         let load = self.orders.pop().ok()?;
         let model = load.model;
         let started = now();
@@ -48,10 +50,7 @@ impl weights::Loader for Loader {
         let took = result.is_ok().then(|| now().since(started));
         let pushed = self.done.push(Ended { load, took });
         assert!(pushed.is_ok(), "the ring holds a load a model");
-        Some(result.map_err(|reason| LoadFailure {
-            model,
-            reason: Box::new(reason),
-        }))
+        Some(result.map_err(|error| (model, error)))
     }
 }
 

@@ -32,7 +32,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "punctual-device-ort",
-        &["core", "model", "device", "compile", "platform"],
+        &[
+            "core",
+            "model",
+            "device",
+            "device-cpu",
+            "compile",
+            "platform",
+        ],
     ),
     ("libsmctrl-sys", &[]),
     (

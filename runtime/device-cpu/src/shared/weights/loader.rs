@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_core::{ActionId, Instant, ModelId, Nanos};
-use punctual_device::weights::{self, LoadFailure};
+use punctual_device::weights;
 use punctual_model::{ContentHash, PAGE_BYTES, PAGE_FLOATS, PackageError, WeightImage};
 use punctual_platform::{Doorbell, OsError, clock};
 use rtrb::{Consumer, Producer};
@@ -171,16 +171,14 @@ impl Loader {
 }
 
 impl weights::Loader for Loader {
+    type Error = LoadError;
+
     fn bell(&self) -> &Arc<Doorbell> {
         &self.weights.progress
     }
 
-    fn carry_out_next(&mut self) -> Option<Result<(), LoadFailure>> {
-        let failed = |(model, reason): (ModelId, LoadError)| LoadFailure {
-            model,
-            reason: Box::new(reason),
-        };
-        Some(self.carry_out()?.map_err(failed))
+    fn carry_out_next(&mut self) -> Option<Result<(), (ModelId, LoadError)>> {
+        self.carry_out()
     }
 }
 

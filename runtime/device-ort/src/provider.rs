@@ -1,0 +1,80 @@
+//! How ONNX Runtime's devices are measured and started, and what can be known of them before.
+
+use std::sync::Arc;
+
+use punctual_core::BATCH_MAX;
+use punctual_device::profile::PRIORITY;
+use punctual_device::{DeviceSpec, Footprint, PartitionSpec, Promises, Provider};
+use punctual_model::Network;
+use punctual_platform::Doorbell;
+
+use crate::{Library, OrtDevice, Places, StartError};
+
+/// Starts [`OrtDevice`]s on cores.
+#[derive(Clone)]
+pub struct OrtProvider {
+    pub library: Library,
+    /// Cores to measure on: a partition of `n` gets the last `n` of them, since the first ones
+    /// serve most of a machine's interrupts.
+    pub cores: Vec<usize>,
+}
+
+impl Provider for OrtProvider {
+    type Device = OrtDevice;
+    type Error = StartError;
+
+    const UNIT: &'static str = "core";
+
+    /// A stage that is told to stop ends between two of the library's nodes, however long one takes.
+    const PROMISES: Promises = Promises {
+        preemptible: false,
+        allocation_free: false,
+        pages: false,
+    };
+
+    fn machine(&self) -> String {
+        machine(self.library)
+    }
+
+    fn clocks(&self) -> String {
+        punctual_device_cpu::clocks()
+    }
+
+    fn partition(&self, units: u8) -> Result<PartitionSpec, StartError> {
+        let cores = self.cores.len();
+        let first = cores.checked_sub(usize::from(units)).filter(|_| units > 0);
+        let first = first.ok_or(StartError::Units { units, cores })?;
+        let cores = self.cores[first..].to_vec();
+        Ok(PartitionSpec::on_cores("profile", cores, Some(PRIORITY)))
+    }
+
+    /// Of weights and workspaces an estimate: how much the library takes for itself it does not tell.
+    fn footprint(&self, network: &Network, batches: &[u8], _: u8) -> Result<Footprint, StartError> {
+        let bytes = |floats: usize| (floats * size_of::<f32>()) as u64;
+        // As they come in the file, and as the library lays them out again.
+        let weights = 2 * bytes(network.weights.len());
+        let batch_max = batches.iter().copied().max().unwrap_or(1);
+        let elements = |id: punctual_model::TensorId| network.tensors[id.index()].elements();
+        let staged = network.stages.iter().map(|stage| {
+            let inside = stage.operators.iter().map(|operator| operator.output);
+            let taken = stage.inputs.iter().copied().chain(inside);
+            taken.map(elements).sum::<u64>()
+        });
+        let largest = staged.max().unwrap_or(0) as usize;
+        Ok(Footprint {
+            weights,
+            request: bytes(Places::new(network).floats),
+            workspace: [bytes(largest) * u64::from(batch_max); BATCH_MAX],
+        })
+    }
+
+    fn start(&self, spec: &DeviceSpec<'_>, report: Arc<Doorbell>) -> Result<OrtDevice, StartError> {
+        OrtDevice::start(self.library, spec, report)
+    }
+}
+
+/// What stages are measured on with this library, for the key of a profile.
+#[must_use]
+pub fn machine(library: Library) -> String {
+    format!("{}, {}", punctual_device_cpu::machine(), library.version())
+}
