@@ -46,7 +46,9 @@ impl Add {
         let to = output.check_bytes("output", isa)?;
         let operand = |tensor: &'static str, layout: &BlockedLayout| {
             layout.check_same_image(output)?;
-            Ok(Operand::new(layout.check_bytes(tensor, isa)?, to))
+            layout
+                .check_bytes(tensor, isa)
+                .map(|of| Operand::new(of, to))
         };
         Ok(Add {
             spec: *spec,

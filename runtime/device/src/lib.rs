@@ -87,7 +87,6 @@ mod device;
 pub mod images;
 mod mixed;
 pub mod profile;
-mod random;
 mod request_buffers;
 mod residency;
 mod shared;

@@ -43,8 +43,8 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    Activation, ChannelRun, Extent, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator,
-    OperatorKind, Padding, PoolKind, Stage, Tensor, TensorId, WeightRange,
+    ChannelRun, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator, OperatorKind, Stage,
+    Tensor, TensorId, WeightRange,
 };
 pub use package::{
     ContentHash, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError, PackageHash,

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use punctual_types::Activation;
 use serde::{Deserialize, Serialize};
 
 use crate::validate::{OperatorError, WEIGHTS_MAX};
-use crate::{Activation, Network, NetworkError, Operator, OperatorKind, TensorId, WeightRange};
+use crate::{Network, NetworkError, Operator, OperatorKind, TensorId, WeightRange};
 
 /// The part of a network that is kept in bytes; empty for one that is all f32.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -34,15 +34,15 @@ use std::fmt;
 
 use punctual_core::Nanos;
 use punctual_kernels::Isa;
-use punctual_kernels::preprocess::{FrameLayout, PreprocessError};
+use punctual_kernels::preprocess::PreprocessError;
 use punctual_model::{Package, Profile, ProfileKey, SolutionMemory};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
+use punctual_types::{FrameLayout, PixelFormat, Size};
 use thiserror::Error;
 
 use crate::StartError;
 pub use machine::{clocks, lanes, machine};
-pub use punctual_kernels::preprocess::{PixelFormat, Size};
 pub use solutions::{SolutionRequest, measure_solutions};
 pub use stages::CpuStarter;
 pub use starter::{Measured, StageFailed, Starter};
