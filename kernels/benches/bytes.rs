@@ -8,12 +8,12 @@ use std::hint::black_box;
 #[allow(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 use std::time::Instant;
 
-use punctual_kernels::quantised::{self, Quantisation};
+use punctual_kernels::quantised::{self};
 use punctual_kernels::reference::{self, Shape};
 use punctual_kernels::{
     AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part,
 };
-use punctual_types::{Activation, Extent, Padding, Window};
+use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
 
 /// Input channels, output channels, side of the image, side of the kernel, stride, groups: layers
 /// of ResNet and MobileNetV2, and a fully connected one.

@@ -1,7 +1,9 @@
 //! Addition of bytes: of two tensors with different scales, to a third.
 
+use punctual_types::Quantisation;
+
 use super::rounding::{Rounding, steps};
-use super::{Quantisation, bytes, bytes_mut};
+use super::{bytes, bytes_mut};
 use crate::simd::vectorised;
 use crate::{AddSpec, BlockedLayout, Image, Isa, KernelError, Part};
 

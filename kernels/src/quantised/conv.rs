@@ -4,14 +4,14 @@ mod packed;
 mod strip;
 mod tiles;
 
-use punctual_types::{Activation, Window};
+use punctual_types::{Activation, Quantisation, Window};
 
 use self::packed::Packing;
 use self::strip::{Output, Strip, StripKernel};
 use self::tiles::{BLOCKS_MAX, Choices, depthwise};
 use super::rounding::Rounding;
 use super::sums::Sums;
-use super::{Quantisation, bytes, bytes_mut};
+use super::{bytes, bytes_mut, check_step};
 use crate::activation;
 use crate::layout::{ELEMENTS_MAX, Span, check_limit};
 use crate::spec::{check_equal, check_finite, check_output, check_window};
@@ -186,12 +186,9 @@ impl Conv2d {
         check_equal("the number of biases", bias.len(), outputs)?;
         check_finite("bias", bias)?;
         let steps = scales.iter().map(|&scale| {
-            let step = Quantisation {
-                scale: scale * self.input.scale,
-                zero: 0,
-            };
-            step.check()?;
-            Ok(step.scale)
+            let step = scale * self.input.scale;
+            check_step(step)?;
+            Ok(step)
         });
         let steps = steps.collect::<Result<Vec<f32>, KernelError>>()?;
         self.packing

@@ -1,9 +1,8 @@
 //! The plain references that the kernels on bytes are tested against, and equal to the last bit:
 //! one loop a dimension, images as `[channel][row][column]`. Slow, allocating, obviously right.
 
-use punctual_types::{Activation, PoolKind, Window};
+use punctual_types::{Activation, PoolKind, Quantisation, Window};
 
-use super::Quantisation;
 use super::rounding::{Rounding, steps};
 use crate::reference::{Shape, output_extent, source};
 

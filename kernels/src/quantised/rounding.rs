@@ -1,8 +1,7 @@
 //! The one rule by which values become bytes.
 
-use punctual_types::Activation;
+use punctual_types::{Activation, Quantisation};
 
-use super::Quantisation;
 use crate::{KernelError, activation};
 
 /// Added to a small float, it leaves the float's nearest integer, half to even, in the sum's lowest

@@ -2,12 +2,12 @@
 
 use crate::support::{cases, fits, isa, noise, shape};
 use proptest::prelude::*;
-use punctual_kernels::quantised::{self, Convert, ConvertSpec, Quantisation, reference};
+use punctual_kernels::quantised::{self, Convert, ConvertSpec, reference};
 use punctual_kernels::reference::output_extent;
 use punctual_kernels::{
     AddSpec, BlockedLayout, ConvInput, Image, Inputs, Isa, Part, PlanarLayout, PoolSpec,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Window};
 
 /// Bytes that follow from `seed`.
 fn bytes(seed: u64, len: usize) -> Vec<u8> {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use punctual_model::{ChannelRun, Quantisation, Tensor, TensorId};
-use punctual_types::{Activation, Extent, Padding, PoolKind};
+use punctual_model::{ChannelRun, Tensor, TensorId};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation};
 
 /// Operators in order of execution. Tensor 0 is the network's input.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{KERNEL_MAX, QUANTISED_PRODUCTS_MAX, Quantisation, TensorId};
-use punctual_types::{Activation, Extent, Padding};
+use punctual_model::{KERNEL_MAX, QUANTISED_PRODUCTS_MAX, TensorId};
+use punctual_types::{Activation, Extent, Padding, Quantisation};
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fuse::compose;

@@ -52,7 +52,7 @@ pub use package::{
 };
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
-pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantisation, Quantised};
+pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantised};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
 pub use solution::{SolutionChoice, SolutionMemory};

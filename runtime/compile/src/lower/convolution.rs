@@ -8,7 +8,7 @@ use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-/// From the attributes that all operators with windows have.
+/// The window that a node has, by the attributes that all operators with windows share.
 pub(super) fn read_window(
     attributes: &mut Attributes,
     input: Tensor,

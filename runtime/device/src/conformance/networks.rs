@@ -1,7 +1,7 @@
 //! Small networks that use every operator, with seeded weights.
 
-use punctual_model::{Network, Quantisation};
-use punctual_types::{Activation, PoolKind, Random};
+use punctual_model::Network;
+use punctual_types::{Activation, PoolKind, Quantisation, Random};
 
 use super::builder::Builder;
 

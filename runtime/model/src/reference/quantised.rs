@@ -1,9 +1,9 @@
 //! Operators on bytes. A tensor of bytes is its bytes, each as a float that is a whole number.
 
-use punctual_types::{Activation, PoolKind, Window};
+use punctual_types::{Activation, PoolKind, Quantisation, Window};
 
 use super::{Planar, visit};
-use crate::{Quantisation, Tensor};
+use crate::Tensor;
 
 /// Rounds a value, counted in steps of `to`, to one of its bytes: half to even, none outside the
 /// activation's bounds, which are rounded to bytes themselves.

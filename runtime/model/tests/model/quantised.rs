@@ -2,10 +2,9 @@
 
 use punctual_model::{
     Calibration, InputForm, InputSpec, Network, NetworkError, Operator, OperatorError,
-    OperatorKind, Package, Quantisation, Quantised, Stage, Tensor, TensorId, WeightRange,
-    reference,
+    OperatorKind, Package, Quantised, Stage, Tensor, TensorId, WeightRange, reference,
 };
-use punctual_types::{Activation, Extent, Padding};
+use punctual_types::{Activation, Extent, Padding, Quantisation};
 
 const FROM: Quantisation = Quantisation {
     scale: 0.5,

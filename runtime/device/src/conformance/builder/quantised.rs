@@ -1,7 +1,7 @@
 //! Operators on bytes.
 
-use punctual_model::{OperatorKind, Quantisation, Tensor, TensorId, WeightRange};
-use punctual_types::{Activation, Extent, Padding};
+use punctual_model::{OperatorKind, Tensor, TensorId, WeightRange};
+use punctual_types::{Activation, Extent, Padding, Quantisation};
 
 use super::{Builder, features};
 

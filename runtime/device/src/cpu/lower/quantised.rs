@@ -1,9 +1,7 @@
 //! Operators on bytes.
 
 use punctual_kernels::quantised::{Add, Conv2d, Conv2dSpec, Convert, ConvertSpec, Pool};
-use punctual_kernels::{
-    AddSpec, BlockedLayout, ConvInput, Element, KernelError, PoolSpec, quantised,
-};
+use punctual_kernels::{AddSpec, BlockedLayout, ConvInput, Element, KernelError, PoolSpec};
 use punctual_model::{Network, OperatorKind, TensorId};
 use punctual_types::{Extent, PoolKind, Window};
 
@@ -18,9 +16,7 @@ pub(super) fn layout(
 ) -> Result<BlockedLayout, KernelError> {
     match network.quantisation(TensorId(tensor as u32)) {
         None => Ok(layout),
-        Some(punctual_model::Quantisation { scale, zero }) => {
-            layout.quantised(quantised::Quantisation { scale, zero })
-        }
+        Some(quantisation) => layout.quantised(quantisation),
     }
 }
 
