@@ -76,7 +76,10 @@ fn unsound_convolutions_are_refused_with_the_reason() {
         },
         ..spec
     };
-    assert_eq!(make(&still), Some(KernelError::Zero { what: "stride" }));
+    assert_eq!(
+        make(&still),
+        Some(WindowError::Zero { what: "stride" }.into())
+    );
 
     let kernel = Extent::square(9);
     let large = Conv2dSpec {

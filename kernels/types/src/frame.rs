@@ -137,9 +137,12 @@ pub enum FrameError {
         width: u32,
         height: u32,
     },
-    /// Pixels that share a chroma sample would be torn apart.
-    #[error("a frame of {width}x{height}: NV12 needs both sides even, YUYV an even width")]
-    Odd { width: u32, height: u32 },
+    /// NV12 has one chroma sample for 2x2 pixels.
+    #[error("an NV12 frame needs even sides, but is {width}x{height}")]
+    OddNv12 { width: u32, height: u32 },
+    /// YUYV has one chroma sample for two pixels of a row.
+    #[error("a YUYV frame needs an even width, but has {width} columns")]
+    OddYuyv { width: u32, height: u32 },
     /// Rows of a plane would overlap.
     #[error("the stride of {plane} is {stride} bytes, but a row has {row}")]
     Stride {
@@ -233,7 +236,10 @@ impl FrameLayout {
         let (width, height) = (self.width, self.height);
         let (columns, rows) = self.format.shared_colour();
         if !width.is_multiple_of(columns) || !height.is_multiple_of(rows) {
-            return Err(FrameError::Odd { width, height });
+            return Err(match self.format {
+                PixelFormat::Yuyv => FrameError::OddYuyv { width, height },
+                _ => FrameError::OddNv12 { width, height },
+            });
         }
         let row = self.format.row_bytes(self.width);
         stride(self.format.plane(), self.row_stride, row)?;

@@ -1,6 +1,7 @@
 //! The vocabulary that crates share: what a frame is, an activation, a window, a byte; and numbers from a seed.
 //!
 //! Some of it is written to packages and plans, whose bytes follow from the order of fields and variants.
+#![forbid(unsafe_code)]
 
 mod activation;
 mod frame;

@@ -239,7 +239,9 @@ impl From<punctual_types::FrameError> for FrameError {
         use punctual_types::FrameError as Of;
         match error {
             Of::Side { width, height, .. } => Self::Side { width, height },
-            Of::Odd { width, height } => Self::Odd { width, height },
+            Of::OddNv12 { width, height } | Of::OddYuyv { width, height } => {
+                Self::Odd { width, height }
+            }
             Of::Stride { stride, row, .. } => Self::Stride { stride, row },
             Of::ChromaOffset { offset, luma_end } => Self::Chroma {
                 offset,

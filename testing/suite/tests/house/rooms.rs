@@ -8,16 +8,20 @@ use std::process::Command;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-core", &[]),
     ("punctual-policy-seeb", &["core"]),
-    ("punctual-policy-testing", &["core"]),
+    ("punctual-policy-testing", &["core", "types"]),
     ("punctual-fleet", &["core", "model", "plan"]),
     ("punctual-baselines", &["core", "plan", "policy-seeb"]),
-    ("punctual-kernels", &[]),
+    ("punctual-types", &[]),
+    ("punctual-kernels", &["types"]),
     ("punctual-platform", &[]),
-    ("punctual-model", &["core", "platform"]),
-    ("punctual-device", &["core", "model", "kernels", "platform"]),
+    ("punctual-model", &["core", "platform", "types"]),
+    (
+        "punctual-device",
+        &["core", "model", "kernels", "platform", "types"],
+    ),
     (
         "punctual-compile",
-        &["core", "model", "device", "kernels", "platform"],
+        &["core", "model", "device", "kernels", "platform", "types"],
     ),
     (
         "punctual-device-ort",
@@ -26,18 +30,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("libsmctrl-sys", &[]),
     (
         "punctual-device-cuda",
-        &["core", "model", "device", "kernels", "platform"],
+        &["core", "model", "device", "kernels", "platform", "types"],
     ),
     ("punctual-emulated-driver", &["kernels"]),
     (
         "punctual-plan",
-        &["core", "model", "platform", "policy-seeb"],
+        &["core", "model", "platform", "policy-seeb", "types"],
     ),
     ("punctual-executor", &["core"]),
     ("punctual-report", &[]),
     (
         "punctual-simulator",
-        &["core", "model", "device", "executor"],
+        &["core", "model", "device", "executor", "types"],
     ),
     (
         "punctual-evaluation",
@@ -51,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "policy-seeb",
             "report",
             "simulator",
+            "types",
         ],
     ),
     (
@@ -86,15 +91,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "platform",
             "report",
             "simulator",
+            "types",
         ],
     ),
     ("punctual-manuals", &["platform"]),
     ("punctual-suite", &[]),
-    ("punctual-ipc", &["platform"]),
-    ("punctual-torture", &["ipc", "platform"]),
+    ("punctual-ipc", &["platform", "types"]),
+    ("punctual-torture", &["ipc", "platform", "types"]),
     ("punctual-client", &["ipc", "platform"]),
     ("punctual-client-c", &["client"]),
-    ("punctual-camera", &["client", "platform"]),
+    ("punctual-camera", &["client", "platform", "types"]),
     (
         "punctual-daemon",
         &[
@@ -107,10 +113,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "plan",
             "executor",
             "ipc",
+            "types",
         ],
     ),
-    ("punctual-signs", &["kernels"]),
-    ("punctual-hil", &["client", "platform"]),
+    ("punctual-signs", &["types"]),
+    ("punctual-hil", &["client", "platform", "types"]),
     (
         "punctual",
         &[
@@ -128,6 +135,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "report",
             "manuals",
             "signs",
+            "types",
         ],
     ),
 ];
