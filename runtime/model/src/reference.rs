@@ -10,8 +10,9 @@ mod windows;
 
 use std::collections::BTreeMap;
 
-use crate::{Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
 use punctual_types::{Activation, PoolKind, Window};
+
+use crate::{Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
 use windows::{Planar, visit};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
