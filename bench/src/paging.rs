@@ -16,7 +16,7 @@ use punctual_kernels::Isa;
 use punctual_model::{Calibration, Package, PackageError};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{Doorbell, clock};
-use punctual_simulator::random::Random;
+use punctual_types::Random;
 use serde::Serialize;
 
 use super::measured::{self, Measured};

@@ -8,11 +8,12 @@ use std::hint::black_box;
 #[allow(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 use std::time::Instant;
 
-use punctual_kernels::quantised::{self, Quantisation};
+use punctual_kernels::quantised::{self};
+use punctual_kernels::reference::{self, Shape};
 use punctual_kernels::{
-    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Inputs,
-    Isa, Padding, Part, Window,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part,
 };
+use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
 
 /// Input channels, output channels, side of the image, side of the kernel, stride, groups: layers
 /// of ResNet and MobileNetV2, and a fully connected one.
@@ -54,13 +55,18 @@ fn main() {
 fn compare(isa: Isa, case: [usize; 6], runs: usize) {
     let [inputs, outputs, side, kernel, stride, groups] = case;
     let window = Window {
-        kernel: Extent::square(kernel),
-        stride: Extent::square(stride),
-        padding: Padding::uniform(kernel / 2),
+        kernel: Extent::square(kernel as u32),
+        stride: Extent::square(stride as u32),
+        padding: Padding::uniform(kernel as u32 / 2),
     };
     let input = BlockedLayout::new(isa, inputs, side, side, kernel / 2).unwrap();
-    let extent = window.output_extent(side, side).unwrap();
-    let output = BlockedLayout::new(isa, outputs, extent.height, extent.width, 1).unwrap();
+    let image = Shape {
+        channels: inputs,
+        height: side,
+        width: side,
+    };
+    let (height, width) = reference::output_extent(image, &window);
+    let output = BlockedLayout::new(isa, outputs, height, width, 1).unwrap();
     let activation = Activation::Relu;
     let floats = Conv2d::new(
         isa,
@@ -108,7 +114,7 @@ fn compare(isa: Isa, case: [usize; 6], runs: usize) {
         }));
     }
     black_box(&memory);
-    let products = (count * extent.height * extent.width) as f64;
+    let products = (count * height * width) as f64;
     let (floats, bytes) = (quartile(of_floats), quartile(of_bytes));
     println!(
         "{inputs:5} -> {outputs:4} {side:3}x{side:<3} k{kernel} s{stride} groups {groups:3}  \

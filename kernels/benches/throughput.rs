@@ -9,10 +9,12 @@ use std::hint::black_box;
 #[allow(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 use std::time::Instant;
 
+use punctual_kernels::reference::{self, Shape};
 use punctual_kernels::{
-    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Inputs,
-    Isa, Padding, Part, PlanarLayout, Window,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part,
+    PlanarLayout,
 };
+use punctual_types::{Activation, Extent, Padding, Random, Window};
 
 /// A convolution to measure: square images and kernels.
 struct Case {
@@ -126,10 +128,10 @@ impl Case {
     }
 
     fn build(&self, isa: Isa) -> (Conv2d, AlignedBuffer, BlockedLayout) {
-        let padding = Padding::uniform(self.kernel / 2);
+        let padding = Padding::uniform(self.kernel as u32 / 2);
         let window = Window {
-            kernel: Extent::square(self.kernel),
-            stride: Extent::square(self.stride),
+            kernel: Extent::square(self.kernel as u32),
+            stride: Extent::square(self.stride as u32),
             padding,
         };
         let halo = padding.largest();
@@ -138,11 +140,14 @@ impl Case {
         } else {
             BlockedLayout::new(isa, self.inputs, self.side, self.side, halo).map(ConvInput::Blocked)
         };
-        let extent = window
-            .output_extent(self.side, self.side)
-            .expect("the window fits");
-        let output = BlockedLayout::new(isa, self.outputs, extent.height, extent.width, 1)
-            .expect("the output fits");
+        let image = Shape {
+            channels: self.inputs,
+            height: self.side,
+            width: self.side,
+        };
+        let (height, width) = reference::output_extent(image, &window);
+        let output =
+            BlockedLayout::new(isa, self.outputs, height, width, 1).expect("the output fits");
         let spec = Conv2dSpec {
             input: input.expect("the input fits"),
             output,
@@ -161,12 +166,9 @@ impl Case {
 
 /// Values in [-1, 1), the same on each run.
 fn noise(len: usize) -> AlignedBuffer {
-    let mut state = 0x9e37_79b9_u32;
+    let mut random = Random::new(1);
     let mut buffer = AlignedBuffer::zeroed(len);
-    for value in buffer.iter_mut() {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        *value = (state >> 8) as f32 / (1 << 23) as f32 - 1.0;
-    }
+    buffer.fill_with(|| random.signed_unit());
     buffer
 }
 

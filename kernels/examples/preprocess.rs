@@ -1,9 +1,8 @@
 //! How long preprocessing takes on this machine, one thread:
 //! `cargo run --release -p punctual-kernels --example preprocess`
 
-use punctual_kernels::preprocess::{
-    FrameLayout, PixelFormat, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor, Size,
-};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
+use punctual_types::{FrameLayout, PixelFormat, Size};
 
 const ROUNDS: usize = 2000;
 

@@ -1,34 +1,10 @@
-//! What is applied last to a result.
+//! The code of activations.
+
+use punctual_types::Activation;
 
 use crate::functions;
 use crate::simd::{Vector, compiled_for};
 use crate::{Isa, KernelError};
-
-/// What is applied last to each value of a result. A NaN stays a NaN.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Activation {
-    #[default]
-    None,
-    /// `max(x, 0)`.
-    Relu,
-    /// `min(max(x, low), high)`.
-    Clip {
-        /// Lower bound, not above `high`.
-        low: f32,
-        high: f32,
-    },
-    /// `1 / (1 + e^-x)`.
-    Sigmoid,
-    /// `x / (1 + e^-x)`, also called swish.
-    Silu,
-    /// `min(max(x / 6 + 1/2, 0), 1)`.
-    HardSigmoid,
-    /// `x * min(max(x / 6 + 1/2, 0), 1)`.
-    HardSwish,
-    /// `x * (1 + erf(x / sqrt 2)) / 2`: the exact form, not the one with tanh.
-    Gelu,
-    Tanh,
-}
 
 /// Consecutive values, changed in place.
 pub(crate) struct Values {
@@ -43,70 +19,28 @@ pub(crate) struct Values {
 /// lanes, and nothing aliases it.
 pub(crate) type Curve = unsafe fn(&Values);
 
-impl Activation {
-    /// `self` of `x`, computed in f64: what kernels are tested against.
-    pub fn of(self, x: f32) -> f32 {
-        let wide = f64::from(x);
-        let sigmoid = 1.0 / (1.0 + (-wide).exp());
-        let hard_sigmoid = (wide / 6.0 + 0.5).clamp(0.0, 1.0);
-        let wide = match self {
-            Activation::None | Activation::Relu | Activation::Clip { .. } => {
-                let (low, high) = self.bounds();
-                // Written so that NaN falls through both comparisons.
-                let x = if x < low { low } else { x };
-                return if x > high { high } else { x };
-            }
-            Activation::Sigmoid => sigmoid,
-            Activation::Silu => wide * sigmoid,
-            Activation::HardSigmoid => hard_sigmoid,
-            Activation::HardSwish => wide * hard_sigmoid,
-            Activation::Gelu => {
-                wide * (1.0 + libm::erf(wide * core::f64::consts::FRAC_1_SQRT_2)) / 2.0
-            }
-            Activation::Tanh => wide.tanh(),
-        };
-        wide as f32
+/// What a kernel calls on stretches of its output that it has just stored, still in the nearest
+/// cache: so the inner loops are the same for all activations, and those that are clips pay nothing
+/// for the others.
+pub(crate) fn curve(activation: Activation, isa: Isa) -> Option<Curve> {
+    match activation {
+        Activation::None | Activation::Relu | Activation::Clip { .. } => None,
+        Activation::Sigmoid => Some(compiled_for!(isa, sigmoid, Values)),
+        Activation::Silu => Some(compiled_for!(isa, silu, Values)),
+        Activation::HardSigmoid => Some(compiled_for!(isa, hard_sigmoid, Values)),
+        Activation::HardSwish => Some(compiled_for!(isa, hard_swish, Values)),
+        Activation::Gelu => Some(compiled_for!(isa, gelu, Values)),
+        Activation::Tanh => Some(compiled_for!(isa, tanh, Values)),
     }
+}
 
-    /// What a kernel clips each value to as it stores it; without a [`curve`](Self::curve) that is all.
-    pub(crate) fn bounds(self) -> (f32, f32) {
-        match self {
-            Activation::Relu => (0.0, f32::INFINITY),
-            Activation::Clip { low, high } => (low, high),
-            _ => (f32::NEG_INFINITY, f32::INFINITY),
-        }
-    }
-
-    /// Whether its [`bounds`](Self::bounds) are all of it.
-    pub(crate) fn is_clip(self) -> bool {
-        matches!(
-            self,
-            Activation::None | Activation::Relu | Activation::Clip { .. }
-        )
-    }
-
-    /// What a kernel calls on stretches of its output that it has just stored, still in the
-    /// nearest cache: so the inner loops are the same for all activations, and those that are
-    /// clips pay nothing for the others.
-    pub(crate) fn curve(self, isa: Isa) -> Option<Curve> {
-        match self {
-            Activation::None | Activation::Relu | Activation::Clip { .. } => None,
-            Activation::Sigmoid => Some(compiled_for!(isa, sigmoid, Values)),
-            Activation::Silu => Some(compiled_for!(isa, silu, Values)),
-            Activation::HardSigmoid => Some(compiled_for!(isa, hard_sigmoid, Values)),
-            Activation::HardSwish => Some(compiled_for!(isa, hard_swish, Values)),
-            Activation::Gelu => Some(compiled_for!(isa, gelu, Values)),
-            Activation::Tanh => Some(compiled_for!(isa, tanh, Values)),
-        }
-    }
-
-    pub(crate) fn check(self) -> Result<(), KernelError> {
-        let (low, high) = self.bounds();
-        if low <= high {
-            Ok(())
-        } else {
-            Err(KernelError::ClipBounds { low, high })
-        }
+/// Whether what the activation clips to is a range.
+pub(crate) fn check(activation: Activation) -> Result<(), KernelError> {
+    let (low, high) = activation.bounds();
+    if low <= high {
+        Ok(())
+    } else {
+        Err(KernelError::ClipBounds { low, high })
     }
 }
 
@@ -172,7 +106,7 @@ mod tests {
     fn every_curve_is_within_1e_6_of_f64_on_every_instruction_set() {
         for isa in Isa::available() {
             for activation in CURVES {
-                let curve = activation.curve(isa).expect("a curve");
+                let curve = curve(activation, isa).expect("a curve");
                 let found = applied(isa, curve, arguments());
                 for (x, &found) in arguments().zip(found.iter()) {
                     let expected = activation.of(x);
@@ -191,7 +125,7 @@ mod tests {
     fn a_nan_stays_a_nan_and_infinity_has_its_limit() {
         for isa in Isa::available() {
             for activation in CURVES {
-                let curve = activation.curve(isa).expect("a curve");
+                let curve = curve(activation, isa).expect("a curve");
                 let nan = applied(isa, curve, (0..16).map(|_| f32::NAN));
                 assert!(nan.iter().all(|x| x.is_nan()), "{isa} {activation:?}");
                 let limit = applied(isa, curve, (0..16).map(|_| f32::INFINITY))[0];

@@ -18,7 +18,7 @@ pub use self::spec::{Conv2dSpec, ConvInput};
 use self::strip::{Strip, StripKernel, depthwise_strip};
 use self::tiles::{BLOCKS_MAX, Choices};
 pub use self::winograd::Winograd;
-use crate::activation::Curve;
+use crate::activation::{self, Curve};
 use crate::layout::Span;
 use crate::simd::compiled_for;
 use crate::{AlignedBuffer, Image, Isa, KernelError, Part};
@@ -53,7 +53,14 @@ impl Conv2d {
             let blocked = matches!(spec.input, ConvInput::Blocked(_));
             let (height, width) = (spec.output.height(), spec.output.width());
             Kernels::Dense(core::array::from_fn(|i| {
-                Choices::new(isa, blocked, spec.window.stride.width, i + 1, height, width)
+                Choices::new(
+                    isa,
+                    blocked,
+                    spec.window.stride.width as usize,
+                    i + 1,
+                    height,
+                    width,
+                )
             }))
         };
         Ok(Conv2d {
@@ -61,7 +68,7 @@ impl Conv2d {
             spec: *spec,
             packing: Packing::new(spec),
             kernels,
-            curve: spec.activation.curve(isa),
+            curve: activation::curve(spec.activation, isa),
         })
     }
 
@@ -189,8 +196,9 @@ impl Conv2d {
         } = &self.spec;
         let sources = self.packing.sources[span.block];
         let (input_row, input_block) = input.strides();
-        let row = span.rows.start * window.stride.height + input.halo() - window.padding.top;
-        let column = input.halo() - window.padding.left;
+        let row = span.rows.start * window.stride.height as usize + input.halo()
+            - window.padding.top as usize;
+        let column = input.halo() - window.padding.left as usize;
         let input_start =
             sources.first * input_block + row * input_row + column * self.spec.inner_lanes();
         let lanes = output.lanes();
@@ -212,10 +220,10 @@ impl Conv2d {
             input_row,
             input_block,
             input_blocks: sources.count,
-            kernel_height: window.kernel.height,
-            kernel_width: window.kernel.width,
-            stride_height: window.stride.height,
-            stride_width: window.stride.width,
+            kernel_height: window.kernel.height as usize,
+            kernel_width: window.kernel.width as usize,
+            stride_height: window.stride.height as usize,
+            stride_width: window.stride.width as usize,
             weights: packed[sources.weights..].as_ptr(),
             weights_block: self.packing.block_stride(span.block),
             bias: packed[self.packing.bias + span.block * lanes..].as_ptr(),

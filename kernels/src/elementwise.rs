@@ -1,9 +1,11 @@
 //! Sums and products of two tensors that could not be fused into a convolution.
 
-use crate::activation::{Curve, Values};
+use punctual_types::Activation;
+
+use crate::activation::{self, Curve, Values};
 use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
-use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 /// `activation(input + addend)`: the same image size, each tensor its own halo.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +33,7 @@ impl Add {
             second: spec.addend,
             output: spec.output,
             activation: spec.activation,
-            curve: spec.activation.curve(isa),
+            curve: activation::curve(spec.activation, isa),
             kernel: compiled_for!(isa, add_row, Row),
         };
         pairs.check(isa)?;
@@ -82,7 +84,7 @@ impl Multiply {
             second: spec.factor,
             output: spec.output,
             activation: spec.activation,
-            curve: spec.activation.curve(isa),
+            curve: activation::curve(spec.activation, isa),
             kernel,
         };
         pairs.check(isa)?;
@@ -126,7 +128,7 @@ impl Pairs {
         self.input.check_same_image(&self.output)?;
         let (second, output) = (self.second.channels(), self.output.channels());
         check_equal("the addend's channels", second, output)?;
-        self.activation.check()
+        activation::check(self.activation)
     }
 
     fn run(&self, part: Part, images: &mut [Image<'_>]) {

@@ -1,5 +1,7 @@
 //! Why a kernel cannot be made. Making one checks everything, so that running it cannot fail.
 
+use punctual_types::{Activation, WindowError};
+
 use crate::Isa;
 
 /// What is wrong with a kernel's shapes or weights.
@@ -30,7 +32,7 @@ pub enum KernelError {
     Scale { scale: f32 },
     /// An activation that bytes cannot be clipped to.
     #[error("an operator on bytes can only clip, not apply {activation:?}: apply it to floats")]
-    Curve { activation: crate::Activation },
+    Curve { activation: Activation },
     /// A size that must not be zero is.
     #[error("{what} is 0: every size is at least 1")]
     Zero { what: &'static str },
@@ -59,17 +61,13 @@ pub enum KernelError {
         halo: usize,
     },
     /// The window does not fit into the padded input.
-    #[error("{what} is {window}, more than the padded input's {padded}: use a smaller kernel")]
-    WindowTooLarge {
-        what: &'static str,
-        window: usize,
-        padded: usize,
-    },
+    #[error(transparent)]
+    Window(#[from] WindowError),
     /// Padding that covers the window: some window would lie wholly in the padding.
     #[error(
         "padding {padding} is not less than the window {window}: some windows would see no pixel"
     )]
-    PaddingCoversWindow { padding: usize, window: usize },
+    PaddingCoversWindow { padding: u32, window: u32 },
     /// The channels do not divide into the groups.
     #[error("{groups} groups do not divide {inputs} input and {outputs} output channels evenly")]
     Groups {

@@ -34,7 +34,6 @@ mod softmax;
 mod spec;
 mod tokens;
 
-pub use activation::Activation;
 pub use aligned::AlignedBuffer;
 pub use attention::{Attention, AttentionSpec, HEAD_CHANNELS_MAX};
 pub use conv::{Conv2d, Conv2dSpec, ConvInput, Solution, Winograd};
@@ -46,7 +45,6 @@ pub use isa::Isa;
 pub use layer_norm::{LayerNorm, LayerNormSpec};
 pub use layout::{BlockedLayout, Element, Part, PlanarLayout};
 pub use linear::{Linear, LinearSpec};
-pub use pool::{GlobalAveragePool, Pool, PoolKind, PoolSpec};
+pub use pool::{GlobalAveragePool, Pool, PoolSpec};
 pub use softmax::{Top1, softmax_top1};
-pub use spec::{Extent, Padding, Window};
 pub use tokens::{Embedding, Token, Tokens};

@@ -1,8 +1,9 @@
 //! A fully connected layer: a convolution whose kernel covers the whole image.
 
+use punctual_types::{Activation, Extent, Window};
+
 use crate::{
-    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Isa,
-    KernelError, Padding, Part, Window,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Isa, KernelError, Part,
 };
 
 /// `activation(weights * input + bias)`.
@@ -32,14 +33,10 @@ impl Linear {
             activation,
         } = *spec;
         output.check_vector("output", isa, output.channels())?;
-        let window = Window {
-            kernel: Extent {
-                height: input.height(),
-                width: input.width(),
-            },
-            stride: Extent::square(1),
-            padding: Padding::default(),
-        };
+        let window = Window::whole(Extent {
+            height: input.height() as u32,
+            width: input.width() as u32,
+        });
         let conv = Conv2dSpec {
             input: ConvInput::Blocked(input),
             output,

@@ -2,23 +2,14 @@
 
 mod rows;
 
+use punctual_types::{Extent, PoolKind, Window};
+
 pub(crate) use self::rows::inside;
 use self::rows::{Row, max_row, mean_row};
 use crate::layout::{DIMENSION_MAX, check_limit};
 use crate::simd::compiled_for;
-use crate::spec::check_equal;
-use crate::{BlockedLayout, Extent, Image, Isa, KernelError, Padding, Part, Window};
-
-/// How a pool reduces its window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PoolKind {
-    /// The largest. Padding never wins; whether a NaN does is not specified.
-    Max,
-    Average {
-        /// Whether padding counts as zeros in each window's mean, or is left out of it.
-        counts_padding: bool,
-    },
-}
+use crate::spec::{check_equal, check_output};
+use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 /// A pool on static shapes. The input needs no halo: padding is left out of each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +34,11 @@ impl PoolSpec {
         check_equal("the output's channels", output.channels(), input.channels())?;
         check_limit(
             "stride",
-            window.stride.height.max(window.stride.width),
+            window.stride.height.max(window.stride.width) as usize,
             DIMENSION_MAX,
         )?;
         check_limit("padding", window.padding.largest(), DIMENSION_MAX)?;
-        let extent = window.output_extent(input.height(), input.width())?;
-        check_equal("the output's height", output.height(), extent.height)?;
-        check_equal("the output's width", output.width(), extent.width)?;
+        check_output(output, window, input.height(), input.width())?;
         let (padding, kernel) = (window.padding, window.kernel);
         for (padding, window) in [
             (padding.top.max(padding.bottom), kernel.height),
@@ -127,9 +116,9 @@ impl Pool {
             ..
         } = &self.spec;
         let rows = inside(
-            row * window.stride.height,
-            window.kernel.height,
-            window.padding.top,
+            row * window.stride.height as usize,
+            window.kernel.height as usize,
+            window.padding.top as usize,
             input.height(),
         );
         let start = input.row_start(block, rows.start);
@@ -137,7 +126,7 @@ impl Pool {
         let counted = match kind {
             PoolKind::Average {
                 counts_padding: true,
-            } => Some(window.kernel.height * window.kernel.width),
+            } => Some(window.kernel.area()),
             _ => None,
         };
         Row {
@@ -145,9 +134,9 @@ impl Pool {
             row_stride: input.row_stride(),
             rows: rows.len(),
             width: input.width(),
-            kernel: window.kernel.width,
-            stride: window.stride.width,
-            padding: window.padding.left,
+            kernel: window.kernel.width as usize,
+            stride: window.stride.width as usize,
+            padding: window.padding.left as usize,
             counted,
             output: to.as_mut_ptr(),
             columns: to.len() / input.lanes(),
@@ -169,14 +158,10 @@ impl GlobalAveragePool {
         output: BlockedLayout,
     ) -> Result<GlobalAveragePool, KernelError> {
         output.check_vector("output", isa, input.channels())?;
-        let window = Window {
-            kernel: Extent {
-                height: input.height(),
-                width: input.width(),
-            },
-            stride: Extent::square(1),
-            padding: Padding::default(),
-        };
+        let window = Window::whole(Extent {
+            height: input.height() as u32,
+            width: input.width() as u32,
+        });
         let spec = PoolSpec {
             input,
             output,

@@ -7,9 +7,8 @@
 //! and its time depends on the sizes only, not on the pixels.
 //!
 //! ```
-//! use punctual_kernels::preprocess::{
-//!     FrameLayout, PixelFormat, PlanarOutput, Preprocessor, PreprocessSpec, Size,
-//! };
+//! use punctual_kernels::preprocess::{PlanarOutput, Preprocessor, PreprocessSpec};
+//! use punctual_types::{FrameLayout, PixelFormat, Size};
 //! let layout = FrameLayout::packed(PixelFormat::Nv12, 640, 480);
 //! let mut preprocessor = Preprocessor::new(&PreprocessSpec {
 //!     frame: layout,
@@ -33,15 +32,10 @@ mod nv12;
 mod resize;
 mod yuyv;
 
-pub use frame::{CropRows, FrameLayout, PixelFormat, RowSpan};
+pub use frame::{CropRows, RowSpan};
 
+use punctual_types::{FrameError, FrameLayout, PixelFormat, Size};
 use resize::Taps;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    pub width: u32,
-    pub height: u32,
-}
 
 /// What a stream's frames are and what the network wants of them. Fixed at registration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,38 +55,13 @@ pub struct PreprocessSpec {
 /// Why a geometry cannot be preprocessed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum PreprocessError {
-    /// A side is zero or beyond [`SIDE_MAX`].
-    #[error("{what} is {width}x{height}; each side must be 1 to {SIDE_MAX} pixels")]
-    Side {
-        what: &'static str,
-        width: u32,
-        height: u32,
-    },
-    /// NV12 has one chroma sample for 2x2 pixels.
-    #[error("an NV12 frame needs even sides, but is {width}x{height}")]
-    OddNv12 { width: u32, height: u32 },
-    /// YUYV has one chroma sample for two pixels of a row.
-    #[error("a YUYV frame needs an even width, but has {width} columns")]
-    OddYuyv { width: u32 },
-    /// Rows of a plane would overlap.
-    #[error("the stride of {plane} is {stride} bytes, but a row has {row}")]
-    Stride {
-        plane: &'static str,
-        stride: u32,
-        row: u32,
-    },
-    /// The chroma plane would overlap the luma plane.
-    #[error("the chroma plane begins at byte {offset}, but luma ends at byte {luma_end}")]
-    ChromaOffset { offset: u32, luma_end: u64 },
-    /// The frame is larger than 32-bit offsets reach.
-    #[error("the frame has {len} bytes; at most {} can be addressed", u32::MAX)]
-    FrameLen { len: u64 },
-    #[error("a crop of {}x{} does not fit into a frame of {}x{}", crop.width, crop.height, frame.width, frame.height)]
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("a crop of {crop} does not fit into a frame of {frame}")]
     CropSize { crop: Size, frame: Size },
     /// A client's own layout is one of other frames.
-    #[error("a layout of other frames: {} of {}x{} instead of {} of {}x{}",
-        found.format.name(), found.width, found.height,
-        expected.format.name(), expected.width, expected.height)]
+    #[error("a layout of other frames: {} of {} instead of {} of {}",
+        found.format.name(), found.size(), expected.format.name(), expected.size())]
     OtherFrames {
         found: FrameLayout,
         /// What this preprocessor was made for.
@@ -117,9 +86,6 @@ pub enum PreprocessError {
         std: f32,
     },
 }
-
-/// The longest side of a frame, crop or output, in pixels: bounds tables and offsets.
-pub const SIDE_MAX: u32 = 16_384;
 
 /// The smallest divisor: 1/1000 of the full scale is a quarter of one level of a byte.
 pub const STD_MIN: f32 = 0.001;
@@ -170,8 +136,8 @@ impl Preprocessor {
     pub fn new(spec: &PreprocessSpec) -> Result<Self, PreprocessError> {
         spec.frame.check()?;
         let (frame, crop, output) = (spec.frame, spec.crop, spec.output);
-        frame::check_side("crop", crop)?;
-        frame::check_side("output", output)?;
+        crop.check("crop")?;
+        output.check("output")?;
         if crop.width > frame.width || crop.height > frame.height {
             return Err(PreprocessError::CropSize {
                 crop,

@@ -22,23 +22,15 @@ pub use self::conv::{Conv2d, Conv2dSpec};
 pub use self::convert::{Convert, ConvertSpec};
 pub(crate) use self::memory::{bytes, bytes_mut};
 pub use self::pool::Pool;
+
+use punctual_types::Quantisation;
+
 use crate::KernelError;
 
-/// What the bytes of a tensor stand for: `(q - zero) * scale`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quantisation {
-    /// What a step is worth: more than zero.
-    pub scale: f32,
-    /// The byte that means zero.
-    pub zero: u8,
-}
-
-impl Quantisation {
-    pub(crate) fn check(self) -> Result<(), KernelError> {
-        if self.scale.is_normal() && self.scale > 0.0 {
-            Ok(())
-        } else {
-            Err(KernelError::Scale { scale: self.scale })
-        }
+pub(crate) fn check_step(scale: f32) -> Result<(), KernelError> {
+    if Quantisation::is_step(scale) {
+        Ok(())
+    } else {
+        Err(KernelError::Scale { scale })
     }
 }

@@ -1,7 +1,9 @@
 //! The plain references that every kernel is tested against: one loop a dimension, images as
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
-use crate::{Activation, ChannelRun, Extent, PoolKind, Window};
+use punctual_types::{Activation, Extent, PoolKind, Window};
+
+use crate::ChannelRun;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -49,11 +51,12 @@ pub fn conv2d(
     addend: Option<&[f32]>,
 ) -> Vec<f32> {
     let (inputs, outputs) = (shape.channels / groups, bias.len());
-    let Extent { height, width } = output_extent(shape, window);
+    let (height, width) = output_extent(shape, window);
     let Extent {
         height: kernel_height,
         width: kernel_width,
     } = window.kernel;
+    let taps = window.kernel.area();
     let out = Shape {
         channels: outputs,
         height,
@@ -72,8 +75,8 @@ pub fn conv2d(
                             let Some(pixel) = shape.pixel(first + i, y, x) else {
                                 continue;
                             };
-                            let weight = weights
-                                [((channel * inputs + i) * kernel_height + ky) * kernel_width + kx];
+                            let tap = (ky * kernel_width + kx) as usize;
+                            let weight = weights[(channel * inputs + i) * taps + tap];
                             sum += f64::from(input[pixel]) * f64::from(weight);
                         }
                     }
@@ -89,7 +92,7 @@ pub fn conv2d(
 
 /// The largest, or the mean, of each window's pixels; padding only counts in a mean that says so.
 pub fn pool(shape: Shape, window: &Window, kind: PoolKind, input: &[f32]) -> Vec<f32> {
-    let Extent { height, width } = output_extent(shape, window);
+    let (height, width) = output_extent(shape, window);
     let mut output = Vec::with_capacity(shape.channels * height * width);
     for channel in 0..shape.channels {
         for row in 0..height {
@@ -111,7 +114,7 @@ pub fn pool(shape: Shape, window: &Window, kind: PoolKind, input: &[f32]) -> Vec
                     PoolKind::Average {
                         counts_padding: true,
                     } => {
-                        let area = window.kernel.height * window.kernel.width;
+                        let area = window.kernel.area();
                         (sum / area as f64) as f32
                     }
                     PoolKind::Average { .. } => (sum / f64::from(count)) as f32,
@@ -172,10 +175,16 @@ pub fn gather(pixels: usize, runs: &[ChannelRun], inputs: &[Vec<f32>]) -> Vec<f3
         .collect()
 }
 
-pub(crate) fn output_extent(shape: Shape, window: &Window) -> Extent {
-    window
-        .output_extent(shape.height, shape.width)
-        .expect("the window fits the padded input")
+/// Rows and columns of what `window`, which must fit the padded input, makes of an image.
+pub fn output_extent(shape: Shape, window: &Window) -> (usize, usize) {
+    let input = Extent {
+        height: shape.height as u32,
+        width: shape.width as u32,
+    };
+    let Extent { height, width } = window
+        .output(input)
+        .expect("the window fits the padded input");
+    (height as usize, width as usize)
 }
 
 /// The input row and column under a kernel's element; `None` above or left of the image.
@@ -183,11 +192,17 @@ pub(crate) fn source(
     window: &Window,
     row: usize,
     column: usize,
-    ky: usize,
-    kx: usize,
+    ky: u32,
+    kx: u32,
 ) -> (Option<usize>, Option<usize>) {
+    let Window {
+        stride, padding, ..
+    } = window;
+    let under = |at: usize, stride: u32, k: u32, before: u32| {
+        (at * stride as usize + k as usize).checked_sub(before as usize)
+    };
     (
-        (row * window.stride.height + ky).checked_sub(window.padding.top),
-        (column * window.stride.width + kx).checked_sub(window.padding.left),
+        under(row, stride.height, ky, padding.top),
+        under(column, stride.width, kx, padding.left),
     )
 }

@@ -6,10 +6,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use punctual_kernels::{
-    Activation, Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent,
-    GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Padding, Part, Pool, PoolKind,
-    PoolSpec, Window, softmax_top1,
+    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, GlobalAveragePool, Image, Inputs,
+    Isa, Linear, LinearSpec, Part, Pool, PoolSpec, softmax_top1,
 };
+use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
 use support::noise;
 
 thread_local! {

@@ -6,7 +6,6 @@ mod camera;
 mod floor;
 mod hog;
 mod probe;
-mod random;
 mod sample;
 mod service;
 

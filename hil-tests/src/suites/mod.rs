@@ -10,6 +10,8 @@ mod smoke;
 mod soak;
 mod upgrade;
 
+use punctual_types::Random;
+
 use crate::case::Case;
 
 #[must_use]
@@ -45,12 +47,9 @@ pub fn measures() -> Vec<String> {
     keys.collect()
 }
 
-/// A number below `below`, drawn from the case's seed (SplitMix64's finaliser, Steele et al. 2014).
+/// A number below `below`, drawn from the case's seed.
 pub(crate) fn drawn(seed: u64, turn: u64, below: u64) -> u64 {
-    let mut z = seed.wrapping_add((turn + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (z ^ (z >> 31)) % below
+    Random::new(seed).stream("turn", turn).below(below)
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Conv2d {
         let blocks = span.blocks.min(2);
         let sizes = Sizes {
             weights: span.blocks * self.packing.block_stride(0),
-            row: sources.count * input_row * self.spec.window.stride.height,
+            row: sources.count * input_row * self.spec.window.stride.height as usize,
             rows: span.rows.len(),
             tile_rows: choices[blocks - 1].rows(),
             images,

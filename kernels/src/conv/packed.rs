@@ -44,7 +44,7 @@ impl Packing {
         let lanes = spec.output.lanes();
         packed.fill(0.0);
         packed[self.bias..][..bias.len()].copy_from_slice(bias);
-        let taps = spec.window.kernel.height * spec.window.kernel.width;
+        let taps = spec.window.kernel.area();
         let inputs = spec.input.sizes().channels / spec.groups;
         for output in 0..spec.output.channels() {
             let block = self.sources[output / lanes];
@@ -76,14 +76,14 @@ fn place(spec: &Conv2dSpec, block: &Sources, output: usize, input: usize, tap: u
     let group = output / (spec.output.channels() / spec.groups);
     let input = group * (channels / spec.groups) + input;
     let inner = spec.inner_lanes();
-    let taps = spec.window.kernel.height * spec.window.kernel.width;
+    let taps = spec.window.kernel.area();
     let step = ((input / inner - block.first) * taps + tap) * inner + input % inner;
     block.weights + step * lanes + output % lanes
 }
 
 /// Elements of an output block's weights that reads `count` input blocks.
 fn block_weights(spec: &Conv2dSpec, count: usize) -> usize {
-    let taps = spec.window.kernel.height * spec.window.kernel.width;
+    let taps = spec.window.kernel.area();
     let inner = if spec.is_depthwise() {
         1
     } else {
@@ -101,7 +101,7 @@ pub(super) fn elements_max(spec: &Conv2dSpec) -> u128 {
     [
         spec.output.blocks() * spec.output.lanes(),
         blocks,
-        spec.window.kernel.height,
+        spec.window.kernel.height as usize,
     ]
     .into_iter()
     .fold(spec.window.kernel.width as u128, |product, size| {

@@ -1,10 +1,13 @@
 //! What a convolution computes, and what its kernels rely on.
 
+use punctual_types::{Activation, Window};
+
 use super::packed;
-use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, check_limit};
+use crate::activation;
+use crate::layout::{ELEMENTS_MAX, check_limit};
 use crate::reference::Shape;
-use crate::spec::{check_equal, check_finite};
-use crate::{Activation, BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout, Window};
+use crate::spec::{check_equal, check_finite, check_output, check_window};
+use crate::{BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConvInput {
@@ -109,27 +112,19 @@ impl Conv2dSpec {
                 outputs,
             });
         }
-        for (what, found) in [
-            ("kernel height", window.kernel.height),
-            ("kernel width", window.kernel.width),
-            ("stride", window.stride.height.max(window.stride.width)),
-        ] {
-            check_limit(what, found, DIMENSION_MAX)?;
-        }
+        check_window(&window)?;
         let elements = usize::try_from(packed::elements_max(self)).unwrap_or(usize::MAX);
         check_limit("elements of the packed weights", elements, ELEMENTS_MAX)?;
         let (padding, halo) = (window.padding.largest(), input.halo());
         if padding > halo {
             return Err(KernelError::HaloTooSmall { padding, halo });
         }
-        let extent = window.output_extent(height, width)?;
-        check_equal("the output's height", output.height(), extent.height)?;
-        check_equal("the output's width", output.width(), extent.width)?;
+        check_output(&output, &window, height, width)?;
         if let Some(residual) = residual {
             residual.check_lanes("addend", isa)?;
             residual.check_same_image(&output)?;
         }
-        activation.check()
+        activation::check(activation)
     }
 
     /// Checks the images that a solution is to run on, and clears the halo of what it writes.
@@ -155,7 +150,7 @@ impl Conv2dSpec {
     pub(super) fn check_weights(&self, weights: &[f32], bias: &[f32]) -> Result<(), KernelError> {
         let Conv2dSpec { window, groups, .. } = self;
         let (channels, outputs) = (self.input.sizes().channels, self.output.channels());
-        let taps = window.kernel.height * window.kernel.width;
+        let taps = window.kernel.area();
         check_equal(
             "the number of weights",
             weights.len(),

@@ -225,10 +225,8 @@ impl Tile {
 mod tests {
     use super::*;
     use crate::reference::conv2d;
-    use crate::{
-        Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Image, Inputs, Padding,
-        Part, PlanarLayout, Window,
-    };
+    use crate::{BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Part, PlanarLayout};
+    use punctual_types::{Activation, Extent, Padding, Window};
 
     #[test]
     fn every_table_covers_the_smallest_image_for_each_kind_and_number_of_blocks() {
@@ -298,7 +296,7 @@ mod tests {
         let (height, width) = ((rows - 1) * stride + 1, (columns - 1) * stride + 1);
         let window = Window {
             kernel: Extent::square(3),
-            stride: Extent::square(stride),
+            stride: Extent::square(stride as u32),
             padding: Padding::uniform(1),
         };
         let outputs = tile.blocks * isa.lanes();

@@ -11,6 +11,8 @@
 use core::ops::Range;
 use core::ptr;
 
+use punctual_types::Extent;
+
 use super::packed::Packing;
 use super::strip::{Strip, StripKernel};
 use super::tiles::{BLOCKS_MAX, Choices};
@@ -22,7 +24,7 @@ use super::{Conv2d, Conv2dSpec, ConvInput};
 use crate::activation::Curve;
 use crate::layout::Span;
 use crate::simd::compiled_for;
-use crate::{BlockedLayout, Extent, Image, Isa, Part};
+use crate::{BlockedLayout, Image, Isa, Part};
 
 /// Floats of transformed inputs that one group of tiles has at most, unless fewer than
 /// [`TILES_MIN`] tiles: half a second-level cache of 1 MiB, so that they stay there while all
@@ -292,8 +294,8 @@ impl Winograd {
     ) -> InputTile {
         let (input, padding) = (&self.input, self.spec.window.padding);
         let lanes = input.lanes();
-        let row = tile.row * self.side + input.halo() - padding.top;
-        let column = tile.column * self.side + input.halo() - padding.left;
+        let row = tile.row * self.side + input.halo() - padding.top as usize;
+        let column = tile.column * self.side + input.halo() - padding.left as usize;
         InputTile {
             input: image[row * input.row_stride() + column * lanes..].as_ptr(),
             input_row: input.row_stride(),

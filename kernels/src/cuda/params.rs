@@ -2,6 +2,8 @@
 //! `kernels/cuda/src/params.cuh`: addresses first, then 32-bit numbers, so that there are no gaps but
 //! the written ones. All addresses are device addresses; 0 where something is not there.
 
+use punctual_types::Activation;
+
 use super::IMAGES_MAX;
 
 /// The first parameter of each kernel: whether it may still run, and where it says how far it is.
@@ -67,19 +69,18 @@ pub enum Curve {
     Tanh = 7,
 }
 
-impl From<crate::Activation> for Epilogue {
-    fn from(activation: crate::Activation) -> Self {
-        use crate::Activation as A;
+impl From<Activation> for Epilogue {
+    fn from(activation: Activation) -> Self {
         let (curve, low, high) = match activation {
-            A::None => (Curve::None, 0.0, 0.0),
-            A::Relu => (Curve::Clip, 0.0, f32::INFINITY),
-            A::Clip { low, high } => (Curve::Clip, low, high),
-            A::Sigmoid => (Curve::Sigmoid, 0.0, 0.0),
-            A::Silu => (Curve::Silu, 0.0, 0.0),
-            A::HardSigmoid => (Curve::HardSigmoid, 0.0, 0.0),
-            A::HardSwish => (Curve::HardSwish, 0.0, 0.0),
-            A::Gelu => (Curve::Gelu, 0.0, 0.0),
-            A::Tanh => (Curve::Tanh, 0.0, 0.0),
+            Activation::None => (Curve::None, 0.0, 0.0),
+            Activation::Relu => (Curve::Clip, 0.0, f32::INFINITY),
+            Activation::Clip { low, high } => (Curve::Clip, low, high),
+            Activation::Sigmoid => (Curve::Sigmoid, 0.0, 0.0),
+            Activation::Silu => (Curve::Silu, 0.0, 0.0),
+            Activation::HardSigmoid => (Curve::HardSigmoid, 0.0, 0.0),
+            Activation::HardSwish => (Curve::HardSwish, 0.0, 0.0),
+            Activation::Gelu => (Curve::Gelu, 0.0, 0.0),
+            Activation::Tanh => (Curve::Tanh, 0.0, 0.0),
         };
         Self {
             curve: curve as u32,

@@ -2,8 +2,10 @@
 
 use core::ops::Range;
 
+use punctual_types::Quantisation;
+
 use super::{Part, check_dimensions, check_elements};
-use crate::quantised::{Quantisation, bytes, bytes_mut};
+use crate::quantised::{bytes, bytes_mut, check_step};
 use crate::reference::Shape;
 use crate::spec::check_equal;
 use crate::{Isa, KernelError};
@@ -68,7 +70,7 @@ impl BlockedLayout {
 
     /// The same of bytes.
     pub fn quantised(self, quantisation: Quantisation) -> Result<BlockedLayout, KernelError> {
-        quantisation.check()?;
+        check_step(quantisation.scale)?;
         Ok(BlockedLayout {
             element: Element::U8(quantisation),
             ..self

@@ -1,7 +1,9 @@
 //! Addition of bytes: of two tensors with different scales, to a third.
 
+use punctual_types::Quantisation;
+
 use super::rounding::{Rounding, steps};
-use super::{Quantisation, bytes, bytes_mut};
+use super::{bytes, bytes_mut};
 use crate::simd::vectorised;
 use crate::{AddSpec, BlockedLayout, Image, Isa, KernelError, Part};
 
@@ -46,7 +48,9 @@ impl Add {
         let to = output.check_bytes("output", isa)?;
         let operand = |tensor: &'static str, layout: &BlockedLayout| {
             layout.check_same_image(output)?;
-            Ok(Operand::new(layout.check_bytes(tensor, isa)?, to))
+            layout
+                .check_bytes(tensor, isa)
+                .map(|of| Operand::new(of, to))
         };
         Ok(Add {
             spec: *spec,

@@ -4,17 +4,18 @@ mod packed;
 mod strip;
 mod tiles;
 
+use punctual_types::{Activation, Quantisation, Window};
+
 use self::packed::Packing;
 use self::strip::{Output, Strip, StripKernel};
 use self::tiles::{BLOCKS_MAX, Choices, depthwise};
 use super::rounding::Rounding;
 use super::sums::Sums;
-use super::{Quantisation, bytes, bytes_mut};
-use crate::layout::{DIMENSION_MAX, ELEMENTS_MAX, Span, check_limit};
-use crate::spec::{check_equal, check_finite};
-use crate::{
-    Activation, AlignedBuffer, BlockedLayout, Element, Image, Isa, KernelError, Part, Window,
-};
+use super::{bytes, bytes_mut, check_step};
+use crate::activation;
+use crate::layout::{ELEMENTS_MAX, Span, check_limit};
+use crate::spec::{check_equal, check_finite, check_output, check_window};
+use crate::{AlignedBuffer, BlockedLayout, Element, Image, Isa, KernelError, Part};
 
 /// The most products that one sum may have: with more, sums of the largest bytes and weights would leave i32.
 pub(super) const PRODUCTS_MAX: usize = 1 << 16;
@@ -43,7 +44,7 @@ impl Conv2dSpec {
     }
 
     fn taps(&self) -> usize {
-        self.window.kernel.height * self.window.kernel.width
+        self.window.kernel.area()
     }
 
     fn output_quantisation(&self) -> Option<Quantisation> {
@@ -75,13 +76,7 @@ impl Conv2dSpec {
                 outputs,
             });
         }
-        for (what, found) in [
-            ("kernel height", window.kernel.height),
-            ("kernel width", window.kernel.width),
-            ("stride", window.stride.height.max(window.stride.width)),
-        ] {
-            check_limit(what, found, DIMENSION_MAX)?;
-        }
+        check_window(&window)?;
         let products = self.taps().saturating_mul(channels / groups);
         check_limit("products of one sum", products, PRODUCTS_MAX)?;
         let lanes = output.lanes();
@@ -93,10 +88,8 @@ impl Conv2dSpec {
         if padding > halo {
             return Err(KernelError::HaloTooSmall { padding, halo });
         }
-        let extent = window.output_extent(input.height(), input.width())?;
-        check_equal("the output's height", output.height(), extent.height)?;
-        check_equal("the output's width", output.width(), extent.width)?;
-        activation.check()?;
+        check_output(&output, &window, input.height(), input.width())?;
+        activation::check(activation)?;
         if !activation.is_clip() {
             return Err(KernelError::Curve { activation });
         }
@@ -139,7 +132,13 @@ impl Conv2d {
         } else {
             let (height, width) = (spec.output.height(), spec.output.width());
             Kernels::Dense(core::array::from_fn(|i| {
-                Choices::new(sums, spec.window.stride.width, i + 1, height, width)
+                Choices::new(
+                    sums,
+                    spec.window.stride.width as usize,
+                    i + 1,
+                    height,
+                    width,
+                )
             }))
         };
         Ok(Conv2d {
@@ -187,12 +186,9 @@ impl Conv2d {
         check_equal("the number of biases", bias.len(), outputs)?;
         check_finite("bias", bias)?;
         let steps = scales.iter().map(|&scale| {
-            let step = Quantisation {
-                scale: scale * self.input.scale,
-                zero: 0,
-            };
-            step.check()?;
-            Ok(step.scale)
+            let step = scale * self.input.scale;
+            check_step(step)?;
+            Ok(step)
         });
         let steps = steps.collect::<Result<Vec<f32>, KernelError>>()?;
         self.packing
@@ -289,8 +285,9 @@ impl Conv2d {
             ..
         } = &self.spec;
         let sources = self.packing.sources[span.block];
-        let row = span.rows.start * window.stride.height + input.halo() - window.padding.top;
-        let column = input.halo() - window.padding.left;
+        let row = span.rows.start * window.stride.height as usize + input.halo()
+            - window.padding.top as usize;
+        let column = input.halo() - window.padding.left as usize;
         let input_start = sources.first * input.block_stride()
             + row * input.row_stride()
             + column * input.pixel();
@@ -313,10 +310,10 @@ impl Conv2d {
             input_block: input.block_stride() * FLOAT,
             input_blocks: sources.count,
             last_quads: sources.last_quads,
-            kernel_height: window.kernel.height,
-            kernel_width: window.kernel.width,
-            stride_height: window.stride.height,
-            stride_width: window.stride.width,
+            kernel_height: window.kernel.height as usize,
+            kernel_width: window.kernel.width as usize,
+            stride_height: window.stride.height as usize,
+            stride_width: window.stride.width as usize,
             weights: packed[sources.weights..].as_ptr().cast(),
             weights_block: self.packing.block_stride(span.block),
             bias: packed[self.packing.bias + lane..].as_ptr().cast(),

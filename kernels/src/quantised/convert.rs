@@ -1,12 +1,12 @@
 //! Floats to bytes, bytes to floats, and bytes to bytes of another scale.
 
+use punctual_types::Activation;
+
 use super::rounding::{Rounding, steps};
 use super::{bytes, bytes_mut};
 use crate::simd::vectorised;
 use crate::spec::check_equal;
-use crate::{
-    Activation, BlockedLayout, ConvInput, Element, Image, Isa, KernelError, Part, PlanarLayout,
-};
+use crate::{BlockedLayout, ConvInput, Element, Image, Isa, KernelError, Part, PlanarLayout};
 
 /// Channels that a planar input may have: they must fit one quad, which its readers take at once.
 const PLANES_MAX: usize = 4;

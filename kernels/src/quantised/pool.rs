@@ -2,10 +2,12 @@
 
 use core::ops::Range;
 
+use punctual_types::{Activation, PoolKind};
+
 use super::rounding::{Rounding, steps};
 use super::{bytes, bytes_mut};
 use crate::pool::inside;
-use crate::{Activation, Image, Isa, KernelError, Part, PoolKind, PoolSpec};
+use crate::{Image, Isa, KernelError, Part, PoolSpec};
 
 /// The most pixels of a window: the sum of more bytes would leave f32's whole numbers.
 const WINDOW_MAX: usize = 1 << 16;
@@ -39,8 +41,7 @@ impl Pool {
             output.check_bytes("output", isa)?,
         );
         spec.check_shapes()?;
-        let area = window.kernel.height.saturating_mul(window.kernel.width);
-        crate::layout::check_limit("pixels of the window", area, WINDOW_MAX)?;
+        crate::layout::check_limit("pixels of the window", window.kernel.area(), WINDOW_MAX)?;
         Ok(Pool {
             spec: *spec,
             rounding: Rounding::new(to, Activation::None)?,
@@ -85,17 +86,18 @@ impl Pool {
             output.clear_halo(part, image.output);
             for (block, row) in output.block_rows(part) {
                 let rows = inside(
-                    row * stride.height,
-                    kernel.height,
-                    padding.top,
+                    row * stride.height as usize,
+                    kernel.height as usize,
+                    padding.top as usize,
                     input.height(),
                 );
                 let start = output.row_start(block, row) - range.start;
                 let written = output.width() * output.pixel();
                 let to = bytes_mut(&mut image.output[start..start + written]);
                 for (column, to) in to.chunks_exact_mut(lanes).enumerate() {
-                    let left = column * stride.width;
-                    let columns = inside(left, kernel.width, padding.left, input.width());
+                    let left = column * stride.width as usize;
+                    let (kernel, padding) = (kernel.width as usize, padding.left as usize);
+                    let columns = inside(left, kernel, padding, input.width());
                     let pixels = self.pixels(image.inputs[0], block, rows.clone(), columns);
                     (self.kernel)(self, &pixels, to);
                 }
@@ -167,7 +169,7 @@ fn mean_of<const LANES: usize>(pool: &Pool, pixels: &Pixels<'_>, to: &mut [u8]) 
     let counted = match pool.spec.kind {
         PoolKind::Average {
             counts_padding: true,
-        } => pool.spec.window.kernel.height * pool.spec.window.kernel.width,
+        } => pool.spec.window.kernel.area(),
         _ => there,
     };
     // What padding adds is zero, so only the pixels that are there have a zero point to take away.

@@ -1,10 +1,10 @@
 //! The plain references that the kernels on bytes are tested against, and equal to the last bit:
 //! one loop a dimension, images as `[channel][row][column]`. Slow, allocating, obviously right.
 
-use super::Quantisation;
+use punctual_types::{Activation, PoolKind, Quantisation, Window};
+
 use super::rounding::{Rounding, steps};
 use crate::reference::{Shape, output_extent, source};
-use crate::{Activation, Extent, PoolKind, Window};
 
 /// What the sums of a convolution become.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,8 +42,8 @@ pub fn conv2d(
         bias,
     } = parameters;
     let (inputs, outputs) = (shape.channels / groups, bias.len());
-    let Extent { height, width } = output_extent(shape, window);
-    let kernel = window.kernel;
+    let (height, width) = output_extent(shape, window);
+    let (kernel, taps) = (window.kernel, window.kernel.area());
     let rounding = to.map(|to| Rounding::new(to, activation).expect("a sound activation"));
     let mut result = Vec::new();
     for channel in 0..outputs {
@@ -60,8 +60,8 @@ pub fn conv2d(
                             let Some(pixel) = shape.pixel(first + i, y, x) else {
                                 continue;
                             };
-                            let weight = weights
-                                [((channel * inputs + i) * kernel.height + ky) * kernel.width + kx];
+                            let tap = (ky * kernel.width + kx) as usize;
+                            let weight = weights[(channel * inputs + i) * taps + tap];
                             let input = i32::from(input[pixel]) - i32::from(from.zero);
                             sum = sum.wrapping_add(input * i32::from(weight));
                         }
@@ -112,7 +112,7 @@ pub fn pool(
     to: Quantisation,
     input: &[u8],
 ) -> Vec<u8> {
-    let Extent { height, width } = output_extent(shape, window);
+    let (height, width) = output_extent(shape, window);
     let rounding = Rounding::new(to, Activation::None).expect("no activation is sound");
     let ratio = (f64::from(from.scale) / f64::from(to.scale)) as f32;
     let mut output = Vec::new();
@@ -134,7 +134,7 @@ pub fn pool(
                 output.push(match kind {
                     PoolKind::Max => rounding.byte(steps(largest, from.zero.into()) * ratio),
                     PoolKind::Average { counts_padding } => {
-                        let area = window.kernel.height * window.kernel.width;
+                        let area = window.kernel.area();
                         let count = if counts_padding { area } else { count };
                         rounding.byte(sum as f32 * (ratio / count as f32))
                     }

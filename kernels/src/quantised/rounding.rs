@@ -1,7 +1,8 @@
 //! The one rule by which values become bytes.
 
-use super::Quantisation;
-use crate::{Activation, KernelError};
+use punctual_types::{Activation, Quantisation};
+
+use crate::{KernelError, activation};
 
 /// Added to a small float, it leaves the float's nearest integer, half to even, in the sum's lowest
 /// bits: between 2^23 and 2^24 a float's last bit is worth one.
@@ -30,7 +31,7 @@ impl Rounding {
         if !activation.is_clip() {
             return Err(KernelError::Curve { activation });
         }
-        activation.check()?;
+        activation::check(activation)?;
         let zero = f32::from(to.zero);
         let (least, most) = (-zero, 255.0 - zero);
         let (low, high) = activation.bounds();

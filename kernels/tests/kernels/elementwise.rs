@@ -6,6 +6,7 @@ use punctual_kernels::{
     Add, AddSpec, BlockedLayout, ChannelRun, Gather, GatherSpec, Image, Isa, KernelError, Multiply,
     MultiplySpec, reference,
 };
+use punctual_types::Activation;
 
 /// Channels, rows and columns.
 fn size() -> impl Strategy<Value = (usize, usize, usize)> {
@@ -237,7 +238,7 @@ fn unsound_gathers_and_products_are_refused_with_the_reason() {
         input: layout(8, 5),
         factor: BlockedLayout::vector(isa, 7).unwrap(),
         output: layout(8, 5),
-        activation: punctual_kernels::Activation::None,
+        activation: Activation::None,
     };
     let what = "the addend's channels";
     let (found, expected) = (7, 8);

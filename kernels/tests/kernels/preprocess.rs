@@ -2,10 +2,8 @@
 //! (`fast_image_resize`, `yuv`; `testing/vectors` records them).
 
 use proptest::prelude::*;
-use punctual_kernels::preprocess::{
-    FrameLayout, PixelFormat, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor,
-    SIDE_MAX, Size,
-};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
+use punctual_types::{FrameLayout, PixelFormat, SIDE_MAX, Size};
 
 /// No normalisation: outputs are `byte / 255`.
 const PLAIN: ([f32; 3], [f32; 3]) = ([0.0; 3], [1.0; 3]);

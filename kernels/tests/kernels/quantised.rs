@@ -1,12 +1,13 @@
 //! Operators on bytes equal their references to the last bit: any shapes, halos, parts and batches.
 
-use crate::support::{cases, isa, noise, shape};
+use crate::support::{cases, fits, isa, noise, shape};
 use proptest::prelude::*;
-use punctual_kernels::quantised::{self, Convert, ConvertSpec, Quantisation, reference};
+use punctual_kernels::quantised::{self, Convert, ConvertSpec, reference};
+use punctual_kernels::reference::output_extent;
 use punctual_kernels::{
-    Activation, AddSpec, BlockedLayout, ConvInput, Extent, Image, Inputs, Isa, Padding, Part,
-    PlanarLayout, PoolKind, PoolSpec, Window,
+    AddSpec, BlockedLayout, ConvInput, Image, Inputs, Isa, Part, PlanarLayout, PoolSpec,
 };
+use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Window};
 
 /// Bytes that follow from `seed`.
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
@@ -28,8 +29,8 @@ fn clip() -> impl Strategy<Value = Activation> {
 }
 
 fn window() -> impl Strategy<Value = Window> {
-    let sides = (1..=4usize, 1..=4usize, 1..=3usize, 1..=3usize);
-    let padding = (0..=2usize, 0..=2usize, 0..=2usize, 0..=2usize);
+    let sides = (1..=4u32, 1..=4u32, 1..=3u32, 1..=3u32);
+    let padding = (0..=2u32, 0..=2u32, 0..=2u32, 0..=2u32);
     (sides, padding).prop_map(|((height, width, down, along), padding)| Window {
         kernel: Extent { height, width },
         stride: Extent {
@@ -115,7 +116,7 @@ fn case() -> impl Strategy<Value = Case> {
     let rest = (isa(), (0..=1usize, 0..=2usize), 1..=4usize, any::<u64>());
     (image, values, rest).prop_filter_map("the window fits", |(image, values, rest)| {
         let ((groups, inputs, outputs), height, width, window) = image;
-        window.output_extent(height, width).ok()?;
+        fits(&window, height, width).then_some(())?;
         Some(Case {
             isa: rest.0,
             groups,
@@ -151,10 +152,10 @@ impl Case {
             parts,
             seed,
         } = *self;
-        let extent = window.output_extent(height, width).unwrap();
+        let (rows, columns) = output_extent(shape(inputs, height, width), &window);
         let halo = window.padding.largest() + halos.0;
         let input = layout(isa, (inputs, height, width), halo);
-        let output = layout(isa, (outputs, extent.height, extent.width), halos.1);
+        let output = layout(isa, (outputs, rows, columns), halos.1);
         let spec = quantised::Conv2dSpec {
             input: input.quantised(from).unwrap(),
             output: match to {
@@ -166,7 +167,7 @@ impl Case {
             activation,
         };
         let kernel = quantised::Conv2d::new(isa, &spec).unwrap();
-        let taps = window.kernel.height * window.kernel.width;
+        let taps = window.kernel.area();
         let weights: Vec<i8> = bytes(seed ^ 1, outputs * (inputs / groups) * taps)
             .into_iter()
             .map(u8::cast_signed)
@@ -260,11 +261,11 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let (channels, height, width) = sizes;
-        let Ok(extent) = window.output_extent(height, width) else {
-            return Ok(());
-        };
+        prop_assume!(fits(&window, height, width));
+        let image = shape(channels, height, width);
+        let (rows, columns) = output_extent(image, &window);
         let input = layout(isa, sizes, halos.0);
-        let output = layout(isa, (channels, extent.height, extent.width), halos.1);
+        let output = layout(isa, (channels, rows, columns), halos.1);
         let spec = PoolSpec {
             input: input.quantised(of.0).unwrap(),
             output: output.quantised(of.1).unwrap(),

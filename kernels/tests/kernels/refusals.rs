@@ -2,9 +2,9 @@
 
 use crate::support::run_in_parts;
 use punctual_kernels::{
-    Activation, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Isa, KernelError, Padding,
-    Pool, PoolKind, PoolSpec, Window,
+    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, KernelError, Pool, PoolSpec,
 };
+use punctual_types::{Activation, Extent, Padding, PoolKind, Window, WindowError};
 
 fn sound() -> (Isa, Conv2dSpec) {
     let isa = Isa::Scalar;
@@ -76,7 +76,10 @@ fn unsound_convolutions_are_refused_with_the_reason() {
         },
         ..spec
     };
-    assert_eq!(make(&still), Some(KernelError::Zero { what: "stride" }));
+    assert_eq!(
+        make(&still),
+        Some(WindowError::Zero { what: "stride" }.into())
+    );
 
     let kernel = Extent::square(9);
     let large = Conv2dSpec {
@@ -89,11 +92,11 @@ fn unsound_convolutions_are_refused_with_the_reason() {
     let what = "kernel height";
     assert_eq!(
         make(&large),
-        Some(KernelError::WindowTooLarge {
+        Some(KernelError::Window(WindowError::TooLarge {
             what,
             window: 9,
             padded: 8
-        })
+        }))
     );
 
     let grouped = Conv2dSpec { groups: 3, ..spec };

@@ -1,12 +1,10 @@
 //! Convolutions to try, with their tensors and what must come out.
 
 use proptest::prelude::*;
-use punctual_kernels::{
-    Activation, BlockedLayout, Conv2dSpec, ConvInput, Extent, Isa, Padding, PlanarLayout, Window,
-    reference,
-};
+use punctual_kernels::{BlockedLayout, Conv2dSpec, ConvInput, Isa, PlanarLayout, reference};
+use punctual_types::{Activation, Extent, Padding, Window};
 
-use super::{blocked, isa, noise, shape, tolerance};
+use super::{blocked, fits, isa, noise, shape, tolerance};
 
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -28,11 +26,11 @@ pub struct Case {
 }
 
 fn window() -> impl Strategy<Value = Window> {
-    let kernel = (1..=5usize, 1..=5usize);
+    let kernel = (1..=5u32, 1..=5u32);
     (
         kernel,
-        (1..=3usize, 1..=3usize),
-        (0..=2usize, 0..=2usize, 0..=2usize, 0..=2usize),
+        (1..=3u32, 1..=3u32),
+        (0..=2u32, 0..=2u32, 0..=2u32, 0..=2u32),
     )
         .prop_map(|(kernel, stride, (top, left, bottom, right))| Window {
             kernel: Extent {
@@ -53,7 +51,7 @@ fn window() -> impl Strategy<Value = Window> {
 }
 
 fn usual_window() -> impl Strategy<Value = Window> {
-    (prop::sample::select(vec![1usize, 3]), 1..=2usize).prop_map(|(kernel, stride)| Window {
+    (prop::sample::select(vec![1u32, 3]), 1..=2u32).prop_map(|(kernel, stride)| Window {
         kernel: Extent::square(kernel),
         stride: Extent::square(stride),
         padding: Padding::uniform(kernel / 2),
@@ -85,7 +83,7 @@ pub fn case() -> impl Strategy<Value = Case> {
             "the window fits",
             |(isa, planar, image, window, halos, rest)| {
                 let ((groups, inputs, outputs), height, width) = image;
-                window.output_extent(height, width).ok()?;
+                fits(&window, height, width).then_some(())?;
                 Some(Case {
                     isa,
                     planar,
@@ -123,10 +121,9 @@ impl Case {
         } else {
             BlockedLayout::new(isa, inputs, height, width, halo).map(ConvInput::Blocked)
         };
-        let extent = self.window.output_extent(height, width).unwrap();
-        let output = |halo| {
-            BlockedLayout::new(isa, self.outputs, extent.height, extent.width, halo).unwrap()
-        };
+        let image = shape(inputs, height, width);
+        let (rows, columns) = reference::output_extent(image, &self.window);
+        let output = |halo| BlockedLayout::new(isa, self.outputs, rows, columns, halo).unwrap();
         Conv2dSpec {
             input: input.unwrap(),
             output: output(self.output_halo),
@@ -139,10 +136,9 @@ impl Case {
 
     /// `[output][input of the group][row][column]`.
     pub fn weights(&self) -> Vec<f32> {
-        let Extent { height, width } = self.window.kernel;
         noise(
             self.seed ^ 1,
-            self.outputs * self.inputs / self.groups * height * width,
+            self.outputs * self.inputs / self.groups * self.window.kernel.area(),
         )
     }
 
@@ -197,8 +193,7 @@ impl Case {
 
     /// How far from it the output may be.
     pub fn tolerance(&self) -> f32 {
-        let Extent { height, width } = self.window.kernel;
-        tolerance(self.inputs / self.groups * height * width)
+        tolerance(self.inputs / self.groups * self.window.kernel.area())
     }
 }
 

@@ -10,7 +10,8 @@ pub mod convolution;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use punctual_kernels::reference::Shape;
-use punctual_kernels::{Activation, BlockedLayout, Image, Inputs, Isa, Part};
+use punctual_kernels::{BlockedLayout, Image, Inputs, Isa, Part};
+use punctual_types::{Activation, Extent, Random, Window};
 
 /// That many cases, the same on each run; no more than `PROPTEST_CASES`, where that is set.
 pub fn cases(cases: u32) -> ProptestConfig {
@@ -48,14 +49,17 @@ pub fn activation() -> impl Strategy<Value = Activation> {
 
 /// `len` values in [-1, 1) that follow from `seed`.
 pub fn noise(seed: u64, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    let mut random = Random::new(seed);
+    (0..len).map(|_| random.signed_unit()).collect()
+}
+
+/// Whether the window fits an image of these sides.
+pub fn fits(window: &Window, height: usize, width: usize) -> bool {
+    let image = Extent {
+        height: height as u32,
+        width: width as u32,
     };
-    std::iter::repeat_with(next).take(len).collect()
+    window.output(image).is_ok()
 }
 
 /// An image in blocked memory, with `surplus` in the surplus lanes and `halo` around it.

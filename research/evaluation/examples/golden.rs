@@ -30,9 +30,9 @@ use punctual_platform::clock;
 use punctual_platform::output;
 use punctual_simulator::fuzz::Case;
 use punctual_simulator::observer::Observer;
-use punctual_simulator::random::Random;
 use punctual_simulator::run::{Settings, run_plan, simulate};
 use punctual_simulator::scenario::Scenario;
+use punctual_types::Random;
 use serde::Serialize;
 
 const FILE: &str = concat!(

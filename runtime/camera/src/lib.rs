@@ -9,10 +9,11 @@ mod tally;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
-use punctual_client::PixelFormat;
+use clap::Parser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use punctual_platform::output;
 use punctual_platform::signals::TerminationSignals;
+use punctual_types::PixelFormat;
 
 /// Feeds a task of punctuald with the frames of a V4L2 camera.
 #[derive(Debug, Parser)]
@@ -44,8 +45,8 @@ pub struct Options {
     #[arg(long)]
     task: String,
     /// How pixels are coded; refused if the manifest says otherwise for the task [default: as the manifest says].
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    #[arg(long, value_parser = formats())]
+    format: Option<PixelFormat>,
     /// Where the network is to look, if its crop is smaller than the frame: the upper left corner.
     #[arg(long, value_name = "X,Y", value_parser = corner, default_value = "0,0")]
     crop: (u32, u32),
@@ -63,31 +64,9 @@ pub struct Options {
     json: bool,
 }
 
-/// The formats of punctuald.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Red, green, blue.
-    Rgb8,
-    /// Blue, green, red.
-    Bgr8,
-    /// A byte of luma.
-    Gray8,
-    /// Luma, then chroma at half resolution.
-    Nv12,
-    /// Luma and chroma in turn.
-    Yuyv,
-}
-
-impl From<Format> for PixelFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Rgb8 => Self::Rgb8,
-            Format::Bgr8 => Self::Bgr8,
-            Format::Gray8 => Self::Gray8,
-            Format::Nv12 => Self::Nv12,
-            Format::Yuyv => Self::Yuyv,
-        }
-    }
+fn formats() -> impl TypedValueParser<Value = PixelFormat> {
+    PossibleValuesParser::new(PixelFormat::ALL.map(PixelFormat::name))
+        .try_map(|name| name.parse::<PixelFormat>())
 }
 
 fn corner(text: &str) -> Result<(u32, u32), String> {

@@ -5,9 +5,7 @@ use std::ops::RangeInclusive;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_device::Provider;
-use punctual_device::profile::{
-    self, Effort, Frame, MeasureError, PixelFormat, Progress, Request, Size,
-};
+use punctual_device::profile::{self, Effort, Frame, MeasureError, Progress, Request};
 use punctual_model::{Package, Profile};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
@@ -106,18 +104,10 @@ pub fn frames(package: &PackageNeeds) -> Vec<Frame> {
 }
 
 fn frame(plan: &FramePlan) -> Frame {
-    let format = match plan.format {
-        punctual_plan::PixelFormat::Rgb8 => PixelFormat::Rgb8,
-        punctual_plan::PixelFormat::Nv12 => PixelFormat::Nv12,
-        punctual_plan::PixelFormat::Bgr8 => PixelFormat::Bgr8,
-        punctual_plan::PixelFormat::Gray8 => PixelFormat::Gray8,
-        punctual_plan::PixelFormat::Yuyv => PixelFormat::Yuyv,
-    };
-    let size = |size: punctual_plan::Size| Size {
-        width: size.width,
-        height: size.height,
-    };
-    Frame::new(format, size(plan.size), plan.stride, size(plan.crop))
+    Frame {
+        layout: plan.layout(),
+        crop: plan.crop,
+    }
 }
 
 /// Measures a package on the devices of `provider`, and shows on standard error how far it is: the

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use punctual_model::{
-    Activation, ChannelRun, Extent, Padding, PoolKind, Quantisation, Tensor, TensorId,
-};
+use punctual_model::{ChannelRun, Tensor, TensorId};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation};
 
 /// Operators in order of execution. Tensor 0 is the network's input.
 #[derive(Debug, Default)]
@@ -130,22 +129,14 @@ impl DraftKind {
     /// `scale * x + shift` a channel as a convolution of one pixel and one channel: what an affine
     /// step or an activation becomes that nothing before it can take in.
     pub fn channelwise(scale: Vec<f32>, shift: Vec<f32>, activation: Activation) -> Self {
-        let one = Extent {
-            height: 1,
-            width: 1,
-        };
+        let one = Extent::square(1);
         Self::Conv {
             groups: scale.len() as u32,
             weights: scale,
             bias: shift,
             kernel: one,
             stride: one,
-            padding: Padding {
-                top: 0,
-                left: 0,
-                bottom: 0,
-                right: 0,
-            },
+            padding: Padding::default(),
             activation,
         }
     }

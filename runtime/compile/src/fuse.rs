@@ -6,7 +6,8 @@
 mod hoist;
 mod products;
 
-use punctual_model::{Activation, TensorId};
+use punctual_model::TensorId;
+use punctual_types::Activation;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::gather;

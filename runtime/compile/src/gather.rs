@@ -352,7 +352,7 @@ mod tests {
             others: vec![],
             output: TensorId(output),
             kind: DraftKind::Activate {
-                activation: punctual_model::Activation::Relu,
+                activation: punctual_types::Activation::Relu,
                 channels,
             },
         }

@@ -26,9 +26,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{
-    Activation, DIMENSION_MAX, InputForm, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX,
-    Tensor, TensorId, WEIGHTS_MAX,
+    DIMENSION_MAX, InputForm, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
+    WEIGHTS_MAX,
 };
+use punctual_types::Activation;
 
 use attention::Scores;
 use gaussian::Gaussian;

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{
-    Activation, Extent, KERNEL_MAX, Padding, QUANTISED_PRODUCTS_MAX, Quantisation, TensorId,
-};
+use punctual_model::{KERNEL_MAX, QUANTISED_PRODUCTS_MAX, TensorId};
+use punctual_types::{Activation, Extent, Padding, Quantisation};
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fuse::compose;
@@ -195,10 +194,7 @@ impl<'d> Pass<'d> {
     /// A convolution or a linear layer with integer weights.
     fn convolution(&self, operator: &DraftOperator, activation: Activation) -> Option<DraftKind> {
         let shape = self.shapes[operator.input.index()];
-        let one = Extent {
-            height: 1,
-            width: 1,
-        };
+        let one = Extent::square(1);
         let (weights, bias, kernel, stride, padding, groups) = match &operator.kind {
             DraftKind::Conv {
                 weights,
@@ -218,12 +214,7 @@ impl<'d> Pass<'d> {
                     height: shape.height,
                     width: shape.width,
                 };
-                let nothing = Padding {
-                    top: 0,
-                    left: 0,
-                    bottom: 0,
-                    right: 0,
-                };
+                let nothing = Padding::default();
                 (weights, bias, kernel, one, nothing, 1)
             }
             _ => return None,

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    InputSpec, Network, Operator, OperatorKind, Quantisation, Quantised, Stage, Tensor, TensorId,
-    WeightRange,
+    InputSpec, Network, Operator, OperatorKind, Quantised, Stage, Tensor, TensorId, WeightRange,
 };
+use punctual_types::Quantisation;
 
 use crate::draft::{Draft, DraftKind, DraftOperator, Sequence};
 

@@ -5,10 +5,8 @@
 //! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open.
 
 use prost::Message;
-use punctual_model::{
-    Activation, ChannelRun, Extent, Network, Operator, OperatorKind, Padding, PoolKind, Stage,
-    TensorId, WeightRange,
-};
+use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Stage, TensorId, WeightRange};
+use punctual_types::{Activation, Extent, Padding, PoolKind};
 use thiserror::Error;
 
 use crate::schema::{

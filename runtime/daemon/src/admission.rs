@@ -3,8 +3,6 @@
 use punctual_ipc::{BufferRefusal, FrameSpec, Hello, PeerCredentials, Refusal};
 use punctual_plan::{Access, Plan, TaskPlan};
 
-use crate::frame;
-
 /// A process that asks to be let in.
 pub struct Peer<'p> {
     pub credentials: PeerCredentials,
@@ -58,7 +56,7 @@ fn buffers(hello: &Hello, task: &TaskPlan) -> Result<(), BufferRefusal> {
 
 /// The task's frames in the client's own layout, if it has one that fits into a slot of the plan.
 fn layout(hello: &Hello, task: &TaskPlan) -> Result<FrameSpec, Refusal> {
-    let planned = frame::spec(&task.frame);
+    let planned = FrameSpec::from(task.frame.layout());
     let expected = planned.format;
     if hello.format != expected {
         return Err(Refusal::Format { expected });

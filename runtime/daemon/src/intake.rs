@@ -10,9 +10,9 @@ use punctual_kernels::preprocess::{PlanarOutput, Preprocessor};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
+use punctual_types::FrameLayout;
 
 use crate::drain::Flag;
-use crate::frame;
 use crate::messages::{IntakeOrder, Payload, Prepared};
 use crate::rt_notes::{Note, note};
 use crate::wiring::IntakeEnds;
@@ -95,7 +95,7 @@ impl Intake {
         let target = spill.filter(|target| target.task == task);
         let target = target.unwrap_or(&mut self.own);
         // Where the client has its rows; the copy is packed, and the same wherever they lay.
-        let layout = frame::layout_of(reader.frame());
+        let layout = FrameLayout::from(*reader.frame());
         let crop = target
             .preprocessor
             .crop_rows_in(&layout, payload.crop_x, payload.crop_y)

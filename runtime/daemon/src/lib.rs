@@ -25,7 +25,6 @@ mod drain;
 mod driver;
 mod egress;
 mod error;
-mod frame;
 mod gate;
 pub mod gpu;
 mod gpu_watch;

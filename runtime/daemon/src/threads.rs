@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::{PartitionId, TaskId};
-use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor, Size};
+use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor};
 use punctual_plan::{Plan, Role};
 use punctual_platform::Missing;
 use punctual_platform::heartbeat::Pulse;
@@ -11,12 +11,12 @@ use punctual_platform::poll::{Poller, Waker};
 use punctual_platform::running;
 use punctual_platform::stall::{CoreWatch, StallProbe};
 use punctual_platform::thread::{self, RealtimeThread, Reservation, ThreadSpec};
+use punctual_types::Size;
 
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
 use crate::egress::Egress;
 use crate::error::StartupError;
-use crate::frame;
 use crate::hired::{Alarm, Hired};
 use crate::ingress::{Ingress, Place};
 use crate::intake::{Intake, Target};
@@ -239,13 +239,9 @@ impl Crew<'_> {
     fn target(&self, id: TaskId, devices: &DeviceSet) -> Result<Target, StartupError> {
         let task = self.plan().task(id);
         let input = self.validated.package(task.model).network().input;
-        let size = |size: punctual_plan::Size| Size {
-            width: size.width,
-            height: size.height,
-        };
         let preprocessor = Preprocessor::new(&PreprocessSpec {
-            frame: frame::layout(&task.frame),
-            crop: size(task.frame.crop),
+            frame: task.frame.layout(),
+            crop: task.frame.crop,
             output: Size {
                 width: input.width,
                 height: input.height,

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{Daemon, MANIFEST, assert_accounts, connect, result, submit};
+use fastrand::Rng;
 use punctual_ipc::{ClientChannel, ConnectError, Crop, Hello, PixelFormat, Refusal};
 use punctual_platform::clock;
 
@@ -160,13 +161,10 @@ fn a_connection_that_says_nothing_or_nonsense_is_sent_away() {
 
 /// Submits and takes at random until `frames` were submitted; each result names a frame that is
 /// open, and when everything was taken none is.
-fn feed(client: &mut ClientChannel, frames: u64, random: &mut u64) -> BTreeSet<u64> {
+fn feed(client: &mut ClientChannel, frames: u64, random: &mut Rng) -> BTreeSet<u64> {
     let mut open = BTreeSet::new();
     for _ in 0..frames {
-        *random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        if client.slot().is_none() || *random >> 62 == 0 {
+        if client.slot().is_none() || random.usize(..4) == 0 {
             let wanted = !open.is_empty();
             if wanted {
                 assert!(open.remove(&result(client).sequence), "a result twice");
@@ -191,7 +189,7 @@ fn clients_that_come_and_go_at_random_get_one_verdict_a_frame_while_they_stay() 
                 _ => ("watch", PixelFormat::Nv12),
             };
             scope.spawn(move || {
-                let mut random = seed;
+                let mut random = Rng::with_seed(seed);
                 for life in 0..12 {
                     let mut client = connect_when_free(socket, task, format);
                     let mut open = feed(&mut client, 20, &mut random);

@@ -11,8 +11,9 @@ use punctual_device_cuda::lower::{self, Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;
 use punctual_model::{
-    Activation, Network, OperatorKind, Package, SolutionChoice, cut_where_they_part, reference,
+    Network, OperatorKind, Package, SolutionChoice, cut_where_they_part, reference,
 };
+use punctual_types::Activation;
 
 const BATCHES: [u8; 3] = [1, 2, 4];
 

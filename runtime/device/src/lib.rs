@@ -39,7 +39,6 @@ mod device;
 pub mod pool;
 pub mod profile;
 mod provider;
-pub mod random;
 pub mod regions;
 mod request_buffers;
 mod residency;

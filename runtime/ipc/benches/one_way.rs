@@ -26,8 +26,8 @@ const ROUNDS: u64 = 10_000;
 /// Long enough for the receiver to have gone to sleep.
 const PAUSE_NS: u64 = 100_000;
 const PRIORITY: u8 = 80;
-const FRAME: FrameSpec = FrameSpec::packed(PixelFormat::Rgb8, 640, 480);
-const FRAME_BYTES: usize = 640 * 480 * 3;
+const FRAME_STRIDE: usize = 640 * 3;
+const FRAME_BYTES: usize = 480 * FRAME_STRIDE;
 
 /// What the receiver copies out of a frame.
 const NOTHING: Rows = rows(0, 0);
@@ -38,7 +38,7 @@ const fn rows(bytes: usize, rows: usize) -> Rows {
     Rows {
         offset: 0,
         bytes,
-        stride: FRAME.row_stride as usize,
+        stride: FRAME_STRIDE,
         rows,
     }
 }
@@ -145,7 +145,7 @@ fn channel(name: &'static str, wanted: Rows) -> Way {
         stream: 0,
         slots: 4,
         results: 8,
-        frame: FRAME,
+        frame: FrameSpec::packed(PixelFormat::Rgb8, 640, 480),
         crop_width: 640,
         crop_height: 480,
     };

@@ -1,5 +1,6 @@
 //! Where a frame's pixels lie in a slot; fixed when a stream is registered.
 
+use punctual_types::FrameLayout;
 use serde::{Deserialize, Serialize};
 
 /// How pixels are coded.
@@ -32,20 +33,31 @@ impl PixelFormat {
 
     /// Bytes of a row of `width` pixels in the first plane.
     #[must_use]
-    pub const fn row_bytes(self, width: u32) -> u32 {
-        match self {
-            Self::Rgb8 | Self::Bgr8 => width.saturating_mul(3),
-            Self::Nv12 | Self::Gray8 => width,
-            Self::Yuyv => width.saturating_mul(2),
+    pub fn row_bytes(self, width: u32) -> u32 {
+        punctual_types::PixelFormat::from(self).row_bytes(width)
+    }
+}
+
+impl From<punctual_types::PixelFormat> for PixelFormat {
+    fn from(format: punctual_types::PixelFormat) -> Self {
+        match format {
+            punctual_types::PixelFormat::Rgb8 => Self::Rgb8,
+            punctual_types::PixelFormat::Nv12 => Self::Nv12,
+            punctual_types::PixelFormat::Bgr8 => Self::Bgr8,
+            punctual_types::PixelFormat::Gray8 => Self::Gray8,
+            punctual_types::PixelFormat::Yuyv => Self::Yuyv,
         }
     }
+}
 
-    /// Whether frames of this width and height have whole chroma samples.
-    const fn divides(self, width: u32, height: u32) -> bool {
-        match self {
-            Self::Nv12 => width.is_multiple_of(2) && height.is_multiple_of(2),
-            Self::Yuyv => width.is_multiple_of(2),
-            Self::Rgb8 | Self::Bgr8 | Self::Gray8 => true,
+impl From<PixelFormat> for punctual_types::PixelFormat {
+    fn from(format: PixelFormat) -> Self {
+        match format {
+            PixelFormat::Rgb8 => Self::Rgb8,
+            PixelFormat::Nv12 => Self::Nv12,
+            PixelFormat::Bgr8 => Self::Bgr8,
+            PixelFormat::Gray8 => Self::Gray8,
+            PixelFormat::Yuyv => Self::Yuyv,
         }
     }
 }
@@ -129,32 +141,20 @@ pub enum FrameError {
 
 impl FrameSpec {
     /// The longest side.
-    pub const SIDE_MAX: u32 = 16_384;
+    pub const SIDE_MAX: u32 = punctual_types::SIDE_MAX;
     /// The largest frame: a 16-megapixel RGB image with generous strides.
     pub const BYTES_MAX: u64 = 64 << 20;
 
     /// Rows and planes without gaps.
     #[must_use]
-    pub const fn packed(format: PixelFormat, width: u32, height: u32) -> Self {
-        Self::strided(format, width, height, format.row_bytes(width))
+    pub fn packed(format: PixelFormat, width: u32, height: u32) -> Self {
+        FrameLayout::packed(format.into(), width, height).into()
     }
 
     /// Rows `stride` bytes apart, in all planes, which follow each other without a gap.
     #[must_use]
-    pub const fn strided(format: PixelFormat, width: u32, height: u32, stride: u32) -> Self {
-        let (chroma_offset, chroma_stride) = match format {
-            PixelFormat::Nv12 => (stride.saturating_mul(height), stride),
-            _ => (0, 0),
-        };
-        Self {
-            format,
-            width,
-            height,
-            offset: 0,
-            row_stride: stride,
-            chroma_offset,
-            chroma_stride,
-        }
+    pub fn strided(format: PixelFormat, width: u32, height: u32, stride: u32) -> Self {
+        FrameLayout::strided(format.into(), width, height, stride).into()
     }
 
     /// The same pixels, lying elsewhere.
@@ -180,23 +180,10 @@ impl FrameSpec {
         }
     }
 
-    /// Behind the last byte of the first plane that belongs to a pixel.
-    fn first_plane_end(&self) -> u64 {
-        let row = u64::from(self.format.row_bytes(self.width));
-        let rows = u64::from(self.height.saturating_sub(1)) * u64::from(self.row_stride);
-        u64::from(self.offset) + rows + row
-    }
-
     /// Bytes from the slot's first to the last that belongs to a pixel.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let luma_end = self.first_plane_end();
-        if self.format != PixelFormat::Nv12 {
-            return luma_end;
-        }
-        let rows = u64::from((self.height / 2).saturating_sub(1));
-        let chroma = rows * u64::from(self.chroma_stride) + u64::from(self.width);
-        luma_end.max(u64::from(self.chroma_offset) + chroma)
+        FrameLayout::from(*self).bytes()
     }
 
     /// Whether such a frame can be.
@@ -204,40 +191,63 @@ impl FrameSpec {
     /// # Errors
     /// The first rule that it breaks.
     pub fn check(&self) -> Result<(), FrameError> {
-        let (width, height) = (self.width, self.height);
-        let side = 1..=Self::SIDE_MAX;
-        if !side.contains(&width) || !side.contains(&height) {
-            return Err(FrameError::Side { width, height });
-        }
-        if !self.format.divides(width, height) {
-            return Err(FrameError::Odd { width, height });
-        }
-        let stride = |stride, row| {
-            if stride < row {
-                return Err(FrameError::Stride { stride, row });
-            }
-            Ok(())
-        };
-        let chroma = |expected: u64, fits: bool| {
-            if fits {
-                return Ok(());
-            }
-            Err(FrameError::Chroma {
+        FrameLayout::from(*self).check()?;
+        let plane = (self.chroma_offset, self.chroma_stride);
+        if self.format != PixelFormat::Nv12 && plane != (0, 0) {
+            return Err(FrameError::Chroma {
                 offset: self.chroma_offset,
-                expected,
-            })
-        };
-        stride(self.row_stride, self.format.row_bytes(width))?;
-        if self.format == PixelFormat::Nv12 {
-            stride(self.chroma_stride, width)?;
-            let luma_end = self.first_plane_end();
-            chroma(luma_end, u64::from(self.chroma_offset) >= luma_end)?;
-        } else {
-            chroma(0, self.chroma_offset == 0 && self.chroma_stride == 0)?;
+                expected: 0,
+            });
         }
         match self.bytes() {
             bytes if bytes > Self::BYTES_MAX => Err(FrameError::Bytes { bytes }),
             _ => Ok(()),
+        }
+    }
+}
+
+impl From<FrameLayout> for FrameSpec {
+    fn from(layout: FrameLayout) -> Self {
+        Self {
+            format: layout.format.into(),
+            width: layout.width,
+            height: layout.height,
+            offset: layout.offset,
+            row_stride: layout.row_stride,
+            chroma_offset: layout.chroma_offset,
+            chroma_stride: layout.chroma_stride,
+        }
+    }
+}
+
+impl From<FrameSpec> for FrameLayout {
+    fn from(spec: FrameSpec) -> Self {
+        Self {
+            format: spec.format.into(),
+            width: spec.width,
+            height: spec.height,
+            offset: spec.offset,
+            row_stride: spec.row_stride,
+            chroma_offset: spec.chroma_offset,
+            chroma_stride: spec.chroma_stride,
+        }
+    }
+}
+
+impl From<punctual_types::FrameError> for FrameError {
+    fn from(error: punctual_types::FrameError) -> Self {
+        use punctual_types::FrameError as Of;
+        match error {
+            Of::Side { width, height, .. } => Self::Side { width, height },
+            Of::OddNv12 { width, height } | Of::OddYuyv { width, height } => {
+                Self::Odd { width, height }
+            }
+            Of::Stride { stride, row, .. } => Self::Stride { stride, row },
+            Of::ChromaOffset { offset, luma_end } => Self::Chroma {
+                offset,
+                expected: luma_end,
+            },
+            Of::Len { len } => Self::Bytes { bytes: len },
         }
     }
 }

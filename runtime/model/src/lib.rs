@@ -43,8 +43,8 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    Activation, ChannelRun, Extent, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator,
-    OperatorKind, Padding, PoolKind, Stage, Tensor, TensorId, WeightRange,
+    ChannelRun, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator, OperatorKind, Stage,
+    Tensor, TensorId, WeightRange,
 };
 pub use package::{
     ContentHash, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError, PackageHash,
@@ -52,7 +52,7 @@ pub use package::{
 };
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
-pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantisation, Quantised};
+pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantised};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
 pub use solution::{SolutionChoice, SolutionMemory};

@@ -3,6 +3,7 @@
 //! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
+use punctual_types::{Activation, Extent, Padding, PoolKind};
 use serde::{Deserialize, Serialize};
 
 use crate::{Floats, Quantised};
@@ -129,45 +130,6 @@ pub struct WeightRange {
     /// First element.
     pub start: u32,
     pub len: u32,
-}
-
-/// What is applied to each value of an operator's result.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Activation {
-    None,
-    /// `max(x, 0)`.
-    Relu,
-    /// `min(max(x, low), high)`, e.g. ReLU6.
-    Clip {
-        low: f32,
-        high: f32,
-    },
-    /// `1 / (1 + exp(-x))`.
-    Sigmoid,
-    /// `x * sigmoid(x)`.
-    Silu,
-    /// `min(max(x / 6 + 1/2, 0), 1)`.
-    HardSigmoid,
-    /// `x * hard_sigmoid(x)`.
-    HardSwish,
-    /// `x / 2 * (1 + erf(x / sqrt(2)))`.
-    Gelu,
-    Tanh,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
-    pub height: u32,
-    pub width: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Padding {
-    pub top: u32,
-    /// Columns before.
-    pub left: u32,
-    pub bottom: u32,
-    pub right: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -313,14 +275,4 @@ pub struct ChannelRun {
     pub first: u32,
     /// How many; at least one.
     pub count: u32,
-}
-
-/// How a pool reduces its window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PoolKind {
-    Max,
-    Average {
-        /// Whether padding counts as zeros in each window's mean, or is left out of it.
-        counts_padding: bool,
-    },
 }

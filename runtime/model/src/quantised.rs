@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use punctual_types::{Activation, Quantisation};
 use serde::{Deserialize, Serialize};
 
 use crate::validate::{OperatorError, WEIGHTS_MAX};
-use crate::{Activation, Network, NetworkError, Operator, OperatorKind, TensorId, WeightRange};
+use crate::{Network, NetworkError, Operator, OperatorKind, TensorId, WeightRange};
 
 /// The part of a network that is kept in bytes; empty for one that is all f32.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,23 +21,9 @@ pub struct Quantised {
     pub weights: Vec<i8>,
 }
 
-/// What the bytes of a tensor stand for: `(q - zero) * scale`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Quantisation {
-    /// What a step is worth: more than zero.
-    pub scale: f32,
-    /// The byte that means zero.
-    pub zero: u8,
-}
-
 /// Most products of one sum of bytes: with more, sums of the largest values would leave i32.
 pub const QUANTISED_PRODUCTS_MAX: u64 = 1 << 16;
 const _: () = assert!(QUANTISED_PRODUCTS_MAX * 255 * 128 <= i32::MAX as u64);
-
-/// Whether `scale` is the size of a step.
-pub(crate) fn is_step(scale: f32) -> bool {
-    scale.is_normal() && scale > 0.0
-}
 
 impl OperatorKind {
     /// Its i8 weights, a range of [`Quantised::weights`].
@@ -100,7 +87,7 @@ impl Network {
         let floats: Vec<TensorId> = logits.chain([self.input_tensor()]).collect();
         for (&tensor, &Quantisation { scale, .. }) in &self.quantised.tensors {
             let exists = tensor.index() < self.tensors.len();
-            if !exists || floats.contains(&tensor) || !is_step(scale) {
+            if !exists || floats.contains(&tensor) || !Quantisation::is_step(scale) {
                 return Err(NetworkError::Quantisation { tensor, scale });
             }
         }
@@ -147,7 +134,10 @@ impl Network {
                 bias.check("bias", self.weights.len(), outputs)?;
                 let input = input.map_or(0.0, |input| input.scale);
                 let scales = &self.weights[scales.start as usize..][..scales.len as usize];
-                match scales.iter().find(|&&scale| !is_step(scale * input)) {
+                match scales
+                    .iter()
+                    .find(|&&scale| !Quantisation::is_step(scale * input))
+                {
                     Some(&scale) => Err(OperatorError::Scale { scale, input }),
                     None => Ok(()),
                 }

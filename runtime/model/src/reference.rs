@@ -10,10 +10,10 @@ mod windows;
 
 use std::collections::BTreeMap;
 
-use crate::{
-    Activation, Network, Operator, OperatorKind, PoolKind, Stage, Tensor, TensorId, WeightRange,
-};
-use windows::{Planar, Window};
+use punctual_types::{Activation, PoolKind, Window};
+
+use crate::{Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
+use windows::{Planar, visit};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
 pub type Values = BTreeMap<TensorId, Vec<f32>>;
@@ -121,7 +121,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
                 window,
             );
             let sums = sums.into_iter().enumerate();
-            sums.map(|(at, sum)| activate(sum + residual.map_or(0.0, |r| r[at]), activation))
+            sums.map(|(at, sum)| activation.of(sum + residual.map_or(0.0, |r| r[at])))
                 .collect()
         }
         &OperatorKind::Pool {
@@ -142,7 +142,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         }
         OperatorKind::GlobalAveragePool => match of(operator.input).zip(of(operator.output)) {
             Some((from, to)) => {
-                let (kind, window) = (AVERAGE, Window::whole(input.shape));
+                let (kind, window) = (AVERAGE, Window::whole(input.shape.extent()));
                 quantised::pool(input, from, kind, window, output, to)
             }
             None => global_average(input),
@@ -194,7 +194,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             let each = input.data.len() / factors.len();
             let pairs = input.data.iter().enumerate();
             pairs
-                .map(|(at, a)| activate(a * factors[at / each], activation))
+                .map(|(at, a)| activation.of(a * factors[at / each]))
                 .collect()
         }
         OperatorKind::Gather { others, runs } => {
@@ -246,7 +246,7 @@ fn convolve(
 ) -> Vec<f32> {
     let inputs = (input.shape.channels / groups) as usize;
     let outputs = (output.channels / groups) as usize;
-    let area = (window.kernel.height * window.kernel.width) as usize;
+    let area = window.kernel.area();
     let mut result = Vec::with_capacity(output.elements() as usize);
     for channel in 0..output.channels as usize {
         let kernel = &kernels[channel * inputs * area..][..inputs * area];
@@ -254,7 +254,7 @@ fn convolve(
         for row in 0..output.height as usize {
             for column in 0..output.width as usize {
                 let mut sum = f64::from(bias[channel]);
-                window.visit(row, column, |position, y, x| {
+                visit(&window, row, column, |position, y, x| {
                     for inside in 0..inputs {
                         let value = input.at(first + inside, y, x).unwrap_or(0.0);
                         sum += f64::from(kernel[inside * area + position]) * f64::from(value);
@@ -274,14 +274,14 @@ fn pool(input: Planar, output: Tensor, kind: PoolKind, window: Window) -> Vec<f3
         for row in 0..output.height as usize {
             for column in 0..output.width as usize {
                 seen.clear();
-                window.visit(row, column, |_, y, x| seen.extend(input.at(channel, y, x)));
+                visit(&window, row, column, |_, y, x| {
+                    seen.extend(input.at(channel, y, x))
+                });
                 result.push(match kind {
                     PoolKind::Max => seen.iter().copied().fold(f32::NEG_INFINITY, f32::max),
                     PoolKind::Average {
                         counts_padding: true,
-                    } => {
-                        (sum(&seen) / f64::from(window.kernel.height * window.kernel.width)) as f32
-                    }
+                    } => (sum(&seen) / window.kernel.area() as f64) as f32,
                     PoolKind::Average { .. } => (sum(&seen) / seen.len() as f64) as f32,
                 });
             }
@@ -303,41 +303,16 @@ fn linear(input: &[f32], matrix: &[f32], bias: &[f32], activation: Activation) -
     rows.map(|(row, &bias)| {
         let products = row.iter().zip(input);
         let sum: f64 = products.map(|(&w, &x)| f64::from(w) * f64::from(x)).sum();
-        activate((sum + f64::from(bias)) as f32, activation)
+        activation.of((sum + f64::from(bias)) as f32)
     })
     .collect()
 }
 
 fn add(a: &[f32], b: &[f32], activation: Activation) -> Vec<f32> {
     let pairs = a.iter().zip(b);
-    pairs.map(|(a, b)| activate(a + b, activation)).collect()
+    pairs.map(|(a, b)| activation.of(a + b)).collect()
 }
 
 fn sum(values: &[f32]) -> f64 {
     values.iter().copied().map(f64::from).sum()
-}
-
-fn activate(value: f32, activation: Activation) -> f32 {
-    match activation {
-        Activation::None => value,
-        Activation::Relu => value.max(0.0),
-        Activation::Clip { low, high } => value.clamp(low, high),
-        Activation::Sigmoid => sigmoid(value) as f32,
-        Activation::Silu => (f64::from(value) * sigmoid(value)) as f32,
-        Activation::HardSigmoid => hard_sigmoid(value),
-        Activation::HardSwish => value * hard_sigmoid(value),
-        Activation::Gelu => {
-            let value = f64::from(value);
-            (value * 0.5 * (1.0 + libm::erf(value * std::f64::consts::FRAC_1_SQRT_2))) as f32
-        }
-        Activation::Tanh => f64::from(value).tanh() as f32,
-    }
-}
-
-fn sigmoid(value: f32) -> f64 {
-    1.0 / (1.0 + (-f64::from(value)).exp())
-}
-
-fn hard_sigmoid(value: f32) -> f32 {
-    (value / 6.0 + 0.5).clamp(0.0, 1.0)
 }

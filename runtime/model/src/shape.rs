@@ -2,9 +2,10 @@
 
 mod error;
 
+use punctual_types::{Extent, Padding, Window};
+
 use crate::{
-    ChannelRun, Extent, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, Padding, Stage,
-    Tensor, TensorId,
+    ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, Stage, Tensor, TensorId,
 };
 
 pub use error::ShapeError;
@@ -28,6 +29,15 @@ impl Tensor {
         }
     }
 
+    /// Rows and columns.
+    #[must_use]
+    pub const fn extent(&self) -> Extent {
+        Extent {
+            height: self.height,
+            width: self.width,
+        }
+    }
+
     /// Number of elements of one image's tensor.
     #[must_use]
     pub const fn elements(&self) -> u64 {
@@ -36,16 +46,14 @@ impl Tensor {
     }
 }
 
-/// The shape of a window operator's result with `channels` output channels: each output pixel is
-/// one window, and windows that would begin or end outside the padded input do not count
-/// (`floor((in + padding - kernel) / stride) + 1`).
-pub fn window_output(
-    input: Tensor,
-    channels: u32,
-    kernel: Extent,
-    stride: Extent,
-    padding: Padding,
-) -> Result<Tensor, ShapeError> {
+/// The shape of a window operator's result with `channels` output channels. Unlike
+/// [`Window::output`], it also refuses windows that would lie wholly in the padding.
+pub fn window_output(input: Tensor, channels: u32, window: &Window) -> Result<Tensor, ShapeError> {
+    let Window {
+        kernel,
+        stride,
+        padding,
+    } = *window;
     for (what, extent) in [("kernel", kernel), ("stride", stride)] {
         let Extent { height, width } = extent;
         if !(1..=KERNEL_MAX).contains(&height) || !(1..=KERNEL_MAX).contains(&width) {
@@ -65,25 +73,18 @@ pub fn window_output(
     if top.max(bottom) >= kernel.height || left.max(right) >= kernel.width {
         return Err(ShapeError::Padding { padding, kernel });
     }
-    let steps = |length: u32, before: u32, after: u32, kernel: u32, stride: u32| {
-        let padded = u64::from(length) + u64::from(before) + u64::from(after);
-        let room = padded.checked_sub(u64::from(kernel))?;
-        u32::try_from(room / u64::from(stride) + 1).ok()
-    };
-    let height = steps(input.height, top, bottom, kernel.height, stride.height);
-    let width = steps(input.width, left, right, kernel.width, stride.width);
-    match (height, width) {
-        (Some(height), Some(width)) => Ok(Tensor {
-            channels,
-            height,
-            width,
-        }),
-        _ => Err(ShapeError::InputTooSmall {
+    let Ok(Extent { height, width }) = window.output(input.extent()) else {
+        return Err(ShapeError::InputTooSmall {
             kernel,
             input,
             padding,
-        }),
-    }
+        });
+    };
+    Ok(Tensor {
+        channels,
+        height,
+        width,
+    })
 }
 
 impl OperatorKind {
@@ -134,7 +135,15 @@ impl OperatorKind {
                     });
                 }
                 addend(
-                    window_output(input, output_channels, kernel, stride, padding)?,
+                    window_output(
+                        input,
+                        output_channels,
+                        &Window {
+                            kernel,
+                            stride,
+                            padding,
+                        },
+                    )?,
                     1,
                 )
             }
@@ -144,7 +153,15 @@ impl OperatorKind {
                 padding,
                 ..
             } => addend(
-                window_output(input, input.channels, kernel, stride, padding)?,
+                window_output(
+                    input,
+                    input.channels,
+                    &Window {
+                        kernel,
+                        stride,
+                        padding,
+                    },
+                )?,
                 0,
             ),
             Self::GlobalAveragePool => addend(Tensor::features(input.channels), 0),

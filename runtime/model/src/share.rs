@@ -8,9 +8,10 @@
 
 use std::collections::BTreeSet;
 
+use punctual_types::Padding;
 use serde::Serialize;
 
-use crate::network::{Network, Operator, OperatorKind, Padding, Stage, Tensor, TensorId};
+use crate::network::{Network, Operator, OperatorKind, Stage, Tensor, TensorId};
 
 /// Cuts the first stage in which the networks part, if they have a part of it in common. Networks
 /// that are equal, or have nothing in common there, come back as they were; so do networks with

@@ -6,8 +6,9 @@ mod error;
 use std::collections::BTreeSet;
 
 use punctual_core::STAGES_MAX;
+use punctual_types::Activation;
 
-use crate::{Activation, Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
+use crate::{Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
 
 pub use error::{NetworkError, OperatorError, StageError};
 

@@ -7,11 +7,11 @@ use punctual_core::offline::Infeasible;
 use punctual_core::{ConfigError, Nanos};
 use punctual_model::{PackageError, ProfileError};
 use punctual_platform::read::Refused;
+use punctual_types::Size;
 use thiserror::Error;
 
 use crate::frame::FrameCause;
 use crate::memory::Bytes;
-use crate::plan::Size;
 use crate::spelling::{and_more, list, numbers};
 
 #[derive(Clone, Debug, Error)]

@@ -1,15 +1,14 @@
 //! A camera's frames, and what can be wrong with their description.
 
+use punctual_types::{FrameLayout, PixelFormat, SIDE_MAX, Size};
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::document::{Section, within_whole};
 use crate::keys::word;
-use crate::plan::Size;
 use crate::problem::{At, Problems};
 
-/// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
-const FRAME_SIDE_MAX: u64 = 16_384;
+const FRAME_SIDE_MAX: u64 = SIDE_MAX as u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -31,64 +30,6 @@ pub enum FrameCause {
     NotASize { count: usize },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PixelFormat {
-    /// Interleaved red, green, blue, a byte each.
-    Rgb8,
-    /// A plane of luma, then a plane of half the rows with interleaved Cb and Cr, each for a
-    /// square of two by two pixels.
-    Nv12,
-    /// Interleaved blue, green, red, a byte each.
-    Bgr8,
-    /// Luma alone, a byte a pixel.
-    Gray8,
-    /// Interleaved luma, Cb, luma, Cr for two pixels of a row.
-    Yuyv,
-}
-
-impl PixelFormat {
-    /// All of them, as in manifests.
-    pub(crate) const WORDS: [(&str, Self); 5] = [
-        (Self::Rgb8.name(), Self::Rgb8),
-        (Self::Nv12.name(), Self::Nv12),
-        (Self::Bgr8.name(), Self::Bgr8),
-        (Self::Gray8.name(), Self::Gray8),
-        (Self::Yuyv.name(), Self::Yuyv),
-    ];
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rgb8 => "rgb8",
-            Self::Nv12 => "nv12",
-            Self::Bgr8 => "bgr8",
-            Self::Gray8 => "gray8",
-            Self::Yuyv => "yuyv",
-        }
-    }
-
-    /// Bytes of a row of `width` pixels in the first plane.
-    #[must_use]
-    pub const fn row_bytes(self, width: u32) -> u64 {
-        match self {
-            Self::Rgb8 | Self::Bgr8 => width as u64 * 3,
-            Self::Nv12 | Self::Gray8 => width as u64,
-            Self::Yuyv => width as u64 * 2,
-        }
-    }
-
-    /// Pixels in a row, and in a column, that share colour.
-    #[must_use]
-    pub const fn shared_colour(self) -> (u64, u64) {
-        match self {
-            Self::Rgb8 | Self::Bgr8 | Self::Gray8 => (1, 1),
-            Self::Nv12 => (2, 2),
-            Self::Yuyv => (2, 1),
-        }
-    }
-}
-
 /// A stream's frames: fixed at plan time, so that a descriptor has only to say where the crop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FramePlan {
@@ -101,6 +42,12 @@ pub struct FramePlan {
 }
 
 impl FramePlan {
+    /// Where rows and planes lie in a slot.
+    #[must_use]
+    pub const fn layout(&self) -> FrameLayout {
+        FrameLayout::strided(self.format, self.size.width, self.size.height, self.stride)
+    }
+
     /// Bytes of a whole frame.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
@@ -114,7 +61,7 @@ impl FramePlan {
     /// Bytes of the crop alone, rows packed without gaps: the intake's private copy.
     #[must_use]
     pub const fn crop_bytes(&self) -> u64 {
-        let first_plane = self.format.row_bytes(self.crop.width) * self.crop.height as u64;
+        let first_plane = self.format.row_bytes(self.crop.width) as u64 * self.crop.height as u64;
         match self.format {
             PixelFormat::Nv12 => first_plane * 3 / 2,
             _ => first_plane,
@@ -139,7 +86,8 @@ impl RawFrame {
     }
 
     fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let format = word(&mut section, "format", &PixelFormat::WORDS, problems);
+        let formats = PixelFormat::ALL.map(|format| (format.name(), format));
+        let format = word(&mut section, "format", &formats, problems);
         let width = section.required::<u64>("width", problems);
         let height = section.required::<u64>("height", problems);
         let stride = section.optional::<u64>("stride", problems).map(|at| At {

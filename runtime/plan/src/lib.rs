@@ -70,8 +70,8 @@ pub use needs::{ModelNeeds, Needs};
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingCause};
 pub use partition::{DeviceKind, PartitionPlan};
 pub use plan::{
-    ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PixelFormat,
-    Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,
+    ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, Plan, PlanHash,
+    Role, TaskPlan, ThreadPlan,
 };
 pub use policy::{PUBLISHED, Policies, PolicyChoice};
 pub use problem::{Excerpt, PlanErrors, Problem};

@@ -6,6 +6,7 @@ use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageT
 use punctual_model::{
     ImageLayout, InputForm, Package, Profile, ProfileKey, StageProfile, WeightImage,
 };
+use punctual_types::Size;
 
 use crate::budgets::Budgets;
 use crate::cause::Cause;
@@ -14,7 +15,7 @@ use crate::inputs::{CudaFootprint, PlanInputs};
 use crate::manifest::{Manifest, RawModel};
 use crate::partition::DeviceKind;
 use crate::placement::Placed;
-use crate::plan::{BATCH_SIZES, ModelPlan, Size};
+use crate::plan::{BATCH_SIZES, ModelPlan};
 use crate::problem::{Place, Problems};
 use crate::tasks::Task;
 

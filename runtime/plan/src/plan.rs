@@ -11,11 +11,12 @@ use punctual_core::{
     Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
 };
 use punctual_model::{PAGE_BYTES, SolutionChoice};
+use punctual_types::Size;
 use serde::Serialize;
 
 use crate::budgets::Margins;
 use crate::door::{DoorPlan, EntryPlan};
-pub use crate::frame::{FramePlan, PixelFormat};
+pub use crate::frame::FramePlan;
 use crate::gpu::GpuPlan;
 use crate::load::CoreLoad;
 use crate::memory::MemoryBudget;
@@ -276,18 +277,6 @@ impl ArrivalBound {
 pub struct ClientSlotPlan {
     /// The task that the client submits to.
     pub task: TaskId,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Size {
-    pub width: u32,
-    pub height: u32,
-}
-
-impl std::fmt::Display for Size {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}x{}", self.width, self.height)
-    }
 }
 
 /// Sizes of one client's shared memory.

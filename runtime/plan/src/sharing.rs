@@ -106,9 +106,10 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use punctual_model::{
-        Activation, Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised,
-        Stage, Tensor, TensorId, WeightRange, cut_where_they_part,
+        Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
+        Tensor, TensorId, WeightRange, cut_where_they_part,
     };
+    use punctual_types::Activation;
 
     use super::*;
 

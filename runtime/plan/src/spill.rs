@@ -1,12 +1,12 @@
 //! Frames that another task takes on: the same network on another device, or on other cores.
 
 use punctual_core::TaskId;
+use punctual_types::Size;
 use thiserror::Error;
 
 use crate::cause::Cause;
 use crate::manifest::Manifest;
 use crate::models::Model;
-use crate::plan::Size;
 use crate::problem::Problems;
 use crate::tasks::{self, Task};
 

@@ -1,6 +1,7 @@
 //! Tasks: names resolved, frames checked.
 
 use punctual_core::{Criticality, Delivery, Nanos};
+use punctual_types::Size;
 
 use crate::cause::Cause;
 use crate::document::within_whole;
@@ -9,7 +10,7 @@ use crate::frame::{FrameCause, RawFrame};
 use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawTask};
 use crate::models::Model;
 use crate::placement::Placed;
-use crate::plan::{ChannelPlan, FramePlan, Size};
+use crate::plan::{ChannelPlan, FramePlan};
 use crate::problem::{At, Place, Problems};
 
 /// Bytes of a page of shared memory. Larger pages only round up further.
@@ -214,7 +215,7 @@ fn exit(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) -> Option
 pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<FramePlan> {
     let before = problems.count();
     let (width, height) = (raw.width.value as u32, raw.height.value as u32);
-    let least = raw.format.row_bytes(width);
+    let least = u64::from(raw.format.row_bytes(width));
     colour_sites(raw, problems);
     if let Some(stride) = raw.stride.as_ref().filter(|stride| stride.value < least) {
         let stride_bytes = stride.value;
@@ -244,8 +245,8 @@ pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Frame
 /// Notes sides that would tear pixels apart which share their colour.
 fn colour_sites(raw: &RawFrame, problems: &mut Problems<'_>) {
     let (columns, rows) = raw.format.shared_colour();
-    let mut whole = |value: u64, shared: u64, place: &Place| {
-        if !value.is_multiple_of(shared) {
+    let mut whole = |value: u64, shared: u32, place: &Place| {
+        if !value.is_multiple_of(u64::from(shared)) {
             problems.add(place, Cause::Frame(FrameCause::OddDimension(value)));
         }
     };

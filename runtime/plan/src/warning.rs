@@ -1,6 +1,7 @@
 //! What a plan allows, but somebody should know.
 
 use punctual_core::{Config, Nanos, PolicySpec, TaskId};
+use punctual_types::Size;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -10,7 +11,6 @@ use crate::manifest::Manifest;
 use crate::models::Model;
 use crate::partition::DeviceKind;
 use crate::placement::{Placed, Placement};
-use crate::plan::Size;
 use crate::tasks::Task;
 
 /// Something to know about a plan.

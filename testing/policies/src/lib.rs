@@ -13,6 +13,5 @@ pub mod books;
 pub mod emulated;
 pub mod load;
 pub mod plans;
-pub mod random;
 pub mod timeline;
 pub mod world;

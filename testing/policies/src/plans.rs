@@ -1,11 +1,11 @@
 //! Random small plans, with the partitions that a policy expects.
 
-use super::random::Random;
 use punctual_core::{
     ACCURACY_BINS, BatchTime, Confidence, Config, Criticality, Delivery, ModelConfig, ModelId,
     Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId, StageTime,
     TaskConfig, Units, Weights,
 };
+use punctual_types::Random;
 
 const UNITS: u16 = 4;
 /// Pages of weights, where the policy pages them; every model alone fits.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::books::{Books, Breach};
-use super::random::Random;
 use punctual_core::{
     Action, ActionId, Actions, Answer, Arrival, BATCH_MAX, ClientId, Confidence, Config, Event,
     Finished, Infer, Instant, Nanos, PartitionId, PolicySpec, Reply, RequestId, Scheduler, StageId,
     TaskId, Ticket,
 };
+use punctual_types::Random;
 
 /// Steps after which a run that should have ended is taken for one that never will.
 const STEPS_MAX: u64 = 100_000;

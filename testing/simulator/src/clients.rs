@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use punctual_core::{ClientId, Event, Instant, Nanos, Reply, RequestId};
+use punctual_types::Random;
 
 use crate::arrivals::{Source, Submission};
 use crate::faults::Fault;
-use crate::random::Random;
 
 /// What happens next on the clients' side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

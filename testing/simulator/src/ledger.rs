@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use punctual_core::{ClientId, Instant, Reply, TaskId, Ticket};
+use punctual_types::Random;
 
 use crate::arrivals::Submission;
 use crate::outcome::Served;
-use crate::random::Random;
 use crate::samples::Samples;
 use crate::summary::Tally;
 

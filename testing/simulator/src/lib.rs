@@ -37,7 +37,6 @@ mod ledger;
 pub mod observer;
 pub mod outcome;
 pub mod plan;
-pub mod random;
 pub mod run;
 pub mod samples;
 pub mod scenario;

@@ -3,6 +3,7 @@
 use punctual_core::{Actions, Config, ConfigError, PolicySpec, Scheduler};
 use punctual_device::virtual_time::VirtualDevice;
 use punctual_executor::{Events, drive};
+use punctual_types::Random;
 use thiserror::Error;
 
 use crate::arrivals::{PatternError, Source};
@@ -10,7 +11,6 @@ use crate::clients::Clients;
 use crate::ledger::Ledger;
 use crate::observer::Observer;
 use crate::outcome::{Effort, Ending, Outcome};
-use crate::random::Random;
 use crate::samples::{Answers, Samples};
 use crate::scenario::Scenario;
 use crate::timing::Draws;

@@ -6,11 +6,11 @@ use punctual_core::{
     StageId, StageTime, TaskConfig, Units, Weights, offline,
 };
 use punctual_model::Calibration;
+use punctual_types::Random;
 
 use crate::arrivals::{Arrivals, Pattern, PatternError};
 use crate::faults::Fault;
 use crate::layout;
-use crate::random::Random;
 use crate::timing::Durations;
 
 /// A network, as measured.

@@ -5,12 +5,12 @@ use punctual_core::{
     PartitionId, PolicySpec, PunctualConfig, Reply, StageId, StageTime, TaskConfig, TaskId, Units,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
+use punctual_types::Random;
 
 use crate::arrivals::{Pattern, Source, Submission};
 use crate::faults::Fault;
 use crate::observer::{Observer, Span};
 use crate::outcome::Outcome;
-use crate::random::Random;
 use crate::run::{Settings, run};
 use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
 use crate::timing::Durations;

@@ -2,10 +2,10 @@
 
 use punctual_core::{Infer, Instant, ModelId, Nanos, PartitionConfig, StageTime};
 use punctual_device::virtual_time::{Course, Ending, Timing};
+use punctual_types::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
-use crate::random::Random;
 
 /// The distribution of real times, all as multiples of a stage's budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,11 +4,11 @@ use std::io;
 
 use punctual_ipc::{ClientChannel, Crop, Disconnected, ResultRecord, SubmitError};
 use punctual_platform::clock::now_ns;
+use punctual_types::Random;
 
 use crate::child::{self, Orders};
 use crate::ledger::{Entry, Ledger, Phase};
 use crate::payload::{self, Name};
-use crate::random::Random;
 
 /// How long a verdict may take before the client counts itself as stuck, in ns. Clients are stopped
 /// for milliseconds only.
@@ -43,9 +43,9 @@ pub fn live(orders: &Orders, ledger: Ledger) -> io::Result<()> {
         entry.phase = Phase::Failed;
         return ledger.write(&entry);
     };
-    let mut random = Random::new(orders.seed, u64::from(std::process::id()));
+    let mut random = Random::new(orders.seed).stream("healthy", std::process::id().into());
     let mut healthy = Healthy {
-        nonce: random.draw(),
+        nonce: random.next_u64(),
         outstanding: Vec::with_capacity(channel.terms().results as usize),
         orders,
         ledger,

@@ -15,17 +15,17 @@ use nix::sys::time::TimeVal;
 use punctual_ipc::internals::{self, Fields};
 use punctual_ipc::{ClientChannel, Crop};
 use punctual_platform::clock::now_ns;
+use punctual_types::Random;
 
 use crate::child::{Orders, hello};
 use crate::ledger::{Entry, Ledger, Phase};
-use crate::random::Random;
 
 /// How long one attack goes on, at most, in ns.
 const ATTACK_NS: u64 = 20_000_000;
 
 /// Attacks until it is told to leave or nobody listens any more. Its books count connections.
 pub fn live(orders: &Orders, ledger: &Ledger) -> io::Result<()> {
-    let mut random = Random::new(orders.seed, u64::from(std::process::id()));
+    let mut random = Random::new(orders.seed).stream("hostile", std::process::id().into());
     let mut entry = Entry {
         phase: Phase::Connected,
         ..Entry::default()
@@ -68,8 +68,8 @@ fn strange_opening(orders: &Orders, random: &mut Random) -> bool {
         1 => 1024 + random.below(2),
         _ => 100_000,
     };
-    let mut message: Vec<u8> = (0..bytes).map(|_| random.draw() as u8).collect();
-    if random.once_in(2) {
+    let mut message: Vec<u8> = (0..bytes).map(|_| random.next_u64() as u8).collect();
+    if random.one_in(2) {
         // As far as the magic number it is ours.
         let magic = b"PNCT".iter().zip(&mut message);
         magic.for_each(|(from, to)| *to = *from);
@@ -95,11 +95,11 @@ fn garbage_in_the_files(orders: &Orders, random: &mut Random) -> bool {
         for _ in 0..64 {
             let file = &files[random.below(files.len() as u64) as usize];
             // The words that matter lie in front.
-            let end = if random.once_in(4) { 65_536 } else { 768 };
+            let end = if random.one_in(4) { 65_536 } else { 768 };
             let at = random.below(end);
             let value = match random.below(3) {
                 0 => random.below(8),
-                1 => random.draw(),
+                1 => random.next_u64(),
                 _ => 1_u64 << random.below(64),
             };
             // Each may be refused: that is what is tried.
@@ -174,7 +174,10 @@ fn damage(orders: &Orders, random: &mut Random) -> bool {
             0 => {
                 let at = random.below(fields.words_end as u64 / 4) as usize * 4;
                 let word = fields.requests.word32(at);
-                word.store(random.draw() as u32, std::sync::atomic::Ordering::Relaxed);
+                word.store(
+                    random.next_u64() as u32,
+                    std::sync::atomic::Ordering::Relaxed,
+                );
             }
             1 => fields.requests.write_word(
                 fields.cells + 8 * random.below(8) as usize,
@@ -191,7 +194,8 @@ fn damage(orders: &Orders, random: &mut Random) -> bool {
             }
             _ => {
                 if let Some(slot) = channel.slot() {
-                    let _ = slot.submit(random.draw(), Some(random.draw()), Crop::default());
+                    let _ =
+                        slot.submit(random.next_u64(), Some(random.next_u64()), Crop::default());
                 }
             }
         }

@@ -23,7 +23,6 @@ mod healthy;
 mod hostile;
 pub mod ledger;
 pub mod payload;
-pub mod random;
 pub mod report;
 pub mod rig;
 pub mod server;

@@ -2,7 +2,7 @@
 
 use punctual_ipc::{Answer, Failure, Rejection, Verdict};
 
-use crate::random::mix;
+use punctual_types::mix;
 
 /// Bytes of the three words that name a frame: its client's nonce, the stream, the sequence.
 const NAME_BYTES: usize = 3 * size_of::<u64>();

@@ -11,12 +11,12 @@ use punctual_platform::OsError;
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::Poller;
 use punctual_platform::thread::ThreadError;
+use punctual_types::Random;
 
 use crate::child::{Orders, Role};
 use crate::crowd::Client;
 use crate::door::Door;
 use crate::ledger::Phase;
-use crate::random::Random;
 use crate::report::{Report, Times};
 use crate::server::Server;
 
@@ -146,7 +146,7 @@ impl<'o> Rig<'o> {
                 checks_outcomes: own.is_some(),
             },
             options,
-            random: Random::new(options.seed, 0),
+            random: Random::new(options.seed).stream("rig", 0),
             poller,
             own,
             crowd: BTreeMap::new(),
@@ -250,7 +250,7 @@ impl<'o> Rig<'o> {
         while self.report.kills < self.options.kills && (last_ones || self.frames >= self.next_kill)
         {
             self.next_kill += 1 + self.random.below(spacing);
-            if self.random.once_in(2) {
+            if self.random.one_in(2) {
                 let until_ns = now_ns() + self.random.below(STOP_NS_MAX);
                 if let Some(client) = self.someone() {
                     client.stop(until_ns)?;

@@ -14,9 +14,9 @@ use punctual_ipc::{
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness, Waker};
 use punctual_platform::thread::{ThreadError, spawn_ordinary};
+use punctual_types::Random;
 
 use crate::payload;
-use crate::random::Random;
 
 /// Submissions of one client that are taken in before the next one's turn.
 const TURN: usize = 8;
@@ -94,7 +94,7 @@ impl Server {
         })?;
         let answerer = spawn_ordinary("torture-out", move || {
             let answerer = Answerer {
-                random: Random::new(seed, 1),
+                random: Random::new(seed).stream("server", 0),
                 clients: BTreeMap::new(),
                 held: Vec::with_capacity(2 * HELD),
                 over,
@@ -335,7 +335,7 @@ impl Answerer {
             |name| name.outcome(),
         );
         // Either thread of a daemon may give the slot back first.
-        if self.random.once_in(2) {
+        if self.random.one_in(2) {
             client.payload.release(slot, sequence);
         }
         let record = ResultRecord {

@@ -4,7 +4,7 @@ use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::structures::Structure;
 use punctual_model::Network;
 use punctual_report::{Axis, Lines, Series};
-use punctual_simulator::random::Random;
+use punctual_types::Random;
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

@@ -37,7 +37,7 @@ pub fn scribble_once(attack: &mut Attack<'_>) {
     };
     for mapping in shared() {
         for _ in 0..WRITES {
-            let bytes = attack.random.next().to_le_bytes();
+            let bytes = attack.random.next_u64().to_le_bytes();
             // What matters is at the beginning: rings and slot states come before pixels.
             let near = match attack.random.below(2) {
                 0 => mapping.bytes.min(8192),

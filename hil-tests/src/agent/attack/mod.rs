@@ -21,8 +21,8 @@ use nix::sys::signalfd::SignalFd;
 use nix::sys::socket::SockType;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use punctual_client::now_ns;
+use punctual_types::Random;
 
-use super::random::Random;
 use super::{AgentError, say, signals, told_to_end};
 use crate::book::Mischief;
 use crate::target::child::pause;

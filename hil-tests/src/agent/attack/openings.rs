@@ -32,7 +32,7 @@ pub fn say_garbage(attack: &mut Attack<'_>) {
         _ => attack.random.below(600),
     };
     let mut message = attack.random.bytes(length as usize);
-    let right = wire::opening(&attack.options.task, attack.random.next() as u16);
+    let right = wire::opening(&attack.options.task, attack.random.next_u64() as u16);
     let kept = attack.random.below(2 * right.len() as u64) as usize;
     let kept = kept.min(right.len()).min(message.len());
     message[..kept].copy_from_slice(&right[..kept]);

@@ -1,8 +1,10 @@
 //! Weights in the order in which the kernels read them, in memory of floats.
 
+use punctual_types::Quantisation;
+
 use super::Conv2dSpec;
+use crate::quantised::bytes_mut;
 use crate::quantised::sums::offset;
-use crate::quantised::{Quantisation, bytes_mut};
 
 /// Bytes of a cache line: where each part of the packed weights starts.
 const LINE: usize = 64;

@@ -1,9 +1,11 @@
 //! Every tile and every way of making sums, against the reference.
 
+use punctual_types::{Extent, Padding};
+
 use super::*;
+use crate::Inputs;
 use crate::quantised::reference::{self, Parameters};
 use crate::reference::Shape;
-use crate::{Extent, Inputs, Padding};
 
 const FROM: Quantisation = Quantisation {
     scale: 0.25,
@@ -20,12 +22,19 @@ fn pattern(len: usize, period: usize) -> Vec<u8> {
     (0..len).map(byte).collect()
 }
 
-fn check(isa: Isa, sums: Sums, groups: usize, stride: usize, outputs: usize, extent: Extent) {
+fn check(
+    isa: Isa,
+    sums: Sums,
+    groups: usize,
+    stride: usize,
+    outputs: usize,
+    extent: (usize, usize),
+) {
     let inputs = if groups > 1 { groups } else { 21 };
     let shape = Shape {
         channels: inputs,
-        height: (extent.height - 1) * stride + 1,
-        width: (extent.width - 1) * stride + 1,
+        height: (extent.0 - 1) * stride + 1,
+        width: (extent.1 - 1) * stride + 1,
     };
     let layout = |channels, height, width, halo, of| {
         let layout = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
@@ -33,10 +42,10 @@ fn check(isa: Isa, sums: Sums, groups: usize, stride: usize, outputs: usize, ext
     };
     let spec = Conv2dSpec {
         input: layout(inputs, shape.height, shape.width, 1, FROM),
-        output: layout(outputs, extent.height, extent.width, 0, TO),
+        output: layout(outputs, extent.0, extent.1, 0, TO),
         window: Window {
             kernel: Extent::square(3),
-            stride: Extent::square(stride),
+            stride: Extent::square(stride as u32),
             padding: Padding::uniform(1),
         },
         groups,
@@ -87,7 +96,7 @@ fn every_tile_of_every_way_to_sum_equals_the_reference() {
         for stride in 1..=3 {
             for (blocks, height, width) in tiles::shapes(sums, stride) {
                 let outputs = blocks * isa.lanes() - 1;
-                check(isa, sums, 1, stride, outputs, Extent { height, width });
+                check(isa, sums, 1, stride, outputs, (height, width));
             }
         }
     }
@@ -97,11 +106,7 @@ fn every_tile_of_every_way_to_sum_equals_the_reference() {
 fn every_way_to_sum_each_channel_alone_equals_the_reference() {
     for (isa, sums) in Sums::available() {
         for stride in 1..=3 {
-            let extent = Extent {
-                height: 2,
-                width: 8,
-            };
-            check(isa, sums, 19, stride, 19, extent);
+            check(isa, sums, 19, stride, 19, (2, 8));
         }
     }
 }

@@ -12,10 +12,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use punctual_kernels::preprocess::{
-    FrameLayout, PixelFormat, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor, Size,
-};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_signs::{CAMERA_EASIEST, CROP_SIDE, Scene, to_nv12};
+use punctual_types::{FrameLayout, PixelFormat, Size};
 
 /// Rows and columns of the network's input.
 const SIDE: u32 = 96;

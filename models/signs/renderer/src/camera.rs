@@ -1,6 +1,6 @@
 //! A camera that shows scenes drawn beforehand.
 
-use punctual_kernels::preprocess::{FrameLayout, PixelFormat};
+use punctual_types::{FrameLayout, PixelFormat};
 
 use crate::colour::{to_gray8, to_nv12, to_yuyv};
 use crate::scene::{Region, Scene};

@@ -15,7 +15,7 @@ pub(crate) fn scaled(colour: Rgb, factor: f32) -> Rgb {
 
 /// Packed RGB8 rows to NV12: the luma plane, then the plane of U and V at half the resolution.
 /// BT.601, limited range, chroma the mean of its 2x2 pixels: what
-/// [`PixelFormat::Nv12`](punctual_kernels::preprocess::PixelFormat::Nv12) means.
+/// [`PixelFormat::Nv12`](punctual_types::PixelFormat::Nv12) means.
 ///
 /// # Panics
 /// If a side is odd or a slice is not of the size that `width` x `height` asks for.

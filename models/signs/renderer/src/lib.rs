@@ -7,7 +7,7 @@
 //! that were drawn beforehand, so that showing a frame costs a copy and no more.
 //!
 //! ```
-//! use punctual_kernels::preprocess::PixelFormat;
+//! use punctual_types::PixelFormat;
 //! let camera = punctual_signs::Camera::new(PixelFormat::Nv12, 7, 2);
 //! let shot = camera.shot(0);
 //! let mut frame = vec![0; camera.layout().len()];

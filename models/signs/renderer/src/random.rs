@@ -1,18 +1,13 @@
 //! Numbers that depend on a seed only: a stream for the scene's parameters, and a hash of a
 //! pixel's position for its noise, so that a pixel is the same whatever region it is drawn in.
 
-/// A SplitMix64 stream (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+use punctual_types::mix;
+
+/// The numbers that one image is drawn from.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(punctual_types::Random);
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// SplitMix64's finaliser: a bijection of 64 bits in which each input bit flips half the output.
-pub(crate) fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
-}
 
 pub(crate) fn at(seed: u64, x: i32, y: i32) -> u64 {
     let position = (u64::from(x as u32) << 32) | u64::from(y as u32);
@@ -22,19 +17,17 @@ pub(crate) fn at(seed: u64, x: i32, y: i32) -> u64 {
 impl Random {
     /// The stream of one image of one seed.
     pub(crate) fn new(seed: u64, index: u64) -> Self {
-        Self(mix(
-            seed.wrapping_mul(GOLDEN) ^ mix(index.wrapping_add(GOLDEN))
-        ))
+        let start = mix(seed.wrapping_mul(GOLDEN) ^ mix(index.wrapping_add(GOLDEN)));
+        Self(punctual_types::Random::new(start))
     }
 
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        mix(self.0)
+        self.0.next_u64()
     }
 
     /// Uniform in `[0, 1)`.
     pub(crate) fn unit(&mut self) -> f32 {
-        (self.bits() >> 40) as f32 / (1 << 24) as f32
+        self.0.unit_f32()
     }
 
     /// Uniform in `[low, high)`.

@@ -1,12 +1,11 @@
 //! What the demo and the training rely on: scenes follow from their seed, crops hold the sign,
 //! formats show the same picture.
 
-use punctual_kernels::preprocess::{
-    FrameLayout, PixelFormat, PlanarOutput, PreprocessSpec, Preprocessor, Size,
-};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_signs::{
     CAMERA_EASIEST, CLASSES, CROP_SIDE, Camera, FRAME_HEIGHT, FRAME_WIDTH, Region, Scene,
 };
+use punctual_types::{FrameLayout, PixelFormat, Size};
 
 fn rendered(scene: &Scene, region: Region) -> Vec<u8> {
     let mut rgb = vec![0; region.rgb8_len()];

@@ -12,8 +12,8 @@ use punctual_core::{
 use punctual_plan::PolicyChoice;
 use punctual_policy_seeb::{SeebBatch, SeebConfig};
 use punctual_policy_testing::plans::random_plan;
-use punctual_policy_testing::random::Random;
 use punctual_policy_testing::world::{Weather, World};
+use punctual_types::Random;
 use std::sync::Arc;
 
 /// Random plans that each policy is tried on, in each weather.
@@ -84,7 +84,7 @@ fn subjects() -> Vec<Arc<dyn PolicySpec>> {
 
 /// A world with a few hundred milliseconds of frames, vanishing clients and stale names ahead.
 fn busy_world(policy: &dyn PolicySpec, weather: Weather, seed: u64) -> World {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::new(seed);
     let config = random_plan(policy, &mut random);
     let tasks = config.tasks.len() as u64;
     let mut world = World::new(&config, policy, weather, random.clone());
@@ -186,13 +186,13 @@ fn every_policy_decides_the_same_for_the_same_events() {
 /// A calm world of one task whose deadline is far away.
 pub fn lone_task(policy: &dyn PolicySpec, seed: u64) -> World {
     let config = lone_plan(policy, seed);
-    let mut world = World::new(&config, policy, Weather::Calm, Random::seeded(seed));
+    let mut world = World::new(&config, policy, Weather::Calm, Random::new(seed));
     world.books.depth = look_ahead(policy);
     world
 }
 
 fn lone_plan(policy: &dyn PolicySpec, seed: u64) -> Config {
-    let mut config = random_plan(policy, &mut Random::seeded(seed));
+    let mut config = random_plan(policy, &mut Random::new(seed));
     config.tasks.truncate(1);
     let task = &mut config.tasks[0];
     task.criticality = punctual_core::Criticality::RealTime;

@@ -5,7 +5,7 @@ use punctual_core::{
     Rejection, Reply, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_policy_testing::plans::random_plan;
-use punctual_policy_testing::random::Random;
+use punctual_types::Random;
 
 /// A scheduler, the time, and what it decided last.
 struct Bench {
@@ -92,7 +92,7 @@ impl Bench {
 fn plan(policy: &dyn PolicySpec) -> Config {
     let mut seed = 0;
     loop {
-        let mut config = random_plan(policy, &mut Random::seeded(seed));
+        let mut config = random_plan(policy, &mut Random::new(seed));
         config.tasks.truncate(1);
         config.request_buffers = 8;
         config.tasks[0].queue_max = 8;

@@ -3,10 +3,10 @@
 use punctual_baselines::{BatchConfig, BranchynetConfig, ClipperConfig, NexusConfig};
 use punctual_core::{ConfigError, Nanos, PartitionId, Partitioning, PolicySpec, Scheduler};
 use punctual_policy_testing::plans::random_plan;
-use punctual_policy_testing::random::Random;
+use punctual_types::Random;
 
 fn refused(policy: &dyn PolicySpec) -> ConfigError {
-    let config = random_plan(policy, &mut Random::seeded(1));
+    let config = random_plan(policy, &mut Random::new(1));
     Scheduler::new(&config, policy).expect_err("a parameter is out of range")
 }
 
@@ -56,7 +56,7 @@ fn a_parameter_out_of_range_is_refused_with_its_policy_and_rule() {
 #[test]
 fn partitions_that_share_compute_units_are_refused_where_they_would_run_at_once() {
     for policy in punctual_baselines::all().iter() {
-        let mut config = random_plan(policy, &mut Random::seeded(3));
+        let mut config = random_plan(policy, &mut Random::new(3));
         let (Partitioning::Planned | Partitioning::Whole) = policy.contract().partitioning else {
             continue;
         };

@@ -13,10 +13,10 @@ use punctual_report::{Table, percent};
 use punctual_simulator::arrivals::{Pattern, TraceEntry};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::observer::Observer;
-use punctual_simulator::random::Random;
 use punctual_simulator::run::{Settings, simulate};
 use punctual_simulator::scenario::{Board, Scenario, Task};
 use punctual_simulator::summary::{Summary, Tally};
+use punctual_types::Random;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "layouts",

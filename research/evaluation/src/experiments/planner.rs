@@ -9,7 +9,7 @@ use punctual_fleet::packing::{
     even_split, fewest_nodes, pack, split,
 };
 
-use punctual_simulator::random::Random;
+use punctual_types::Random;
 
 use super::Experiment;
 

@@ -3,7 +3,7 @@
 
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
-use punctual_simulator::random::Random;
+use punctual_types::Random;
 
 /// What the exits of a network are like.
 #[derive(Clone, Copy, Debug)]

@@ -317,7 +317,7 @@ const fn shape(rank: usize, functions: usize) -> Shape {
 mod tests {
     use super::*;
     use crate::profiles::clockwork;
-    use punctual_simulator::random::Random;
+    use punctual_types::Random;
 
     /// 99th percentiles of over- and underprediction in us, if the slowest of the last ten is what is predicted.
     fn prediction_errors(points: &[(f64, f64)]) -> (f64, f64) {

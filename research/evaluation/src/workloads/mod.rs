@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn every_workload_can_be_played_and_asks_something() {
         use punctual_simulator::arrivals::Source;
-        use punctual_simulator::random::Random;
+        use punctual_types::Random;
         for workload in all() {
             let scenario = workload.scenario();
             for load in [0.5, 4.0] {

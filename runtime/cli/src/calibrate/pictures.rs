@@ -3,12 +3,10 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use punctual_kernels::preprocess::{
-    FrameLayout, PixelFormat, PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor,
-    SIDE_MAX, Size,
-};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_model::Network;
 use punctual_platform::read;
+use punctual_types::{FrameLayout, PixelFormat, SIDE_MAX, Size};
 
 /// A picture that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,8 @@
 //! Scaling after joining. PyTorch's `transform_input` takes an image apart, scales each channel and
 //! joins them again: joined first, nothing has to be taken apart.
 
-use punctual_model::{Activation, Tensor, TensorId};
+use punctual_model::{Tensor, TensorId};
+use punctual_types::Activation;
 
 use super::Fusion;
 use crate::draft::{DraftKind, DraftOperator};

@@ -1,6 +1,7 @@
 //! Products that are activations: exporters write what has no operator of its own as arithmetic.
 
-use punctual_model::{Activation, TensorId};
+use punctual_model::TensorId;
+use punctual_types::Activation;
 
 use super::Fusion;
 use crate::draft::{DraftKind, DraftOperator};

@@ -1,77 +1,60 @@
 //! Conv, and what all operators with windows share.
 
-use punctual_model::{Activation, Extent, Padding, ShapeError, Tensor, window_output};
+use punctual_model::{Tensor, window_output};
+use punctual_types::{Activation, Extent, Padding, Window};
 
 use super::Lowering;
 use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-/// Where the windows of a convolution or a pool lie.
-pub(super) struct Window {
-    pub kernel: Extent,
-    pub stride: Extent,
-    pub padding: Padding,
-}
-
-impl Window {
-    /// From the attributes that all operators with windows have.
-    pub fn read(
-        attributes: &mut Attributes,
-        input: Tensor,
-        kernel: Option<[i64; 2]>,
-    ) -> Result<Self, Problem> {
-        const TWO: &str = "two positive numbers, rows and columns";
-        const FOUR: &str = "four numbers, none negative: top, left, bottom, right";
-        let declared = attributes.int_array("kernel_shape", kernel.unwrap_or([0, 0]), TWO)?;
-        if kernel.is_some_and(|kernel| kernel != declared) {
-            let found = Attribute::Ints(declared.to_vec());
-            return Err(Problem::attribute(
-                "kernel_shape",
-                &found,
-                "the weights' own shape",
-            ));
-        }
-        let kernel = extent("kernel_shape", declared)?;
-        let stride = extent("strides", attributes.int_array("strides", [1, 1], TWO)?)?;
-        let dilations = attributes.int_array("dilations", [1, 1], TWO)?;
-        if dilations != [1, 1] {
-            let found = Attribute::Ints(dilations.to_vec());
-            return Err(Problem::attribute("dilations", &found, "[1, 1]"));
-        }
-        let pads = attributes.int_array("pads", [0; 4], FOUR)?;
-        let [top, left, bottom, right] = side_lengths("pads", pads, FOUR)?;
-        let padding = match attributes.text("auto_pad", "NOTSET")? {
-            "NOTSET" => Padding {
-                top,
-                left,
-                bottom,
-                right,
-            },
-            "VALID" => Padding {
-                top: 0,
-                left: 0,
-                bottom: 0,
-                right: 0,
-            },
-            "SAME_UPPER" => same(input, kernel, stride, false),
-            "SAME_LOWER" => same(input, kernel, stride, true),
-            other => {
-                let found = Attribute::Text(other.to_owned());
-                let supported = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
-                return Err(Problem::attribute("auto_pad", &found, supported));
-            }
-        };
-        Ok(Self {
-            kernel,
-            stride,
-            padding,
-        })
+/// The window that a node has, by the attributes that all operators with windows share.
+pub(super) fn read_window(
+    attributes: &mut Attributes,
+    input: Tensor,
+    kernel: Option<[i64; 2]>,
+) -> Result<Window, Problem> {
+    const TWO: &str = "two positive numbers, rows and columns";
+    const FOUR: &str = "four numbers, none negative: top, left, bottom, right";
+    let declared = attributes.int_array("kernel_shape", kernel.unwrap_or([0, 0]), TWO)?;
+    if kernel.is_some_and(|kernel| kernel != declared) {
+        let found = Attribute::Ints(declared.to_vec());
+        return Err(Problem::attribute(
+            "kernel_shape",
+            &found,
+            "the weights' own shape",
+        ));
     }
-
-    pub fn output(&self, input: Tensor, channels: u32) -> Result<Tensor, ShapeError> {
-        window_output(input, channels, self.kernel, self.stride, self.padding)
+    let kernel = extent("kernel_shape", declared)?;
+    let stride = extent("strides", attributes.int_array("strides", [1, 1], TWO)?)?;
+    let dilations = attributes.int_array("dilations", [1, 1], TWO)?;
+    if dilations != [1, 1] {
+        let found = Attribute::Ints(dilations.to_vec());
+        return Err(Problem::attribute("dilations", &found, "[1, 1]"));
     }
+    let pads = attributes.int_array("pads", [0; 4], FOUR)?;
+    let [top, left, bottom, right] = side_lengths("pads", pads, FOUR)?;
+    let padding = match attributes.text("auto_pad", "NOTSET")? {
+        "NOTSET" => Padding {
+            top,
+            left,
+            bottom,
+            right,
+        },
+        "VALID" => Padding::default(),
+        "SAME_UPPER" => same(input, kernel, stride, false),
+        "SAME_LOWER" => same(input, kernel, stride, true),
+        other => {
+            let found = Attribute::Text(other.to_owned());
+            let supported = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+            return Err(Problem::attribute("auto_pad", &found, supported));
+        }
+    };
+    Ok(Window {
+        kernel,
+        stride,
+        padding,
+    })
 }
 
 fn side_lengths<const N: usize>(
@@ -137,7 +120,7 @@ impl Lowering<'_> {
         let outputs = dimension(outputs)?;
         let mut attributes = Attributes::of(node);
         let kernel = Some([rows as i64, columns as i64]);
-        let window = Window::read(&mut attributes, shape, kernel)?;
+        let window = read_window(&mut attributes, shape, kernel)?;
         let group = attributes.int("group", 1)?;
         attributes.finish()?;
         let groups = u32::try_from(group).unwrap_or(0);
@@ -161,7 +144,7 @@ impl Lowering<'_> {
                 return Err(self.wrong(2, "bias", found, "one value an output channel"));
             }
         };
-        let output = window.output(shape, outputs)?;
+        let output = window_output(shape, outputs, &window)?;
         let Window {
             kernel,
             stride,

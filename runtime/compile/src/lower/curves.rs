@@ -1,6 +1,6 @@
 //! Activations that bend: sigmoid and its relatives.
 
-use punctual_model::Activation;
+use punctual_types::Activation;
 
 use super::Lowering;
 use crate::draft::DraftKind;

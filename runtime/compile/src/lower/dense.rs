@@ -1,6 +1,7 @@
 //! Fully connected layers.
 
-use punctual_model::{Activation, Tensor};
+use punctual_model::Tensor;
+use punctual_types::Activation;
 
 use super::Lowering;
 use super::convolution::dimension;

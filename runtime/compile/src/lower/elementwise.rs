@@ -1,6 +1,7 @@
 //! Operators that treat each element alone.
 
-use punctual_model::{Activation, TensorId};
+use punctual_model::TensorId;
+use punctual_types::Activation;
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};

@@ -1,6 +1,6 @@
 //! GELU as exporters write it: `x * (1 + erf(x / sqrt 2)) / 2`, its factors in any order.
 
-use punctual_model::Activation;
+use punctual_types::Activation;
 
 use super::view_algebra::View;
 use super::{Lowering, Value};

@@ -1,8 +1,9 @@
 //! Pooling, by windows and over the whole image.
 
-use punctual_model::{Padding, PoolKind, Tensor, TensorId};
+use punctual_model::{Tensor, TensorId, window_output};
+use punctual_types::{PoolKind, Window};
 
-use super::convolution::Window;
+use super::convolution::read_window;
 use super::view_algebra::{Axis, View};
 use super::views::positions;
 use super::{Lowering, Value};
@@ -63,28 +64,25 @@ impl Lowering<'_> {
         self.limit(node, 1, 1)?;
         let input = self.image(node)?;
         let shape = self.shape(input);
+        let mut window = read_window(&mut attributes, shape, None)?;
+        if attributes.int("ceil_mode", 0)? != 0 {
+            let Window {
+                kernel,
+                stride,
+                padding,
+            } = &mut window;
+            let (before, after) = (padding.top, padding.bottom);
+            padding.bottom = ceiling(shape.height, before, after, kernel.height, stride.height);
+            let (before, after) = (padding.left, padding.right);
+            padding.right = ceiling(shape.width, before, after, kernel.width, stride.width);
+        }
+        attributes.finish()?;
+        let output = window_output(shape, shape.channels, &window)?;
         let Window {
             kernel,
             stride,
-            mut padding,
-        } = Window::read(&mut attributes, shape, None)?;
-        if attributes.int("ceil_mode", 0)? != 0 {
-            let Padding {
-                top,
-                left,
-                bottom,
-                right,
-            } = padding;
-            padding.bottom = ceiling(shape.height, top, bottom, kernel.height, stride.height);
-            padding.right = ceiling(shape.width, left, right, kernel.width, stride.width);
-        }
-        attributes.finish()?;
-        let window = Window {
-            kernel,
-            stride,
             padding,
-        };
-        let output = window.output(shape, shape.channels)?;
+        } = window;
         let kind = DraftKind::Pool {
             kind,
             kernel,

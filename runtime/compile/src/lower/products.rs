@@ -1,6 +1,7 @@
 //! Products, quotients and differences.
 
-use punctual_model::{Activation, Tensor};
+use punctual_model::Tensor;
+use punctual_types::Activation;
 
 use super::view_algebra::{Axis, View};
 use super::{Lowering, Value};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use punctual_model::Quantisation;
+use punctual_types::Quantisation;
 
 use super::operands::Floats;
 use super::{Lowering, Value};

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use punctual_model::{Activation, Extent, Padding, Tensor, TensorId};
+use punctual_model::{Tensor, TensorId};
+use punctual_types::{Activation, Extent, Padding};
 
 use super::grid::Element;
 use super::operands::Floats;
@@ -70,22 +71,14 @@ impl Lowering<'_> {
         weights: Vec<f32>,
         bias: Vec<f32>,
     ) -> Result<(), Problem> {
-        let one = Extent {
-            height: 1,
-            width: 1,
-        };
+        let one = Extent::square(1);
         let channels = super::convolution::dimension(bias.len())?;
         let kind = DraftKind::Conv {
             weights,
             bias,
             kernel: one,
             stride: one,
-            padding: Padding {
-                top: 0,
-                left: 0,
-                bottom: 0,
-                right: 0,
-            },
+            padding: Padding::default(),
             groups: 1,
             activation: Activation::None,
         };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use punctual_model::{Network, Operator, OperatorKind, PoolKind, TensorId};
+use punctual_model::{Network, Operator, OperatorKind, TensorId};
+use punctual_types::PoolKind;
 use serde::Serialize;
 
 use super::Metric;

@@ -3,7 +3,8 @@
 use super::builder::{Onnx, everything, int, ints_of};
 use super::compiled;
 use crate::{Compiled, Note};
-use punctual_model::{Activation, Operator, OperatorKind};
+use punctual_model::{Operator, OperatorKind};
+use punctual_types::Activation;
 
 fn names(onnx: &Onnx) -> Vec<Vec<String>> {
     let package = compiled(onnx).unwrap().package;

@@ -1,5 +1,6 @@
 //! Files from anywhere: an error or a package, never a panic, and no more memory than limits say.
 
+use fastrand::Rng;
 use prost::Message;
 
 use super::builder::{Onnx, everything, int};
@@ -7,23 +8,6 @@ use super::{compiled, options};
 use crate::schema::ModelProto;
 use crate::{Compiled, compile};
 use punctual_model::{Calibration, Package, reference};
-
-/// xorshift64*: one seed, one sequence.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % limit
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a mut [T]) -> Option<&'a mut T> {
-        let limit = from.len().max(1);
-        from.get_mut(self.below(limit))
-    }
-}
 
 /// What compiles must be a valid package that runs.
 fn check(
@@ -64,17 +48,17 @@ fn a_file_cut_off_anywhere_is_refused_or_compiles() {
 #[test]
 fn damaged_bytes_are_refused_or_compile() {
     let bytes = everything().bytes();
-    let mut random = Random(0x5EED);
+    let mut random = Rng::with_seed(0x5EED);
     let mut taken = 0;
     for _ in 0..4_000 {
         let mut damaged = bytes.clone();
-        for _ in 0..=random.below(3) {
-            let at = random.below(damaged.len());
-            match random.below(4) {
-                0 => damaged[at] ^= 1 << random.below(8),
-                1 => damaged[at] = random.below(256) as u8,
+        for _ in 0..=random.usize(..3) {
+            let at = random.usize(..damaged.len());
+            match random.usize(..4) {
+                0 => damaged[at] ^= 1 << random.usize(..8),
+                1 => damaged[at] = random.u8(..),
                 2 => drop(damaged.remove(at)),
-                _ => damaged.insert(at, random.below(256) as u8),
+                _ => damaged.insert(at, random.u8(..)),
             }
         }
         match compile(&damaged, Calibration::default(), &options()) {
@@ -107,35 +91,37 @@ const NUMBERS: [i64; 12] = [
 ];
 
 /// Changes one thing of a well-formed file into another well-formed thing.
-fn forge(model: &mut ModelProto, random: &mut Random) {
-    let number = NUMBERS[random.below(NUMBERS.len())];
+fn forge(model: &mut ModelProto, random: &mut Rng) {
+    let number = NUMBERS[random.usize(..NUMBERS.len())];
     let graph = model.graph.as_mut().expect("there is a graph");
     let count = graph.node.len();
-    let other = graph.node[random.below(count)].clone();
-    let node = random.pick(&mut graph.node).expect("there are nodes");
+    let other = graph.node[random.usize(..count)].clone();
+    let node = random.choice(&mut graph.node).expect("there are nodes");
     let tensor = random
-        .pick(&mut graph.initializer)
+        .choice(&mut graph.initializer)
         .expect("there are initializers");
-    match random.below(8) {
-        0 => graph.node.swap(random.below(count), random.below(count)),
+    match random.usize(..8) {
+        0 => graph
+            .node
+            .swap(random.usize(..count), random.usize(..count)),
         1 | 2 => {
-            if let Some(input) = random.pick(&mut node.input) {
+            if let Some(input) = random.choice(&mut node.input) {
                 input.clone_from(&other.output[0]);
             }
         }
         3 | 4 => {
-            if let Some(attribute) = random.pick(&mut node.attribute) {
+            if let Some(attribute) = random.choice(&mut node.attribute) {
                 attribute.i = Some(number);
-                if let Some(value) = random.pick(&mut attribute.ints) {
+                if let Some(value) = random.choice(&mut attribute.ints) {
                     *value = number;
                 }
             }
         }
         5 => {
-            if let Some(dim) = random.pick(&mut tensor.dims) {
+            if let Some(dim) = random.choice(&mut tensor.dims) {
                 *dim = number;
             }
-            if let Some(value) = random.pick(&mut tensor.int64_data) {
+            if let Some(value) = random.choice(&mut tensor.int64_data) {
                 *value = number;
             }
         }
@@ -147,11 +133,11 @@ fn forge(model: &mut ModelProto, random: &mut Random) {
 #[test]
 fn well_formed_lies_are_refused_or_compile() {
     let bytes = everything().bytes();
-    let mut random = Random(0xBAD_5EED);
+    let mut random = Rng::with_seed(0xBAD_5EED);
     let mut taken = 0;
     for _ in 0..4_000 {
         let mut model = ModelProto::decode(&bytes[..]).unwrap();
-        for _ in 0..=random.below(2) {
+        for _ in 0..=random.usize(..2) {
             forge(&mut model, &mut random);
         }
         match compiled(&Onnx(model)) {

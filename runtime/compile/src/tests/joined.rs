@@ -2,7 +2,8 @@
 
 use super::builder::{Onnx, int, ints_of};
 use super::compiled;
-use punctual_model::{Activation, ChannelRun, Operator, OperatorKind, reference};
+use punctual_model::{ChannelRun, Operator, OperatorKind, reference};
+use punctual_types::Activation;
 
 fn operators(onnx: &Onnx) -> Vec<Operator> {
     let package = compiled(onnx).unwrap().package;

@@ -2,7 +2,8 @@
 
 use super::builder::{Onnx, float};
 use super::compiled;
-use punctual_model::{Activation, Operator, OperatorKind};
+use punctual_model::{Operator, OperatorKind};
+use punctual_types::Activation;
 
 fn operators(onnx: &Onnx) -> Vec<Operator> {
     let package = compiled(onnx).unwrap().package;

@@ -1,6 +1,7 @@
 //! Networks with QuantizeLinear and DequantizeLinear.
 
-use punctual_model::{Activation, OperatorKind, PoolKind, Quantisation, TensorId, reference};
+use punctual_model::{OperatorKind, TensorId, reference};
+use punctual_types::{Activation, PoolKind, Quantisation};
 
 use super::builder::{Onnx, int, ints_of};
 use super::{compiled, options};

@@ -110,12 +110,9 @@ mod tests {
         let ours = AtomicHistogram::new();
         let mut theirs =
             hdrhistogram::Histogram::<u64>::new_with_bounds(1, 1 << 39, 3).expect("bounds");
-        let mut state = 7_u64;
+        let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..50_000 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let ns = 1 + (state >> 40) * (state >> 60);
+            let ns = 1 + random.u64(..1 << 24) * random.u64(..16);
             ours.record(ns);
             theirs.record(ns).expect("in bounds");
         }

@@ -16,6 +16,7 @@ use punctual_model::Package;
 use punctual_plan::{
     Accounts, Board, Host, PackageInput, Plan, PlanErrors, PlanInputs, Policies, ProfileInput,
 };
+use punctual_types::Random;
 
 const MANIFEST: &str = include_str!("../../../cli/src/demo/manifest.toml");
 const MACHINE: &str = "a virtual machine";
@@ -65,21 +66,8 @@ fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
     Plan::build(&inputs)
 }
 
-/// Numbers from a seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit.max(1)
-    }
-
-    fn within(&mut self, limit: Nanos) -> Nanos {
-        Nanos::new(self.below(limit.as_nanos() + 1))
-    }
+fn within(random: &mut Random, limit: Nanos) -> Nanos {
+    Nanos::new(random.within(0, limit.as_nanos()))
 }
 
 /// What is going to happen, besides what the device does.
@@ -120,7 +108,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
             overload,
             device,
             ahead: BinaryHeap::new(),
-            random: Random(seed),
+            random: Random::new(seed),
             verdicts: vec![Vec::new(); plan.tasks.len()],
             captured: vec![0; plan.tasks.len()],
             submitted: vec![0; plan.tasks.len()],
@@ -143,7 +131,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
             return;
         }
         self.captured[task] += 1;
-        let delay = self.random.within(self.plan.tasks[task].arrival.channel);
+        let delay = within(&mut self.random, self.plan.tasks[task].arrival.channel);
         let arrives = Happening::Arrives {
             task: task as u16,
             sequence: self.captured[task],
@@ -229,7 +217,7 @@ impl<O: Oracle> World for Cameras<'_, O> {
         match action {
             Action::Prepare { request, task, .. } => {
                 let worst = self.plan.task(*task).arrival.prepare_worst;
-                let took = self.random.within(worst);
+                let took = within(&mut self.random, worst);
                 let prepared = Happening::IsPrepared {
                     buffer: request.buffer,
                     generation: request.generation,
@@ -267,7 +255,7 @@ fn run_plan(plan: &Plan, overload: u64, seed: u64) -> (Vec<u64>, Vec<Vec<Reply>>
     let mut actions = Actions::for_config(config);
     let mut events = Events::with_capacity(16);
     // Three of four are sure at the first exit, as of an ordinary day's signs.
-    let mut sure = Random(seed ^ 1);
+    let mut sure = Random::new(seed ^ 1);
     let oracle = move |_: RequestId, _: ModelId, stage: StageId| Answer {
         class: 1,
         confidence: Confidence(if sure.below(4) < 3 || stage.0 == 2 {

@@ -6,9 +6,9 @@ use punctual_kernels::{
     Multiply, MultiplySpec, Pool, PoolSpec, Token, Tokens,
 };
 use punctual_model::{OperatorKind, TensorId};
+use punctual_types::Window;
 
 use super::Lowering;
-use super::convert::{activation_of, pool_kind, window};
 use super::places::Value;
 use crate::executable::Kernel;
 
@@ -35,8 +35,12 @@ impl Lowering<'_> {
                 let spec = PoolSpec {
                     input,
                     output,
-                    window: window(*kernel, *stride, *padding),
-                    kind: pool_kind(*kind),
+                    window: Window {
+                        kernel: *kernel,
+                        stride: *stride,
+                        padding: *padding,
+                    },
+                    kind: *kind,
                 };
                 Pool::new(isa, &spec).map(Kernel::Pool)
             }
@@ -47,7 +51,7 @@ impl Lowering<'_> {
                 let spec = LinearSpec {
                     input,
                     output,
-                    activation: activation_of(*activation),
+                    activation: *activation,
                 };
                 Linear::new(isa, &spec).map(Kernel::Linear)
             }
@@ -56,7 +60,7 @@ impl Lowering<'_> {
                     input,
                     addend: self.layout(self.value(*other)),
                     output,
-                    activation: activation_of(*activation),
+                    activation: *activation,
                 };
                 Add::new(isa, &spec).map(Kernel::Add)
             }
@@ -65,7 +69,7 @@ impl Lowering<'_> {
                     input,
                     factor: self.layout(self.value(*other)),
                     output,
-                    activation: activation_of(*activation),
+                    activation: *activation,
                 };
                 Multiply::new(isa, &spec).map(Kernel::Multiply)
             }
@@ -140,9 +144,13 @@ impl Lowering<'_> {
             input,
             output,
             residual: residual.map(|value| self.layout(value)),
-            window: window(*kernel, *stride, *padding),
+            window: Window {
+                kernel: *kernel,
+                stride: *stride,
+                padding: *padding,
+            },
             groups: *groups as usize,
-            activation: activation_of(*activation),
+            activation: *activation,
         };
         Conv2d::new(self.isa, &spec)
     }

@@ -5,7 +5,6 @@
 //! a stage for all batch sizes: each member has its own share of the workspace, and kernels take
 //! as many members as there are, so a batch that is not full costs no padding.
 
-mod convert;
 mod gather;
 mod homes;
 mod image;
@@ -14,10 +13,10 @@ mod places;
 mod quantised;
 
 use punctual_kernels::{
-    Activation, AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Extent, Isa,
-    KernelError, Padding, PlanarLayout, Window,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, KernelError, PlanarLayout,
 };
 use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId};
+use punctual_types::{Activation, Extent, Padding, Window};
 use thiserror::Error;
 
 use super::executable::{Executable, Kernel, LoadedModel, Step};

@@ -7,7 +7,6 @@ use punctual_model::memory::{self, Lifetime};
 use punctual_model::{Network, OperatorKind, Stage, TensorId};
 
 use super::Lowering;
-use super::convert::padding_of;
 use punctual_device::regions::LINE;
 
 use crate::shared::{Space, Span};
@@ -114,7 +113,7 @@ pub(super) fn halos(network: &Network) -> Vec<usize> {
         | OperatorKind::QuantisedConv2d { padding, .. } = operator.kind
         {
             let halo = &mut halos[operator.input.0 as usize];
-            *halo = (*halo).max(padding_of(padding).largest());
+            *halo = (*halo).max(padding.largest());
         }
     }
     halos

@@ -1,14 +1,11 @@
 //! Operators on bytes.
 
 use punctual_kernels::quantised::{Add, Conv2d, Conv2dSpec, Convert, ConvertSpec, Pool};
-use punctual_kernels::{
-    AddSpec, BlockedLayout, ConvInput, Element, Extent, KernelError, Padding, PoolKind, PoolSpec,
-    Window, quantised,
-};
+use punctual_kernels::{AddSpec, BlockedLayout, ConvInput, Element, KernelError, PoolSpec};
 use punctual_model::{Network, OperatorKind, TensorId};
+use punctual_types::{Extent, PoolKind, Window};
 
 use super::Lowering;
-use super::convert::{activation_of, pool_kind, window};
 use crate::executable::Kernel;
 
 /// The layout of a tensor that may be one of bytes.
@@ -19,9 +16,7 @@ pub(super) fn layout(
 ) -> Result<BlockedLayout, KernelError> {
     match network.quantisation(TensorId(tensor as u32)) {
         None => Ok(layout),
-        Some(punctual_model::Quantisation { scale, zero }) => {
-            layout.quantised(quantised::Quantisation { scale, zero })
-        }
+        Some(quantisation) => layout.quantised(quantisation),
     }
 }
 
@@ -59,9 +54,13 @@ impl Lowering<'_> {
                 let spec = Conv2dSpec {
                     input,
                     output,
-                    window: window(*kernel, *stride, *padding),
+                    window: Window {
+                        kernel: *kernel,
+                        stride: *stride,
+                        padding: *padding,
+                    },
                     groups: *groups as usize,
-                    activation: activation_of(*activation),
+                    activation: *activation,
                 };
                 Kernel::QuantisedConv2d(Conv2d::new(isa, &spec)?)
             }
@@ -71,18 +70,18 @@ impl Lowering<'_> {
                 stride,
                 padding,
             } => {
-                let window = window(*kernel, *stride, *padding);
-                pool(self, input, output, window, pool_kind(*kind))?
+                let window = Window {
+                    kernel: *kernel,
+                    stride: *stride,
+                    padding: *padding,
+                };
+                pool(self, input, output, window, *kind)?
             }
             OperatorKind::GlobalAveragePool => {
-                let whole = Window {
-                    kernel: Extent {
-                        height: input.height(),
-                        width: input.width(),
-                    },
-                    stride: Extent::square(1),
-                    padding: Padding::default(),
-                };
+                let whole = Window::whole(Extent {
+                    height: input.height() as u32,
+                    width: input.width() as u32,
+                });
                 let mean = PoolKind::Average {
                     counts_padding: false,
                 };
@@ -93,7 +92,7 @@ impl Lowering<'_> {
                     input,
                     addend: self.layout(self.value(*other)),
                     output,
-                    activation: activation_of(*activation),
+                    activation: *activation,
                 };
                 Kernel::QuantisedAdd(Add::new(isa, &spec)?)
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_core::ModelId;
 use punctual_device::conformance::networks;
 use punctual_device::profile::{
-    Effort, Frame, MeasureError, Phase, PixelFormat, Request, Size, measure, measure_preparation,
+    Effort, Frame, MeasureError, Phase, Request, measure, measure_preparation,
 };
 use punctual_device::{
     DeviceSpec, Footprint, HostedDevice, ModelSpec, PartitionSpec, Promises, Provider,
@@ -16,6 +16,7 @@ use punctual_device_cpu::{
 use punctual_kernels::Isa;
 use punctual_model::{Calibration, Network, Package, Profile, SolutionChoice, SolutionMemory};
 use punctual_platform::{Doorbell, affinity};
+use punctual_types::{PixelFormat, Size};
 
 fn cpu() -> CpuProvider {
     CpuProvider {

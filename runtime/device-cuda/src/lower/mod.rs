@@ -17,7 +17,6 @@
 //! `input_planar`, carried tensors by `members_in`. What it carries on goes out by `members_out` as
 //! soon as it is written. Its last launch is `answers`.
 
-mod activation;
 mod choice;
 mod error;
 mod list;

@@ -7,9 +7,9 @@ use punctual_kernels::cuda::params::{
     SOURCES_MAX,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel, padded};
-use punctual_model::{Operator, OperatorKind, PoolKind, Stage, Tensor, TensorId};
+use punctual_model::{Operator, OperatorKind, Stage, Tensor, TensorId};
+use punctual_types::PoolKind;
 
-use super::activation::activation_of;
 use super::list::{Draft, Of};
 use super::place::Place;
 use super::program::LaunchList;
@@ -73,7 +73,7 @@ impl<'l> Launches<'l> {
         match &operator.kind {
             OperatorKind::Conv2d { .. } => self.conv(of, operator),
             OperatorKind::Linear { activation, .. } => {
-                let epilogue = activation_of(*activation).into();
+                let epilogue = (*activation).into();
                 self.linear(of, operator, epilogue);
             }
             OperatorKind::Pool { .. } => self.pool(of, operator),
@@ -90,11 +90,11 @@ impl<'l> Launches<'l> {
                 self.draft.push(of, kernel, Arguments::GlobalPool(pool));
             }
             OperatorKind::Add { other, activation } => {
-                let epilogue = activation_of(*activation).into();
+                let epilogue = (*activation).into();
                 self.elementwise(of, operator, known("add"), *other, epilogue);
             }
             OperatorKind::Multiply { other, activation } => {
-                let epilogue = activation_of(*activation).into();
+                let epilogue = (*activation).into();
                 self.elementwise(of, operator, known("multiply"), *other, epilogue);
             }
             OperatorKind::Gather { others, .. } => self.gather(of, operator, others),

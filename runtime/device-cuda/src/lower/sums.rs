@@ -4,7 +4,6 @@ use punctual_kernels::cuda::params::{Conv, Epilogue, Linear};
 use punctual_kernels::cuda::{Arguments, TensorView};
 use punctual_model::{Operator, OperatorKind};
 
-use super::activation::activation_of;
 use super::choice::{Candidate, Form, Product};
 use super::list::Of;
 use super::pages::{Content, Matrix, Piece};
@@ -69,7 +68,7 @@ impl Launches<'_> {
             pad_left: padding.left,
             groups,
             splits: 1,
-            epilogue: activation_of(activation).into(),
+            epilogue: activation.into(),
             ..Conv::default()
         };
         let pixels = whole.images * whole.output.height * whole.output.width;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    Activation, ChannelRun, Extent, InputForm, InputSpec, Network, Operator, OperatorKind, Padding,
-    PoolKind, Quantised, Stage, Tensor, TensorId, WeightRange,
+    ChannelRun, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Stage, Tensor,
+    TensorId, WeightRange,
 };
+use punctual_types::{Activation, Extent, Padding, PoolKind};
 
 use super::CLASSES;
 
@@ -115,9 +116,9 @@ impl Outline {
         let kind = OperatorKind::Conv2d {
             weights: self.range(conv.channels * fan_in),
             bias: self.range(conv.channels),
-            kernel: square(conv.kernel),
-            stride: square(conv.stride),
-            padding: around(pad),
+            kernel: Extent::square(conv.kernel),
+            stride: Extent::square(conv.stride),
+            padding: Padding::uniform(pad),
             groups: conv.groups,
             residual: conv.residual,
             activation: conv.activation,
@@ -141,9 +142,9 @@ impl Outline {
         };
         let kind = OperatorKind::Pool {
             kind: PoolKind::Max,
-            kernel: square(kernel),
-            stride: square(stride),
-            padding: around(pad),
+            kernel: Extent::square(kernel),
+            stride: Extent::square(stride),
+            padding: Padding::uniform(pad),
         };
         self.push(input, kind, output)
     }
@@ -241,21 +242,5 @@ impl Outline {
             weights: Vec::new().into(),
             quantised: Quantised::default(),
         }
-    }
-}
-
-fn square(side: u32) -> Extent {
-    Extent {
-        height: side,
-        width: side,
-    }
-}
-
-fn around(pixels: u32) -> Padding {
-    Padding {
-        top: pixels,
-        left: pixels,
-        bottom: pixels,
-        right: pixels,
     }
 }

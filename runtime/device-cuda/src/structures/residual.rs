@@ -1,6 +1,7 @@
 //! ResNets, as torchvision has them (stride in the 3x3 convolution of a bottleneck).
 
-use punctual_model::{Activation, Network, TensorId};
+use punctual_model::{Network, TensorId};
+use punctual_types::Activation;
 
 use super::outline::{Conv, Outline};
 

@@ -1,6 +1,7 @@
 //! MobileNetV2 and ShuffleNetV2, as torchvision has them.
 
-use punctual_model::{Activation, Network, TensorId};
+use punctual_model::{Network, TensorId};
+use punctual_types::Activation;
 
 use super::outline::{Conv, Outline};
 

@@ -1,6 +1,7 @@
 //! VGG-19, as torchvision has it.
 
-use punctual_model::{Activation, Network};
+use punctual_model::Network;
+use punctual_types::Activation;
 
 use super::outline::{Conv, Outline};
 

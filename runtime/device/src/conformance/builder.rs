@@ -6,11 +6,10 @@ mod sequence;
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    Activation, ChannelRun, Extent, InputForm, InputSpec, Network, Operator, OperatorKind, Padding,
-    PoolKind, Quantised, Stage, Tensor, TensorId, WeightRange,
+    ChannelRun, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Stage, Tensor,
+    TensorId, WeightRange,
 };
-
-use crate::random::SplitMix64;
+use punctual_types::{Activation, Extent, Padding, PoolKind, Random};
 
 /// A network in the making.
 pub(super) struct Builder {
@@ -18,7 +17,7 @@ pub(super) struct Builder {
     pub input: TensorId,
     classes: usize,
     size: (u32, u32),
-    random: SplitMix64,
+    random: Random,
     tensors: Vec<Tensor>,
     weights: Vec<f32>,
     quantised: Quantised,
@@ -33,7 +32,7 @@ impl Builder {
             input: TensorId(0),
             classes,
             size: (height, width),
-            random: SplitMix64::new(seed),
+            random: Random::new(seed),
             tensors: vec![Tensor {
                 channels: 3,
                 height,
@@ -95,9 +94,9 @@ impl Builder {
         let kind = OperatorKind::Conv2d {
             weights,
             bias,
-            kernel: square(kernel),
-            stride: square(stride),
-            padding: around(kernel / 2),
+            kernel: Extent::square(kernel),
+            stride: Extent::square(stride),
+            padding: Padding::uniform(kernel / 2),
             groups,
             residual,
             activation: Activation::Relu,
@@ -122,9 +121,9 @@ impl Builder {
         };
         let kind = OperatorKind::Pool {
             kind,
-            kernel: square(kernel),
-            stride: square(stride),
-            padding: around(padding),
+            kernel: Extent::square(kernel),
+            stride: Extent::square(stride),
+            padding: Padding::uniform(padding),
         };
         self.push(input, kind, output)
     }
@@ -290,21 +289,5 @@ fn features(channels: u32) -> Tensor {
         channels,
         height: 1,
         width: 1,
-    }
-}
-
-fn square(side: u32) -> Extent {
-    Extent {
-        height: side,
-        width: side,
-    }
-}
-
-fn around(pixels: u32) -> Padding {
-    Padding {
-        top: pixels,
-        left: pixels,
-        bottom: pixels,
-        right: pixels,
     }
 }

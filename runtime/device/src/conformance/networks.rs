@@ -1,9 +1,9 @@
 //! Small networks that use every operator, with seeded weights.
 
-use punctual_model::{Activation, Network, PoolKind, Quantisation};
+use punctual_model::Network;
+use punctual_types::{Activation, PoolKind, Quantisation, Random};
 
 use super::builder::Builder;
-use crate::random::SplitMix64;
 
 /// Three exits; every operator; odd channels; a tensor that skips a stage; the network's input
 /// read again, by an operator that wants no planes, in the last stage.
@@ -77,7 +77,7 @@ pub fn residual(seed: u64) -> Network {
 /// An image for `network`, `[channel][row][column]`, with values like normalised pixels.
 #[must_use]
 pub fn image(network: &Network, seed: u64) -> Vec<f32> {
-    let mut random = SplitMix64::new(seed);
+    let mut random = Random::new(seed);
     let values = 3 * network.input.height * network.input.width;
     (0..values).map(|_| 2.0 * random.signed_unit()).collect()
 }

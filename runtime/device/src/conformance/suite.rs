@@ -2,6 +2,7 @@
 
 use punctual_core::{Event, ModelId, Nanos, PartitionId, StageId, Window};
 use punctual_model::{Network, reference};
+use punctual_types::Random;
 
 use super::Subject;
 use super::harness::{ALWAYS, Harness, assert_answer};
@@ -13,7 +14,6 @@ pub use super::preemption::{
     preempted_actions_can_be_run_again, preempted_actions_can_be_run_again_on,
 };
 use crate::device::{Device, SubmitError};
-use crate::random::SplitMix64;
 use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
 
 pub(super) const BATCHES: [u8; 4] = [1, 2, 4, 8];
@@ -286,16 +286,12 @@ pub fn partitions_do_not_disturb_each_other<S: Subject>(subject: &S) {
     for seed in 0..8 {
         let mut harness = start(subject, &network, &[&[0], &[1]]);
         let scores = write_and_score(&mut harness, &network);
-        interleave(&mut harness, &scores, &mut SplitMix64::new(seed));
+        interleave(&mut harness, &scores, &mut Random::new(seed));
     }
 }
 
 /// Runs all requests through all stages, in a random order, on both partitions.
-fn interleave<S: Subject>(
-    harness: &mut Harness<S>,
-    scores: &[Vec<Vec<f32>>],
-    random: &mut SplitMix64,
-) {
+fn interleave<S: Subject>(harness: &mut Harness<S>, scores: &[Vec<Vec<f32>>], random: &mut Random) {
     let exits = scores[0].len();
     // The next stage of each request; none while it runs.
     let mut next: Vec<Option<usize>> = vec![Some(0); scores.len()];

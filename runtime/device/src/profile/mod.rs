@@ -27,14 +27,14 @@ mod stages;
 use std::fmt;
 
 use punctual_core::Nanos;
-use punctual_kernels::preprocess::{FrameLayout, PreprocessError};
+use punctual_kernels::preprocess::PreprocessError;
 use punctual_model::{Package, Profile, ProfileKey, SolutionMemory};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
+use punctual_types::{FrameLayout, PixelFormat, Size};
 use thiserror::Error;
 
 use crate::provider::Provider;
-pub use punctual_kernels::preprocess::{PixelFormat, Size};
 
 /// What to measure, and on what.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,11 @@
 //! The preparation of frames: copy in, crop, resize, normalise.
 
 use punctual_core::Nanos;
-use punctual_kernels::preprocess::{
-    PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor, Size,
-};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_model::{InputSpec, PrepareProfile};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
+use punctual_types::Size;
 
 use super::samples::Samples;
 use super::{Frame, MeasureError, PRIORITY, Request};

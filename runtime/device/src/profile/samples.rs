@@ -57,7 +57,7 @@ fn upper_median(mut values: Vec<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use punctual_types::Random;
 
     fn of(values: impl IntoIterator<Item = u64>) -> Quantiles {
         let mut samples = Samples::default();
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_median_of_the_blocks_longest_estimates_the_quantile() {
-        let mut random = SplitMix64::new(1);
+        let mut random = Random::new(1);
         let quantiles = of((0..45 * BLOCK).map(|_| 1 + random.below(10_000)));
         assert!((4_700..5_300).contains(&quantiles.p50_ns), "{quantiles:?}");
         assert!((9_850..9_950).contains(&quantiles.p99_ns), "{quantiles:?}");

@@ -8,12 +8,12 @@ use punctual_core::{
 };
 use punctual_model::{Network, SolutionChoice, SolutionMemory, StageProfile};
 use punctual_platform::{Doorbell, clock};
+use punctual_types::Random;
 
 use super::samples::{BLOCK, Samples};
 use super::{MeasureError, Request};
 use crate::device::Device;
 use crate::provider::Provider;
-use crate::random::SplitMix64;
 use crate::request_buffers::InputBuffers;
 use crate::shell::HostedDevice;
 use crate::spec::{DeviceSpec, ModelSpec};
@@ -211,7 +211,7 @@ fn request(buffer: u16) -> RequestId {
 fn write_inputs(inputs: &InputBuffers, buffers: u16, network: &Network) {
     let input = network.input;
     let len = 3 * input.height as usize * input.width as usize;
-    let mut random = SplitMix64::new(1);
+    let mut random = Random::new(1);
     for buffer in 0..buffers {
         let image: Vec<f32> = (0..len)
             .map(|_| random.below(4_001) as f32 / 1_000.0 - 2.0)

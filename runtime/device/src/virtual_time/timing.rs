@@ -3,8 +3,7 @@
 use punctual_core::{
     Answer, Infer, Instant, ModelId, Nanos, PartitionConfig, RequestId, StageId, StageTime,
 };
-
-use crate::random::SplitMix64;
+use punctual_types::Random;
 
 /// Where the answers of a device without a network come from.
 pub trait Oracle {
@@ -74,7 +73,7 @@ impl Variation {
     pub fn seeded(self, seed: u64) -> Uniform {
         Uniform {
             variation: self,
-            random: SplitMix64::new(seed),
+            random: Random::new(seed),
         }
     }
 }
@@ -83,7 +82,7 @@ impl Variation {
 #[derive(Clone, Debug)]
 pub struct Uniform {
     variation: Variation,
-    random: SplitMix64,
+    random: Random,
 }
 
 impl Timing for Uniform {

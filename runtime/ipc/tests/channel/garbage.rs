@@ -3,25 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use fastrand::Rng;
 use punctual_ipc::fuzzed::hostile_client;
 use punctual_ipc::internals::{self, Fields, pair, small_terms};
 use punctual_ipc::{
     ChannelFault, ClientChannel, Crop, Disconnected, ResultRecord, Results, Submissions, Verdict,
 };
 use punctual_platform::poll::Poller;
-
-/// A small generator with a good spread (SplitMix64, Steele et al. 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-}
 
 fn submitted() -> (Submissions, Results, ClientChannel, Fields) {
     let (server, mut client) = pair(small_terms());
@@ -46,11 +34,11 @@ fn record(slot: u16, sequence: u64) -> ResultRecord {
 
 #[test]
 fn twenty_thousand_hostile_clients_are_survived_and_every_fault_is_met() {
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     let mut faults = BTreeMap::new();
     for _ in 0..20_000 {
-        let length = 16 + random.next() as usize % 240;
-        let script: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+        let length = random.usize(16..256);
+        let script: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
         let code = hostile_client(&script).map(|fault| fault.code());
         *faults.entry(code).or_insert(0_u32) += 1;
     }
@@ -223,10 +211,10 @@ fn a_client_that_rings_after_each_submission_is_never_at_fault_however_they_are_
     let (server, mut client) = pair(small_terms());
     let (mut submissions, _payload, mut results) = server.split();
     let mut poller = watched(&submissions);
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     let mut open = Vec::new();
     for _ in 0..20_000 {
-        match random.next() % 4 {
+        match random.usize(..4) {
             0 => {
                 if let Some(slot) = client.slot() {
                     // Refused while results wait to be read.

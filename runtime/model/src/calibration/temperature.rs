@@ -3,9 +3,10 @@
 //!
 //! The division costs nothing when running: it is folded into the weights of the exit's last layer.
 
+use punctual_types::Activation;
 use thiserror::Error;
 
-use crate::{Activation, Network, OperatorKind};
+use crate::{Network, OperatorKind};
 
 /// Temperatures are sought between these: beyond, confidence is 0 or 1 whatever the scores.
 pub const TEMPERATURE_MIN: f64 = 0.05;

@@ -1,23 +1,17 @@
 //! Operators on bytes. A tensor of bytes is its bytes, each as a float that is a whole number.
 
-use super::{Planar, Window};
-use crate::{Activation, PoolKind, Quantisation, Tensor};
+use punctual_types::{Activation, PoolKind, Quantisation, Window};
+
+use super::{Planar, visit};
+use crate::Tensor;
 
 /// Rounds a value, counted in steps of `to`, to one of its bytes: half to even, none outside the
 /// activation's bounds, which are rounded to bytes themselves.
 fn round(steps: f32, to: Quantisation, activation: Activation) -> f32 {
     let zero = f32::from(to.zero);
     let byte = |value: f32| (value.round_ties_even() + zero).clamp(0.0, 255.0);
-    let (low, high) = bounds(activation);
+    let (low, high) = activation.bounds();
     byte(steps).clamp(byte(low / to.scale), byte(high / to.scale))
-}
-
-fn bounds(activation: Activation) -> (f32, f32) {
-    match activation {
-        Activation::Relu => (0.0, f32::INFINITY),
-        Activation::Clip { low, high } => (low, high),
-        _ => (f32::NEG_INFINITY, f32::INFINITY),
-    }
 }
 
 /// What a step of `from` is worth in steps of `to`.
@@ -45,7 +39,7 @@ pub(super) fn convolve(
 ) -> Vec<f32> {
     let inputs = (input.shape.channels / weights.groups) as usize;
     let outputs = (output.channels / weights.groups) as usize;
-    let area = (window.kernel.height * window.kernel.width) as usize;
+    let area = window.kernel.area();
     let mut result = Vec::with_capacity(output.elements() as usize);
     for channel in 0..output.channels as usize {
         let kernel = &weights.weights[channel * inputs * area..][..inputs * area];
@@ -55,7 +49,7 @@ pub(super) fn convolve(
         for row in 0..output.height as usize {
             for column in 0..output.width as usize {
                 let mut sum = bias.round_ties_even() as i32;
-                window.visit(row, column, |position, y, x| {
+                visit(&window, row, column, |position, y, x| {
                     for inside in 0..inputs {
                         // Padding means zero.
                         if let Some(value) = input.at(first + inside, y, x) {
@@ -67,7 +61,7 @@ pub(super) fn convolve(
                 });
                 result.push(match to {
                     Some(to) => round(sum as f32 * ratio(step, to), to, activation),
-                    None => super::activate(sum as f32 * step, activation),
+                    None => activation.of(sum as f32 * step),
                 });
             }
         }
@@ -91,14 +85,16 @@ pub(super) fn pool(
         for row in 0..output.height as usize {
             for column in 0..output.width as usize {
                 seen.clear();
-                window.visit(row, column, |_, y, x| seen.extend(input.at(channel, y, x)));
+                visit(&window, row, column, |_, y, x| {
+                    seen.extend(input.at(channel, y, x))
+                });
                 let steps = match kind {
                     PoolKind::Max => {
                         let largest = seen.iter().copied().fold(0.0, f32::max);
                         (largest - zero) * ratio
                     }
                     PoolKind::Average { counts_padding } => {
-                        let area = (window.kernel.height * window.kernel.width) as usize;
+                        let area = window.kernel.area();
                         let count = if counts_padding { area } else { seen.len() };
                         // Whole numbers below 2^24: the sum is exact.
                         let sum: f32 = seen.iter().map(|value| value - zero).sum();

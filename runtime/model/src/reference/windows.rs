@@ -1,6 +1,8 @@
 //! Tensors and windows over them.
 
-use crate::{Extent, Padding, Tensor};
+use punctual_types::Window;
+
+use crate::Tensor;
 
 /// A planar tensor to read from.
 #[derive(Clone, Copy)]
@@ -21,46 +23,28 @@ impl Planar<'_> {
     }
 }
 
-/// The windows of a convolution or a pool.
-#[derive(Clone, Copy)]
-pub(super) struct Window {
-    pub kernel: Extent,
-    pub stride: Extent,
-    pub padding: Padding,
-}
-
-impl Window {
-    pub fn whole(shape: Tensor) -> Self {
-        let Tensor { height, width, .. } = shape;
-        Self {
-            kernel: Extent { height, width },
-            stride: Extent {
-                height: 1,
-                width: 1,
-            },
-            padding: Padding {
-                top: 0,
-                left: 0,
-                bottom: 0,
-                right: 0,
-            },
-        }
-    }
-
-    /// Calls `visit` with each kernel position (numbered row by row) and its input pixel.
-    pub fn visit(self, row: usize, column: usize, mut visit: impl FnMut(usize, i64, i64)) {
-        let first_row = row as i64 * i64::from(self.stride.height) - i64::from(self.padding.top);
-        let first_column =
-            column as i64 * i64::from(self.stride.width) - i64::from(self.padding.left);
-        for y in 0..self.kernel.height {
-            for x in 0..self.kernel.width {
-                let position = (y * self.kernel.width + x) as usize;
-                visit(
-                    position,
-                    first_row + i64::from(y),
-                    first_column + i64::from(x),
-                );
-            }
+/// Calls `visit` with each kernel position (numbered row by row) and its input pixel.
+pub(super) fn visit(
+    window: &Window,
+    row: usize,
+    column: usize,
+    mut visit: impl FnMut(usize, i64, i64),
+) {
+    let Window {
+        kernel,
+        stride,
+        padding,
+    } = *window;
+    let first_row = row as i64 * i64::from(stride.height) - i64::from(padding.top);
+    let first_column = column as i64 * i64::from(stride.width) - i64::from(padding.left);
+    for y in 0..kernel.height {
+        for x in 0..kernel.width {
+            let position = (y * kernel.width + x) as usize;
+            visit(
+                position,
+                first_row + i64::from(y),
+                first_column + i64::from(x),
+            );
         }
     }
 }

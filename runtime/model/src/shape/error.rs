@@ -1,9 +1,10 @@
 //! Why shapes do not fit.
 
+use punctual_types::{Extent, Padding};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
-use crate::{ChannelRun, Extent, GATHER_SOURCES_MAX, Padding, Tensor};
+use crate::{ChannelRun, GATHER_SOURCES_MAX, Tensor};
 
 /// Why an operator cannot take its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

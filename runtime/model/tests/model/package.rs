@@ -1,6 +1,7 @@
 //! Package files from anywhere: what is not exactly what the compiler wrote is refused with a
 //! reason, and what is taken can be run.
 
+use fastrand::Rng;
 use punctual_model::internals::{Outcome, exercise, exercise_sections, sealed, sections};
 use punctual_model::{
     Calibration, ImageProblem, Package, PackageError, SectionKind, SectionProblem,
@@ -12,27 +13,15 @@ use crate::scratch::Scratch;
 /// The header, and an entry of the table.
 const RECORD: usize = 64;
 
-/// xorshift64*: one seed, one sequence.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % limit
-    }
-
-    /// Changes a few bytes of `bytes`, which are not empty.
-    fn damage(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..=self.below(3) {
-            let at = self.below(bytes.len());
-            match self.below(4) {
-                0 => bytes[at] ^= 1 << self.below(8),
-                1 => bytes[at] = self.below(256) as u8,
-                2 if bytes.len() > 1 => drop(bytes.remove(at)),
-                _ => bytes.insert(at, self.below(256) as u8),
-            }
+/// Changes a few bytes of `bytes`, which are not empty.
+fn damage(random: &mut Rng, bytes: &mut Vec<u8>) {
+    for _ in 0..=random.usize(..3) {
+        let at = random.usize(..bytes.len());
+        match random.usize(..4) {
+            0 => bytes[at] ^= 1 << random.usize(..8),
+            1 => bytes[at] = random.u8(..),
+            2 if bytes.len() > 1 => drop(bytes.remove(at)),
+            _ => bytes.insert(at, random.u8(..)),
         }
     }
 }
@@ -470,11 +459,11 @@ fn a_forged_length_anywhere_allocates_nothing_like_it() {
 #[test]
 fn thousands_of_damaged_files_are_all_refused() {
     let bytes = package().encode();
-    let mut random = Random(0x0FF5_E7ED);
+    let mut random = Rng::with_seed(0x0FF5_E7ED);
     for _ in 0..4_000 {
         let mut damaged = bytes.clone();
         while damaged == bytes {
-            random.damage(&mut damaged);
+            damage(&mut random, &mut damaged);
         }
         assert_ne!(exercise(&damaged), Outcome::Verified);
     }
@@ -482,10 +471,10 @@ fn thousands_of_damaged_files_are_all_refused() {
 
 #[test]
 fn thousands_of_forged_files_are_refused_or_can_be_run() {
-    let (mut random, mut opened) = (Random(0x5EED), 0);
+    let (mut random, mut opened) = (Rng::with_seed(0x5EED), 0);
     for index in 0..5 {
         for _ in 0..1_000 {
-            let outcome = exercise(&forged(index, |content| random.damage(content)));
+            let outcome = exercise(&forged(index, |content| damage(&mut random, content)));
             opened += u32::from(outcome != Outcome::Refused);
         }
     }
@@ -511,14 +500,14 @@ fn any_sections_in_any_order_are_refused_or_can_be_run() {
     };
     let unchanged = written(&[(0, 0), (1, 1), (2, 2), (3, 4)]);
     assert_eq!(exercise_sections(&unchanged), Outcome::Verified);
-    let mut random = Random(0xACE);
+    let mut random = Rng::with_seed(0xACE);
     for _ in 0..1_000 {
-        let count = 1 + random.below(4);
+        let count = 1 + random.usize(..4);
         let choice: Vec<_> = (0..count)
-            .map(|_| (random.below(5), random.below(6) as u8))
+            .map(|_| (random.usize(..5), random.u8(..6)))
             .collect();
         let mut script = written(&choice);
-        random.damage(&mut script);
+        damage(&mut random, &mut script);
         let _ = exercise_sections(&script);
     }
 }

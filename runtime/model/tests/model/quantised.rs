@@ -1,10 +1,10 @@
 //! Networks of bytes: what is valid, what they mean, what tells them apart.
 
 use punctual_model::{
-    Activation, Calibration, Extent, InputForm, InputSpec, Network, NetworkError, Operator,
-    OperatorError, OperatorKind, Package, Padding, Quantisation, Quantised, Stage, Tensor,
-    TensorId, WeightRange, reference,
+    Calibration, InputForm, InputSpec, Network, NetworkError, Operator, OperatorError,
+    OperatorKind, Package, Quantised, Stage, Tensor, TensorId, WeightRange, reference,
 };
+use punctual_types::{Activation, Extent, Padding, Quantisation};
 
 const FROM: Quantisation = Quantisation {
     scale: 0.5,
@@ -17,16 +17,8 @@ const TO: Quantisation = Quantisation {
 
 /// Quantise, convolve (one pixel, one output channel: twice red less blue, plus 1), dequantise.
 fn network() -> Network {
-    let one = Extent {
-        height: 1,
-        width: 1,
-    };
-    let none = Padding {
-        top: 0,
-        left: 0,
-        bottom: 0,
-        right: 0,
-    };
+    let one = Extent::square(1);
+    let none = Padding::default();
     let range = |start, len| WeightRange { start, len };
     let operator = |name: &str, input, kind| Operator {
         name: name.to_owned(),

@@ -1,9 +1,10 @@
 //! Every rule that devices rely on, broken once.
 
 use punctual_model::{
-    Activation, Calibration, DIMENSION_MAX, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX,
-    Operator, OperatorKind, Package, Padding, TensorId,
+    Calibration, DIMENSION_MAX, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operator,
+    OperatorKind, Package, TensorId,
 };
+use punctual_types::{Activation, Padding};
 
 use crate::fixture;
 

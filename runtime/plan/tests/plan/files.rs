@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use punctual_model::{
-    Activation, Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Package,
-    Quantised, Stage, Tensor, TensorId, WeightRange,
+    Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Package, Quantised, Stage,
+    Tensor, TensorId, WeightRange,
 };
 use punctual_plan::{Board, Cause, Margins, Plan, PlanErrors, PlanInputs, Policies, Warning};
+use punctual_types::Activation;
 
 const MANIFEST: &str = include_str!("../manifests/good/demo.toml");
 

@@ -2,11 +2,11 @@
 use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
-use crate::tensor::{Numbers, Tensor, pitch, shape};
+use crate::tensor::{Tensor, halves, pitch, shape};
 use punctual_kernels::cuda::params::{Conv, Pattern};
 use punctual_kernels::cuda::{Arguments, half, padded};
 use punctual_kernels::reference::{self, Shape};
-use punctual_kernels::{Activation, Extent, Padding, Window};
+use punctual_types::{Activation, Extent, Padding, Random, Window};
 
 /// A convolution, and how it is launched.
 #[derive(Clone, Debug)]
@@ -48,19 +48,16 @@ impl Case {
     }
 
     fn output(&self) -> Shape {
-        let extent = self
-            .window
-            .output_extent(self.input.height, self.input.width);
-        let extent = extent.expect("the window fits");
-        shape(self.outputs, extent.height, extent.width)
+        let (height, width) = reference::output_extent(self.input, &self.window);
+        shape(self.outputs, height, width)
     }
 }
 
 /// Kernel and stride as `(height, width)`, padding as `(top, left, bottom, right)`.
 pub fn window(
-    kernel: (usize, usize),
-    stride: (usize, usize),
-    (top, left, bottom, right): (usize, usize, usize, usize),
+    kernel: (u32, u32),
+    stride: (u32, u32),
+    (top, left, bottom, right): (u32, u32, u32, u32),
 ) -> Window {
     let extent = |(height, width)| Extent { height, width };
     Window {
@@ -90,14 +87,14 @@ pub struct Prepared {
 
 impl Prepared {
     pub fn new(case: &Case) -> Self {
-        let mut numbers = Numbers::seeded(11);
-        let (input, images) = Tensor::random(case.input, case.images, &mut numbers);
-        let taps = case.window.kernel.height * case.window.kernel.width;
+        let mut random = Random::new(11);
+        let (input, images) = Tensor::random(case.input, case.images, &mut random);
+        let taps = case.window.kernel.area();
         let inputs = case.input.channels / case.groups;
-        let weights = numbers.halves(case.outputs * inputs * taps, 0.25);
-        let bias = numbers.halves(case.outputs, 1.0);
+        let weights = halves(&mut random, case.outputs * inputs * taps, 0.25);
+        let bias = halves(&mut random, case.outputs, 1.0);
         let (addend, addends) = if case.residual {
-            let (tensor, images) = Tensor::random(case.output(), case.images, &mut numbers);
+            let (tensor, images) = Tensor::random(case.output(), case.images, &mut random);
             (Some(tensor), images)
         } else {
             (None, Vec::new())
@@ -151,12 +148,12 @@ impl Prepared {
                 0
             },
             images: case.images as u32,
-            kernel_height: kernel.height as u32,
-            kernel_width: kernel.width as u32,
-            stride_height: stride.height as u32,
-            stride_width: stride.width as u32,
-            pad_top: padding.top as u32,
-            pad_left: padding.left as u32,
+            kernel_height: kernel.height,
+            kernel_width: kernel.width,
+            stride_height: stride.height,
+            stride_width: stride.width,
+            pad_top: padding.top,
+            pad_left: padding.left,
             groups: case.groups as u32,
             splits: case.splits,
             epilogue: case.activation.into(),
@@ -186,7 +183,7 @@ impl Prepared {
 
     fn check(&self, kernel: &str) {
         let what = format!("{kernel} {:?}", self.case);
-        let taps = self.case.window.kernel.height * self.case.window.kernel.width;
+        let taps = self.case.window.kernel.area();
         let steps =
             taps * self.case.input.channels / self.case.groups + self.case.splits as usize + 2;
         for (image, found) in self.output.planar().iter().enumerate() {
@@ -208,8 +205,7 @@ fn pieces(case: &Case) -> impl Iterator<Item = (u32, u32)> {
 
 /// The weights of the pattern and the bias for channels `first..first + count`, some of which may be padding.
 fn pack(case: &Case, weights: &[f32], bias: &[f32], first: u32, count: u32) -> (Buffer, Buffer) {
-    let Extent { height, width } = case.window.kernel;
-    let (taps, inputs) = (height * width, case.input.channels / case.groups);
+    let (taps, inputs) = (case.window.kernel.area(), case.input.channels / case.groups);
     let weight = |channel: usize, tap: usize, input: usize| {
         if channel < case.outputs && input < inputs {
             half::from_f32(weights[(channel * inputs + input) * taps + tap])

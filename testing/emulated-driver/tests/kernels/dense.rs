@@ -2,10 +2,10 @@
 use crate::buffer::Buffer;
 use crate::convolution::{Case, Prepared, check, window};
 use crate::launch::launch;
-use crate::tensor::{Numbers, Tensor, shape};
-use punctual_kernels::Activation;
+use crate::tensor::{Tensor, shape};
 use punctual_kernels::cuda::KERNELS;
 use punctual_kernels::cuda::params::Pattern;
+use punctual_types::{Activation, Random};
 
 fn check_dense(case: &Case) {
     for kernel in KERNELS.iter().filter(|k| k.pattern == Some(Pattern::Dense)) {
@@ -144,22 +144,21 @@ fn every_activation_with_zeros_in_the_padding() {
 
 #[test]
 fn dense_of_any_shape() {
-    let mut numbers = Numbers::seeded(14);
-    let mut upto = |limit: u64| (numbers.next() % limit) as usize;
+    let mut random = Random::new(14);
+    let mut upto = |limit: u64| (random.next_u64() % limit) as usize;
     for _ in 0..8 {
         let outputs = 1 + upto(140);
-        let kernel = (1 + upto(4), 1 + upto(4));
-        let padding = (
-            upto(kernel.0 as u64),
-            upto(kernel.1 as u64),
-            upto(2),
-            upto(2),
-        );
+        let mut side = |limit: u32| upto(u64::from(limit)) as u32;
+        let kernel = (1 + side(4), 1 + side(4));
+        let padding = (side(kernel.0), side(kernel.1), side(2), side(2));
+        let images = 1 + upto(3);
+        let input = shape(1 + upto(70), 4 + upto(8), 4 + upto(8));
+        let stride = (1 + upto(3) as u32, 1 + upto(3) as u32);
         check_dense(&Case {
-            images: 1 + upto(3),
-            input: shape(1 + upto(70), 4 + upto(8), 4 + upto(8)),
+            images,
+            input,
             outputs,
-            window: window(kernel, (1 + upto(3), 1 + upto(3)), padding),
+            window: window(kernel, stride, padding),
             residual: upto(2) == 1,
             splits: 1 + upto(4) as u32,
             pieces: vec![outputs as u32],

@@ -2,21 +2,22 @@
 use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
-use crate::tensor::{Numbers, Tensor, pitch, shape};
+use crate::tensor::{Tensor, pitch, shape};
+use punctual_kernels::ChannelRun;
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::{Elementwise, Gather, SOURCES_MAX};
 use punctual_kernels::reference;
-use punctual_kernels::{Activation, ChannelRun};
+use punctual_types::{Activation, Random};
 
 #[test]
 fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
     let of = shape(20, 5, 7);
     let activation = Activation::Sigmoid;
     for (kernel, broadcast) in [("add", false), ("multiply", false), ("multiply", true)] {
-        let mut numbers = Numbers::seeded(6);
-        let (mut input, inputs) = Tensor::random(of, 3, &mut numbers);
+        let mut random = Random::new(6);
+        let (mut input, inputs) = Tensor::random(of, 3, &mut random);
         let other = if broadcast { shape(20, 1, 1) } else { of };
-        let (mut other, others) = Tensor::random(other, 3, &mut numbers);
+        let (mut other, others) = Tensor::random(other, 3, &mut random);
         let mut output = Tensor::unwritten(of, 3);
         launch(
             kernel,
@@ -40,10 +41,10 @@ fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
 }
 
 fn check_gather(channels: &[usize], runs: &[ChannelRun]) {
-    let mut numbers = Numbers::seeded(8);
+    let mut random = Random::new(8);
     let mut tensors: Vec<_> = channels
         .iter()
-        .map(|&channels| Tensor::random(shape(channels, 3, 5), 2, &mut numbers))
+        .map(|&channels| Tensor::random(shape(channels, 3, 5), 2, &mut random))
         .collect();
     let picked = || {
         let entries = |run: &ChannelRun| {

@@ -1,12 +1,11 @@
 //! Frames of cameras, against the processor's preprocessing.
 use crate::buffer::Buffer;
 use crate::launch::launch;
-use crate::tensor::{Numbers, Tensor, shape};
+use crate::tensor::{Tensor, shape};
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::Preprocess;
-use punctual_kernels::preprocess::{
-    FrameLayout, PixelFormat, PlanarOutput, PreprocessSpec, Preprocessor, Size,
-};
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
+use punctual_types::{FrameLayout, PixelFormat, Random, Size};
 
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const STD: [f32; 3] = [0.229, 0.224, 0.225];
@@ -119,8 +118,10 @@ fn check(kernel: &str, geometry: &Geometry, frame: &Frame, expected: &[f32]) {
 }
 
 fn random_bytes(count: usize) -> Vec<u8> {
-    let mut numbers = Numbers::seeded(13);
-    (0..count).map(|_| (numbers.next() >> 56) as u8).collect()
+    let mut random = Random::new(13);
+    (0..count)
+        .map(|_| (random.next_u64() >> 56) as u8)
+        .collect()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Convolutions in groups.
+use punctual_types::Activation;
+
 use crate::convolution::{Case, check, window};
 use crate::tensor::shape;
-use punctual_kernels::Activation;
 
 #[test]
 fn depthwise_of_odd_widths_strides_and_pieces() {

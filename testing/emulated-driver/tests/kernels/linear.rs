@@ -2,11 +2,11 @@
 use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
-use crate::tensor::{Numbers, Tensor, pitch, shape};
-use punctual_kernels::Activation;
+use crate::tensor::{Tensor, halves, pitch, shape};
 use punctual_kernels::cuda::params::{Conv, Linear};
 use punctual_kernels::cuda::{Arguments, TensorView, half, padded};
 use punctual_kernels::reference::{self, Shape};
+use punctual_types::{Activation, Random};
 
 struct Layer {
     input: Tensor,
@@ -20,12 +20,12 @@ struct Layer {
 
 impl Layer {
     fn new(input: Shape, features: usize, images: usize) -> Self {
-        let mut numbers = Numbers::seeded(5);
-        let (tensor, planar) = Tensor::random(input, images, &mut numbers);
+        let mut random = Random::new(5);
+        let (tensor, planar) = Tensor::random(input, images, &mut random);
         let pitch = padded(features as u32) as usize;
         Self {
-            weights: numbers.halves(features * input.elements(), 0.25),
-            bias: numbers.halves(features, 1.0),
+            weights: halves(&mut random, features * input.elements(), 0.25),
+            bias: halves(&mut random, features, 1.0),
             input: tensor,
             images: planar,
             features,

@@ -1,10 +1,11 @@
 //! The way of a batch's members in and out.
 use crate::buffer::Buffer;
 use crate::launch::{Queue, launch};
-use crate::tensor::{Numbers, Tensor, shape};
+use crate::tensor::{Tensor, shape};
 use punctual_kernels::cuda::params::{Answers, InputPlanar, Members};
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, half};
 use punctual_kernels::softmax_top1;
+use punctual_types::Random;
 
 fn addresses(buffers: &mut [Buffer]) -> [u64; IMAGES_MAX] {
     let mut addresses = [0; IMAGES_MAX];
@@ -18,9 +19,9 @@ fn addresses(buffers: &mut [Buffer]) -> [u64; IMAGES_MAX] {
 fn tensors_go_into_the_batch_and_out_of_it() {
     // Less than a block, a block, and a block and a bit of vectors.
     for bytes in [48, 8192, 8192 + 32] {
-        let mut numbers = Numbers::seeded(9);
-        let mut random = || Buffer::of((0..bytes / 8).map(|_| numbers.next().to_ne_bytes()));
-        let mut members: Vec<Buffer> = (0..3).map(|_| random()).collect();
+        let mut random = Random::new(9);
+        let mut bytes_of = || Buffer::of((0..bytes / 8).map(|_| random.next_u64().to_ne_bytes()));
+        let mut members: Vec<Buffer> = (0..3).map(|_| bytes_of()).collect();
         let mut batch = Buffer::of_bytes(3 * bytes);
         let mut params = Members {
             batch: batch.address(),
@@ -45,11 +46,11 @@ fn prepared_inputs_become_halves_side_by_side() {
     for channels in [1, 3, 11] {
         let of = shape(channels, 13, 11);
         let (row_stride, plane_stride) = (12, 13 * 12 + 5);
-        let mut numbers = Numbers::seeded(10);
+        let mut random = Random::new(10);
         let planes: Vec<Vec<f32>> = (0..2)
             .map(|_| {
                 (0..channels * plane_stride)
-                    .map(|_| numbers.signed())
+                    .map(|_| random.signed_unit())
                     .collect()
             })
             .collect();
@@ -107,10 +108,10 @@ fn answers(images: &[Vec<f32>]) -> (Vec<(u32, f32)>, u32) {
 
 #[test]
 fn answers_are_those_of_softmax() {
-    let mut numbers = Numbers::seeded(12);
+    let mut random = Random::new(12);
     for (count, classes) in [(1, 1), (3, 10), (32, 43), (2, 1000)] {
         let images: Vec<Vec<f32>> = (0..count)
-            .map(|_| (0..classes).map(|_| numbers.signed() * 9.0).collect())
+            .map(|_| (0..classes).map(|_| random.signed_unit() * 9.0).collect())
             .collect();
         let (found, done) = answers(&images);
         assert_eq!(done, 77);

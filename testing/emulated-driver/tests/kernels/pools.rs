@@ -2,18 +2,16 @@
 use crate::convolution::window;
 use crate::error;
 use crate::launch::launch;
-use crate::tensor::{Numbers, Tensor, shape};
+use crate::tensor::{Tensor, shape};
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::{GlobalPool, Pool};
 use punctual_kernels::reference::{self, Shape};
-use punctual_kernels::{PoolKind, Window};
+use punctual_types::{PoolKind, Random, Window};
 
 fn check_pool(input: Shape, window: Window, code: u32, kind: PoolKind) {
-    let (mut tensor, images) = Tensor::random(input, 2, &mut Numbers::seeded(3));
-    let extent = window
-        .output_extent(input.height, input.width)
-        .expect("the window fits");
-    let mut output = Tensor::unwritten(shape(input.channels, extent.height, extent.width), 2);
+    let (mut tensor, images) = Tensor::random(input, 2, &mut Random::new(3));
+    let (height, width) = reference::output_extent(input, &window);
+    let mut output = Tensor::unwritten(shape(input.channels, height, width), 2);
     launch(
         "pool",
         Arguments::Pool(Pool {
@@ -21,17 +19,17 @@ fn check_pool(input: Shape, window: Window, code: u32, kind: PoolKind) {
             output: output.view(),
             images: 2,
             kind: code,
-            kernel_height: window.kernel.height as u32,
-            kernel_width: window.kernel.width as u32,
-            stride_height: window.stride.height as u32,
-            stride_width: window.stride.width as u32,
-            pad_top: window.padding.top as u32,
-            pad_left: window.padding.left as u32,
+            kernel_height: window.kernel.height,
+            kernel_width: window.kernel.width,
+            stride_height: window.stride.height,
+            stride_width: window.stride.width,
+            pad_top: window.padding.top,
+            pad_left: window.padding.left,
         }),
     );
     for (found, image) in output.planar().iter().zip(&images) {
         let expected = reference::pool(input, &window, kind, image);
-        let steps = window.kernel.height * window.kernel.width + 1;
+        let steps = window.kernel.area() + 1;
         error::check("pool", found, &expected, steps, &vec![1.0; expected.len()]);
     }
 }
@@ -58,7 +56,7 @@ fn windows_of_all_kinds() {
 #[test]
 fn whole_images() {
     for input in [shape(72, 7, 7), shape(3, 1, 1), shape(136, 5, 9)] {
-        let (mut tensor, images) = Tensor::random(input, 3, &mut Numbers::seeded(4));
+        let (mut tensor, images) = Tensor::random(input, 3, &mut Random::new(4));
         let mut output = Tensor::unwritten(shape(input.channels, 1, 1), 3);
         launch(
             "global_average_pool",

@@ -2,13 +2,13 @@
 use crate::buffer::Buffer;
 use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
-use crate::tensor::{Numbers, shape};
-use punctual_kernels::Activation;
+use crate::tensor::{self, shape};
 use punctual_kernels::cuda::params::{
     Answers, Elementwise, Gather, GlobalPool, InputPlanar, Linear, Members, Pool, Preprocess,
     SOURCES_MAX, Whereabouts,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
+use punctual_types::{Activation, Random};
 
 /// A launch of a kernel, several blocks where it has several.
 pub struct Sample {
@@ -54,13 +54,13 @@ impl Sample {
 }
 
 pub fn halves(count: usize) -> Buffer {
-    let values = Numbers::seeded(20).halves(count, 1.0);
+    let values = tensor::halves(&mut Random::new(20), count, 1.0);
     let half = punctual_kernels::cuda::half::from_f32;
     Buffer::of_halves(&values.into_iter().map(half).collect::<Vec<u16>>())
 }
 
 pub fn floats(count: usize) -> Buffer {
-    Buffer::of_f32(&Numbers::seeded(21).halves(count, 1.0))
+    Buffer::of_f32(&tensor::halves(&mut Random::new(21), count, 1.0))
 }
 
 const fn view(address: u64, height: u32, width: u32, channels: u32) -> TensorView {

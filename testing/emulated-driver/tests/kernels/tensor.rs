@@ -2,35 +2,14 @@
 use crate::buffer::Buffer;
 use punctual_kernels::cuda::{TensorView, half, padded};
 use punctual_kernels::reference::Shape;
+use punctual_types::Random;
 
-/// Numbers that look random and are the same each time (Steele, Lea, Flood 2014: splitmix64).
-pub struct Numbers(u64);
-
-impl Numbers {
-    pub fn seeded(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// In [-1, 1).
-    pub fn signed(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
-    }
-
-    /// So many halves in [-`largest`, `largest`), as floats.
-    pub fn halves(&mut self, count: usize, largest: f32) -> Vec<f32> {
-        let rounded = |value| half::to_f32(half::from_f32(value));
-        (0..count)
-            .map(|_| rounded(self.signed() * largest))
-            .collect()
-    }
+/// So many halves in [-`largest`, `largest`), as floats.
+pub fn halves(random: &mut Random, count: usize, largest: f32) -> Vec<f32> {
+    let rounded = |value| half::to_f32(half::from_f32(value));
+    (0..count)
+        .map(|_| rounded(random.signed_unit() * largest))
+        .collect()
 }
 
 pub const fn shape(channels: usize, height: usize, width: usize) -> Shape {
@@ -79,9 +58,9 @@ impl Tensor {
     }
 
     /// Images of random halves in [-1, 1).
-    pub fn random(shape: Shape, images: usize, numbers: &mut Numbers) -> (Self, Vec<Vec<f32>>) {
+    pub fn random(shape: Shape, images: usize, random: &mut Random) -> (Self, Vec<Vec<f32>>) {
         let planar: Vec<Vec<f32>> = (0..images)
-            .map(|_| numbers.halves(shape.elements(), 1.0))
+            .map(|_| halves(random, shape.elements(), 1.0))
             .collect();
         (Self::of(shape, &planar), planar)
     }

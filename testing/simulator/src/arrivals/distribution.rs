@@ -1,6 +1,6 @@
 //! Draws that only arrivals need.
 
-use crate::random::Random;
+use punctual_types::Random;
 
 /// Log-normal with the given median and deviation of the logarithm.
 pub(crate) fn log_normal(random: &mut Random, median: f64, sigma: f64) -> f64 {

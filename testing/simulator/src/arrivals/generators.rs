@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use punctual_core::Nanos;
+use punctual_types::Random;
 
 use super::distribution::log_normal;
 use super::minutes::Minutes;
 use super::open::{Due, Open};
 use super::{Bursts, TraceEntry};
-use crate::random::Random;
 
 /// Makes requests by rising intended time, until there are none before `end` (ns) or for ever.
 pub(super) trait Generator: std::fmt::Debug + Send {

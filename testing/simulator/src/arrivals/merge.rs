@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use punctual_core::{ClientId, Instant, Nanos, Reply, TaskId};
+use punctual_types::Random;
 
 use super::open::{Due, Open};
 use super::pattern::{Pattern, PatternError};
 use super::reactive::{Reaction, Reactive};
 use super::{Source, Submission};
-use crate::random::Random;
 
 /// Bits of a tag that hold the request's number in its stream; the task is above them.
 const SEQUENCE_BITS: u32 = 48;

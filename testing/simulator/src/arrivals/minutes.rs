@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::random::Random;
+use punctual_types::Random;
 
 /// How the minutes of a stream differ. Each has the mean rate that its pattern asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! Open-loop streams: what comes does not depend on the answers.
 
 use punctual_core::Nanos;
+use punctual_types::Random;
 
 use super::Pattern;
 use super::generators::{Collected, Generator, Groups, Periodic, Recording, Renewal, Shared};
 use super::minutes::Minutes;
-use crate::random::Random;
 
 /// A request to come. Times are in nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

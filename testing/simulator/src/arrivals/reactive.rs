@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use punctual_core::{Nanos, TaskId, Verdict};
+use punctual_types::Random;
 
 use super::Pattern;
 use super::distribution::rounded;
-use crate::random::Random;
 
 /// A verdict, as the streams that wait for it see it.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use punctual_core::{Confidence, Instant, Nanos, Rejection, Reply, TaskId, Ticket, Verdict};
+use punctual_types::Random;
 
 use super::*;
-use crate::random::Random;
 
 const SECOND: Nanos = Nanos::from_millis(1_000);
 

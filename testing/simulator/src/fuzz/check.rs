@@ -3,12 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use punctual_core::{Action, ConfigError, Event, Instant};
+use punctual_types::Random;
 
 use super::Case;
 use crate::audit::{Auditor, Finding};
 use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
-use crate::random::Random;
 use crate::run::{Settings, run_plan};
 
 /// Why a case fails.

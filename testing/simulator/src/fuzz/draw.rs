@@ -9,12 +9,12 @@ use punctual_core::{
     Weights,
 };
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
+use punctual_types::Random;
 
 use super::world::{durations, faults};
 use super::{Case, Extras, relations};
 use crate::arrivals::{Bursts, Pattern};
 use crate::faults::Fault;
-use crate::random::Random;
 use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
 
 /// Whole units of time in a plan.
@@ -22,24 +22,15 @@ pub(super) fn units(n: u64) -> Nanos {
     Nanos::from_micros(n)
 }
 
-/// From `low` to `high`, both included.
-pub(super) fn within(random: &mut Random, low: u64, high: u64) -> u64 {
-    low + random.below(high - low + 1)
-}
-
-pub(super) fn one_in(random: &mut Random, n: u64) -> bool {
-    random.below(n) == 0
-}
-
 pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
     let root = Random::new(seed);
     let policy = policy(&mut root.stream("policy", 0), policies);
     let mut random = root.stream("plan", 0);
     let board = board(&mut random, &*policy);
-    let models: Vec<Model> = (0..within(&mut random, 1, 3))
+    let models: Vec<Model> = (0..random.within(1, 3))
         .map(|index| model(&mut random, index, board.units))
         .collect();
-    let count = within(&mut random, 1, 6);
+    let count = random.within(1, 6);
     let tasks: Vec<Task> = (0..count)
         .map(|index| task(&mut random, index, &models))
         .collect();
@@ -52,25 +43,25 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         models,
         tasks,
         board,
-        length: units(within(&mut random, 500, 6_000)),
+        length: units(random.within(500, 6_000)),
         durations: durations(&mut root.stream("durations", 0)),
         faults: Vec::new(),
     };
     let paged = board.pages > 0;
     for model in scenario.models.iter_mut().filter(|_| paged) {
         model.weights = Some(Weights {
-            pages: within(&mut random, 1, u64::from(board.pages)) as u32,
-            load: units(within(&mut random, 1, 30)),
+            pages: random.within(1, u64::from(board.pages)) as u32,
+            load: units(random.within(1, 30)),
         });
     }
     let mut pages = root.stream("pages", 0);
-    if policy.contract().promises && one_in(&mut pages, 2) {
+    if policy.contract().promises && pages.one_in(2) {
         relations::page(&mut pages, &mut scenario);
     }
     relations::share(&mut root.stream("sharing", 0), &mut scenario);
     let drawn = &mut root.stream("faults", 0);
     scenario.faults = faults(drawn, scenario.length, clients, scenario.models.len());
-    if scenario.board.pages > 0 && one_in(&mut pages, 5) {
+    if scenario.board.pages > 0 && pages.one_in(5) {
         let nth = pages.below(20);
         scenario.faults.push(Fault::TransferLost { nth });
     }
@@ -80,9 +71,9 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
             Fault::CompletionLost { .. } | Fault::TransferLost { .. }
         )
     };
-    if scenario.faults.iter().any(lost) && one_in(drawn, 4) {
+    if scenario.faults.iter().any(lost) && drawn.one_in(4) {
         // Long enough for requests to come after the action was taken for lost.
-        scenario.length = Nanos::from_millis(within(drawn, 110, 250));
+        scenario.length = Nanos::from_millis(drawn.within(110, 250));
     }
     relations::spill(&mut root.stream("spill", 0), &mut scenario);
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
@@ -100,7 +91,7 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
 
 /// The default policy half of the time, any other as often as the next.
 fn policy(random: &mut Random, policies: &[Arc<dyn PolicySpec>]) -> Arc<dyn PolicySpec> {
-    if one_in(random, 2) {
+    if random.one_in(2) {
         return Arc::new(punctual(random));
     }
     let chosen = random.below(policies.len() as u64) as usize;
@@ -119,8 +110,8 @@ fn punctual(random: &mut Random) -> PunctualConfig {
         waiting: on(),
         launch_lead: units(lead.below(3) * lead.below(40)),
         price: on(),
-        price_margin: within(random, 0, 200) as u16,
-        replan_interval: units(within(random, 20, 2_000)),
+        price_margin: random.within(0, 200) as u16,
+        replan_interval: units(random.within(20, 2_000)),
         ..PunctualConfig::default()
     }
 }
@@ -128,16 +119,16 @@ fn punctual(random: &mut Random) -> PunctualConfig {
 /// In a third of the cases further layouts, on the same partitions or on others that overlap with them.
 fn extras(random: &mut Random, scenario: &mut Scenario) -> Extras {
     let share_max = [0, 0, 900, 500][random.below(4) as usize];
-    if !one_in(random, 3) {
+    if !random.one_in(3) {
         return Extras {
             share_max,
             ..Extras::default()
         };
     }
     let (tasks, own) = (scenario.tasks.len(), scenario.planned.len());
-    let layouts = (0..within(random, 1, 2)).map(|_| {
+    let layouts = (0..random.within(1, 2)).map(|_| {
         let (mut first, mut parts) = (0, own);
-        if one_in(random, 2) {
+        if random.one_in(2) {
             let others = planned(random, scenario.board.units, 0);
             (first, parts) = (scenario.planned.len(), others.len());
             scenario.planned.extend(others);
@@ -159,26 +150,22 @@ fn board(random: &mut Random, policy: &dyn PolicySpec) -> Board {
     } else {
         8
     };
-    let paged = policy.name() == "clockwork" && one_in(random, 2);
+    let paged = policy.name() == "clockwork" && random.one_in(2);
     Board {
-        units: within(random, 1, most) as u16,
-        preemption_bound: units(within(random, 0, 4)),
-        dispatch_cost: units(within(random, 0, 1)),
-        egress_bound: units(within(random, 0, 2)),
+        units: random.within(1, most) as u16,
+        preemption_bound: units(random.within(0, 4)),
+        dispatch_cost: units(random.within(0, 1)),
+        egress_bound: units(random.within(0, 2)),
         request_buffers: 0,
-        pages: if paged {
-            within(random, 2, 6) as u32
-        } else {
-            0
-        },
-        contention_permille: 1000 + within(random, 0, 2) * 150,
+        pages: if paged { random.within(2, 6) as u32 } else { 0 },
+        contention_permille: 1000 + random.within(0, 2) * 150,
         switch_cost: Nanos::ZERO,
         workers: 1,
     }
 }
 
 fn model(random: &mut Random, index: u64, units: u16) -> Model {
-    let stages: Vec<Stage> = (0..within(random, 1, 4))
+    let stages: Vec<Stage> = (0..random.within(1, 4))
         .map(|_| stage(random, units))
         .collect();
     Model {
@@ -194,14 +181,14 @@ fn model(random: &mut Random, index: u64, units: u16) -> Model {
 /// (or does not) with the units.
 fn stage(random: &mut Random, all: u16) -> Stage {
     let mut times = Vec::new();
-    let mut alone = within(random, 1, 12);
+    let mut alone = random.within(1, 12);
     for batch in [1, 2, 4, 8] {
-        if batch > 1 && one_in(random, 3) {
+        if batch > 1 && random.one_in(3) {
             break;
         }
         let factor = 1 + random.below(2);
         for count in [1, all.div_ceil(2), all] {
-            let helped = if one_in(random, 3) {
+            let helped = if random.one_in(3) {
                 1
             } else {
                 u64::from(count)
@@ -228,9 +215,9 @@ fn stage(random: &mut Random, all: u16) -> Stage {
 fn calibration(random: &mut Random, exits: usize) -> Calibration {
     let exit = |random: &mut Random| CalibrationExit {
         confidence: random.below(65_536) as u16,
-        correct: one_in(random, 2),
+        correct: random.one_in(2),
     };
-    let samples = if one_in(random, 4) { 0 } else { 12 };
+    let samples = if random.one_in(4) { 0 } else { 12 };
     Calibration {
         samples: (0..samples)
             .map(|_| CalibrationSample {
@@ -245,9 +232,9 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
     let stages = models[asks as usize].stages.len() as u64;
     let kind = random.below(10);
     let (real_time, reserved) = (kind < 8, kind < 6);
-    let period = within(random, 10, 200);
+    let period = random.within(10, 200);
     let deadline = (period / 2 + random.below(period + 1)).max(8);
-    let preparation = if one_in(random, 2) {
+    let preparation = if random.one_in(2) {
         0
     } else {
         random.below(deadline / 6 + 1)
@@ -262,7 +249,7 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         } else {
             Criticality::BestEffort
         },
-        deadline: (real_time || one_in(random, 2)).then(|| units(deadline)),
+        deadline: (real_time || random.one_in(2)).then(|| units(deadline)),
         period: units(period),
         jitter: units(jitter),
         prepare: units(preparation),
@@ -272,15 +259,15 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         batch_max: [1, 2, 4, 8][random.below(4) as usize],
         queue_max: 0,
         reserved,
-        eager: one_in(random, 2),
-        weight: within(random, 1, 3) as u16,
+        eager: random.one_in(2),
+        weight: random.within(1, 3) as u16,
         spill: None,
         delivery: Delivery::EveryFrame,
     };
     Task {
         name: format!("task-{index}"),
         pattern: pattern(random, index, period, jitter),
-        clients: within(random, 1, 2) as u16,
+        clients: random.within(1, 2) as u16,
         config,
     }
 }
@@ -293,7 +280,7 @@ fn pattern(random: &mut Random, index: u64, period: u64, jitter: u64) -> Pattern
         0..5 => Pattern::Periodic {
             rate_hz: rate_hz * [1.0, 1.0, 0.7, 0.5, 2.5][random.below(5) as usize],
             phase,
-            jitter: if one_in(random, 2) {
+            jitter: if random.one_in(2) {
                 Nanos::ZERO
             } else {
                 units(random.below(jitter + 1))
@@ -312,9 +299,9 @@ fn pattern(random: &mut Random, index: u64, period: u64, jitter: u64) -> Pattern
             deadlines: Vec::new(),
         }),
         9 => Pattern::ClosedLoop {
-            outstanding: within(random, 1, 4) as u16,
+            outstanding: random.within(1, 4) as u16,
             think: units(random.below(20)),
-            retry: units(within(random, 1, 50)),
+            retry: units(random.within(1, 50)),
         },
         10 if index > 0 => Pattern::Dependent {
             after: vec![TaskId(random.below(index) as u16)],
@@ -333,7 +320,7 @@ fn pattern(random: &mut Random, index: u64, period: u64, jitter: u64) -> Pattern
 
 /// Disjoint partitions of all units, and where the tasks go.
 fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize>)> {
-    let parts = within(random, 1, u64::from(all.min(3))) as u16;
+    let parts = random.within(1, u64::from(all.min(3))) as u16;
     let mut planned: Vec<(Units, Vec<usize>)> = Vec::new();
     let mut first = 0;
     for part in 0..parts {
@@ -341,7 +328,7 @@ fn planned(random: &mut Random, all: u16, tasks: usize) -> Vec<(Units, Vec<usize
         let count = if left == 0 {
             all - first
         } else {
-            within(random, 1, u64::from(all - first - left)) as u16
+            random.within(1, u64::from(all - first - left)) as u16
         };
         planned.push((Units { first, count }, Vec::new()));
         first += count;

@@ -2,21 +2,21 @@
 //! and go, frames that another task takes on.
 
 use punctual_core::{Criticality, Delivery, ModelId, Nanos, StageId, TaskConfig, TaskId, Weights};
+use punctual_types::Random;
 
-use super::draw::{one_in, units, within};
+use super::draw::units;
 use crate::arrivals::Pattern;
-use crate::random::Random;
 use crate::scenario::{Scenario, Task};
 
 /// In a third of the cases a model that begins like the first, which some of its tasks ask instead; in
 /// some of these their common beginning has no exit.
 pub(super) fn share(random: &mut Random, scenario: &mut Scenario) {
     let first = &mut scenario.models[0];
-    if !one_in(random, 3) || first.weights.is_some() {
+    if !random.one_in(3) || first.weights.is_some() {
         return;
     }
-    let shared = within(random, 1, first.stages.len() as u64) as usize;
-    first.stages[0].headless = first.stages.len() > 1 && one_in(random, 2);
+    let shared = random.within(1, first.stages.len() as u64) as usize;
+    first.stages[0].headless = first.stages.len() > 1 && random.one_in(2);
     let mut copy = first.clone();
     for stage in &mut copy.stages[..shared] {
         stage.runs_as = Some(0);
@@ -28,7 +28,7 @@ pub(super) fn share(random: &mut Random, scenario: &mut Scenario) {
         let config = &mut task.config;
         if config.model == ModelId(0) {
             config.mandatory_exit = config.mandatory_exit.max(least);
-            if one_in(random, 2) {
+            if random.one_in(2) {
                 config.model = like;
             }
         }
@@ -37,9 +37,9 @@ pub(super) fn share(random: &mut Random, scenario: &mut Scenario) {
 
 /// In half of the cases some tasks want the latest frame only.
 pub(super) fn deliver(random: &mut Random, scenario: &mut Scenario) {
-    let some = one_in(random, 2);
+    let some = random.one_in(2);
     for task in &mut scenario.tasks {
-        if some && one_in(random, 2) {
+        if some && random.one_in(2) {
             task.config.delivery = Delivery::LatestFrame;
         }
     }
@@ -50,7 +50,7 @@ pub(super) fn deliver(random: &mut Random, scenario: &mut Scenario) {
 pub(super) fn spill(random: &mut Random, scenario: &mut Scenario) {
     let real_time = |task: &&mut Task| task.config.criticality == Criticality::RealTime;
     let count = scenario.tasks.iter_mut().filter(real_time).count() as u64;
-    if count == 0 || !one_in(random, 3) {
+    if count == 0 || !random.one_in(3) {
         return;
     }
     let index = scenario.tasks.len();
@@ -60,7 +60,7 @@ pub(super) fn spill(random: &mut Random, scenario: &mut Scenario) {
     let mut taker = own.clone();
     own.config.spill = Some(TaskId(index as u16));
     let mut model = scenario.models[own.config.model.index()].clone();
-    let halves = within(random, 1, 8);
+    let halves = random.within(1, 8);
     for stage in &mut model.stages {
         stage.runs_as = None;
         for time in stage.times.iter_mut().map(|measured| &mut measured.time) {
@@ -69,7 +69,7 @@ pub(super) fn spill(random: &mut Random, scenario: &mut Scenario) {
             }
         }
     }
-    if one_in(random, 4) {
+    if random.one_in(4) {
         taker.config.mandatory_exit = StageId(model.stages.len() as u8 - 1);
     }
     taker.name = format!("task-{index}");
@@ -90,9 +90,9 @@ pub(super) fn spill(random: &mut Random, scenario: &mut Scenario) {
 /// Pages the weights of models that no reservation asks. Half of the unreserved tasks get a model of
 /// their own, so that there are some.
 pub(super) fn page(random: &mut Random, scenario: &mut Scenario) {
-    scenario.board.pages = within(random, 1, 6) as u32;
+    scenario.board.pages = random.within(1, 6) as u32;
     for task in &mut scenario.tasks {
-        if !task.config.reserved && one_in(random, 2) {
+        if !task.config.reserved && random.one_in(2) {
             let copy = scenario.models[task.config.model.index()].clone();
             task.config.model = ModelId(scenario.models.len() as u16);
             scenario.models.push(copy);
@@ -102,8 +102,8 @@ pub(super) fn page(random: &mut Random, scenario: &mut Scenario) {
         let mut tasks = scenario.tasks.iter().map(|task| &task.config);
         if !tasks.any(|task| task.reserved && task.model.index() == index) {
             model.weights = Some(Weights {
-                pages: within(random, 1, u64::from(scenario.board.pages)) as u32,
-                load: units(within(random, 1, 30)),
+                pages: random.within(1, u64::from(scenario.board.pages)) as u32,
+                load: units(random.within(1, 30)),
             });
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn fit_buffers(random: &mut Random, scenario: &mut Scenario) {
         task.config.queue_max = (kept.max(1) + random.below(12)) as u16;
         kept_of_all += kept;
     }
-    scenario.board.request_buffers = (kept_of_all + within(random, 1, 24)) as u16;
+    scenario.board.request_buffers = (kept_of_all + random.within(1, 24)) as u16;
 }
 
 /// `ceil((D + J) / T) + 1` for what is reserved (policy.md, section 3).

@@ -1,10 +1,10 @@
 //! What a case's world does: real times, and faults.
 
 use punctual_core::{Instant, ModelId, Nanos};
+use punctual_types::Random;
 
-use super::draw::{client, moment, within};
+use super::draw::{client, moment};
 use crate::faults::Fault;
-use crate::random::Random;
 use crate::timing::{Durations, Overruns, Quantile, SlowPhase, Tail};
 
 /// Exact in two cases of five, within the profile in two, beyond it in one.
@@ -64,7 +64,7 @@ pub(super) fn faults(
     if random.below(2) == 0 {
         return Vec::new();
     }
-    (0..within(random, 1, 4))
+    (0..random.within(1, 4))
         .map(|_| fault(random, length, clients, models))
         .collect()
 }

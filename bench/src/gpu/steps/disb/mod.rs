@@ -10,8 +10,8 @@ use punctual_evaluation::workloads;
 use punctual_executor::{Events, drive};
 use punctual_plan::PolicyChoice;
 use punctual_report::{Axis, Bars};
-use punctual_simulator::random::Random;
 use punctual_simulator::scenario::{Model, Scenario};
+use punctual_types::Random;
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

@@ -213,7 +213,7 @@ mod tests {
     use punctual_core::{Actions, Scheduler};
     use punctual_device::conformance::networks;
     use punctual_executor::drive;
-    use punctual_simulator::random::Random;
+    use punctual_types::Random;
 
     #[test]
     fn every_request_of_a_closed_loop_gets_its_verdict_and_brings_the_next_one() {

@@ -6,7 +6,7 @@ use punctual_device_cuda::bench::{Holding, Load};
 use punctual_device_cuda::driver::{Attribute, Context};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_report::{Axis, Lines, Series};
-use punctual_simulator::random::Random;
+use punctual_types::Random;
 
 use super::super::super::result::{Latency, Sheet, StepResult};
 use super::super::super::rig;

@@ -7,7 +7,7 @@ use punctual_device_cuda::queue::QueueSpec;
 use punctual_device_cuda::structures::Structure;
 use punctual_platform::clock;
 use punctual_report::{Axis, Bars};
-use punctual_simulator::random::Random;
+use punctual_types::Random;
 
 use super::super::super::result::{Latency, Sheet, StepResult};
 use super::super::super::rig::{self, Errand, Rig};

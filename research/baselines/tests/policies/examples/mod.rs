@@ -12,8 +12,8 @@ use punctual_core::{
     ModelId, Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId,
     StageTime, TaskConfig, Units, Verdict,
 };
-use punctual_policy_testing::random::Random;
 use punctual_policy_testing::world::{Weather, World};
+use punctual_types::Random;
 
 /// Batch sizes of a stage with their times in milliseconds.
 type Sizes<'a> = &'a [(u8, u64)];
@@ -98,7 +98,7 @@ fn world(policy: &dyn PolicySpec, models: &[&[Sizes]], mut tasks: Vec<TaskConfig
         dispatch_cost: Nanos::ZERO,
         egress_bound: Nanos::ZERO,
     };
-    World::new(&config, policy, Weather::Calm, Random::seeded(0))
+    World::new(&config, policy, Weather::Calm, Random::new(0))
 }
 
 /// Submits so many frames of a task at the same time.

@@ -5,13 +5,13 @@ mod tally;
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-use punctual_client::{ConnectError, Lost, PixelFormat, SubmitError};
-use punctual_kernels::preprocess;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use punctual_client::{ConnectError, Lost, SubmitError};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::{OsError, thread};
 use punctual_signs::Camera;
+use punctual_types::PixelFormat;
 
 use crate::demo::table::{self, Row};
 use crate::report::CameraReport;
@@ -47,8 +47,8 @@ pub struct Options {
     #[arg(long)]
     task: String,
     /// What the camera captures.
-    #[arg(long, value_enum, default_value_t = Format::Rgb8)]
-    format: Format,
+    #[arg(long, value_parser = formats(), default_value = PixelFormat::Rgb8.name())]
+    format: PixelFormat,
     /// Seed of the scenes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -72,13 +72,10 @@ pub struct Options {
     end_with_parent: bool,
 }
 
-/// Frame formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Three bytes a pixel.
-    Rgb8,
-    /// Luma, then chroma at half resolution.
-    Nv12,
+/// Those that the camera shows.
+fn formats() -> impl TypedValueParser<Value = PixelFormat> {
+    PossibleValuesParser::new([PixelFormat::Rgb8, PixelFormat::Nv12].map(PixelFormat::name))
+        .try_map(|name| name.parse::<PixelFormat>())
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -130,12 +127,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM);
     }
     let signals = TerminationSignals::take_over()?;
-    let (ours, theirs) = match options.format {
-        Format::Rgb8 => (preprocess::PixelFormat::Rgb8, PixelFormat::Rgb8),
-        Format::Nv12 => (preprocess::PixelFormat::Nv12, PixelFormat::Nv12),
-    };
-    let camera = Camera::new(ours, options.seed, SCENES);
-    let mut client = punctual_client::Options::new(&options.socket, &options.task, theirs)
+    let camera = Camera::new(options.format, options.seed, SCENES);
+    let format = options.format.into();
+    let mut client = punctual_client::Options::new(&options.socket, &options.task, format)
         .reconnect(options.reconnect)
         .connect()
         .map_err(|source| Error::Connect {

@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
+use punctual_types::Random;
+
 use super::checker::Violation;
-use super::random::Random;
 use super::random_plans::{UNIT, random_plan, units};
 use super::world::{Nature, World};
 use crate::policy::Policy as _;
@@ -70,7 +71,7 @@ impl Nature for WithinBounds {
 /// late: none of these may be refused.
 fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<u64> {
     let tasks = world.config.tasks.clone();
-    let mut lateness = Random::seeded(random.clone().next());
+    let mut lateness = Random::new(random.clone().next_u64());
     let longest = tasks.iter().map(|t| t.period.as_nanos()).max();
     let end = longest.unwrap_or(1) * RELEASES / 4;
     // Zero: all at once, the worst case for EDF.
@@ -131,7 +132,7 @@ fn extras(
 
 /// Half of the plans have every switch on, the others any of them: all are for quality, none for safety.
 fn random_parameters(seed: u64) -> PunctualConfig {
-    let mut random = Random::seeded(!seed);
+    let mut random = Random::new(!seed);
     if random.one_in(2) {
         return PunctualConfig::default();
     }
@@ -149,7 +150,7 @@ fn random_parameters(seed: u64) -> PunctualConfig {
 
 /// In half of the plans, some tasks want the latest frame only: nobody's promises depend on it.
 fn random_delivery(seed: u64, config: &mut Config) {
-    let mut random = Random::seeded(seed.rotate_left(32));
+    let mut random = Random::new(seed.rotate_left(32));
     let some = random.one_in(2);
     for task in &mut config.tasks {
         if some && random.one_in(2) {
@@ -172,7 +173,7 @@ pub struct Course {
 
 /// One plan from its seed; `None` if the plan does not pass.
 fn run(seed: u64, ablation: Option<Ablation>) -> Option<Result<Course, Violation>> {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::new(seed);
     let config = random_plan(&mut random);
     run_plan(seed, config, random, ablation)
 }

@@ -3,9 +3,10 @@
 use std::vec;
 use std::vec::Vec;
 
+use punctual_types::Random;
+
 use super::guarantee::{plans, run_plan};
 use super::plans::{at, model, ms, plan, task};
-use super::random::Random;
 use super::random_plans::random_layouts;
 use super::world::{Exact, World};
 use crate::punctual::Punctual;
@@ -17,7 +18,7 @@ use crate::{
 
 fn courses(ablation: Option<Ablation>) -> Vec<super::guarantee::Course> {
     let course = |seed| {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::new(seed);
         let config = random_layouts(&mut random);
         let course = run_plan(seed, config, random, ablation)?;
         Some(course.unwrap_or_else(|v| panic!("seed {seed}: {v:?}")))

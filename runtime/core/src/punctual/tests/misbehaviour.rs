@@ -4,8 +4,8 @@
 use std::vec::Vec;
 
 use proptest::prelude::*;
+use punctual_types::Random;
 
-use super::random::Random;
 use super::random_plans::{UNIT, random_plan, units};
 use super::world::{Ending, Nature, World};
 use crate::policy::Policy as _;
@@ -33,7 +33,7 @@ impl Nature for Careless {
         units(self.0.within(0, 30))
     }
     fn confidence(&mut self, _: &Infer) -> Confidence {
-        Confidence(self.0.next() as u16)
+        Confidence(self.0.next_u64() as u16)
     }
     fn stopping(&mut self, bound: Nanos) -> Nanos {
         bound.saturating_mul(self.0.within(0, 3))
@@ -184,7 +184,7 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
 fn valid_plan() -> impl Strategy<Value = u64> {
     any::<u64>().prop_filter("plans that pass the offline test", |seed| {
         Punctual::new(
-            &random_plan(&mut Random::seeded(*seed)),
+            &random_plan(&mut Random::new(*seed)),
             PunctualConfig::default(),
         )
         .is_ok()
@@ -200,7 +200,7 @@ proptest! {
         spare in 0..30_u16,
         acts in prop::collection::vec((0..15_u64, act()), 1..120),
     ) {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::new(seed);
         let mut config = random_plan(&mut random);
         // From as few buffers as the plan may have upwards.
         let kept: u64 = config.tasks.iter().map(validate::kept).sum();
@@ -228,7 +228,7 @@ proptest! {
 #[test]
 fn same_events_lead_to_the_same_decisions() {
     let decisions = || -> Vec<_> {
-        let mut random = Random::seeded(7);
+        let mut random = Random::new(7);
         let config = loop {
             let config = random_plan(&mut random);
             if Punctual::new(&config, PunctualConfig::default()).is_ok() {
@@ -239,7 +239,7 @@ fn same_events_lead_to_the_same_decisions() {
         world.checker.world_keeps_bounds = false;
         for sequence in 0..300 {
             let age = random.within(0, 20) as i64;
-            let task = random.next() as u16;
+            let task = random.next_u64() as u16;
             let act = Act::Frame {
                 task,
                 age,

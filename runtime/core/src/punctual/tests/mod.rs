@@ -26,5 +26,3 @@ mod spill;
 mod switches;
 mod worked_example;
 mod world;
-
-mod random;

@@ -2,8 +2,9 @@
 
 use std::vec::Vec;
 
+use punctual_types::Random;
+
 use super::plans::{best_effort, model, plan, task};
-use super::random::Random;
 use crate::{
     Config, Criticality, Delivery, Layout, ModelConfig, ModelId, Nanos, PartitionConfig,
     PartitionId, StageId, TaskConfig, TaskId, Units, Weights,

@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 use proptest::prelude::*;
+use punctual_types::Random;
 
-use super::random::Random;
 use super::random_plans::{UNIT, random_plan, units};
 use super::world::{Exact, World};
 use crate::offline::{Demand, Infeasible, test};
@@ -42,7 +42,7 @@ fn exact_slack(scheduler: &Punctual, index: usize, free: Instant, y: Instant) ->
 fn valid_plan() -> impl Strategy<Value = u64> {
     any::<u64>().prop_filter("plans that pass the offline test", |seed| {
         Punctual::new(
-            &random_plan(&mut Random::seeded(*seed)),
+            &random_plan(&mut Random::new(*seed)),
             PunctualConfig::default(),
         )
         .is_ok()
@@ -100,7 +100,7 @@ proptest! {
     /// Never more than there is, anywhere: refusing too much is safe, promising too much is not.
     #[test]
     fn scan_never_overstates_the_slack(seed in valid_plan(), frames in 5..60_u64) {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::new(seed);
         let config = random_plan(&mut random);
         let partitions = config.partitions.len();
         let mut world = World::new(config, Exact);
@@ -145,7 +145,7 @@ proptest! {
 
 #[test]
 fn scan_is_exact_before_its_lines_begin() {
-    let mut random = Random::seeded(3);
+    let mut random = Random::new(3);
     let config = loop {
         let config = random_plan(&mut random);
         if Punctual::new(&config, PunctualConfig::default()).is_ok() {

@@ -1,10 +1,9 @@
 //! Operators on bytes.
 
-use punctual_model::{
-    Activation, Extent, OperatorKind, Quantisation, Tensor, TensorId, WeightRange,
-};
+use punctual_model::{OperatorKind, Tensor, TensorId, WeightRange};
+use punctual_types::{Activation, Extent, Padding, Quantisation};
 
-use super::{Builder, around, features, square};
+use super::{Builder, features};
 
 impl Builder {
     /// Makes a tensor one of bytes.
@@ -60,9 +59,9 @@ impl Builder {
             weights: self.integers(channels * fan_in),
             scales: self.steps(channels, fan_in),
             bias: self.draw(channels, 16),
-            kernel: square(kernel),
-            stride: square(stride),
-            padding: around(kernel / 2),
+            kernel: Extent::square(kernel),
+            stride: Extent::square(stride),
+            padding: Padding::uniform(kernel / 2),
             groups,
             activation: Activation::Relu,
         };
@@ -94,8 +93,8 @@ impl Builder {
                 height: shape.height,
                 width: shape.width,
             },
-            stride: square(1),
-            padding: around(0),
+            stride: Extent::square(1),
+            padding: Padding::default(),
             groups: 1,
             activation: Activation::None,
         };

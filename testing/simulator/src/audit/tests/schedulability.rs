@@ -1,10 +1,10 @@
 //! The auditor's reading of the definition against the scheduler's own test: written apart, they must agree.
 
 use punctual_core::{Config, Criticality, Nanos, PartitionId, StageId, TaskConfig, offline};
+use punctual_types::Random;
 
 use super::bench::{model, plan, task};
 use crate::audit::schedulability::is_schedulable;
-use crate::random::Random;
 
 fn units(n: u64) -> Nanos {
     Nanos::new(n * 1_000)

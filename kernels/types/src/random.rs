@@ -1,8 +1,7 @@
-//! Seeded numbers in named streams.
+//! Numbers from a seed, wherever a run must be the same when it is repeated.
 //!
-//! Each use of chance has a stream of its own, named by what it decides and for whom. So a policy
-//! that orders other actions still sees the same arrivals and the same images, and a change of one
-//! task's workload leaves the other tasks' as they were.
+//! What a seed gives is recorded: pictures, weights of test networks, cases of the fuzzer, figures of
+//! experiments. So no method may come to draw otherwise than it does.
 
 /// Numbers that follow from a seed (SplitMix64: Steele, Lea and Flood, "Fast splittable
 /// pseudorandom number generators", 2014).
@@ -20,6 +19,10 @@ impl Random {
 
     /// The stream `name`, `index`, of this seed. It depends on the seed only, not on how many
     /// numbers were drawn from `self`, as long as it is `self`'s first use.
+    ///
+    /// In a simulation, each use of chance has a stream of its own, named by what it decides and for
+    /// whom. So a policy that orders other actions still sees the same arrivals and the same images,
+    /// and a change of one task's workload leaves the other tasks' as they were.
     #[must_use]
     pub fn stream(&self, name: &str, index: u64) -> Self {
         // FNV-1a over the name; the mixing makes neighbours independent.
@@ -36,10 +39,27 @@ impl Random {
         mix(self.0)
     }
 
+    #[must_use]
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next_u64() as u8).collect()
+    }
+
     /// Uniform in `0..limit` (0 when the limit is), with a bias far below what any use can show.
     #[must_use]
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// From `low` to `high`, both included.
+    #[must_use]
+    pub fn within(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// True once in `n` times.
+    #[must_use]
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
     }
 
     /// Uniform in `0..1`.
@@ -47,6 +67,19 @@ impl Random {
     pub fn unit(&mut self) -> f64 {
         // 53 bits: what an f64 holds exactly.
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Uniform in `0..1`.
+    #[must_use]
+    pub fn unit_f32(&mut self) -> f32 {
+        // 24 bits: what an f32 holds exactly.
+        (self.next_u64() >> 40) as f32 / (1 << 24) as f32
+    }
+
+    /// Uniform in `-1..1`.
+    #[must_use]
+    pub fn signed_unit(&mut self) -> f32 {
+        (self.next_u64() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
     #[must_use]
@@ -87,7 +120,9 @@ impl Random {
     }
 }
 
-const fn mix(mut z: u64) -> u64 {
+/// SplitMix64's finaliser: a bijection of 64 bits in which each input bit flips half the output.
+#[must_use]
+pub const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -122,6 +157,19 @@ mod tests {
         for shape in [0.4, 1.0, 3.5] {
             close(moments(|| random.gamma(shape)), (shape, shape));
         }
+    }
+
+    #[test]
+    fn the_sequence_of_a_seed_is_the_published_one() {
+        let mut random = Random::new(1_234_567);
+        let first = [(); 3].map(|()| random.next_u64());
+        // Of the reference implementation, https://prng.di.unimi.it/splitmix64.c.
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        assert_eq!(first, published);
     }
 
     #[test]

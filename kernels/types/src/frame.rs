@@ -1,0 +1,296 @@
+//! A camera's frames: how pixels are coded, and where they lie.
+
+use core::fmt;
+use core::str::FromStr;
+
+use serde::Serialize;
+
+/// The longest side of a frame, in pixels: more than any camera on a Jetson gives, and it keeps a
+/// frame's bytes below 2^32.
+pub const SIDE_MAX: u32 = 16_384;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    pub width: u32,
+    pub height: u32,
+}
+
+impl Size {
+    /// Whether each side is 1 to [`SIDE_MAX`]; `what` names it in the error.
+    pub fn check(self, what: &'static str) -> Result<(), FrameError> {
+        let Self { width, height } = self;
+        if (1..=SIDE_MAX).contains(&width) && (1..=SIDE_MAX).contains(&height) {
+            return Ok(());
+        }
+        Err(FrameError::Side {
+            what,
+            width,
+            height,
+        })
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.width, self.height)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PixelFormat {
+    /// Three bytes a pixel: red, green, blue.
+    Rgb8,
+    /// A plane of luma bytes, then a plane at half the resolution of interleaved U and V bytes.
+    /// BT.601 coefficients, limited range (luma 16 to 235, chroma 16 to 240): what V4L2 means by
+    /// `V4L2_PIX_FMT_NV12` with the default quantisation and `V4L2_YCBCR_ENC_601`.
+    Nv12,
+    /// Three bytes a pixel: blue, green, red.
+    Bgr8,
+    /// One byte a pixel: red, green and blue alike.
+    Gray8,
+    /// Four bytes for two pixels of a row: luma, U, luma, V. Colours as for [`Self::Nv12`].
+    Yuyv,
+}
+
+impl PixelFormat {
+    pub const ALL: [Self; 5] = [Self::Rgb8, Self::Nv12, Self::Bgr8, Self::Gray8, Self::Yuyv];
+
+    /// As in manifests and on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rgb8 => "rgb8",
+            Self::Nv12 => "nv12",
+            Self::Bgr8 => "bgr8",
+            Self::Gray8 => "gray8",
+            Self::Yuyv => "yuyv",
+        }
+    }
+
+    /// Bytes of a row of `width` pixels in the first plane.
+    #[must_use]
+    pub const fn row_bytes(self, width: u32) -> u32 {
+        match self {
+            Self::Rgb8 | Self::Bgr8 => width.saturating_mul(3),
+            Self::Nv12 | Self::Gray8 => width,
+            Self::Yuyv => width.saturating_mul(2),
+        }
+    }
+
+    /// Pixels in a row, and in a column, that share a chroma sample: a frame has whole ones.
+    #[must_use]
+    pub const fn shared_colour(self) -> (u32, u32) {
+        match self {
+            Self::Rgb8 | Self::Bgr8 | Self::Gray8 => (1, 1),
+            Self::Nv12 => (2, 2),
+            Self::Yuyv => (2, 1),
+        }
+    }
+
+    /// What the first plane is called in errors.
+    const fn plane(self) -> &'static str {
+        match self {
+            Self::Nv12 => "luma",
+            _ => self.name(),
+        }
+    }
+}
+
+/// No [name](PixelFormat::name) of a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not one of rgb8, nv12, bgr8, gray8, yuyv")]
+pub struct UnknownFormat;
+
+impl FromStr for PixelFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        let named = |format: &Self| format.name() == name;
+        Self::ALL.into_iter().find(named).ok_or(UnknownFormat)
+    }
+}
+
+/// Where a frame's pixels lie, from the first byte of its memory on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLayout {
+    pub format: PixelFormat,
+    pub width: u32,
+    pub height: u32,
+    /// First byte of the first row.
+    pub offset: u32,
+    /// Bytes from one row of the first plane to the next.
+    pub row_stride: u32,
+    /// First byte of the chroma plane; zero for formats without one.
+    pub chroma_offset: u32,
+    /// Bytes from one row of chroma to the next; zero for formats without a chroma plane.
+    pub chroma_stride: u32,
+}
+
+/// A frame that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A side is zero or beyond [`SIDE_MAX`].
+    #[error("{what} is {width}x{height}; each side must be 1 to {SIDE_MAX} pixels")]
+    Side {
+        what: &'static str,
+        width: u32,
+        height: u32,
+    },
+    /// NV12 has one chroma sample for 2x2 pixels.
+    #[error("an NV12 frame needs even sides, but is {width}x{height}")]
+    OddNv12 { width: u32, height: u32 },
+    /// YUYV has one chroma sample for two pixels of a row.
+    #[error("a YUYV frame needs an even width, but has {width} columns")]
+    OddYuyv { width: u32, height: u32 },
+    /// Rows of a plane would overlap.
+    #[error("the stride of {plane} is {stride} bytes, but a row has {row}")]
+    Stride {
+        plane: &'static str,
+        stride: u32,
+        row: u32,
+    },
+    /// The chroma plane would overlap the luma plane.
+    #[error("the chroma plane begins at byte {offset}, but luma ends at byte {luma_end}")]
+    ChromaOffset { offset: u32, luma_end: u64 },
+    /// The frame is larger than 32-bit offsets reach.
+    #[error("the frame has {len} bytes; at most {} can be addressed", u32::MAX)]
+    Len { len: u64 },
+}
+
+impl FrameLayout {
+    /// Rows and planes without gaps. Sides beyond [`SIDE_MAX`] are refused by [`Self::check`].
+    #[must_use]
+    pub const fn packed(format: PixelFormat, width: u32, height: u32) -> Self {
+        Self::strided(format, width, height, format.row_bytes(width))
+    }
+
+    /// Rows `stride` bytes apart, in all planes, which follow each other without a gap.
+    #[must_use]
+    pub const fn strided(format: PixelFormat, width: u32, height: u32, stride: u32) -> Self {
+        let (chroma_offset, chroma_stride) = match format {
+            PixelFormat::Nv12 => (stride.saturating_mul(height), stride),
+            _ => (0, 0),
+        };
+        Self {
+            format,
+            width,
+            height,
+            offset: 0,
+            row_stride: stride,
+            chroma_offset,
+            chroma_stride,
+        }
+    }
+
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        Size {
+            width: self.width,
+            height: self.height,
+        }
+    }
+
+    /// Bytes from the frame's first to the last that belongs to a pixel. Zero for a frame that
+    /// [`Self::check`] refuses for its sides.
+    ///
+    /// # Panics
+    /// Of a frame that [`Self::check`] refuses for its length.
+    #[allow(clippy::len_without_is_empty)] // A checked frame is never empty.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.bytes()).expect("checked frames have 32-bit lengths")
+    }
+
+    /// As [`Self::len`], of any frame.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        if self.width == 0 || self.height == 0 {
+            return 0;
+        }
+        match self.format {
+            PixelFormat::Nv12 => {
+                let chroma = plane_bytes(self.height / 2, self.chroma_stride, self.width);
+                self.first_plane_end()
+                    .max(u64::from(self.chroma_offset) + chroma)
+            }
+            _ => self.first_plane_end(),
+        }
+    }
+
+    /// Behind the last byte of the first plane that belongs to a pixel.
+    fn first_plane_end(&self) -> u64 {
+        let row = self.format.row_bytes(self.width);
+        u64::from(self.offset) + plane_bytes(self.height, self.row_stride, row)
+    }
+
+    /// Whether the rows and planes are possible.
+    pub fn check(&self) -> Result<(), FrameError> {
+        self.size().check("frame")?;
+        let stride = |plane, stride, row| {
+            if stride < row {
+                return Err(FrameError::Stride { plane, stride, row });
+            }
+            Ok(())
+        };
+        let (width, height) = (self.width, self.height);
+        let (columns, rows) = self.format.shared_colour();
+        if !width.is_multiple_of(columns) || !height.is_multiple_of(rows) {
+            return Err(match self.format {
+                PixelFormat::Yuyv => FrameError::OddYuyv { width, height },
+                _ => FrameError::OddNv12 { width, height },
+            });
+        }
+        let row = self.format.row_bytes(self.width);
+        stride(self.format.plane(), self.row_stride, row)?;
+        if self.format == PixelFormat::Nv12 {
+            stride("chroma", self.chroma_stride, self.width)?;
+            let luma_end = self.first_plane_end();
+            if u64::from(self.chroma_offset) < luma_end {
+                return Err(FrameError::ChromaOffset {
+                    offset: self.chroma_offset,
+                    luma_end,
+                });
+            }
+        }
+        let len = self.bytes();
+        if u32::try_from(len).is_err() {
+            return Err(FrameError::Len { len });
+        }
+        Ok(())
+    }
+}
+
+fn plane_bytes(rows: u32, stride: u32, row: u32) -> u64 {
+    u64::from(rows.saturating_sub(1)) * u64::from(stride) + u64::from(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_frames_have_no_gaps() {
+        for (format, bytes) in [
+            (PixelFormat::Rgb8, 921_600),
+            (PixelFormat::Bgr8, 921_600),
+            (PixelFormat::Nv12, 460_800),
+            (PixelFormat::Gray8, 307_200),
+            (PixelFormat::Yuyv, 614_400),
+        ] {
+            let frame = FrameLayout::packed(format, 640, 480);
+            assert_eq!((frame.check(), frame.bytes()), (Ok(()), bytes));
+        }
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for format in PixelFormat::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        let error = "rgb".parse::<PixelFormat>().unwrap_err().to_string();
+        for format in PixelFormat::ALL {
+            assert!(error.contains(format.name()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The vocabulary that crates share: what a frame is, an activation, a window, a byte; and numbers from a seed.
+//!
+//! Some of it is written to packages and plans, whose bytes follow from the order of fields and variants.
+#![forbid(unsafe_code)]
+
+mod activation;
+mod frame;
+mod quantisation;
+mod random;
+mod window;
+
+pub use activation::Activation;
+pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
+pub use quantisation::Quantisation;
+pub use random::{Random, mix};
+pub use window::{Extent, Padding, PoolKind, Window, WindowError};
