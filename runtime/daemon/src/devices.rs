@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
+use crossbeam_channel::Receiver;
 use punctual_core::{ModelId, PartitionId, SPAN_MAX};
 use punctual_device::{
     CacheSpec, CpuDevice, DeviceSpec, InputBuffers, LoadFailure, MixedDevice, ModelSpec,

@@ -1,8 +1,8 @@
 //! The device: the contract of [`Device`] on a GPU.
 
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
+use crossbeam_channel::Receiver;
 use punctual_core::{ActionId, Event, Infer, ModelId, PartitionId};
 use punctual_device::crew::Crew;
 use punctual_device::{Device, DeviceSpec, InputBuffers, Refusal};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
 
+use crossbeam_channel::{Receiver, bounded};
 use punctual_core::{ActionId, Event, ModelId};
 use punctual_device::{CacheSpec, Refusal, Residency};
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
@@ -75,7 +75,7 @@ impl Residents {
         report: &Arc<Doorbell>,
     ) -> Result<(), ThreadError> {
         let loader = self.loader.take().expect("the loader is started once");
-        let (complaints, failures) = sync_channel(FAILURES_MAX);
+        let (complaints, failures) = bounded(FAILURES_MAX);
         let ended = Arc::new(AtomicBool::new(false));
         let (end, report) = (ended.clone(), report.clone());
         let spec = ThreadSpec::new("loader", cache.core, cache.priority);

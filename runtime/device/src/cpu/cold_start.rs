@@ -14,9 +14,9 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use punctual_core::{ActionId, Instant, ModelId, StageId};
 use punctual_kernels::Isa;
 use punctual_model::{Network, Package, PackageError, SolutionChoice, WeightImage};
@@ -253,7 +253,7 @@ impl Maker {
     fn make_all(
         &self,
         lowered: &Receiver<LoadedModel>,
-        to_run: &SyncSender<Leader>,
+        to_run: &Sender<Leader>,
         preparation: Preparation,
         all_lowered: &AtomicBool,
     ) {
@@ -288,7 +288,7 @@ fn interleaved(
         let loaded = loader.carry_out_next();
         loaded.map_or(Ok(now()), |result| result.map(|()| now()))
     })?;
-    let (to_run, runnable) = sync_channel(WAITING_MAX);
+    let (to_run, runnable) = bounded(WAITING_MAX);
     let run = {
         let (weights, requests) = (weights.clone(), maker.requests.clone());
         spawn_ordinary("run", move || run_all(&runnable, &weights, &requests))?
@@ -301,7 +301,7 @@ fn interleaved(
         drop(to_run);
         lowered
     } else {
-        let (to_prepare, lowered) = sync_channel(WAITING_MAX);
+        let (to_prepare, lowered) = bounded(WAITING_MAX);
         let all_lowered = Arc::new(AtomicBool::new(false));
         let milestone = all_lowered.clone();
         // The runner waits for it: it ends first.
@@ -352,7 +352,7 @@ fn one_after_the_other(
     let loading = loader.carry_out_next().unwrap_or(Ok(()));
     loading.map_err(|(_, error)| error)?;
     let loaded = now();
-    let (to_run, runnable) = sync_channel(stages.len());
+    let (to_run, runnable) = bounded(stages.len());
     for stage in stages {
         // There is room for all.
         let _ = to_run.send(maker.leader(lowering.model(vec![stage]), true));

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use punctual_core::{ActionId, Event, ModelId};
 use punctual_kernels::Isa;
 use punctual_model::WeightImage;
@@ -75,7 +75,7 @@ impl Memory {
             failures: None,
         };
         if let Some(cache) = cache {
-            let (complaints, failures) = sync_channel(FAILURES_MAX);
+            let (complaints, failures) = bounded(FAILURES_MAX);
             memory.failures = Some(failures);
             memory.loader = Some(LoaderThread::start(loader, cache, report, complaints)?);
         }
@@ -156,7 +156,7 @@ impl LoaderThread {
         loader: Loader,
         cache: &CacheSpec,
         report: &Arc<Doorbell>,
-        complaints: SyncSender<LoadFailure>,
+        complaints: Sender<LoadFailure>,
     ) -> Result<Self, StartError> {
         let ended = Arc::new(AtomicBool::new(false));
         let spec = ThreadSpec::new("loader", cache.core, cache.priority);

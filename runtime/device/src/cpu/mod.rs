@@ -220,7 +220,7 @@ impl CpuDevice {
     /// Why loads failed, as far as anybody asked in time; once, for a thread that may wait. None
     /// if there is no cache, or somebody has it.
     #[must_use]
-    pub fn load_failures(&mut self) -> Option<std::sync::mpsc::Receiver<LoadFailure>> {
+    pub fn load_failures(&mut self) -> Option<crossbeam_channel::Receiver<LoadFailure>> {
         self.memory.failures()
     }
 
