@@ -6,7 +6,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use log::{Level, debug, info, warn};
+use log::{Level, debug, log_enabled};
 use punctual_core::ClientId;
 use punctual_ipc::{Connection, FrameSpec, Hello, Listener, Refusal, ServerChannel, StreamTerms};
 use punctual_plan::{Plan, TaskPlan};
@@ -16,7 +16,7 @@ use punctual_platform::poll::{Poller, Waker};
 use crate::admission::{self, Peer};
 use crate::gate::Gate;
 use crate::pools::{Done, Pools};
-use crate::rate_limit::RateLimit;
+use crate::rate_limit::{RateLimit, log_limited};
 use crate::report::ClientsReport;
 use crate::wiring::HousekeepingEnds;
 
@@ -196,7 +196,7 @@ impl Door {
     }
 
     fn tell_detail(&mut self, client: ClientId, what: &str) {
-        if self.log.permits(Level::Debug) {
+        if log_enabled!(Level::Debug) && self.log.permits(Level::Debug) {
             let slot = client.0;
             let (task, client_pid) = self.who(client);
             debug!(
@@ -241,15 +241,20 @@ impl Door {
         {
             match listener.accept() {
                 Ok(Some(connection)) => {
-                    if self.gate.succeeded() && self.log.permits(Level::Info) {
-                        info!("clients are accepted again");
+                    if self.gate.succeeded() {
+                        log_limited!(self.log, Level::Info, "clients are accepted again");
                     }
                     self.receive(connection, free, poller);
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    if self.gate.failed(clock::now_ns()) && self.log.permits(Level::Info) {
-                        info!("no client can be accepted at present: {error}");
+                    if self.gate.failed(clock::now_ns()) {
+                        let log = &mut self.log;
+                        log_limited!(
+                            log,
+                            Level::Info,
+                            "no client can be accepted at present: {error}"
+                        );
                     }
                     break;
                 }
@@ -298,9 +303,7 @@ impl Door {
             Ok(hello) => self.admit(connection, &hello),
             Err(error) => {
                 let pid = connection.peer().pid;
-                if self.log.permits(Level::Warn) {
-                    warn!(client_pid = pid; "pid {pid}: {error}");
-                }
+                log_limited!(self.log, Level::Warn, client_pid = pid; "pid {pid}: {error}");
                 self.refuse(connection, Refusal::Malformed);
             }
         }
@@ -323,9 +326,10 @@ impl Door {
         let (place, terms) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
-                if self.log.permits(Level::Warn) {
-                    warn!(client_pid = pid; "pid {pid} was refused: {refusal}");
-                }
+                log_limited!(
+                    self.log, Level::Warn, client_pid = pid;
+                    "pid {pid} was refused: {refusal}"
+                );
                 return self.refuse(connection, refusal);
             }
         };
@@ -354,9 +358,11 @@ impl Door {
 
     fn not_admitted(&mut self, pid: i32, error: &punctual_ipc::AdmitError) {
         self.refused += 1;
-        if self.log.permits(Level::Info) {
-            info!("pid {pid} could not be let in: {error}");
-        }
+        log_limited!(
+            self.log,
+            Level::Info,
+            "pid {pid} could not be let in: {error}"
+        );
     }
 
     /// Shares a client's channel out among the threads that serve it.

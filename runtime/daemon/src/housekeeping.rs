@@ -4,7 +4,7 @@ use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use log::{Level, error, info, log, warn};
+use log::{Level, error, info, warn};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
@@ -19,7 +19,7 @@ use crate::log_events::{STOPPED, STOPPING, STUCK};
 use crate::manager::Manager;
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
-use crate::rate_limit::RateLimit;
+use crate::rate_limit::{RateLimit, log_limited};
 use crate::report::State;
 use crate::rt_events;
 use crate::threads::Threads;
@@ -117,9 +117,7 @@ impl Housekeeping {
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|said| {
-                if self.log.permits(Level::Info) {
-                    info!("{said}");
-                }
+                log_limited!(self.log, Level::Info, "{said}");
             });
         }
         self.watch();
@@ -155,9 +153,7 @@ impl Housekeeping {
                     .into(),
             ),
         };
-        if self.log.permits(level) {
-            log!(level, "{said}");
-        }
+        log_limited!(self.log, level, "{said}");
     }
 
     /// Looks after the real-time threads; the service manager hears from a process whose threads are
@@ -215,9 +211,11 @@ impl Housekeeping {
         let (models, log) = (&self.observer.plan.models, &mut self.log);
         self.load_failures.each(|model, error| {
             let name = &models[model.index()].name;
-            if log.permits(Level::Info) {
-                info!("weights of model {name:?} were not loaded: {error}");
-            }
+            log_limited!(
+                log,
+                Level::Info,
+                "weights of model {name:?} were not loaded: {error}"
+            );
         });
     }
 

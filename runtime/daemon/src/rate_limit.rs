@@ -10,7 +10,17 @@ const LINES_MAX: u32 = 20;
 /// The second that they are counted in, in ns.
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// Ask it before saying what others cause. Details are counted apart, so that they drown nothing else.
+/// As `log!`, for what others cause: nothing if this limit has heard too many such lines in this second.
+macro_rules! log_limited {
+    ($limit:expr, $level:expr, $($said:tt)+) => {
+        if log::log_enabled!($level) && $limit.permits($level) {
+            log::log!($level, $($said)+);
+        }
+    };
+}
+pub(crate) use log_limited;
+
+/// How many lines there were in this second. Details are counted apart, so that they drown nothing else.
 #[derive(Debug, Default)]
 pub struct RateLimit {
     lines: Window,
@@ -18,11 +28,8 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Whether one more line may be said, rather than one of too many in this second.
+    /// Whether one more line may be said, rather than one of too many in this second; it counts as said.
     pub fn permits(&mut self, level: Level) -> bool {
-        if level > log::max_level() {
-            return false;
-        }
         let window = match level {
             Level::Error | Level::Warn | Level::Info => &mut self.lines,
             Level::Debug | Level::Trace => &mut self.details,
