@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use log::debug;
 use punctual_client::{
     Client, ConnectError, Crop, FrameSpec, Lost, PixelFormat, Refusal, ResultRecord, SubmitError,
     now_ns,
@@ -64,6 +65,10 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
     let mut client = connected(options)?;
     let wanted = *client.frame();
     let given = capture.set_format(asked_for(&wanted))?;
+    debug!(
+        "task {:?} wants {wanted:?}, the camera gives {given:?}",
+        options.task
+    );
     let copying = Copying::new(&given, &wanted)?;
     capture.start(options.buffers)?;
 
@@ -72,6 +77,7 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
     poller.add(signals.as_fd(), SIGNALS)?;
     let mut tally = Tally::default();
     let mut next_sequence = None;
+    let mut connections = client.connections();
     while options.frames.is_none_or(|frames| tally.captured < frames) {
         let limit_ns = now_ns() + options.silence_ms * 1_000_000;
         let mut camera = false;
@@ -101,6 +107,10 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
         )?;
         while let Some(result) = client.try_verdict()? {
             tally.count(&result);
+        }
+        if client.connections() > connections {
+            connections = client.connections();
+            debug!("connected anew, the {connections}. time");
         }
     }
     drop(capture);

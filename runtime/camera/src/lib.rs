@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use punctual_platform::output;
+use log::error;
+use punctual_platform::logging::{self, ENVIRONMENT, Levels};
 use punctual_platform::signals::TerminationSignals;
 use punctual_types::PixelFormat;
 
@@ -24,6 +25,7 @@ use punctual_types::PixelFormat;
 EXAMPLES:
   punctual-v4l2 --device /dev/video0 --task front
   punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
+  punctual-v4l2 --task front --log debug
 
 The frame's size is the manifest's, and the format, unless it is given; the driver has to give just that, in any stride. A frame's time is the
 driver's time stamp, if that is of the monotonic clock, else the moment at which it was received. A frame that
@@ -59,6 +61,10 @@ pub struct Options {
     /// The longest time without a frame before the camera counts as silent.
     #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     silence_ms: u64,
+    /// How much to say, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
+    /// module may have its own: `info,punctual_camera::feed=debug`.
+    #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
+    log: Levels,
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -79,6 +85,7 @@ fn corner(text: &str) -> Result<(u32, u32), String> {
 /// Feeds as the options say; the code is documented there.
 #[must_use]
 pub fn run(options: &Options) -> ExitCode {
+    let _last_words = logging::start("punctual-v4l2", &[], &options.log);
     let fed = TerminationSignals::take_over()
         .map_err(feed::FeedError::from)
         .and_then(|signals| feed::feed(options, &signals));
@@ -88,7 +95,7 @@ pub fn run(options: &Options) -> ExitCode {
             Err(error) => ExitCode::from(error.end("punctual-v4l2", 4)),
         },
         Err(error) => {
-            output::note(format_args!("punctual-v4l2: {error}"));
+            error!("{error}");
             ExitCode::from(error.code())
         }
     }

@@ -1,9 +1,7 @@
 //! Threads for calls that somebody else can make slow: above all closing descriptors, which takes
 //! as long as their owner likes.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use punctual_plan::ORDINARY_STACK_BYTES;
 use punctual_platform::interrupt::Interrupter;
 use punctual_platform::poll::Waker;
@@ -33,16 +31,17 @@ impl<T: Send + 'static> BlockingPool<T> {
         limit: usize,
         waker: &Waker,
     ) -> Result<Self, StartupError> {
-        let (jobs, waiting) = mpsc::channel::<Job<T>>();
-        let (finished, done) = mpsc::channel();
-        let waiting = Arc::new(Mutex::new(waiting));
+        // Unbounded: whoever gives a job, or has done one, waits for nobody. How many there are is
+        // bounded by `limit`.
+        let (jobs, waiting) = unbounded::<Job<T>>();
+        let (finished, done) = unbounded();
         for number in 0..threads {
             let worker = Worker {
-                waiting: Arc::clone(&waiting),
+                waiting: waiting.clone(),
                 finished: finished.clone(),
                 waker: waker.clone(),
             };
-            let (ready, started) = mpsc::channel();
+            let (ready, started) = bounded(1);
             let stack = ORDINARY_STACK_BYTES as usize;
             spawn_ordinary_with_stack(&format!("{name}/{number}"), stack, move || {
                 match Interrupter::of_this_thread() {
@@ -97,19 +96,14 @@ impl<T: Send + 'static> BlockingPool<T> {
 }
 
 struct Worker<T> {
-    waiting: Arc<Mutex<Receiver<Job<T>>>>,
+    waiting: Receiver<Job<T>>,
     finished: Sender<Option<T>>,
     waker: Waker,
 }
 
 impl<T> Worker<T> {
     fn run(self, interrupter: &Interrupter) {
-        loop {
-            let next = self.waiting.lock();
-            let next = next.unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(job) = next else {
-                return;
-            };
+        for job in self.waiting {
             let outcome = interrupter.limit(CALL_NS, job);
             if self.finished.send(outcome).is_err() {
                 return;
@@ -148,7 +142,7 @@ mod tests {
     fn a_job_that_blocks_for_good_holds_up_no_other() {
         let mut poller = Poller::new(1).expect("descriptors");
         let mut pool = pool(&poller);
-        let (hold, held) = mpsc::channel::<()>();
+        let (hold, held) = bounded::<()>(0);
         pool.run(move || held.recv().err().map(|_| 99));
         pool.run(|| Some(1));
         pool.run(|| None);

@@ -6,6 +6,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use log::{Level, debug, log_enabled};
 use punctual_core::ClientId;
 use punctual_ipc::{Connection, FrameSpec, Hello, Listener, Refusal, ServerChannel, StreamTerms};
 use punctual_plan::{Plan, TaskPlan};
@@ -15,8 +16,8 @@ use punctual_platform::poll::{Poller, Waker};
 use crate::admission::{self, Peer};
 use crate::gate::Gate;
 use crate::pools::{Done, Pools};
+use crate::rate_limit::{RateLimit, log_limited};
 use crate::report::ClientsReport;
-use crate::say::{Line, Moderated};
 use crate::wiring::HousekeepingEnds;
 
 /// Connections that may be in their handshake at once; further ones wait to be accepted.
@@ -56,7 +57,7 @@ pub struct Door {
     accepted: u64,
     refused: u64,
     gone: u64,
-    log: Moderated,
+    log: RateLimit,
     /// The poller's token of the first visitor; the listener's is one less.
     base: u64,
 }
@@ -82,7 +83,7 @@ impl Door {
             accepted: 0,
             refused: 0,
             gone: 0,
-            log: Moderated::default(),
+            log: RateLimit::default(),
             base: base + 1,
         }
     }
@@ -150,7 +151,7 @@ impl Door {
         }
         while let Some(done) = self.pools.done() {
             match done {
-                Done::Dropped(client) => self.places[client.index()].pieces -= 1,
+                Done::Dropped(client) => self.dropped_piece(client),
                 Done::Admitted {
                     client,
                     pid,
@@ -184,6 +185,25 @@ impl Door {
             drop(piece);
             Some(Done::Dropped(client))
         });
+    }
+
+    fn dropped_piece(&mut self, client: ClientId) {
+        let place = &mut self.places[client.index()];
+        place.pieces -= 1;
+        if place.pieces == 0 {
+            self.tell_detail(client, "is gone, its memory is free");
+        }
+    }
+
+    fn tell_detail(&mut self, client: ClientId, what: &str) {
+        if log_enabled!(Level::Debug) && self.log.permits(Level::Debug) {
+            let slot = client.0;
+            let (task, client_pid) = self.who(client);
+            debug!(
+                task, client_pid;
+                "client slot {slot}: pid {client_pid}, of task {task:?}, {what}"
+            );
+        }
     }
 
     fn send_away_the_slow(&mut self, poller: &Poller) {
@@ -222,15 +242,19 @@ impl Door {
             match listener.accept() {
                 Ok(Some(connection)) => {
                     if self.gate.succeeded() {
-                        self.log.say("clients are accepted again");
+                        log_limited!(self.log, Level::Info, "clients are accepted again");
                     }
                     self.receive(connection, free, poller);
                 }
                 Ok(None) => break,
                 Err(error) => {
                     if self.gate.failed(clock::now_ns()) {
-                        self.log
-                            .say(&format!("no client can be accepted at present: {error}"));
+                        let log = &mut self.log;
+                        log_limited!(
+                            log,
+                            Level::Info,
+                            "no client can be accepted at present: {error}"
+                        );
                     }
                     break;
                 }
@@ -279,8 +303,7 @@ impl Door {
             Ok(hello) => self.admit(connection, &hello),
             Err(error) => {
                 let pid = connection.peer().pid;
-                let line = Line::warning(format!("pid {pid}: {error}"));
-                self.log.say(line.client_pid(pid));
+                log_limited!(self.log, Level::Warn, client_pid = pid; "pid {pid}: {error}");
                 self.refuse(connection, Refusal::Malformed);
             }
         }
@@ -303,8 +326,10 @@ impl Door {
         let (place, terms) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
-                let line = Line::warning(format!("pid {pid} was refused: {refusal}"));
-                self.log.say(line.client_pid(pid));
+                log_limited!(
+                    self.log, Level::Warn, client_pid = pid;
+                    "pid {pid} was refused: {refusal}"
+                );
                 return self.refuse(connection, refusal);
             }
         };
@@ -333,8 +358,11 @@ impl Door {
 
     fn not_admitted(&mut self, pid: i32, error: &punctual_ipc::AdmitError) {
         self.refused += 1;
-        self.log
-            .say(&format!("pid {pid} could not be let in: {error}"));
+        log_limited!(
+            self.log,
+            Level::Info,
+            "pid {pid} could not be let in: {error}"
+        );
     }
 
     /// Shares a client's channel out among the threads that serve it.
@@ -354,6 +382,7 @@ impl Door {
         );
         self.accepted += 1;
         self.ingress.wake();
+        self.tell_detail(client, "was let in");
     }
 
     /// A free place of the task that the client wants to feed.
@@ -387,9 +416,13 @@ impl Door {
         }
     }
 
-    /// The process of the last client in this place, whose pieces may be back already: 0 if there was none.
-    pub fn pid(&self, client: ClientId) -> i32 {
-        self.places.get(client.index()).map_or(0, |place| place.pid)
+    /// The task that this place is of, and the process of the last client in it, whose pieces may be back
+    /// already: 0 if there was none.
+    pub fn who(&self, client: ClientId) -> (&str, i32) {
+        let slot = self.plan.client_slots.get(client.index());
+        let task = slot.map_or("", |slot| self.plan.tasks[slot.task.index()].name.as_str());
+        let place = self.places.get(client.index());
+        (task, place.map_or(0, |place| place.pid))
     }
 
     /// How many places a process holds.

@@ -12,7 +12,7 @@ use crate::drain::Flag;
 use crate::messages::{Outbound, Refusal};
 use crate::metrics::Metrics;
 use crate::record;
-use crate::rt_notes::client_fault;
+use crate::rt_events::client_fault;
 use crate::wiring::EgressEnds;
 
 /// What the egress thread works with.
@@ -76,7 +76,7 @@ impl Egress {
             return;
         };
         if let Err(fault) = results.push(record) {
-            client_fault(&self.metrics, client, &fault);
+            client_fault(&self.metrics, client, fault);
             // It ends the client.
             self.ingress.wake();
         }

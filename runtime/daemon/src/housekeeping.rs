@@ -4,25 +4,25 @@ use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use log::{Level, error, info, warn};
 use punctual_device::LoadFailures;
 use punctual_device::weights::LoadFailure;
-use punctual_plan::Plan;
-use punctual_platform::clock;
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
 use punctual_platform::signals::{Signal, TerminationSignals};
+use punctual_platform::{clock, logging};
 
 use crate::Termination;
 use crate::door::Door;
 use crate::drain::DrainOrder;
+use crate::log_events::{STOPPED, STOPPING, STUCK};
 use crate::manager::Manager;
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
+use crate::rate_limit::{RateLimit, log_limited};
 use crate::report::State;
-use crate::rt_notes;
-use crate::say::{Event, Line, Moderated, record, say};
-use crate::standard_error;
+use crate::rt_events;
 use crate::threads::Threads;
 use crate::watchdog::{self, Health};
 
@@ -56,7 +56,7 @@ pub struct Housekeeping {
     pub load_failures: LoadFailures,
     /// Cores stay out of deep idle states while it is there.
     pub idle: Option<IdleHold>,
-    pub log: Moderated,
+    pub log: RateLimit,
     pub signalled: u32,
 }
 
@@ -114,10 +114,12 @@ impl Housekeeping {
         }
         self.door.look_after(&self.poller);
         self.metrics_socket.attend(&self.poller, &self.door.pools);
-        tell_notes(&mut self.log, &self.observer.plan, &self.door);
+        tell_events(&mut self.log, &self.door);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
-            gpu.tell_faults(|said| self.log.say(said));
+            gpu.tell_faults(|said| {
+                log_limited!(self.log, Level::Info, "{said}");
+            });
         }
         self.watch();
         let (observer, clients) = (&self.observer, self.door.report());
@@ -138,19 +140,21 @@ impl Housekeeping {
 
     /// Writes the report's present state to where the last one will be.
     fn report_now(&mut self) {
-        let said = match &self.report {
+        let (level, said) = match &self.report {
             Some(path) => {
                 let report = self.observer.report(self.state, self.door.report());
                 match report.write(path) {
-                    Ok(()) => Line::notice(format!("SIGUSR1: wrote {}", path.display())),
-                    Err(error) => Line::error(error.to_string()),
+                    Ok(()) => (Level::Info, format!("SIGUSR1: wrote {}", path.display())),
+                    Err(error) => (Level::Error, error.to_string()),
                 }
             }
-            None => Line::warning(
-                "SIGUSR1: there is no report without --report; the metrics socket has the same",
+            None => (
+                Level::Warn,
+                "SIGUSR1: there is no report without --report; the metrics socket has the same"
+                    .into(),
             ),
         };
-        self.log.say(said);
+        log_limited!(self.log, level, "{said}");
     }
 
     /// Looks after the real-time threads; the service manager hears from a process whose threads are
@@ -158,7 +162,7 @@ impl Housekeeping {
     fn watch(&mut self) {
         let (now_ns, manager) = (clock::now_ns(), &mut self.manager);
         let health = self.observer.watchdog.look(now_ns, |said| {
-            say(Line::warning(said));
+            warn!("{said}");
             manager.notifier.status(said);
         });
         match health {
@@ -180,10 +184,10 @@ impl Housekeeping {
     fn shed(&self, hold: bool) {
         if self.drain.shed.give(hold) {
             self.threads.scheduler.alarm.sound();
-            say(match hold {
-                true => "best-effort work is refused until all threads are well",
-                false => "all threads are well: best-effort work is taken again",
-            });
+            match hold {
+                true => info!("best-effort work is refused until all threads are well"),
+                false => info!("all threads are well: best-effort work is taken again"),
+            }
         }
     }
 
@@ -191,19 +195,15 @@ impl Housekeeping {
     fn end_stuck(&mut self) -> ! {
         for silent in self.observer.watchdog.report().silent {
             let said = watchdog::sentence(&silent);
-            say(Line::error(said.as_str())
-                .event(Event::Stuck)
-                .thread(&silent.thread));
+            error!(event = STUCK, thread = silent.thread.as_str(); "{said}");
             self.manager.notifier.stopping(&said);
         }
-        say(Line::error(
-            "a real-time thread is stuck: terminating, so that the service is started again",
-        ));
+        error!("a real-time thread is stuck: terminating, so that the service is started again");
         let report = self.observer.report(State::Terminated, self.door.report());
         if let Some(Err(error)) = self.report.as_ref().map(|path| report.write(path)) {
-            say(Line::error(error.to_string()));
+            error!("{error}");
         }
-        standard_error::flush();
+        logging::flush();
         service::end_now(Termination::Stuck.code())
     }
 
@@ -212,9 +212,11 @@ impl Housekeeping {
         let (models, log) = (&self.observer.plan.models, &mut self.log);
         for LoadFailure { model, reason } in self.load_failures.since_last() {
             let name = &models[model.index()].name;
-            log.say(&format!(
+            log_limited!(
+                log,
+                Level::Info,
                 "weights of model {name:?} were not loaded: {reason}"
-            ));
+            );
         }
     }
 
@@ -226,13 +228,12 @@ impl Housekeeping {
         let patience_us = (drain_bound_ns + GRACE_NS) / 1_000;
         self.manager.notifier.extend_timeout(patience_us);
         match reason {
-            Reason::Signal => record(Line::notice("asked to terminate").event(Event::Stopping)),
-            Reason::ParentGone => say("the process that started this one is gone: terminating"),
-            Reason::ThreadEnded => {
-                say(Line::error(
-                    "a thread ended by itself, see above: terminating",
-                ));
+            Reason::Signal if logging::goes_to_journal() => {
+                info!(event = STOPPING; "asked to terminate");
             }
+            Reason::Signal => {}
+            Reason::ParentGone => info!("the process that started this one is gone: terminating"),
+            Reason::ThreadEnded => error!("a thread ended by itself, see above: terminating"),
         }
         self.door.close(&self.poller);
         let mut bound = clock::now_ns() + drain_bound_ns;
@@ -272,23 +273,23 @@ impl Housekeeping {
         self.door.settle(&mut self.poller);
         // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
         let sound = drained && self.threads.dismiss();
-        tell_notes(&mut self.log, &self.observer.plan, &self.door);
+        tell_events(&mut self.log, &self.door);
         let report = self.observer.report(State::Terminated, self.door.report());
         let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
         let written = self.report.as_ref().is_none_or(|path| {
             let outcome = report.write(path);
             if let Err(error) = &outcome {
-                say(Line::error(error.to_string()));
+                error!("{error}");
             }
             outcome.is_ok()
         });
         if lost > 0 {
-            say(Line::error(format!(
-                "{lost} requests were open at the end and are lost"
-            )));
+            error!("{lost} requests were open at the end and are lost");
         }
         let status = self.observer.status(State::Terminated, self.door.report());
-        record(Line::notice(status).event(Event::Stopped));
+        if logging::goes_to_journal() {
+            info!(event = STOPPED; "{status}");
+        }
         match () {
             () if !sound => Termination::Internal,
             () if interrupted && lost > 0 => Termination::Interrupted,
@@ -299,11 +300,15 @@ impl Housekeeping {
     }
 }
 
-/// Says what real-time threads noted.
-fn tell_notes(log: &mut Moderated, plan: &Plan, door: &Door) {
-    while let Some((at_ns, note)) = rt_notes::take() {
-        let (seconds, us) = (at_ns / 1_000_000_000, at_ns / 1_000 % 1_000_000);
-        let text = format!("{seconds}.{us:06} s: {note}");
-        log.say(note.line(text, plan, |client| door.pid(client)));
+/// Says what real-time threads had to say.
+fn tell_events(log: &mut RateLimit, door: &Door) {
+    while let Some(event) = rt_events::take() {
+        let level = match event.value.is_detail() {
+            true => Level::Debug,
+            false => Level::Error,
+        };
+        if log.permits(level) {
+            event.value.say(event.at_ns, |client| door.who(client));
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::drain::{DrainOrder, Flag};
 use crate::messages::{Inbound, Payload, Refusal, Refused};
 use crate::metrics::{Metrics, count};
 use crate::pace::Pace;
-use crate::rt_notes::client_fault;
+use crate::rt_events::client_fault;
 use crate::wiring::IngressEnds;
 
 /// What the ingress thread works with.
@@ -168,7 +168,7 @@ impl Ingress {
 
     /// Ends a client that broke the protocol.
     fn end(&mut self, client: usize, fault: &ChannelFault) {
-        client_fault(&self.metrics, ClientId(client as u16), fault);
+        client_fault(&self.metrics, ClientId(client as u16), *fault);
         self.dismiss(client);
     }
 

@@ -14,7 +14,7 @@ use punctual_types::FrameLayout;
 
 use crate::drain::Flag;
 use crate::messages::{IntakeOrder, Payload, Prepared};
-use crate::rt_notes::{Note, note};
+use crate::rt_events::{RtEvent, emit};
 use crate::wiring::IntakeEnds;
 
 /// What the intake thread of one client slot works with.
@@ -74,7 +74,7 @@ impl Intake {
             .copy_and_convert(request.buffer, task, payload)
             .is_some();
         if !ok {
-            note(Note::PayloadFault {
+            emit(RtEvent::PayloadFault {
                 client: self.ends.client,
                 slot: payload.slot,
             });

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use punctual_core::{Criticality, TaskId};
 use punctual_plan::Plan;
 use punctual_platform::stall::{Stall, StallProbe};
-use punctual_platform::{allocator, clock};
+use punctual_platform::{allocator, clock, logging};
 
 use crate::gpu_watch::GpuWatch;
 use crate::granted::ThreadReport;
@@ -17,8 +17,7 @@ use crate::report::{
     ClientsReport, DecisionReport, LatencyReport, MemoryReport, PagingReport, PartitionReport,
     REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
 };
-use crate::rt_notes;
-use crate::standard_error;
+use crate::rt_events;
 use crate::watchdog::Watchdog;
 
 /// Everything a report is made of.
@@ -68,8 +67,8 @@ impl Observer {
             },
             threads: self.threads.clone(),
             watchdog: self.watchdog.report(),
-            log_dropped: rt_notes::dropped(),
-            lines_dropped: standard_error::dropped(),
+            log_dropped: rt_events::dropped(),
+            lines_dropped: logging::dropped(),
             missing: self.missing.clone(),
         }
     }

@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use punctual_platform::logging::{ENVIRONMENT, Levels};
+
 /// Where a board keeps its manifest, and what a manifest that is a credential is relative to.
 pub const CONFIGURATION: &str = "/etc/punctual";
 
@@ -30,6 +32,11 @@ pub struct Options {
     /// never replaced.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+
+    /// How much to say, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
+    /// module may have its own: `info,punctual_daemon::rt_events=debug`.
+    #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
+    pub log: Levels,
 
     /// Write one line to this inherited file descriptor when ready, then close it.
     #[arg(long, value_name = "FD")]
@@ -85,6 +92,8 @@ EXAMPLES:
       punctuald /etc/punctual/signs.toml
   As an ordinary user, with a report at the end:
       punctuald signs.toml --socket /tmp/signs.sock --report report.json
+  Find out who comes and goes, and which weights are loaded:
+      punctuald signs.toml --log debug
   Look at the metrics of a daemon that is running (one JSON object a connection):
       socat -u UNIX-CONNECT:/tmp/signs.sock.metrics -
 

@@ -1,32 +1,33 @@
 //! Why a daemon is not reloaded: its plan is frozen at the start, since promises were tested against it and
 //! memory was sized by it. What a service manager may want to know instead is whether a restart would work.
 
-use crate::say::say;
-use crate::standard_error::LastWords;
-use crate::{Options, Termination, startup};
+use log::info;
 use punctual_plan::Policies;
+use punctual_platform::logging;
+
+use crate::{Options, Termination, log_events, startup};
 
 /// Says on standard error why nothing is reloaded, and whether a restart would work. The daemon that runs,
 /// if one does, is left alone.
 #[must_use]
 pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
-    let _last_words = LastWords::take_over();
+    let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
     let source = options.manifest();
     let path = source.path.display();
     let copy = match source.is_credential {
         true => " (a credential: the copy that was made at the last start)",
         false => "",
     };
-    say("nothing was reloaded: the plan is frozen when the daemon starts. It serves on, unchanged");
+    info!(
+        "nothing was reloaded: the plan is frozen when the daemon starts. It serves on, unchanged"
+    );
     match startup::plan(options, policies) {
         Ok(_) => {
-            say(&format!("{path}{copy} is valid: a restart would serve it"));
+            info!("{path}{copy} is valid: a restart would serve it");
             Termination::ReloadRefused
         }
         Err(error) => {
-            say(&format!(
-                "a restart would fail, as {path}{copy} is not valid now: {error}"
-            ));
+            info!("a restart would fail, as {path}{copy} is not valid now: {error}");
             error.termination()
         }
     }

@@ -7,7 +7,7 @@ use punctual_ipc::Listener;
 use punctual_plan::Plan;
 use punctual_platform::poll::Poller;
 use punctual_platform::thread::ThreadSpec;
-use punctual_platform::{Missing, affinity, memory};
+use punctual_platform::{Missing, affinity, logging, memory};
 
 use crate::StartupError;
 use crate::devices::Devices;
@@ -16,7 +16,6 @@ use crate::housekeeping::METRICS;
 use crate::metrics::Metrics;
 use crate::metrics_socket::MetricsSocket;
 use crate::report::metrics_socket;
-use crate::standard_error;
 use crate::validate::{Validated, check_socket};
 use crate::wiring::Wiring;
 
@@ -67,7 +66,7 @@ pub fn prefault(plan: &Plan) -> Vec<Missing> {
     memory::prefault_heap(punctual_plan::HEAP_BYTES as usize);
     let cores = plan.housekeeping_cores.iter().copied().map(usize::from);
     let cores: Vec<usize> = cores.collect();
-    standard_error::keep_to(&cores);
+    logging::keep_to(&cores);
     let mut missing = Vec::from_iter(affinity::keep_current_thread_to(&cores).err());
     if !plan.realtime {
         missing.push(Missing::Realtime);

@@ -7,12 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::parent_id;
 use std::sync::Arc;
 
+use log::{debug, error, info, warn};
 use punctual_plan::{Plan, Policies, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::stall::StallProbe;
-use punctual_platform::{Missing, allocator, clock, limits, memory, poll};
+use punctual_platform::{Missing, allocator, clock, limits, logging, memory, poll};
 
 use crate::devices::Devices;
 use crate::door::Door;
@@ -20,14 +21,15 @@ use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
 use crate::granted;
 use crate::housekeeping::{DOOR, Housekeeping, SIGNALS};
+use crate::log_events::{self, NOT_STARTED, STARTED};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
 use crate::pools::{Pools, STRANGERS_MAX};
+use crate::rate_limit::RateLimit;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
-use crate::say::{Event, Line, Moderated, record, say};
-use crate::standard_error::LastWords;
+use crate::rt_events;
 use crate::threads::{Crew, Threads, stall_probes};
 use crate::validate::{Validated, validate};
 use crate::watchdog::Watchdog;
@@ -45,11 +47,11 @@ pub fn plan(options: &Options, policies: &Policies) -> Result<Plan, StartupError
 /// been said on standard error by then.
 #[must_use]
 pub fn run(options: &Options, policies: &Policies) -> Termination {
-    let _last_words = LastWords::take_over();
+    let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
     match start(options, policies) {
         Ok(daemon) => daemon.run(),
         Err(error) => {
-            say(Line::error(error.to_string()).event(Event::NotStarted));
+            error!(event = NOT_STARTED; "{error}");
             error.termination()
         }
     }
@@ -68,6 +70,7 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
         .status("starting: reading the manifest and its packages");
     origin.notifier.extend_timeout(READING_US_MAX);
     let validated = validate(options, policies)?;
+    tell_plan(options, &validated);
     origin
         .notifier
         .status("starting: taking memory, loading weights");
@@ -77,7 +80,7 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     let warnings = validated.plan.warnings.iter();
     // That there are no real-time priorities is said with what else is missing, below.
     for warning in warnings.filter(|warning| **warning != Warning::NoRealtime) {
-        say(Line::warning(format!("warning: {warning}")));
+        warn!("warning: {warning}");
     }
     let reserved = Reserved::take(&validated, origin.socket.take())?;
     let mut missing = prefault(&validated.plan);
@@ -86,6 +89,31 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     let mut daemon = hire(options, origin, &validated, reserved, missing)?;
     daemon.idle = idle;
     Ok(daemon)
+}
+
+/// What was read, for who looks for a fault.
+fn tell_plan(options: &Options, validated: &Validated) {
+    let plan = &validated.plan;
+    let (hash, bytes) = (&plan.hash, plan.memory.total_bytes());
+    let manifest = options.manifest();
+    debug!(
+        "plan {hash} of {}: {} models, {} tasks, {} clients at most, {bytes} bytes of memory",
+        manifest.path.display(),
+        plan.models.len(),
+        plan.tasks.len(),
+        plan.client_slots.len()
+    );
+    for model in &plan.models {
+        let (name, package) = (&model.name, model.package.display());
+        debug!("model {name:?} of {package}: {} stages", model.stages);
+    }
+    for thread in &plan.threads {
+        let (role, core) = (thread.role, thread.core);
+        debug!(
+            "thread {role:?} on core {core}, priority {:?}",
+            thread.priority
+        );
+    }
 }
 
 /// How long reading and checking the packages may take before the service manager loses patience.
@@ -135,7 +163,10 @@ impl Origin {
     /// Says that clients may come. Whoever wanted to know and is gone, or does not read, is no reason not to serve.
     fn announce(&mut self, plan: &Plan) {
         let status = serving(plan);
-        record(Line::notice(status.as_str()).event(Event::Started));
+        // Who looks at a terminal knows.
+        if logging::goes_to_journal() {
+            info!(event = STARTED; "{status}");
+        }
         self.notifier.ready(&status);
         let ready = self.ready.take();
         // A pipe that takes anything takes a line at once.
@@ -182,6 +213,7 @@ fn hire(
     reserved.metrics_socket.attend(&poller, &door.pools);
     door.open(reserved.listener, &poller);
     let watchdog = watchdog(&mut threads, &plan, &probes);
+    rt_events::look_at_levels();
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
     allocator::seal();
     let observer = Observer {
@@ -211,7 +243,7 @@ fn hire(
         state: State::Serving,
         load_failures,
         idle: None,
-        log: Moderated::default(),
+        log: RateLimit::default(),
         signalled: 0,
     })
 }
@@ -219,7 +251,7 @@ fn hire(
 /// Says what the GPU is, and what was granted of it.
 fn introduce(gpu: Option<&GpuWatch>, plan: &Plan) {
     for said in gpu.into_iter().flat_map(|gpu| gpu.introduction(plan)) {
-        say(&said);
+        info!("{said}");
     }
 }
 
@@ -235,9 +267,7 @@ fn complain(mut missing: Vec<Missing>) -> Vec<String> {
     missing.dedup();
     for facility in &missing {
         let remedy = facility.how_to_grant();
-        say(Line::warning(format!(
-            "going on without {facility}. To grant it: {remedy}"
-        )));
+        warn!("going on without {facility}. To grant it: {remedy}");
     }
     missing.iter().map(Missing::to_string).collect()
 }

@@ -18,7 +18,7 @@ use rtrb::{Consumer, Producer};
 use crate::drain::DrainOrder;
 use crate::messages::{Inbound, IntakeOrder, Outbound, Payload, Prepared};
 use crate::metrics::{LateSpan, Metrics, count};
-use crate::rt_notes::{Note, note};
+use crate::rt_events::{RtEvent, emit, emit_detail};
 use crate::wiring::{SchedulerClientEnds, SchedulerEnds};
 pub use weights::WeightBooks;
 
@@ -137,8 +137,8 @@ impl<D: Device> World for DaemonWorld<D> {
             Action::Reply(reply) => self.reply(reply),
             Action::Load { id, model } => self.load(*id, *model),
             Action::Unload { model } => self.unload(*model),
-            Action::Demote(demotion) => note(Note::Demoted(*demotion)),
-            Action::Reinstate { partition, model } => note(Note::Reinstated {
+            Action::Demote(demotion) => emit(RtEvent::Demoted(*demotion)),
+            Action::Reinstate { partition, model } => emit(RtEvent::Reinstated {
                 partition: *partition,
                 model: *model,
             }),
@@ -276,7 +276,7 @@ impl<D: Device> DaemonWorld<D> {
             Err(_) => {
                 // The scheduler and the device disagree about the plan: a defect of ours, but no
                 // reason to take the other partitions down.
-                note(Note::ActionRefused {
+                emit(RtEvent::ActionRefused {
                     action: infer.id,
                     partition: infer.partition,
                 });
@@ -292,7 +292,7 @@ impl<D: Device> DaemonWorld<D> {
         match self.device.load(action, model) {
             Ok(()) => self.weights.coming(action, model),
             Err(_) => {
-                note(Note::WeightsRefused { model });
+                emit(RtEvent::WeightsRefused { model });
                 self.refused
                     .push(action)
                     .expect("at most one refused load between two waits");
@@ -303,9 +303,12 @@ impl<D: Device> DaemonWorld<D> {
 
     fn unload(&mut self, model: ModelId) {
         match self.device.unload(model) {
-            Ok(()) => self.weights.gone(model, &self.metrics.paging),
+            Ok(()) => {
+                self.weights.gone(model, &self.metrics.paging);
+                emit_detail(RtEvent::Unloaded { model });
+            }
             // The next load finds no room then, and fails.
-            Err(_) => note(Note::WeightsRefused { model }),
+            Err(_) => emit(RtEvent::WeightsRefused { model }),
         }
     }
 
@@ -359,10 +362,11 @@ impl<D: Device> DaemonWorld<D> {
             _ => None,
         };
         if let Some((action, measured)) = load
-            && self.weights.over(action, measured, &self.metrics.paging)
+            && let Some(model) = self.weights.over(action, measured, &self.metrics.paging)
         {
-            if measured.is_none() {
-                note(Note::LoadFailed { action });
+            match measured {
+                Some(took) => emit_detail(RtEvent::Loaded { model, took }),
+                None => emit(RtEvent::LoadFailed { action }),
             }
             return;
         }
@@ -388,7 +392,7 @@ impl<D: Device> DaemonWorld<D> {
             Event::Preempted { .. } => count(&metrics.preempted),
             _ => {
                 count(&metrics.failed);
-                note(Note::ActionFailed {
+                emit(RtEvent::ActionFailed {
                     action: *action,
                     partition: PartitionId(partition as u16),
                 });

@@ -14,6 +14,7 @@ use loom::thread;
 use punctual_platform::Doorbell;
 use punctual_platform::atomics::{AtomicU32, Ordering};
 use punctual_platform::futex::{self, Scope};
+use punctual_platform::rt_log::RtLog;
 
 use crate::client::ClientChannel;
 use crate::descriptor::{Crop, Descriptor};
@@ -295,6 +296,47 @@ fn no_ring_of_the_daemons_own_doorbell_is_slept_through() {
         for ringer in ringers {
             ringer.join().expect("no panic");
         }
+    });
+}
+
+#[test]
+fn a_log_of_real_time_threads_has_whole_records_or_has_counted_them() {
+    check(2, || {
+        let log = Arc::new(RtLog::<u64, 2>::new());
+        let writing = [1, 2].map(|number| {
+            let log = Arc::clone(&log);
+            thread::spawn(move || {
+                log.write(number);
+                log.write(10 + number);
+            })
+        });
+        let mut seen = Vec::from_iter(log.take());
+        for writing in writing {
+            writing.join().expect("no panic");
+        }
+        seen.extend(std::iter::from_fn(|| log.take()));
+        let mut numbers: Vec<u64> = seen.iter().map(|record| record.value).collect();
+        assert_eq!(numbers.len() as u64 + log.dropped(), 4);
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), seen.len(), "none twice");
+    });
+}
+
+#[test]
+fn two_readers_of_a_log_never_have_the_same_record() {
+    check(3, || {
+        let log = Arc::new(RtLog::<u64, 2>::new());
+        assert!(log.write(1));
+        let theirs = Arc::clone(&log);
+        let reading = thread::spawn(move || theirs.take().map(|record| record.value));
+        let ours = log.take().map(|record| record.value);
+        assert!(log.write(2), "there was room for both");
+        let theirs = reading.join().expect("no panic");
+        let rest = std::iter::from_fn(|| log.take()).map(|record| record.value);
+        let mut all: Vec<u64> = ours.into_iter().chain(theirs).chain(rest).collect();
+        all.sort_unstable();
+        assert_eq!(all, [1, 2]);
     });
 }
 

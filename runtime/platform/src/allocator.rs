@@ -113,7 +113,8 @@ impl Drop for RealtimeMark {
     }
 }
 
-fn is_realtime() -> bool {
+/// Whether the calling thread is one of [`crate::thread::spawn_realtime`].
+pub(crate) fn is_realtime() -> bool {
     IS_REALTIME.try_with(Cell::get).unwrap_or(false)
 }
 

@@ -18,6 +18,8 @@ pub enum Priority {
     Warning,
     /// Worth knowing: it began, it ended.
     Notice,
+    /// For who looks for a fault.
+    Debug,
 }
 
 impl Priority {
@@ -28,6 +30,7 @@ impl Priority {
             Self::Error => "3",
             Self::Warning => "4",
             Self::Notice => "5",
+            Self::Debug => "7",
         }
     }
 }
@@ -61,14 +64,15 @@ impl Journal {
     }
 
     /// Writes one entry. A field's name is of the letters A to Z, digits and `_`, a letter first.
-    pub fn write(&self, fields: &[(&str, &str)]) -> io::Result<()> {
+    pub fn write(&self, fields: &[(impl AsRef<str>, impl AsRef<str>)]) -> io::Result<()> {
         self.socket.send(&entry(fields)).map(drop)
     }
 }
 
-fn entry(fields: &[(&str, &str)]) -> Vec<u8> {
+fn entry(fields: &[(impl AsRef<str>, impl AsRef<str>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {
+        let (name, value) = (name.as_ref(), value.as_ref());
         bytes.extend_from_slice(name.as_bytes());
         if value.contains('\n') {
             // A value of several lines has its length in front, as a little-endian 64-bit number.

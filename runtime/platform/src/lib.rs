@@ -11,7 +11,8 @@
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`event`], [`timer`], [`signals`], [`service`] | epoll with a waker, events and times to wait for with it, signals, the service manager |
 //! | [`interrupt`] | a bound on how long a call may sleep |
-//! | [`rt_log`], [`journal`], [`line_writer`] | logging from real-time threads; log entries with fields; lines that nobody has to read |
+//! | [`logging`], [`rt_log`] | what ordinary threads say, by the `log` facade; what real-time threads have to say |
+//! | [`journal`], [`line_writer`] | log entries with fields; lines that nobody has to read |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`read`], [`output`] | files of a user's, of bounded size and regular; standard output that may end |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
@@ -45,6 +46,7 @@ pub mod interrupt;
 pub mod journal;
 pub mod limits;
 pub mod line_writer;
+pub mod logging;
 pub mod mapped_file;
 pub mod memory;
 pub mod output;

@@ -55,7 +55,7 @@ impl LineWriter {
     /// that says how many were dropped.
     pub fn start(
         sink: impl Write + AsFd + Send + 'static,
-        notice: fn(u64) -> String,
+        notice: impl Fn(u64) -> String + Send + 'static,
     ) -> Result<Self, ThreadError> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
@@ -147,7 +147,7 @@ impl Shared {
         taken
     }
 
-    fn write_all(&self, mut sink: impl Write + AsFd, notice: fn(u64) -> String) {
+    fn write_all(&self, mut sink: impl Write + AsFd, notice: impl Fn(u64) -> String) {
         let mut text = Vec::with_capacity(WAITING_BYTES_MAX);
         loop {
             let (untold, cores) = self.next(&mut text);

@@ -1,59 +1,73 @@
-//! Logging from real-time threads: numbers in, text later.
+//! What real-time threads have to say: typed values in, sentences later, by somebody else.
 //!
-//! A real-time thread writes a code and three numbers; a housekeeping thread takes them out and
-//! makes sentences of them. Usually a `static`:
+//! A real-time thread writes a value of the program's own type; an ordinary thread takes values out
+//! and makes sentences of them. Usually a `static`:
 //! ```
 //! use punctual_platform::rt_log::RtLog;
-//! static LOG: RtLog<1024> = RtLog::new();
-//! LOG.write(7, [1, 2, 3]);
-//! assert_eq!(LOG.take().unwrap().code, 7);
-//! assert_eq!(LOG.take(), None);
+//!
+//! #[derive(Clone, Copy, Debug, PartialEq)]
+//! enum Event {
+//!     Overrun { stage: u8, times: f32 },
+//! }
+//!
+//! static LOG: RtLog<Event, 1024> = RtLog::new();
+//! LOG.write(Event::Overrun { stage: 2, times: 1.5 });
+//! let Event::Overrun { stage, .. } = LOG.take().unwrap().value;
+//! assert_eq!(stage, 2);
+//! assert!(LOG.take().is_none());
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem::MaybeUninit;
 
+use crate::atomics::{AtomicU64, Ordering, UnsafeCell};
 use crate::clock;
 
-/// One line of the log, not yet a sentence.
+/// A value, and when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogRecord {
-    /// When it was written, in ns.
+pub struct Record<T> {
+    /// In ns.
     pub at_ns: u64,
-    /// What happened, in the writer's own numbering.
-    pub code: u32,
-    pub arguments: [u64; 3],
+    pub value: T,
 }
 
-/// A bounded log of `N` records: any number of writers, one reader. When it is full, new records
-/// are dropped and counted.
+/// A bounded log of `N` records, two at least, that any thread may write and read. When it is full,
+/// new records are dropped and counted. `T` is `Copy`, so nothing is ever freed by a real-time thread.
 ///
 /// A queue after Dmitry Vyukov's bounded one: each cell carries the position that it is ready for, so
-/// writers agree by one compare-and-swap. A writer that is preempted in between delays the reader only.
+/// writers agree by one compare-and-swap, and readers by another. A writer that is preempted in
+/// between delays readers only.
 #[derive(Debug)]
-pub struct RtLog<const N: usize> {
-    cells: [Cell; N],
+pub struct RtLog<T, const N: usize> {
+    cells: [Cell<T>; N],
     written: AtomicU64,
     taken: AtomicU64,
     dropped: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Cell {
+struct Cell<T> {
     /// The position whose writer may use the cell, plus one once it holds that record; less the
     /// cell's own index, so that all start at zero.
     turn: AtomicU64,
-    words: [AtomicU64; 5],
+    record: UnsafeCell<MaybeUninit<Record<T>>>,
 }
 
-impl<const N: usize> RtLog<N> {
+// SAFETY: a cell's record is reached only by the one thread that won its position, a writer while the
+// turn says that the cell is free, a reader while it says that it is written; each hands it to the next
+// by a Release store of the turn that the other's Acquire load reads. So records only move between
+// threads, which `T: Send` allows.
+unsafe impl<T: Copy + Send, const N: usize> Sync for RtLog<T, N> {}
+
+impl<T: Copy + Send, const N: usize> RtLog<T, N> {
+    #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
-        const { assert!(N > 0, "a log needs room") };
+        const { assert!(N > 1, "a turn tells written from free by two cells") };
         Self {
             cells: [const {
                 Cell {
                     turn: AtomicU64::new(0),
-                    words: [const { AtomicU64::new(0) }; 5],
+                    record: UnsafeCell::new(MaybeUninit::uninit()),
                 }
             }; N],
             written: AtomicU64::new(0),
@@ -62,8 +76,23 @@ impl<const N: usize> RtLog<N> {
         }
     }
 
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            cells: std::array::from_fn(|_| Cell {
+                turn: AtomicU64::new(0),
+                record: UnsafeCell::new(MaybeUninit::uninit()),
+            }),
+            written: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
     /// Adds a record with the present time. Never blocks; false if the log was full.
-    pub fn write(&self, code: u32, arguments: [u64; 3]) -> bool {
+    pub fn write(&self, value: T) -> bool {
+        let at_ns = clock::now_ns();
         let mut position = self.written.load(Ordering::Relaxed);
         let (cell, base) = loop {
             let (cell, base) = self.cell(position);
@@ -74,54 +103,51 @@ impl<const N: usize> RtLog<N> {
                 return false;
             }
             // A turn beyond `base` means that another writer was faster: look again.
-            if turn == base {
-                let next = position + 1;
-                match self.written.compare_exchange_weak(
-                    position,
-                    next,
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                ) {
+            position = match turn == base {
+                true => match claim(&self.written, position) {
                     Ok(_) => break (cell, base),
-                    Err(now) => position = now,
-                }
-            } else {
-                position = self.written.load(Ordering::Relaxed);
-            }
+                    Err(now) => now,
+                },
+                false => self.written.load(Ordering::Relaxed),
+            };
         };
-        let [a, b, c] = arguments;
-        for (word, value) in cell
-            .words
-            .iter()
-            .zip([clock::now_ns(), u64::from(code), a, b, c])
-        {
-            word.store(value, Ordering::Relaxed);
-        }
-        // Release pairs with the Acquire in `take`: the words are there.
+        cell.record.with_mut(|record| {
+            // SAFETY: `claim` gave this position to this thread alone, and the turn says that no reader
+            // has the cell any more: nobody else touches the record until the turn is stored.
+            unsafe { (*record).write(Record { at_ns, value }) };
+        });
+        // Release pairs with the Acquire in `take`: the record is there.
         cell.turn.store(base + 1, Ordering::Release);
         true
     }
 
-    /// Takes the oldest record out, if there is one. For one reader at a time.
-    pub fn take(&self) -> Option<LogRecord> {
-        let position = self.taken.load(Ordering::Relaxed);
-        let (cell, base) = self.cell(position);
-        // Acquire pairs with the Release in `write`.
-        if cell.turn.load(Ordering::Acquire) != base + 1 {
-            return None;
-        }
-        let [at_ns, code, a, b, c] = [0, 1, 2, 3, 4].map(|i: usize| {
-            // Relaxed: ordered by the turn.
-            cell.words[i].load(Ordering::Relaxed)
+    /// Takes the oldest record out, if there is one that is written to its end.
+    pub fn take(&self) -> Option<Record<T>> {
+        let mut position = self.taken.load(Ordering::Relaxed);
+        let (cell, base) = loop {
+            let (cell, base) = self.cell(position);
+            // Acquire pairs with the Release in `write`: the record is there.
+            let turn = cell.turn.load(Ordering::Acquire);
+            if turn < base + 1 {
+                return None;
+            }
+            // A turn beyond `base + 1` means that another reader was faster: look again.
+            position = match turn == base + 1 {
+                true => match claim(&self.taken, position) {
+                    Ok(_) => break (cell, base),
+                    Err(now) => now,
+                },
+                false => self.taken.load(Ordering::Relaxed),
+            };
+        };
+        let record = cell.record.with(|record| {
+            // SAFETY: the turn said that the record is written, and `claim` gave its position to this
+            // thread alone: no writer touches the cell until the turn is stored.
+            unsafe { (*record).assume_init() }
         });
-        self.taken.store(position + 1, Ordering::Relaxed);
-        // Release pairs with the Acquire in `write`.
+        // Release pairs with the Acquire in `write`: this reader is done with the cell.
         cell.turn.store(base + N as u64, Ordering::Release);
-        Some(LogRecord {
-            at_ns,
-            code: code as u32,
-            arguments: [a, b, c],
-        })
+        Some(record)
     }
 
     /// How many records were dropped because the log was full.
@@ -131,32 +157,44 @@ impl<const N: usize> RtLog<N> {
     }
 
     /// The cell of a position, and the turn at which it is free for it.
-    fn cell(&self, position: u64) -> (&Cell, u64) {
+    fn cell(&self, position: u64) -> (&Cell<T>, u64) {
         let index = position % N as u64;
         (&self.cells[index as usize], position - index)
     }
 }
 
-impl<const N: usize> Default for RtLog<N> {
+/// Makes `position` the calling thread's, if nobody had it; else the position to look at now. Relaxed:
+/// what lies in a cell is ordered by its turn.
+fn claim(counter: &AtomicU64, position: u64) -> Result<u64, u64> {
+    counter.compare_exchange_weak(position, position + 1, Ordering::Relaxed, Ordering::Relaxed)
+}
+
+impl<T: Copy + Send, const N: usize> Default for RtLog<T, N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
+    /// Of several words, so that half of one would show.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Event {
+        Short(u8),
+        Long { writer: usize, i: u64, not_i: u64 },
+    }
+
     #[test]
     fn records_come_out_in_the_order_they_went_in() {
-        let log = RtLog::<4>::new();
+        let log = RtLog::<(u32, u64), 4>::new();
         for round in 0..10 {
             for i in 0..3 {
-                assert!(log.write(i, [round, 0, 0]));
+                assert!(log.write((i, round)));
             }
             for i in 0..3 {
-                let record = log.take().unwrap();
-                assert_eq!((record.code, record.arguments[0]), (i, round));
+                assert_eq!(log.take().unwrap().value, (i, round));
             }
             assert_eq!(log.take(), None);
         }
@@ -164,41 +202,44 @@ mod tests {
 
     #[test]
     fn a_full_log_drops_and_counts_instead_of_blocking() {
-        let log = RtLog::<3>::new();
+        let log = RtLog::<Event, 3>::new();
         assert_eq!(
-            [0, 1, 2, 3, 4].map(|i| log.write(i, [0; 3])),
+            [0, 1, 2, 3, 4].map(|i| log.write(Event::Short(i))),
             [true, true, true, false, false]
         );
         assert_eq!(log.dropped(), 2);
-        assert_eq!(log.take().unwrap().code, 0);
-        assert!(log.write(9, [0; 3]));
-        let rest: Vec<u32> = std::iter::from_fn(|| log.take()).map(|r| r.code).collect();
-        assert_eq!(rest, [1, 2, 9]);
+        assert_eq!(log.take().unwrap().value, Event::Short(0));
+        assert!(log.write(Event::Short(9)));
+        let rest = std::iter::from_fn(|| log.take()).map(|record| record.value);
+        assert!(rest.eq([1, 2, 9].map(Event::Short)));
     }
 
     #[test]
     fn concurrent_writers_lose_nothing_that_was_not_counted() {
-        static LOG: RtLog<64> = RtLog::new();
+        static LOG: RtLog<Event, 64> = RtLog::new();
         const EACH: u64 = if cfg!(miri) { 50 } else { 20_000 };
         let mut seen = 0;
         let mut last = [None; 3];
         std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..3_u64)
+            let event = |writer, i: u64| Event::Long {
+                writer,
+                i,
+                not_i: !i,
+            };
+            let writers: Vec<_> = (0..3)
                 .map(|writer| {
-                    scope.spawn(move || {
-                        (0..EACH)
-                            .filter(|&i| LOG.write(writer as u32, [i, !i, writer]))
-                            .count()
-                    })
+                    scope.spawn(move || (0..EACH).filter(|&i| LOG.write(event(writer, i))).count())
                 })
                 .collect();
             loop {
                 let finished = writers.iter().all(|writer| writer.is_finished());
                 while let Some(record) = LOG.take() {
-                    let [i, not_i, writer] = record.arguments;
-                    assert_eq!((not_i, writer), (!i, u64::from(record.code)));
-                    assert!(last[writer as usize].is_none_or(|before| before < i));
-                    last[writer as usize] = Some(i);
+                    let Event::Long { writer, i, not_i } = record.value else {
+                        panic!("{record:?}");
+                    };
+                    assert_eq!(not_i, !i);
+                    assert!(last[writer].is_none_or(|before| before < i));
+                    last[writer] = Some(i);
                     seen += 1;
                 }
                 if finished {

@@ -42,15 +42,16 @@ fn processor_ns(tid: i32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::mpsc;
+
+    use crossbeam_channel::bounded;
 
     use super::*;
     use crate::thread::current_tid;
 
     #[test]
     fn a_thread_that_computes_runs_and_one_that_waits_does_not() {
-        let (tell, told) = mpsc::channel();
-        let (end, ended) = mpsc::channel::<()>();
+        let (tell, told) = bounded(2);
+        let (end, ended) = bounded::<()>(0);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let computes = tell.clone();

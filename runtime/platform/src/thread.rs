@@ -1,7 +1,8 @@
 //! Threads with a name, a core and a priority. The only place that starts any.
 
-use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
+
+use crossbeam_channel::bounded;
 
 use crate::allocator::RealtimeMark;
 use crate::error::{Missing, OsError};
@@ -149,7 +150,7 @@ where
             priority,
         });
     }
-    let (report, started) = mpsc::sync_channel(1);
+    let (report, started) = bounded(1);
     let name = spec.name.clone();
     let handle = Builder::new()
         .name(spec.name.clone())
@@ -391,8 +392,8 @@ mod tests {
             // SAFETY: a plain query.
             unsafe { libc::sched_getscheduler(tid) & !libc::SCHED_RESET_ON_FORK }
         };
-        let (report, tid) = std::sync::mpsc::channel();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (report, tid) = bounded(1);
+        let (end, ended) = bounded::<()>(0);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 report.send(current_tid()).unwrap();
@@ -416,7 +417,7 @@ mod tests {
             // SAFETY: no preconditions.
             unsafe { libc::sched_getscheduler(tid) & !libc::SCHED_RESET_ON_FORK }
         }
-        let (stop, stopped) = mpsc::channel::<()>();
+        let (stop, stopped) = bounded::<()>(0);
         let spec = ThreadSpec::new("boosted", None, None);
         let thread = spawn_realtime(spec, move || stopped.recv().is_err()).unwrap();
         match set_realtime(thread.tid(), 1) {

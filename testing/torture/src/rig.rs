@@ -221,7 +221,7 @@ impl<'o> Rig<'o> {
             }
             self.report
                 .find("slot leaked by a hostile client", ended.book.leaked);
-            let name = punctual_ipc::ChannelFault::NAMES[ended.fault.code() as usize];
+            let name = ended.fault.name();
             *self.report.hostile_faults.entry(name).or_default() += 1;
         }
         Ok(door.is_quiet())

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use punctual_ipc::{
     ChannelFault, Descriptor, FrameSpec, PayloadReader, ResultRecord, Results, Rows, ServerChannel,
     Submissions,
@@ -75,9 +75,9 @@ enum Work {
 impl Server {
     /// Starts both. `door` is woken whenever a connection has ended; what is left to chance comes from `seed`.
     pub fn start(seed: u64, poller: Poller, door: Waker) -> Result<Self, ThreadError> {
-        let (newcomers, come) = channel();
-        let (work, worked) = channel();
-        let (over, ended) = channel();
+        let (newcomers, come) = unbounded();
+        let (work, worked) = unbounded();
+        let (over, ended) = unbounded();
         let accepted = Arc::new(AtomicU64::new(0));
         let waker = poller.waker();
         let woken = waker.clone();

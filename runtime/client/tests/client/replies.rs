@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::fd::AsFd;
 use std::pin::pin;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::echo_daemon::{EchoDaemon, terms};
+use crossbeam_channel::{Sender, unbounded};
 use punctual_client::{
     Client, Crop, Failure, Lost, Options, PixelFormat, ResultRecord, Stream, Streams, Verdict,
     now_ns,
@@ -194,7 +195,7 @@ fn a_renounced_reply_holds_nothing_up() {
     assert_eq!(block_on(reply).sequence, 101);
 }
 
-fn submit_to(stream: &Stream, told: &mpsc::Sender<ResultRecord>) {
+fn submit_to(stream: &Stream, told: &Sender<ResultRecord>) {
     let slot = stream.slot(soon()).unwrap().unwrap();
     let told = told.clone();
     let callback = move |result| told.send(result).unwrap();
@@ -205,7 +206,7 @@ fn submit_to(stream: &Stream, told: &mpsc::Sender<ResultRecord>) {
 fn callbacks_hear_each_verdict_once_from_several_submitting_threads() {
     let daemon = EchoDaemon::start(terms());
     let stream = options(&daemon).stream(None).unwrap();
-    let (told, verdicts) = mpsc::channel();
+    let (told, verdicts) = unbounded();
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| (0..100).for_each(|_| submit_to(&stream, &told)));
@@ -232,7 +233,7 @@ fn a_callback_that_panics_costs_only_itself() {
     let slot = stream.slot(soon()).unwrap().unwrap();
     slot.submit_then(0, None, CORNER, |_| panic!("on purpose"))
         .unwrap();
-    let (told, verdicts) = mpsc::channel();
+    let (told, verdicts) = unbounded();
     submit_to(&stream, &told);
     let verdict = verdicts.recv_timeout(Duration::from_secs(20)).unwrap();
     assert_eq!(verdict.sequence, 2);

@@ -62,17 +62,15 @@ impl WeightBooks {
         count(&metrics.evictions);
     }
 
-    /// A load is over; `measured` if the weights are there. False: it was no load.
+    /// A load is over; `measured` if the weights are there. Whose they are; none: it was no load.
     pub fn over(
         &mut self,
         action: ActionId,
         measured: Option<Nanos>,
         metrics: &PagingMetrics,
-    ) -> bool {
-        let coming = |place: &&mut Place| **place == Place::Coming(action);
-        let Some(place) = self.places.iter_mut().find(coming) else {
-            return false;
-        };
+    ) -> Option<ModelId> {
+        let mut places = (0..).map(ModelId).zip(&mut self.places);
+        let (model, place) = places.find(|(_, place)| **place == Place::Coming(action))?;
         match measured {
             Some(took) => {
                 *place = Place::Here;
@@ -83,6 +81,6 @@ impl WeightBooks {
                 count(&metrics.failed);
             }
         }
-        true
+        Some(model)
     }
 }

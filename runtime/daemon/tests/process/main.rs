@@ -5,6 +5,7 @@ mod admission;
 mod gpu;
 mod granted;
 mod limits;
+mod log_levels;
 mod memory;
 mod policies;
 mod reconnection;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::process::Child;
-use std::sync::mpsc;
 
+use crossbeam_channel::unbounded;
 use punctual_client::{
     Client, Crop, Failure, Options, PixelFormat, Refusal, ResultRecord, Stream, Verdict,
 };
@@ -107,7 +107,7 @@ fn a_stream_with_callbacks_outlives_its_daemons_and_loses_no_verdict() {
     let folder = Folder::with(MANIFEST);
     let mut daemon = Running::start(&folder);
     let stream = options(&folder, "front").stream(soon()).unwrap();
-    let (told, verdicts) = mpsc::channel();
+    let (told, verdicts) = unbounded();
     let feed = |stream: &Stream| {
         let slot = stream.slot(soon()).unwrap().expect("a slot");
         let told = told.clone();

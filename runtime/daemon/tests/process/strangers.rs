@@ -108,6 +108,26 @@ fn say(socket: &OwnedFd, message: &[u8], files: &[RawFd]) -> nix::Result<usize> 
     sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, control, flags, None)
 }
 
+/// A stranger that sends the messages, with the last one sockets that linger. The daemon stands still
+/// meanwhile: if it closed them sooner than this process lets go of them, this one would be who lingers.
+fn lingering_stranger(
+    daemon: &Daemon,
+    (path, kind): (&Path, SockType),
+    messages: &[&[u8]],
+) -> (OwnedFd, Lingering) {
+    let mut lingering = Lingering::new(20);
+    let (last, first) = messages.split_last().expect("a message");
+    daemon.signal("STOP");
+    let socket = stranger(path, kind);
+    for message in first {
+        say(&socket, message, &[]).expect("sent");
+    }
+    say(&socket, last, &lingering.raw()).expect("sent");
+    lingering.leave();
+    daemon.signal("CONT");
+    (socket, lingering)
+}
+
 /// Frames, metrics and new clients are answered soon.
 fn assert_well(daemon: &Daemon, client: &mut ClientChannel, when: &str) {
     let began = now_ns();
@@ -144,34 +164,23 @@ fn descriptors_that_are_slow_to_close_hold_up_nobody_wherever_they_come() {
             vec![&open, b"", b""],
         ),
     ];
+    let path = daemon.socket();
+    let door = (path.as_path(), SockType::SeqPacket);
     for (point, messages) in &points {
-        let mut lingering = Lingering::new(20);
-        let socket = stranger(&daemon.socket(), SockType::SeqPacket);
-        let last = messages.len() - 1;
-        for (at, message) in messages.iter().enumerate() {
-            let files = if at == last { lingering.raw() } else { vec![] };
-            // The daemon may have stopped receiving by then, and then they are still ours alone.
-            if say(&socket, message, &files).is_ok() && at == last {
-                lingering.leave();
-            }
-        }
+        let (socket, _lingering) = lingering_stranger(&daemon, door, messages);
         assert_well(&daemon, &mut client, point);
         drop(socket);
         assert_well(&daemon, &mut client, point);
     }
     // Announced, where nobody wants any.
     let announced = opening("watch", 20);
-    let mut lingering = Lingering::new(20);
-    let socket = stranger(&daemon.socket(), SockType::SeqPacket);
-    say(&socket, &announced, &lingering.raw()).expect("sent");
-    lingering.leave();
+    let (socket, _announced) = lingering_stranger(&daemon, door, &[&announced]);
     assert_ended(&socket, "with buffers that nobody wants");
     assert_well(&daemon, &mut client, "after a refusal");
     // A reader of metrics.
-    let mut lingering = Lingering::new(20);
-    let socket = stranger(&metrics_socket(&daemon.socket()), SockType::Stream);
-    say(&socket, b"x", &lingering.raw()).expect("sent");
-    lingering.leave();
+    let metrics = metrics_socket(&daemon.socket());
+    let metrics = (metrics.as_path(), SockType::Stream);
+    let (socket, _with_metrics) = lingering_stranger(&daemon, metrics, &[b"x"]);
     assert_well(&daemon, &mut client, "at the metrics");
     drop(socket);
     assert_well(&daemon, &mut client, "after the metrics");

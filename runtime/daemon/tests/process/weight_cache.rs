@@ -68,6 +68,27 @@ fn folder(manifest: &str) -> Folder {
 }
 
 #[test]
+fn loads_are_told_where_details_are_wanted_and_not_by_who_loads() {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let daemon = Daemon::start_as(folder(&manifest(pages())), |command| {
+        command.args(["--log", "trace"]).stderr(writer);
+    });
+    for task in ["signs", "others"] {
+        let mut client = connect(&daemon.socket(), task, PixelFormat::Rgb8);
+        submit(&mut client);
+        assert!(result(&mut client).answer.is_some());
+    }
+    let report = daemon.stop();
+    assert_eq!(report.lines_dropped, 0, "real-time threads say nothing");
+    let mut said = String::new();
+    let read = std::io::Read::read_to_string(&mut reader, &mut said);
+    read.expect("what was said");
+    for expected in ["its weights are there after", "its weights made room"] {
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn two_networks_in_a_cache_of_one_are_both_answered_and_their_comings_and_goings_are_counted() {
     let daemon = Daemon::start_in(folder(&manifest(pages())));
     let mut signs = connect(&daemon.socket(), "signs", PixelFormat::Rgb8);

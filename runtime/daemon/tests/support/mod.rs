@@ -227,6 +227,8 @@ impl Folder {
             .arg(socket)
             .arg("--report")
             .arg(self.path("report.json"))
+            // Not the one of whoever runs the tests.
+            .env_remove("PUNCTUAL_LOG")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command

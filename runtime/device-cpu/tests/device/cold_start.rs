@@ -1,9 +1,9 @@
 //! A network started in every order gives the answers that it gives when it runs, and does not hang.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use crossbeam_channel::bounded;
 use punctual_device::conformance::networks;
 use punctual_device_cpu::cold_start::{ColdStartError, Order, Preparation, first_answers};
 use punctual_device_cpu::{SolutionRequest, measure_solutions};
@@ -37,7 +37,7 @@ fn package(name: &str, network: Network) -> PathBuf {
 
 /// What `body` gives; a start that hangs fails the test instead of stopping all tests.
 fn within_a_minute<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, result) = channel();
+    let (done, result) = bounded(1);
     // Detached: if it hangs it ends with the process.
     #[allow(clippy::disallowed_methods, reason = "a test's own thread")]
     std::thread::spawn(move || done.send(body()));

@@ -19,9 +19,9 @@ mod solutions;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
+use crossbeam_channel::bounded;
 use punctual_core::Instant;
 use punctual_kernels::cuda::Module;
 use punctual_model::{Network, Package, PackageError};
@@ -249,8 +249,8 @@ fn interleaved(
     mut issuing: Issuing,
     progress: &Progress,
 ) -> Result<FirstAnswers, ColdStartError> {
-    let (to_load, lowered) = sync_channel::<Lowered>(STAGES_WAITING_MAX);
-    let (to_issue, ready) = sync_channel::<Ready>(LAUNCHES_WAITING_MAX);
+    let (to_load, lowered) = bounded::<Lowered>(STAGES_WAITING_MAX);
+    let (to_issue, ready) = bounded::<Ready>(LAUNCHES_WAITING_MAX);
     let load = spawn_ordinary("load", move || {
         for stage in lowered {
             if !loading.load_stage(stage, |ready| to_issue.send(ready).is_ok())? {

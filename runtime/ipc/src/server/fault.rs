@@ -48,32 +48,20 @@ pub enum ChannelFault {
 }
 
 impl ChannelFault {
-    /// Its number, for logs that hold only numbers: the first index into [`Self::NAMES`].
+    /// What kind of fault it is, as the reason for a disconnection.
     #[must_use]
-    pub const fn code(&self) -> u32 {
+    pub const fn name(&self) -> &'static str {
         match self {
-            Self::HungUp => 0,
-            Self::Submissions(_) => 1,
-            Self::Descriptor(_) => 2,
-            Self::SlotInUse { .. } => 3,
-            Self::StaleSlot { .. } => 4,
-            Self::ResultsUnread { .. } => 5,
-            Self::Results(_) => 6,
-            Self::Doorbell => 7,
+            Self::HungUp => "hung up",
+            Self::Submissions(_) => "a submission ring position that cannot be",
+            Self::Descriptor(_) => "a descriptor that cannot be",
+            Self::SlotInUse { .. } => "a slot submitted twice",
+            Self::StaleSlot { .. } => "a stale slot generation",
+            Self::ResultsUnread { .. } => "too many results unread",
+            Self::Results(_) => "a result ring position that cannot be",
+            Self::Doorbell => "doorbells without submissions",
         }
     }
-
-    /// What the numbers mean.
-    pub const NAMES: [&str; 8] = [
-        "hung up",
-        "a submission ring position that cannot be",
-        "a descriptor that cannot be",
-        "a slot submitted twice",
-        "a stale slot generation",
-        "too many results unread",
-        "a result ring position that cannot be",
-        "doorbells without submissions",
-    ];
 
     /// Whether the client broke the protocol, rather than just went away.
     #[must_use]
