@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_report::Table;
+use punctual_report::{Table, WIDTH};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
@@ -103,7 +103,7 @@ impl fmt::Display for Report {
                 format!("{:.1e}", row.difference),
             ]);
         }
-        write!(f, "{}", table.text())
+        write!(f, "{table:0$}", f.width().unwrap_or(WIDTH))
     }
 }
 

@@ -106,7 +106,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
         output::line(serde_json::to_string_pretty(&rows).expect("plain data"))?;
     } else {
         output::line(format_args!("{}: {}\n", scenario.name, scenario.about))?;
-        output::text(report::comparison(&rows).text())?;
+        let width = output::width();
+        output::text(format_args!("{:width$}", report::comparison(&rows)))?;
     }
     let lost: u64 = rows.iter().map(|row| row.lost).sum();
     if lost > 0 {
@@ -191,8 +192,13 @@ fn pictures(folder: &Path, page: &report::Page) -> Result<(), Error> {
         ("accuracy.svg", report::accuracy_against_misses(&page.rows)),
         ("latencies.svg", report::latency_cdf(latencies)),
     ] {
+        let Some(plot) = plot.svg() else {
+            output::note(format_args!("no {name}: there is nothing to show"));
+            continue;
+        };
         let path = folder.join(name);
-        workload::write(&path, &punctual_report::picture(&plot, &policies))?;
+        let picture = punctual_report::picture(&[(plot, policies.clone())]);
+        workload::write(&path, picture.as_str())?;
         output::note(format_args!("wrote {}", path.display()));
     }
     Ok(())

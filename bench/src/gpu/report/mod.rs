@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(verdict(&report, "preemption").0, Verdict::NotMeasured);
         assert!(!report.any_missed());
         let page = page(&report, &[]);
-        assert!(page.contains("<h1 class=warning>emulated: times mean nothing</h1>"));
+        assert!(page.contains("<h1 class=\"warning\">emulated: times mean nothing</h1>"));
         assert!(text(&report).starts_with("EMULATED: TIMES MEAN NOTHING\n"));
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use punctual_platform::output;
 use punctual_report::Table;
 
 use super::super::bound::Verdict;
@@ -36,7 +37,7 @@ pub fn text(report: &Report) -> String {
             judged.verdict.name().to_owned(),
         ]);
     }
-    text.push_str(&table.text());
+    let _ = write!(text, "{table:0$}", output::width());
     let _ = writeln!(
         text,
         "\n{} reached, {} missed, {} not measured",

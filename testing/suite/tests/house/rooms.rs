@@ -9,7 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-core", &[]),
     ("punctual-policy-seeb", &["core"]),
     ("punctual-policy-testing", &["core"]),
-    ("punctual-fleet", &["core", "model", "plan"]),
+    ("punctual-fleet", &["core", "model", "plan", "report"]),
     ("punctual-baselines", &["core", "plan", "policy-seeb"]),
     ("punctual-kernels", &[]),
     ("punctual-platform", &[]),
@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-device", &["core", "model", "kernels", "platform"]),
     (
         "punctual-compile",
-        &["core", "model", "device", "kernels", "platform"],
+        &["core", "model", "device", "kernels", "platform", "report"],
     ),
     (
         "punctual-device-ort",
@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-emulated-driver", &["kernels"]),
     (
         "punctual-plan",
-        &["core", "model", "platform", "policy-seeb"],
+        &["core", "model", "platform", "policy-seeb", "report"],
     ),
     ("punctual-executor", &["core"]),
     ("punctual-report", &[]),
@@ -110,7 +110,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("punctual-signs", &["kernels"]),
-    ("punctual-hil", &["client", "platform"]),
+    ("punctual-hil", &["client", "platform", "report"]),
     (
         "punctual",
         &[
