@@ -180,24 +180,14 @@ fn page(options: &Options, comparison: &Comparison<'_>, runs: &[Run]) -> report:
 fn pictures(folder: &Path, page: &report::Page) -> Result<(), Error> {
     let published = |at: &&report::AtLoad| ((at.load.ln().abs()) * 1e6) as u64;
     let at = page.loads.iter().min_by_key(published);
-    let policies: Vec<&str> = at.map_or_else(Vec::new, |at| {
-        at.policies
-            .iter()
-            .map(|merged| merged.policy.as_str())
-            .collect()
-    });
     let latencies = at.map_or(&[][..], |at| &at.policies);
     for (name, plot) in [
         ("misses.svg", report::misses_against_load(&page.rows)),
         ("accuracy.svg", report::accuracy_against_misses(&page.rows)),
         ("latencies.svg", report::latency_cdf(latencies)),
     ] {
-        let Some(plot) = plot.svg() else {
-            output::note(format_args!("no {name}: there is nothing to show"));
-            continue;
-        };
         let path = folder.join(name);
-        let picture = punctual_report::picture(&[(plot, policies.clone())]);
+        let picture = punctual_report::picture(&[plot]);
         workload::write(&path, picture.as_str())?;
         output::note(format_args!("wrote {}", path.display()));
     }

@@ -4,6 +4,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, NoDefaultFormatting, ValueFormatt
 use plotters::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::page::Figure;
 use crate::plot::{Area, FONT, Plotted, SIZE, colour, draw, line};
 use crate::svg::Svg;
 
@@ -106,6 +107,13 @@ impl Lines {
         }))
     }
 
+    /// With its title and a key.
+    #[must_use]
+    pub fn figure(&self) -> Figure {
+        let names = self.series.iter().map(|series| series.name.as_str());
+        Figure::new(&self.title, self.svg()).series(names)
+    }
+
     fn draw<X, Y>(&self, area: &Area<'_>, series: &[Vec<[f64; 2]>], x: X, y: Y) -> Plotted
     where
         X: AsRangedCoord<Value = f64>,
@@ -164,6 +172,13 @@ impl Bars {
             .filter(|value| value.is_finite())
             .fold(0.0, f64::max);
         (most > 0.0 && !self.groups.is_empty()).then(|| draw(SIZE, |area| self.draw(area, most)))
+    }
+
+    /// With its title and a key.
+    #[must_use]
+    pub fn figure(&self) -> Figure {
+        let names = self.series.iter().map(|(name, _)| name.as_str());
+        Figure::new(&self.title, self.svg()).series(names)
     }
 
     fn draw(&self, area: &Area<'_>, most: f64) -> Plotted {

@@ -7,6 +7,9 @@ use crate::svg::Svg;
 use crate::table::Table;
 use crate::text::{Text, printable};
 
+/// What stands where a chart has no values.
+pub(crate) const NOTHING: &str = "Nothing to show.";
+
 /// A page, written from top to bottom; whatever text it is given is escaped.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -160,7 +163,7 @@ impl Figure {
                 figcaption { (self.caption) }
                 @match &self.svg {
                     Some(svg) => (svg),
-                    None => p { "Nothing to show." },
+                    None => p { (NOTHING) },
                 }
                 @if let Some(key) = &self.key { (key) }
             }
@@ -226,9 +229,38 @@ mod tests {
         drawing.line((0.0, 0.0), (1.0, 1.0), QUOTED);
         drawing.text((0.0, 0.0), Anchor::End, HOSTILE);
         page.figures([Figure::new(HOSTILE, drawing.svg()).series([HOSTILE])]);
+        #[cfg(feature = "charts")]
+        page.figures(charts());
         page.widget(QUOTED, "{\"name\": \"</script><!--<script>\"}");
         page.script("let here;");
         page.html()
+    }
+
+    #[cfg(feature = "charts")]
+    fn charts() -> [Figure; 4] {
+        use crate::charts::{Axis, Bars, Lines, Series};
+        let lines = Lines {
+            title: HOSTILE.into(),
+            x: Axis::linear(QUOTED),
+            y: Axis::percent(QUOTED),
+            series: vec![Series {
+                name: HOSTILE.into(),
+                points: vec![[1.0, 2.0], [3.0, 4.0]],
+            }],
+        };
+        let bars = Bars {
+            title: HOSTILE.into(),
+            y: Axis::linear(QUOTED),
+            groups: vec![QUOTED.into()],
+            series: vec![(HOSTILE.into(), vec![Some(1.0)])],
+        };
+        let shares = crate::Shares {
+            of: QUOTED.into(),
+            groups: vec![(QUOTED.into(), vec![(100.0, Colour::of(0))])],
+        };
+        let picture = Figure::new(HOSTILE, crate::picture(&[lines.clone()]));
+        let shares = Figure::new(HOSTILE, shares.svg());
+        [lines.figure(), bars.figure(), picture, shares]
     }
 
     /// Whether every element that is opened is closed, in order, and attributes are quoted.

@@ -42,6 +42,7 @@ pub struct Style<'s> {
 pub struct Drawing {
     size: (f64, f64),
     label: String,
+    ink: &'static str,
     body: String,
 }
 
@@ -52,12 +53,14 @@ impl Drawing {
         Self {
             size: (width, height),
             label: printable(label),
+            ink: "currentColor",
             body: String::new(),
         }
     }
 
-    /// Instead of the page's.
+    /// A light one instead of the page's, and text in black.
     pub fn background(&mut self, fill: &str) {
+        self.ink = "#000000";
         let style = Style {
             fill,
             ..Style::default()
@@ -87,8 +90,9 @@ impl Drawing {
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
+        // A bar below it still says its title.
         self.add(
-            html! { text x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (printable(text)) } },
+            html! { text pointer-events="none" x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (printable(text)) } },
         );
     }
 
@@ -103,7 +107,7 @@ impl Drawing {
         Svg(html! {
             svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (width) " " (height) }
                 width=(width) height=(height) role="img" aria-label=(self.label)
-                font-family="sans-serif" font-size="12" fill="currentColor" {
+                font-family="sans-serif" font-size="12" fill=(self.ink) {
                 "\n" (PreEscaped(&self.body))
             }
         }

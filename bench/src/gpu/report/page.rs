@@ -1,6 +1,6 @@
 //! The report as one page of HTML with everything in it.
 
-use punctual_report::{Figure, Page, Table, Text};
+use punctual_report::{Bars, Lines, Page, Table, Text};
 
 use super::super::bound::Verdict;
 use super::super::course::Steps;
@@ -64,7 +64,7 @@ fn bounds(report: &Report) -> Table {
         let verdict = judged.verdict.name();
         table.row([
             judged.bound.what.into(),
-            judged.of.as_str().into(),
+            (&judged.of).into(),
             judged.value.map_or_else(|| "-".into(), number).into(),
             limit(judged.bound).into(),
             judged.bound.unit.into(),
@@ -81,7 +81,7 @@ fn bounds(report: &Report) -> Table {
 }
 
 fn section(page: &mut Page, record: &Record, about: &str) {
-    page.heading(record.step.as_str());
+    page.heading(&record.step);
     page.paragraph(about);
     page.paragraph(Text::soft(&format!(
         "Began {}, took {:.1} s; {}.",
@@ -96,19 +96,12 @@ fn section(page: &mut Page, record: &Record, about: &str) {
 
 fn found(page: &mut Page, result: &StepResult) {
     for note in &result.notes {
-        page.paragraph(note.as_str());
+        page.paragraph(note);
     }
-    let plots = result.plots.iter().map(|plot| {
-        let names = plot.series.iter().map(|series| series.name.as_str());
-        Figure::new(&plot.title, plot.svg()).series(names)
-    });
-    let bars = result.bars.iter().map(|bars| {
-        let names = bars.series.iter().map(|(name, _)| name.as_str());
-        Figure::new(&bars.title, bars.svg()).series(names)
-    });
-    page.figures(plots.chain(bars));
+    let plots = result.plots.iter().map(Lines::figure);
+    page.figures(plots.chain(result.bars.iter().map(Bars::figure)));
     for sheet in &result.tables {
-        page.subheading(sheet.title.as_str());
+        page.subheading(&sheet.title);
         page.table(&sheet.table());
     }
 }

@@ -57,7 +57,7 @@ pub fn chart(title: String, scenario: &Scenario, bars: &[Bar]) -> Chart {
 #[must_use]
 pub fn page(content: &Page) -> String {
     let mut page = punctual_report::Page::new(&content.title);
-    page.paragraph(content.about.as_str());
+    page.paragraph(&content.about);
     page.paragraph(Text::soft(
         "Simulated in virtual time; the same runs again:",
     ));
@@ -117,7 +117,7 @@ fn outcomes(content: &Page) -> Vec<(String, Mark)> {
 }
 
 fn gantt(page: &mut punctual_report::Page, chart: &Chart) {
-    page.subheading(chart.title.as_str());
+    page.subheading(&chart.title);
     if chart.bars.is_empty() {
         page.paragraph("Nothing ran.");
         return;

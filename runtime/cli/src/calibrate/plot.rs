@@ -1,64 +1,35 @@
 //! Calibration as charts: accuracy and depth against the threshold, and whether confidence is met.
 
-use punctual_report::{Axis, Figure, Lines, Series, Svg, picture};
+use punctual_report::{Axis, Lines, Series};
 
-use super::report::{ExitReport, Report};
+use super::report::{ExitReport, Report, ThresholdReport};
 
-/// The charts as one picture of its own.
-pub fn svg(report: &Report) -> Svg {
-    let charts = charts(report);
-    let shown = charts.iter().filter_map(|chart| {
-        let names = chart.series.iter().map(|series| series.name.as_str());
-        Some((chart.svg()?, names.collect()))
-    });
-    picture(&shown.collect::<Vec<_>>())
-}
-
-/// The charts for a page.
-pub fn figures(report: &Report) -> Vec<Figure> {
-    let figure = |chart: &Lines| {
-        let names = chart.series.iter().map(|series| series.name.as_str());
-        Figure::new(&chart.title, chart.svg()).series(names)
-    };
-    charts(report).iter().map(figure).collect()
-}
-
-fn charts(report: &Report) -> [Lines; 3] {
+pub fn charts(report: &Report) -> [Lines; 3] {
+    let [plain, divided] = ["Is confidence met?", "Is it met with temperatures?"];
     [
         thresholds(report),
-        reliability(report, "Is confidence met?", |exit| &exit.reliability),
-        reliability(report, "Is it met with temperatures?", |exit| {
-            &exit.reliability_scaled
-        }),
+        reliability(report, plain, |exit| &exit.reliability),
+        reliability(report, divided, |exit| &exit.reliability_scaled),
     ]
 }
 
 /// Accuracy and the share of the depth that is used, against the threshold.
 fn thresholds(report: &Report) -> Lines {
     let exits = report.exits.len() as f64;
-    let thresholds = report.thresholds.iter();
-    let line = |name: &str, points: Vec<[f64; 2]>| Series {
-        name: name.to_owned(),
-        points,
+    let line = |name: &str, percent: &dyn Fn(&ThresholdReport) -> f64| {
+        let points = report.thresholds.iter();
+        Series {
+            name: name.to_owned(),
+            points: points.map(|t| [t.threshold, percent(t)]).collect(),
+        }
     };
     Lines {
         title: "What a threshold does".to_owned(),
         x: Axis::linear("threshold"),
         y: Axis::percent("%"),
         series: vec![
-            line(
-                "answers that are right",
-                thresholds
-                    .clone()
-                    .map(|t| [t.threshold, t.accuracy * 100.0])
-                    .collect(),
-            ),
-            line(
-                "stages run, of all",
-                thresholds
-                    .map(|t| [t.threshold, t.depth / exits * 100.0])
-                    .collect(),
-            ),
+            line("answers that are right", &|t| t.accuracy * 100.0),
+            line("stages run, of all", &|t| t.depth / exits * 100.0),
         ],
     }
 }

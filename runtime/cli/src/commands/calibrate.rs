@@ -6,7 +6,7 @@ use punctual_device::StartError;
 use punctual_model::{Calibration, Package, PackageError, TemperatureError, WeightImage};
 use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
-use punctual_report::Page;
+use punctual_report::{Lines, Page, picture};
 
 use crate::calibrate::pictures::{PictureError, Pictures};
 use crate::calibrate::report::Report;
@@ -187,7 +187,8 @@ fn write_others(options: &Options, report: &Report, records: &Calibration) -> Re
         write(path, records.to_json().as_bytes())?;
     }
     if let Some(path) = &options.svg {
-        write(path, plot::svg(report).as_str().as_bytes())?;
+        let picture = picture(&plot::charts(report));
+        write(path, picture.as_str().as_bytes())?;
     }
     if let Some(path) = &options.html {
         write(path, page(report).as_bytes())?;
@@ -205,7 +206,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 fn page(report: &Report) -> String {
     let mut page = Page::new(&format!("Calibration of {}", report.network));
     page.paragraph(format!("{} samples", report.samples));
-    page.figures(plot::figures(report));
+    page.figures(plot::charts(report).iter().map(Lines::figure));
     page.heading("Exits");
     page.table(&report.exits_table());
     page.heading("Thresholds");
