@@ -86,7 +86,8 @@ impl fmt::Display for Report {
                 "scores differ by",
             ],
             0,
-        );
+        )
+        .keys(2);
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
         for row in &self.rows {
             let (own, other) = (&row.punctual, &row.onnxruntime);

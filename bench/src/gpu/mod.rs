@@ -145,7 +145,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if options.json {
         output::line(json)?;
     } else {
-        output::text(report::text(&report))?;
+        output::text(report::text(&report, output::width()))?;
     }
     output::note(format_args!("wrote {}", page.display()));
     match (report.any_failed(), report.any_missed()) {

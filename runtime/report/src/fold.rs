@@ -20,6 +20,8 @@ pub(crate) struct Layout<'t> {
     pub headings: Option<Vec<&'t str>>,
     pub rows: Vec<Vec<&'t str>>,
     pub inset: bool,
+    /// How many columns, from the left, tell rows apart: they are repeated where the others go on below.
+    pub keys: usize,
 }
 
 /// The lines, each ended, none wider than `limit`.
@@ -28,23 +30,25 @@ pub(crate) fn text(layout: &Layout<'_>, limit: usize) -> String {
         .map(|column| layout.natural_width(column))
         .collect();
     let limit = limit.max(LIMIT_LEAST) - layout.indent().len();
-    let blocks = blocks(&natural, limit).into_iter().map(|columns| {
-        let widths = shrunk(columns.iter().map(|&c| natural[c]).collect(), limit);
-        layout.block(&columns.into_iter().zip(widths).collect::<Vec<_>>())
-    });
+    let blocks = blocks(&natural, layout.keys, limit)
+        .into_iter()
+        .map(|columns| {
+            let widths = shrunk(columns.iter().map(|&c| natural[c]).collect(), limit);
+            layout.block(&columns.into_iter().zip(widths).collect::<Vec<_>>())
+        });
     blocks.collect::<Vec<_>>().join("\n")
 }
 
-/// The columns that stand side by side: all, or the first with as many others as there is room for.
-fn blocks(natural: &[usize], limit: usize) -> Vec<Vec<usize>> {
+/// The columns that stand side by side: all, or the keys with as many others as there is room for.
+fn blocks(natural: &[usize], keys: usize, limit: usize) -> Vec<Vec<usize>> {
     let mut blocks: Vec<Vec<usize>> = vec![Vec::new()];
     for column in 0..natural.len() {
         let last = blocks.last_mut().expect("there is one");
         last.push(column);
         let least = last.iter().map(|&column| natural[column].min(LEAST));
-        if total(least) > limit {
+        if column > keys && total(least) > limit {
             last.pop();
-            blocks.push(vec![0, column]);
+            blocks.push((0..keys).chain([column]).collect());
         }
     }
     blocks
@@ -191,6 +195,22 @@ mod tests {
             "{text}"
         );
         assert_eq!(format!("{table:300}").lines().count(), 2);
+    }
+
+    #[test]
+    fn what_tells_rows_apart_is_repeated() {
+        let mut table =
+            Table::new(&["policy", "load", "requests missed", "requests late"], 1).keys(2);
+        table.row(["seq", "1", "5", "7"]);
+        table.row(["seq", "2", "50", "70"]);
+        let expected = "policy  load  requests missed\n\
+                        seq        1                5\n\
+                        seq        2               50\n\
+                        \n\
+                        policy  load  requests late\n\
+                        seq        1              7\n\
+                        seq        2             70\n";
+        assert_eq!(format!("{table:40}"), expected);
     }
 
     #[test]

@@ -46,12 +46,13 @@ impl Column {
 
 /// A table of text. Its `Display` is for a terminal: no line is wider than 80 columns, or than the width it is formatted
 /// with (`{table:120}`). One that is wider by nature has its widest cells wrapped; where that does not do, it goes on
-/// below itself, its first column repeated.
+/// below itself, with the columns repeated that tell rows apart.
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Text>>,
     inset: bool,
+    keys: usize,
 }
 
 impl Table {
@@ -69,6 +70,7 @@ impl Table {
             columns: columns.into_iter().collect(),
             rows: Vec::new(),
             inset: false,
+            keys: 1,
         }
     }
 
@@ -82,6 +84,13 @@ impl Table {
     #[must_use]
     pub fn inset(mut self) -> Self {
         self.inset = true;
+        self
+    }
+
+    /// How many columns, from the left, tell rows apart: the first, unless this says otherwise.
+    #[must_use]
+    pub fn keys(mut self, columns: usize) -> Self {
+        self.keys = columns;
         self
     }
 
@@ -159,6 +168,7 @@ impl fmt::Display for Table {
             headings: self.headings(),
             rows: self.cells().collect(),
             inset: self.inset,
+            keys: self.keys,
         };
         f.write_str(&fold::text(&layout, f.width().unwrap_or(WIDTH)))
     }

@@ -2,15 +2,14 @@
 
 use std::fmt::Write as _;
 
-use punctual_platform::output;
 use punctual_report::Table;
 
 use super::super::bound::Verdict;
 use super::super::folder::Outcome;
 use super::{Report, limit, number};
 
-/// The figures beside their bounds, and what went wrong.
-pub fn text(report: &Report) -> String {
+/// The figures beside their bounds, and what went wrong; tables are `width` columns wide at most.
+pub fn text(report: &Report, width: usize) -> String {
     let mut text = String::new();
     for warning in report.warnings() {
         let _ = writeln!(text, "{}", warning.to_uppercase());
@@ -37,7 +36,7 @@ pub fn text(report: &Report) -> String {
             judged.verdict.name().to_owned(),
         ]);
     }
-    let _ = write!(text, "{table:0$}", output::width());
+    let _ = write!(text, "{table:width$}");
     let _ = writeln!(
         text,
         "\n{} reached, {} missed, {} not measured",
