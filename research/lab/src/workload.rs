@@ -138,7 +138,7 @@ pub fn load(text: &str) -> Result<f64, String> {
 /// Workloads and policies, a line each.
 pub fn list() -> String {
     let (workloads, policies) = (workloads::all(), punctual_baselines::all());
-    let workloads = listed(workloads.iter().map(|one| (&*one.name, &*one.about)));
+    let workloads = listed(workloads.iter().map(|one| (one.name, one.about)));
     let policies = listed(policies.iter().map(|one| (one.name(), one.summary())));
     format!(
         "WORKLOADS (or a file: one's own .toml, DISB's .json)\n{workloads}\nPOLICIES\n{policies}"
