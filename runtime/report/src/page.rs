@@ -258,7 +258,7 @@ mod tests {
             of: QUOTED.into(),
             groups: vec![(QUOTED.into(), vec![(100.0, Colour::of(0))])],
         };
-        let picture = Figure::new(HOSTILE, crate::picture(&[lines.clone()]));
+        let picture = Figure::new(HOSTILE, crate::picture(std::slice::from_ref(&lines)));
         let shares = Figure::new(HOSTILE, shares.svg());
         [lines.figure(), bars.figure(), picture, shares]
     }
