@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A still of a terminal as SVG: the command, and what it printed.
 
-    cargo run --release -- demo | tail -n 12 | python3 docs/still.py "cargo run --release -- demo" > docs/demo.svg
+    cargo run --release -- demo | tail -n 17 | python3 docs/still.py "cargo run --release -- demo" > docs/demo.svg
 """
 import html
 import sys

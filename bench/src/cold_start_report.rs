@@ -1,7 +1,6 @@
 //! What starts took, as a table and for a machine.
 
-use std::fmt::Write as _;
-
+use punctual_report::Table;
 use serde_json::{Value, json};
 
 use super::cold_start::{Times, Way};
@@ -63,40 +62,45 @@ impl Row {
 
 impl Report {
     pub(super) fn table(&self) -> String {
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "{} on {}, {} starts of each kind; {} operators have a solution to prepare; milliseconds \
-             from before the process was started\n",
-            self.model, self.isa, self.rounds, self.solutions
-        );
-        let _ = writeln!(
-            text,
-            "| cache | start | entered | opened | lowered | loaded | first exit p50 / p99 | ratio | deepest exit p50 / p99 | ratio |\n\
-             |---|---|---|---|---|---|---|---|---|---|"
-        );
+        let headings = [
+            "cache",
+            "start",
+            "entered",
+            "opened",
+            "lowered",
+            "loaded",
+            "first exit p50 / p99",
+            "ratio",
+            "deepest exit p50 / p99",
+            "ratio",
+        ];
+        let mut table = Table::new(&headings, 2);
         for row in &self.rows {
             let part = |of: fn(&Times) -> u64| ms(row.quantiles(of).p50);
             let (first, deepest) = (row.first(), row.deepest());
             let base = self.base(row);
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} | {} / {} | {} | {} / {} | {} |",
-                cache(row.cold),
-                row.way.name(),
+            table.row([
+                cache(row.cold).to_owned(),
+                row.way.name().to_owned(),
                 part(|times| times.entered),
                 part(|times| times.opened),
                 part(|times| times.lowered),
                 part(|times| times.loaded),
-                ms(first.p50),
-                ms(first.p99),
+                format!("{} / {}", ms(first.p50), ms(first.p99)),
                 ratio(first, base.first()),
-                ms(deepest.p50),
-                ms(deepest.p99),
+                format!("{} / {}", ms(deepest.p50), ms(deepest.p99)),
                 ratio(deepest, base.deepest()),
-            );
+            ]);
         }
-        text
+        format!(
+            "{} on {}, {} starts of each kind; {} operators have a solution to prepare; milliseconds \
+             from before the process was started\n\n{}",
+            self.model,
+            self.isa,
+            self.rounds,
+            self.solutions,
+            table.markdown()
+        )
     }
 
     pub(super) fn json(&self) -> Value {

@@ -127,7 +127,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if options.json {
         output::line(serde_json::to_string_pretty(&report).expect("plain data always serialises"))?;
     } else {
-        output::text(&report)?;
+        output::text(format_args!("{report:0$}", output::width()))?;
     }
     agreed(&report)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_report::Table;
+use punctual_report::{Table, WIDTH};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
@@ -86,7 +86,8 @@ impl fmt::Display for Report {
                 "scores differ by",
             ],
             0,
-        );
+        )
+        .keys(2);
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
         for row in &self.rows {
             let (own, other) = (&row.punctual, &row.onnxruntime);
@@ -103,7 +104,7 @@ impl fmt::Display for Report {
                 format!("{:.1e}", row.difference),
             ]);
         }
-        write!(f, "{}", table.text())
+        write!(f, "{table:0$}", f.width().unwrap_or(WIDTH))
     }
 }
 

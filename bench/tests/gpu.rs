@@ -116,7 +116,7 @@ fn on_an_emulated_gpu_every_step_runs_and_the_report_says_that_times_mean_nothin
         assert_ne!(bound["verdict"], "missed", "{bound}");
     }
     let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
-    assert!(page.contains("<h1 class=warning>emulated: times mean nothing</h1>"));
+    assert!(page.contains("<h1 class=\"warning\">emulated: times mean nothing</h1>"));
     assert!(page.contains("<svg"));
 
     // All of it is there: the second run measures nothing, and one step again changes one file.

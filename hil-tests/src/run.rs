@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_client::now_ns;
 use punctual_platform::output::{self, OutputError};
+use punctual_report::Table;
 
 use crate::bounds::{Bounds, BoundsError};
 use crate::case::Case;
@@ -298,10 +299,11 @@ fn known(kind: &'static str, names: &[String], known: Vec<String>) -> Result<(),
 }
 
 fn list(cases: &[&Case]) -> Result<(), OutputError> {
+    let mut table = Table::list();
     for case in cases {
-        output::line(format_args!("{:<34} {}", case.path(), case.about))?;
+        table.row([&case.path(), case.about]);
     }
-    Ok(())
+    output::text(format_args!("{table:0$}", output::width()))
 }
 
 /// What a person sees meanwhile: on standard error, in place on a terminal.

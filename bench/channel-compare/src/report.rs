@@ -1,8 +1,7 @@
 //! The table, the JSON, the picture.
 
-use std::fmt::Write;
-
 use hdrhistogram::Histogram;
+use punctual_report::{Anchor, Drawing, Style, Table};
 use serde::Serialize;
 
 use crate::child::Wait;
@@ -81,9 +80,8 @@ impl Report {
     }
 
     pub fn table(&self) -> String {
-        let mut table = String::from(
-            "| us, p50 / p99 / p99.9 / max | way | one way | round trip |\n|---|---|---|---|\n",
-        );
+        let heading = "us, p50 / p99 / p99.9 / max";
+        let mut table = Table::new(&[heading, "way", "one way", "round trip"], 4);
         let cell = |t: &Times| {
             format!(
                 "{:.1} / {:.1} / {:.1} / {:.0}",
@@ -92,14 +90,9 @@ impl Report {
         };
         for row in &self.rows {
             let (there, back) = (cell(&row.one_way), cell(&row.round_trip));
-            let _ = writeln!(
-                table,
-                "| {} | {} | {there} | {back} |",
-                row.mode(),
-                row.way.name()
-            );
+            table.row([row.mode(), row.way.name().to_owned(), there, back]);
         }
-        table
+        table.markdown()
     }
 
     /// Round trips: a bar to the median, a line to the 99th percentile, on a logarithmic scale.
@@ -109,42 +102,31 @@ impl Report {
         const LINE: f64 = 18.0;
         let x = |us: f64| LEFT + DECADE * us.max(0.3).log10().max(-0.5) + DECADE / 2.0;
         let height = LINE * (self.rows.len() as f64 + 3.0);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" \
-             fill=\"white\"/>\n<text x=\"8\" y=\"14\">Round trip, us: bar to p50, line to p99</text>\n",
-            LEFT + 5.0 * DECADE
-        );
+        let title = "Round trip, us: bar to p50, line to p99";
+        let mut drawing = Drawing::new(LEFT + 5.0 * DECADE, height, title);
+        drawing.background("#ffffff");
+        drawing.text((8.0, 14.0), Anchor::Start, title);
         for us in [1.0, 10.0, 100.0, 1000.0] {
-            let at = x(us);
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{at}\" y1=\"20\" x2=\"{at}\" y2=\"{height}\" stroke=\"#ddd\"/>\
-                 <text x=\"{at}\" y=\"32\" fill=\"#666\">{us}</text>"
-            );
+            drawing.line((x(us), 20.0), (x(us), height), "#dddddd");
+            drawing.text((x(us), 32.0), Anchor::Start, &us.to_string());
         }
         for (at, row) in self.rows.iter().enumerate() {
             let y = LINE * (at as f64 + 2.0);
-            let colour = match row.way {
+            let fill = match row.way {
                 Way::Channel => "#1b6ca8",
                 Way::Iceoryx2 => "#c0562b",
-                Way::Seqpacket | Way::Eventfd => "#999",
+                Way::Seqpacket | Way::Eventfd => "#999999",
             };
             let (p50, p99) = (x(row.round_trip.p50_us), x(row.round_trip.p99_us));
-            let _ = writeln!(
-                svg,
-                "<text x=\"8\" y=\"{}\">{} | {}</text>\
-                 <rect x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"12\" fill=\"{colour}\"/>\
-                 <line x1=\"{p50}\" y1=\"{}\" x2=\"{p99}\" y2=\"{}\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-                y + 11.0,
-                row.mode(),
-                row.way.name(),
-                p50 - LEFT,
-                y + 6.0,
-                y + 6.0
-            );
+            let name = format!("{} | {}", row.mode(), row.way.name());
+            let style = Style {
+                fill,
+                ..Style::default()
+            };
+            drawing.text((8.0, y + 11.0), Anchor::Start, &name);
+            drawing.rect((LEFT, y), (p50 - LEFT, 12.0), &style);
+            drawing.line((p50, y + 6.0), (p99, y + 6.0), fill);
         }
-        svg.push_str("</svg>\n");
-        svg
+        drawing.svg().as_str().to_owned() + "\n"
     }
 }

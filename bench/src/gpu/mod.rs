@@ -18,6 +18,7 @@ use std::process::Command;
 
 use punctual_device_cuda::driver::OpenError;
 use punctual_platform::output::{self, OutputError};
+use punctual_report::Table;
 
 use self::course::{Choice, Course, NoSuchStep, Progress};
 use self::folder::{Folder, FolderError, Outcome};
@@ -144,7 +145,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if options.json {
         output::line(json)?;
     } else {
-        output::text(report::text(&report))?;
+        output::text(report::text(&report, output::width()))?;
     }
     output::note(format_args!("wrote {}", page.display()));
     match (report.any_failed(), report.any_missed()) {
@@ -234,21 +235,18 @@ fn answer_once(options: &Options, package: &Path, order: &str) -> Result<(), Err
 }
 
 fn list() -> String {
-    let line = |step: &&dyn Step| {
+    let mut table = Table::list().inset();
+    for step in steps::ALL {
         let needs = match step.needs() {
             [] => String::new(),
             needs => format!("; after {}", needs.join(", ")),
         };
-        format!(
-            "  {:<12} {} (about {} s{needs})\n",
-            step.name(),
-            step.about(),
-            step.seconds()
-        )
-    };
-    let lines: String = steps::ALL.iter().map(line).collect();
+        let about = format!("{} (about {} s{needs})", step.about(), step.seconds());
+        table.row([step.name(), &about]);
+    }
     let seconds: u32 = steps::ALL.iter().map(|step| step.seconds()).sum();
-    format!("STEPS, about {seconds} s in all\n{lines}")
+    let width = output::width();
+    format!("STEPS, about {seconds} s in all\n{table:width$}")
 }
 
 /// The command that goes on with the results.

@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let text = if options.json {
         report.json()
     } else {
-        report.table()
+        report.text()
     };
     Ok(output::text(text)?)
 }

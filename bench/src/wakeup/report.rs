@@ -1,9 +1,7 @@
 //! What was measured, as a table, as JSON, as a page.
 
-use std::fmt::Write as _;
-
 use hdrhistogram::Histogram;
-use punctual_report::{document, escape};
+use punctual_report::{Column, Page, Table};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
@@ -62,54 +60,41 @@ impl Row {
     }
 }
 
-const HEADS: [&str; 9] = [
-    "load",
-    "woken by",
-    "wakes",
-    "p50 us",
-    "p99 us",
-    "p99.9 us",
-    "max us",
-    "p50 / floor",
-    "p99 / floor",
-];
-
 impl Report {
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data serialises") + "\n"
     }
 
     /// For people; a Markdown table.
-    pub fn table(&self) -> String {
-        let mut text = String::new();
-        for line in self.head() {
-            let _ = writeln!(text, "{line}");
-        }
-        let _ = writeln!(text, "\n| {} |", HEADS.join(" | "));
-        let _ = writeln!(text, "|---|---|{}", "--:|".repeat(HEADS.len() - 2));
-        for row in &self.rows {
-            let _ = writeln!(text, "| {} |", cells(row).join(" | "));
-        }
-        text
+    pub fn text(&self) -> String {
+        format!("{}\n\n{}", self.head().join("\n"), self.table().markdown())
     }
 
     /// One page with everything in it.
     pub fn page(&self) -> String {
-        let mut body = String::from("<h1>Wake-up latency</h1>\n");
+        let mut page = Page::new("Wake-up latency");
         for line in self.head() {
-            let _ = writeln!(body, "<p>{}</p>", escape(&line));
+            page.paragraph(line);
         }
-        let head: String = HEADS
-            .iter()
-            .map(|head| format!("<th>{head}</th>"))
-            .collect();
-        let _ = writeln!(body, "<div class=wide><table>\n<tr>{head}</tr>");
-        for row in &self.rows {
-            let cells = cells(row).map(|cell| format!("<td>{}</td>", escape(&cell)));
-            let _ = writeln!(body, "<tr>{}</tr>", cells.concat());
-        }
-        body.push_str("</table></div>\n");
-        document("Wake-up latency", &body)
+        page.table(&self.table());
+        page.html()
+    }
+
+    fn table(&self) -> Table {
+        let us = |heading| Column::number(heading).unit("us");
+        let mut table = Table::of([
+            Column::words("load"),
+            Column::words("woken by"),
+            Column::number("wakes"),
+            us("p50"),
+            us("p99"),
+            us("p99.9"),
+            us("max"),
+            Column::number("p50 / floor"),
+            Column::number("p99 / floor"),
+        ]);
+        self.rows.iter().for_each(|row| table.row(cells(row)));
+        table
     }
 
     fn head(&self) -> Vec<String> {

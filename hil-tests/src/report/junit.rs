@@ -1,57 +1,43 @@
 //! JUnit's XML, as continuous integration reads it.
 
-use std::fmt::Write as _;
+use maud::{Markup, PreEscaped, html};
+use punctual_report::printable;
 
-use super::escaped;
 use crate::outcome::{CaseReport, Outcome, RunReport};
 
 /// The report as one `<testsuites>`.
 pub fn write(report: &RunReport) -> String {
-    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let seconds: f64 = report.cases.iter().map(|case| case.seconds).sum();
-    open(
-        &mut text,
-        "testsuites",
-        &format!("punctual-hil {} {}", report.target, report.board),
-        &report.cases,
-        seconds,
-    );
+    let name = printable(&format!("punctual-hil {} {}", report.target, report.board));
     let suites = report.cases.chunk_by(|one, next| one.suite == next.suite);
-    for cases in suites {
-        let seconds = cases.iter().map(|case| case.seconds).sum();
-        open(&mut text, "testsuite", cases[0].suite, cases, seconds);
-        cases.iter().for_each(|case| write_case(&mut text, case));
-        text.push_str("</testsuite>\n");
-    }
-    text.push_str("</testsuites>\n");
-    text
+    let document = html! {
+        (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
+        testsuites name=(name) tests=(report.cases.len()) failures=(count(&report.cases, Outcome::Failed))
+            skipped=(count(&report.cases, Outcome::Skipped)) time=(seconds(&report.cases)) {
+            @for cases in suites { (suite(cases)) }
+        }
+    };
+    document.into_string() + "\n"
 }
 
-fn open(text: &mut String, tag: &str, name: &str, cases: &[CaseReport], seconds: f64) {
-    let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
-    let (failed, skipped) = (count(Outcome::Failed), count(Outcome::Skipped));
-    let (name, all) = (escaped(name), cases.len());
-    writeln!(
-        text,
-        "<{tag} name=\"{name}\" tests=\"{all}\" failures=\"{failed}\" skipped=\"{skipped}\" time=\"{seconds:.3}\">"
-    )
-    .expect("text grows");
+fn count(cases: &[CaseReport], outcome: Outcome) -> usize {
+    cases.iter().filter(|case| case.outcome == outcome).count()
 }
 
-fn write_case(text: &mut String, case: &CaseReport) {
-    let (suite, name, seconds) = (case.suite, case.name, case.seconds);
-    writeln!(
-        text,
-        "<testcase classname=\"{suite}\" name=\"{name}\" time=\"{seconds:.3}\">"
-    )
-    .expect("text grows");
-    if let Some(reason) = &case.skipped_because {
-        writeln!(text, "<skipped message=\"{}\"/>", escaped(reason)).expect("text grows");
+fn seconds(cases: &[CaseReport]) -> String {
+    let all: f64 = cases.iter().map(|case| case.seconds).sum();
+    format!("{all:.3}")
+}
+
+fn suite(cases: &[CaseReport]) -> Markup {
+    html! {
+        "\n" testsuite name=(cases[0].suite) tests=(cases.len()) failures=(count(cases, Outcome::Failed))
+            skipped=(count(cases, Outcome::Skipped)) time=(seconds(cases)) {
+            @for case in cases { "\n" (of_case(case)) }
+        }
     }
-    for finding in &case.findings {
-        let words = escaped(finding);
-        writeln!(text, "<failure message=\"{words}\">{words}</failure>").expect("text grows");
-    }
+}
+
+fn of_case(case: &CaseReport) -> Markup {
     let measures = case
         .measures
         .iter()
@@ -60,9 +46,19 @@ fn write_case(text: &mut String, case: &CaseReport) {
         .effects
         .iter()
         .map(|effect| format!("{} {}", effect.count, effect.what));
-    let notes: Vec<_> = measures.chain(effects).map(|note| escaped(&note)).collect();
-    if !notes.is_empty() {
-        writeln!(text, "<system-out>{}</system-out>", notes.join("\n")).expect("text grows");
+    let notes: Vec<String> = measures
+        .chain(effects)
+        .map(|note| printable(&note))
+        .collect();
+    html! {
+        testcase classname=(case.suite) name=(case.name) time=(seconds(std::slice::from_ref(case))) {
+            @if let Some(reason) = &case.skipped_because { skipped message=(printable(reason)) {} }
+            @for finding in &case.findings {
+                failure message=(printable(finding)) {
+                    (finding.lines().map(printable).collect::<Vec<_>>().join("\n"))
+                }
+            }
+            @if !notes.is_empty() { "system-out" { (notes.join("\n")) } }
+        }
     }
-    text.push_str("</testcase>\n");
 }

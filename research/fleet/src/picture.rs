@@ -1,6 +1,6 @@
 //! The duty cycles as a picture: a lane for each partition, a block for each batch.
 
-use std::fmt::Write as _;
+use punctual_report::{Anchor, Drawing, Style};
 
 use crate::plan::{FleetPlan, NodePlan};
 use crate::report::ms;
@@ -29,35 +29,29 @@ impl FleetPlan {
         let legend = self.sessions.len().min(LANES_MAX);
         let below = TOP + LANE * shown.len() as f64;
         let height = below + 60.0 + 18.0 * legend as f64;
-        let width = LEFT + WIDTH + RIGHT;
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
-        );
-        let more = self.nodes.len() - shown.len();
-        let more = if more > 0 {
-            format!(" (and {more} more)")
-        } else {
-            String::new()
+        let more = match self.nodes.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
         };
-        text(
-            &mut svg,
-            (12.0, 22.0),
-            "start",
-            &format!("Duty cycles of {} partitions{more}", shown.len()),
-        );
+        let title = format!("Duty cycles of {} partitions{more}", shown.len());
+        let mut drawing = Drawing::new(LEFT + WIDTH + RIGHT, height, &title);
+        drawing.background("#ffffff");
+        drawing.text((12.0, 22.0), Anchor::Start, &title);
         for (lane, node) in shown.iter().enumerate() {
-            self.lane(&mut svg, node, TOP + LANE * lane as f64, WIDTH / longest);
+            self.lane(
+                &mut drawing,
+                node,
+                TOP + LANE * lane as f64,
+                WIDTH / longest,
+            );
         }
-        axis(&mut svg, below, longest);
+        axis(&mut drawing, below, longest);
         for (position, session) in self.sessions.iter().take(legend).enumerate() {
             let y = below + 48.0 + 18.0 * position as f64;
-            let colour = COLOURS[position % COLOURS.len()];
-            let _ = writeln!(
-                svg,
-                "<rect x=\"12\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{colour}\" stroke=\"#333333\"/>",
-                y - 10.0
+            drawing.rect(
+                (12.0, y - 10.0),
+                (12.0, 12.0),
+                &outlined(colour(position), ""),
             );
             let label = format!(
                 "{position} {}: {}, deadline {}",
@@ -65,53 +59,53 @@ impl FleetPlan {
                 session.rate_hz,
                 session.deadline
             );
-            text(&mut svg, (30.0, y), "start", &label);
+            drawing.text((30.0, y), Anchor::Start, &label);
         }
-        svg.push_str("</svg>\n");
-        svg
+        drawing.svg().as_str().to_owned() + "\n"
     }
 
-    fn lane(&self, svg: &mut String, node: &NodePlan, y: f64, scale: f64) {
+    fn lane(&self, drawing: &mut Drawing, node: &NodePlan, y: f64, scale: f64) {
         let name = format!("{} {}, {} units", node.board, node.board_number, node.units);
-        text(svg, (LEFT - 10.0, y + 18.0), "end", &name);
-        let end = LEFT + ms(node.duty_cycle) * scale;
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{:.1}\" fill=\"#eeeeee\" stroke=\"#333333\"/>",
-            y + 3.0,
-            end - LEFT,
-            LANE - 6.0
-        );
+        drawing.text((LEFT - 10.0, y + 18.0), Anchor::End, &name);
+        let (top, high) = (y + 3.0, LANE - 6.0);
+        let whole = ms(node.duty_cycle) * scale;
+        drawing.rect((LEFT, top), (whole, high), &outlined("#eeeeee", ""));
         let mut x = LEFT;
         for run in &node.runs {
             let width = ms(run.time) * scale;
-            let colour = COLOURS[run.session % COLOURS.len()];
-            let title = self.sessions[run.session].title();
-            let _ = writeln!(
-                svg,
-                "<g><title>{}: batch {} in {}</title><rect x=\"{x:.2}\" y=\"{:.1}\" width=\"{width:.2}\" \
-                 height=\"{:.1}\" fill=\"{colour}\" stroke=\"#333333\"/>",
-                escaped(&title),
-                run.batch,
-                run.time,
-                y + 3.0,
-                LANE - 6.0
+            let name = self.sessions[run.session].title();
+            let title = format!("{name}: batch {} in {}", run.batch, run.time);
+            drawing.rect(
+                (x, top),
+                (width, high),
+                &outlined(colour(run.session), &title),
             );
             let label = format!("{} x{}", run.session, run.batch);
             // Text that would run over the block's edge stays in the tooltip only.
             if width > 7.0 * label.len() as f64 {
-                text(svg, (x + width / 2.0, y + 19.0), "middle", &label);
+                drawing.text((x + width / 2.0, y + 19.0), Anchor::Middle, &label);
             }
-            svg.push_str("</g>\n");
             x += width;
         }
         let occupancy = format!("{:.0}%", node.occupancy * 100.0);
-        text(svg, (end + 6.0, y + 18.0), "start", &occupancy);
+        drawing.text((LEFT + whole + 6.0, y + 18.0), Anchor::Start, &occupancy);
+    }
+}
+
+const fn colour(session: usize) -> &'static str {
+    COLOURS[session % COLOURS.len()]
+}
+
+const fn outlined<'s>(fill: &'s str, title: &'s str) -> Style<'s> {
+    Style {
+        fill,
+        stroke: "#333333",
+        title,
     }
 }
 
 /// Ticks at a round distance, ten at most.
-fn axis(svg: &mut String, y: f64, longest: f64) {
+fn axis(drawing: &mut Drawing, y: f64, longest: f64) {
     let mut step = 10_f64.powf((longest / 10.0).log10().floor());
     for factor in [2.0, 2.5, 2.0] {
         if longest / step > 10.0 {
@@ -122,28 +116,9 @@ fn axis(svg: &mut String, y: f64, longest: f64) {
     for tick in 0..=ticks {
         let at = step * tick as f64;
         let x = LEFT + at * WIDTH / longest;
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.2}\" y1=\"{y:.1}\" x2=\"{x:.2}\" y2=\"{:.1}\" stroke=\"#333333\"/>",
-            y + 5.0
-        );
+        drawing.line((x, y), (x, y + 5.0), "#333333");
         let places = usize::from(step < 1.0) * 3;
-        text(svg, (x, y + 19.0), "middle", &format!("{at:.places$}"));
+        drawing.text((x, y + 19.0), Anchor::Middle, &format!("{at:.places$}"));
     }
-    text(svg, (LEFT + WIDTH + 22.0, y + 19.0), "start", "ms");
-}
-
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.2}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
-        escaped(text)
-    );
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    drawing.text((LEFT + WIDTH + 22.0, y + 19.0), Anchor::Start, "ms");
 }

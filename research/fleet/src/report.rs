@@ -3,30 +3,30 @@
 use std::fmt;
 
 use punctual_core::Nanos;
-
-use punctual_plan::toml_file::Table;
+use punctual_report::{Column, Table, WIDTH};
 
 use crate::plan::{FleetPlan, SessionPlan};
 
 impl fmt::Display for FleetPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = f.width().unwrap_or(WIDTH);
         writeln!(f, "fleet plan of {}", self.file.display())?;
         writeln!(
             f,
-            "\nSessions: what is batched together\n{}",
+            "\nSessions: what is batched together\n{:width$}",
             self.session_table()
         )?;
         if !self.queries.is_empty() {
             writeln!(
                 f,
-                "Queries: how their deadlines are divided\n{}",
+                "Queries: how their deadlines are divided\n{:width$}",
                 self.query_table()
             )?;
         }
         writeln!(
             f,
             "Nodes: each cycle runs one batch of each session; a request waits at most a cycle and its \
-             batch\n{}",
+             batch\n{:width$}",
             self.node_table()
         )?;
         let used: Vec<String> = self
@@ -58,16 +58,16 @@ impl fmt::Display for FleetPlan {
 
 impl FleetPlan {
     fn session_table(&self) -> Table {
-        let columns = [
-            "session",
-            "for",
-            "model",
-            "exit",
-            "rate",
-            "deadline",
-            "shared stages",
-        ];
-        let mut table = Table::new(&columns).numeric(&[0, 3, 4, 5, 6]);
+        let mut table = Table::of([
+            Column::number("session"),
+            Column::words("for"),
+            Column::words("model"),
+            Column::number("exit"),
+            Column::number("rate"),
+            Column::number("deadline"),
+            Column::number("shared stages"),
+        ])
+        .inset();
         for session in &self.sessions {
             for (position, member) in session.members.iter().enumerate() {
                 let first = |text: String| if position == 0 { text } else { String::new() };
@@ -91,8 +91,14 @@ impl FleetPlan {
     }
 
     fn query_table(&self) -> Table {
-        let columns = ["query", "stage", "deadline", "boards", "divided evenly"];
-        let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
+        let mut table = Table::of([
+            Column::words("query"),
+            Column::words("stage"),
+            Column::number("deadline"),
+            Column::number("boards"),
+            Column::number("divided evenly"),
+        ])
+        .inset();
         for query in &self.queries {
             let even = query.boards_if_even;
             let even = even.map_or_else(|| "late".to_owned(), |boards| format!("{boards:.2}"));
@@ -108,20 +114,20 @@ impl FleetPlan {
     }
 
     fn node_table(&self) -> Table {
-        let columns = [
-            "board",
-            "partition",
-            "units",
-            "cycle",
-            "occupancy",
-            "session",
-            "batch",
-            "time",
-            "rate",
-            "latency",
-            "deadline",
-        ];
-        let mut table = Table::new(&columns).numeric(&[1, 2, 3, 4, 6, 7, 8, 9, 10]);
+        let mut table = Table::of([
+            Column::words("board"),
+            Column::number("partition"),
+            Column::number("units"),
+            Column::number("cycle"),
+            Column::number("occupancy"),
+            Column::words("session"),
+            Column::number("batch"),
+            Column::number("time"),
+            Column::number("rate"),
+            Column::number("latency"),
+            Column::number("deadline"),
+        ])
+        .inset();
         for node in &self.nodes {
             for (position, run) in node.runs.iter().enumerate() {
                 let session = &self.sessions[run.session];

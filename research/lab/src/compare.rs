@@ -106,7 +106,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
         output::line(serde_json::to_string_pretty(&rows).expect("plain data"))?;
     } else {
         output::line(format_args!("{}: {}\n", scenario.name, scenario.about))?;
-        output::text(report::comparison(&rows).text())?;
+        let width = output::width();
+        output::text(format_args!("{:width$}", report::comparison(&rows)))?;
     }
     let lost: u64 = rows.iter().map(|row| row.lost).sum();
     if lost > 0 {
@@ -179,12 +180,6 @@ fn page(options: &Options, comparison: &Comparison<'_>, runs: &[Run]) -> report:
 fn pictures(folder: &Path, page: &report::Page) -> Result<(), Error> {
     let published = |at: &&report::AtLoad| ((at.load.ln().abs()) * 1e6) as u64;
     let at = page.loads.iter().min_by_key(published);
-    let policies: Vec<&str> = at.map_or_else(Vec::new, |at| {
-        at.policies
-            .iter()
-            .map(|merged| merged.policy.as_str())
-            .collect()
-    });
     let latencies = at.map_or(&[][..], |at| &at.policies);
     for (name, plot) in [
         ("misses.svg", report::misses_against_load(&page.rows)),
@@ -192,7 +187,8 @@ fn pictures(folder: &Path, page: &report::Page) -> Result<(), Error> {
         ("latencies.svg", report::latency_cdf(latencies)),
     ] {
         let path = folder.join(name);
-        workload::write(&path, &punctual_report::picture(&plot, &policies))?;
+        let picture = punctual_report::picture(&[plot]);
+        workload::write(&path, picture.as_str())?;
         output::note(format_args!("wrote {}", path.display()));
     }
     Ok(())

@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Termination {
     let text = if options.json {
         plan.to_json()
     } else {
-        plan.to_string()
+        format!("{plan:0$}", output::width())
     };
     let termination = if plan.unplaced.is_empty() {
         Termination::Done

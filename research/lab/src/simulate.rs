@@ -78,13 +78,10 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
         output::text(workload::list())?;
-        output::line(format_args!("\nEXPERIMENTS"))?;
-        for experiment in experiments::all() {
-            output::line(format_args!(
-                "  {:<24} {}",
-                experiment.name, experiment.about
-            ))?;
-        }
+        let experiments = experiments::all();
+        let experiments = experiments.iter().map(|one| (one.name, one.about));
+        let experiments = workload::listed(experiments);
+        output::text(format_args!("\nEXPERIMENTS\n{experiments}"))?;
         return Ok(());
     }
     if let Some(cases) = options.fuzz {
@@ -212,10 +209,14 @@ fn experiment(name: &str) -> Result<(), Error> {
 }
 
 fn text(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
-    let mut text = format!("{}: {}\n\n", scenario.name, scenario.about);
-    text.push_str(&report::comparison(std::slice::from_ref(row)).text());
-    text.push('\n');
-    text.push_str(&tasks(scenario, outcome).text());
+    let width = output::width();
+    let mut text = format!(
+        "{}: {}\n\n{:width$}\n{:width$}",
+        scenario.name,
+        scenario.about,
+        report::comparison(std::slice::from_ref(row)),
+        tasks(scenario, outcome)
+    );
     let effort = &outcome.effort;
     let actions = effort.actions.max(1) as f64;
     text.push_str(&format!(

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use punctual_evaluation::disb::{self, DisbError};
 use punctual_evaluation::format::{self, Document, FormatError};
 use punctual_evaluation::workloads::{self, UnknownWorkload};
-use punctual_platform::output::OutputError;
+use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
+use punctual_report::Table;
 use punctual_simulator::run::RunError;
 use punctual_simulator::scenario::Scenario;
 
@@ -136,15 +137,19 @@ pub fn load(text: &str) -> Result<f64, String> {
 
 /// Workloads and policies, a line each.
 pub fn list() -> String {
-    let mut text = String::from("WORKLOADS (or a file: one's own .toml, DISB's .json)\n");
-    for workload in workloads::all() {
-        text.push_str(&format!("  {:<24} {}\n", workload.name, workload.about));
-    }
-    text.push_str("\nPOLICIES\n");
-    for policy in punctual_baselines::all().iter() {
-        text.push_str(&format!("  {:<24} {}\n", policy.name(), policy.summary()));
-    }
-    text
+    let (workloads, policies) = (workloads::all(), punctual_baselines::all());
+    let workloads = listed(workloads.iter().map(|one| (one.name, one.about)));
+    let policies = listed(policies.iter().map(|one| (one.name(), one.summary())));
+    format!(
+        "WORKLOADS (or a file: one's own .toml, DISB's .json)\n{workloads}\nPOLICIES\n{policies}"
+    )
+}
+
+/// Names, and what each is about.
+pub fn listed<'t>(lines: impl Iterator<Item = (&'t str, &'t str)>) -> String {
+    let mut table = Table::list().inset();
+    lines.for_each(|(name, about)| table.row([name, about]));
+    format!("{table:0$}", output::width())
 }
 
 pub fn write(path: &Path, text: &str) -> Result<(), Error> {

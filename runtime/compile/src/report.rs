@@ -7,6 +7,7 @@ use std::fmt;
 
 use punctual_core::Confidence;
 use punctual_model::{Package, PackageHash, Stage, Tensor, memory};
+use punctual_report::{Column, Table, WIDTH};
 use serde::{Serialize, Serializer};
 
 pub use kinds::KindReport;
@@ -298,53 +299,73 @@ impl fmt::Display for CompileReport {
             Metric(total)
         )?;
         writeln!(f, "package {}", self.package)?;
-        writeln!(f)?;
-        writeln!(
-            f,
-            "{:>5}  {:>9}  {:>10}  {:>8}  {:>5}  {:>9}  {:>9}  {:>8}",
-            "stage", "operators", "parameters", "MACs", "share", "carried", "workspace", "accuracy"
-        )?;
-        for (index, stage) in self.stages.iter().enumerate() {
-            let share = 100.0 * stage.multiplications as f64 / total.max(1) as f64;
-            let accuracy = stage
-                .accuracy
-                .map_or_else(|| "-".to_owned(), |a| format!("{:.1} %", 100.0 * a));
-            writeln!(
-                f,
-                "{index:>5}  {:>9}  {:>10}  {:>8}  {:>5}  {:>9}  {:>9}  {accuracy:>8}",
-                stage.operators,
-                Metric(stage.parameters).to_string(),
-                Metric(stage.multiplications).to_string(),
-                format!("{share:.0} %"),
-                kibibytes(stage.carried_bytes),
-                kibibytes(stage.workspace_bytes),
-            )?;
-        }
-        writeln!(f)?;
-        kinds::write(&self.kinds, total, f)?;
+        let width = f.width().unwrap_or(WIDTH);
+        writeln!(f, "\n{:width$}", self.stage_table(total))?;
+        write!(f, "{:width$}", kinds::table(&self.kinds, total))?;
         if !self.thresholds.is_empty() {
-            writeln!(f)?;
-            writeln!(f, "threshold  accuracy  mean depth  leaving at each exit")?;
-        }
-        for line in &self.thresholds {
-            let leaving: Vec<String> = line
-                .leaving
-                .iter()
-                .map(|share| format!("{:.0} %", 100.0 * share))
-                .collect();
-            let accuracy = format!("{:.1} %", 100.0 * line.accuracy);
-            let leaving = leaving.join(", ");
-            let (threshold, depth) = (line.threshold, line.depth);
-            writeln!(
-                f,
-                "{threshold:>9.2}  {accuracy:>8}  {depth:>10.2}  {leaving}"
-            )?;
+            write!(f, "\n{:width$}", self.threshold_table())?;
         }
         if !self.notes.is_empty() {
             writeln!(f)?;
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
     }
+}
+
+impl CompileReport {
+    fn stage_table(&self, total: u64) -> Table {
+        let headings = [
+            "stage",
+            "operators",
+            "parameters",
+            "MACs",
+            "share",
+            "carried",
+            "workspace",
+            "accuracy",
+        ];
+        let mut table = Table::new(&headings, 0);
+        for (index, stage) in self.stages.iter().enumerate() {
+            let accuracy = stage.accuracy;
+            table.row([
+                index.to_string(),
+                stage.operators.to_string(),
+                Metric(stage.parameters).to_string(),
+                Metric(stage.multiplications).to_string(),
+                share(stage.multiplications, total),
+                kibibytes(stage.carried_bytes),
+                kibibytes(stage.workspace_bytes),
+                accuracy.map_or_else(|| "-".to_owned(), |a| format!("{:.1} %", 100.0 * a)),
+            ]);
+        }
+        table
+    }
+
+    fn threshold_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::number("threshold"),
+            Column::number("accuracy"),
+            Column::number("mean depth"),
+            Column::words("leaving at each exit"),
+        ]);
+        for line in &self.thresholds {
+            let leaving = line.leaving.iter();
+            let leaving: Vec<String> = leaving.map(|l| format!("{:.0} %", 100.0 * l)).collect();
+            table.row([
+                format!("{:.2}", line.threshold),
+                format!("{:.1} %", 100.0 * line.accuracy),
+                format!("{:.2}", line.depth),
+                leaving.join(", "),
+            ]);
+        }
+        table
+    }
+}
+
+/// Of all multiply-accumulates.
+fn share(multiplications: u64, total: u64) -> String {
+    let share = 100.0 * multiplications as f64 / total.max(1) as f64;
+    format!("{share:.0} %")
 }
 
 /// A count with three digits and a unit prefix.

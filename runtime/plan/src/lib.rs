@@ -39,7 +39,6 @@ mod settings;
 mod sharing;
 mod spelling;
 mod spill;
-mod table;
 mod tasks;
 mod warning;
 
@@ -51,7 +50,6 @@ pub mod toml_file {
     pub use crate::memory::Bytes;
     pub use crate::problem::{At, Place, Problems};
     pub use crate::read::{inside, read_profile, read_text};
-    pub use crate::table::Table;
 }
 
 pub use board::{Board, Fact, Gpu, Source};

@@ -3,6 +3,7 @@
 use crate::policy::PolicyChoice;
 use punctual_core::{Config, Nanos, PolicySpec, Weights};
 use punctual_model::PAGE_BYTES;
+use punctual_report::{Column, Table};
 use thiserror::Error;
 use toml::de::DeValue;
 
@@ -16,7 +17,6 @@ use crate::models::Model;
 use crate::partition::DeviceKind;
 use crate::plan::Plan;
 use crate::problem::{Place, Problems};
-use crate::table::Table;
 use crate::tasks::Task;
 
 /// How fast weights are assumed to come in, in bytes a second: a floor for storage that a machine
@@ -246,7 +246,13 @@ fn weights(model: &Model<'_>, gpu: Option<&GpuHost>) -> Weights {
 
 /// Pages by model, for people.
 pub(crate) fn table(plan: &Plan) -> Table {
-    let mut table = Table::new(&["model", "weights", "pages", "load budget"]).numeric(&[2, 3]);
+    let mut table = Table::of([
+        Column::words("model"),
+        Column::words("weights"),
+        Column::number("pages"),
+        Column::number("load budget"),
+    ])
+    .inset();
     for (model, config) in plan.models.iter().zip(&plan.scheduler.models) {
         let name = model.name.clone();
         table.row(match &config.weights {

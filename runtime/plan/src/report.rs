@@ -3,6 +3,7 @@
 use std::fmt;
 
 use punctual_core::{Criticality, Nanos, PolicySpec, StageId};
+use punctual_report::{Column, Table, WIDTH};
 
 use crate::load::CoreLoad;
 use crate::memory::{Bytes, MemoryBudget};
@@ -10,7 +11,6 @@ use crate::paging;
 use crate::partition::PartitionPlan;
 use crate::plan::{Plan, Role, TaskPlan, ThreadPlan};
 use crate::reservation::Reservation;
-use crate::table::Table;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,39 +53,40 @@ impl fmt::Display for Plan {
             "budgets: p99 x {} + {}; channel {}, dispatch {}, reply {}",
             m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
         )?;
-        writeln!(f, "\nThreads\n{}", self.thread_table())?;
+        let width = f.width().unwrap_or(WIDTH);
+        writeln!(f, "\nThreads\n{:width$}", self.thread_table())?;
         let promises = self.policy.contract().promises;
         if promises {
-            writeln!(f, "Cores\n{}", self.core_table())?;
-            writeln!(f, "Partitions\n{}", self.partition_table())?;
+            writeln!(f, "Cores\n{:width$}", self.core_table())?;
+            writeln!(f, "Partitions\n{:width$}", self.partition_table())?;
         }
-        writeln!(f, "Models\n{}", self.model_table())?;
+        writeln!(f, "Models\n{:width$}", self.model_table())?;
         if self.scheduler.pages > 0 {
             writeln!(
                 f,
                 "Weights of paged models come and go in a cache of {} pages of {}. Load budgets: \
-                 {} MB/s is\nassumed, not measured; on slower storage loads are late\n{}",
+                 {} MB/s is\nassumed, not measured; on slower storage loads are late\n{:width$}",
                 self.scheduler.pages,
                 Bytes(self.page_bytes()),
                 paging::LOAD_BYTES_A_SECOND_ASSUMED / 1_000_000,
                 paging::table(self)
             )?;
         }
-        writeln!(f, "Tasks\n{}", self.task_table())?;
+        writeln!(f, "Tasks\n{:width$}", self.task_table())?;
         if promises {
             writeln!(
                 f,
                 "Promises: mandatory work C within D after capture (less the reply), input ready \
                  after at most J, every T;\nfull depth: C of all stages; slack: least over the \
-                 task's checkpoints L\n{}",
+                 task's checkpoints L\n{:width$}",
                 self.promise_table()
             )?;
         }
-        writeln!(f, "Memory\n{}", memory_table("memory", &self.memory))?;
+        writeln!(f, "Memory\n{:width$}", memory_table("memory", &self.memory))?;
         if let Some(memory) = self.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) {
             writeln!(
                 f,
-                "The GPU's memory\n{}",
+                "The GPU's memory\n{:width$}",
                 memory_table("GPU memory", memory)
             )?;
         }
@@ -98,7 +99,13 @@ impl fmt::Display for Plan {
 
 impl Plan {
     fn thread_table(&self) -> Table {
-        let mut table = Table::new(&["thread", "core", "priority", "for"]).numeric(&[1, 2]);
+        let mut table = Table::of([
+            Column::words("thread"),
+            Column::number("core"),
+            Column::number("priority"),
+            Column::words("for"),
+        ])
+        .inset();
         for thread in &self.threads {
             let priority = match (thread.priority, thread.reservation) {
                 (None, _) => "ordinary".to_owned(),
@@ -143,7 +150,12 @@ impl Plan {
     }
 
     fn core_table(&self) -> Table {
-        let mut table = Table::new(&["core", "promised load", "runs"]).numeric(&[0, 1]);
+        let mut table = Table::of([
+            Column::number("core"),
+            Column::number("promised load"),
+            Column::words("runs"),
+        ])
+        .inset();
         for CoreLoad { core, load } in &self.core_loads {
             let here = self.threads.iter().filter(|thread| thread.core == *core);
             let mut runs: Vec<&str> = here.map(|thread| self.describe(thread).0).collect();
@@ -154,14 +166,14 @@ impl Plan {
     }
 
     fn partition_table(&self) -> Table {
-        let columns = [
-            "partition",
-            "cores",
-            "utilisation",
-            "preemption",
-            "checkpoints",
-        ];
-        let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
+        let mut table = Table::of([
+            Column::words("partition"),
+            Column::words("cores"),
+            Column::number("utilisation"),
+            Column::number("preemption"),
+            Column::number("checkpoints"),
+        ])
+        .inset();
         for report in &self.schedulability {
             let partition = &self.partitions[report.partition.index()];
             table.row([
@@ -176,8 +188,15 @@ impl Plan {
     }
 
     fn model_table(&self) -> Table {
-        let columns = ["model", "input", "exits", "classes", "batches", "package"];
-        let mut table = Table::new(&columns).numeric(&[2, 3]);
+        let mut table = Table::of([
+            Column::words("model"),
+            Column::words("input"),
+            Column::number("exits"),
+            Column::number("classes"),
+            Column::words("batches"),
+            Column::words("package"),
+        ])
+        .inset();
         for model in &self.models {
             let batches: Vec<String> = model.batches.iter().map(ToString::to_string).collect();
             table.row([
@@ -197,22 +216,22 @@ impl Plan {
     }
 
     fn task_table(&self) -> Table {
-        let columns = [
-            "task",
-            "criticality",
-            "model",
-            "partition",
-            "rate",
-            "deadline",
-            "exits",
-            "theta",
-            "batch",
-            "queue",
-            "clients",
-            "frame",
-            "crop",
-        ];
-        let mut table = Table::new(&columns).numeric(&[4, 5, 7, 8, 9, 10]);
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::words("criticality"),
+            Column::words("model"),
+            Column::words("partition"),
+            Column::number("rate"),
+            Column::number("deadline"),
+            Column::words("exits"),
+            Column::number("theta"),
+            Column::number("batch"),
+            Column::number("queue"),
+            Column::number("clients"),
+            Column::words("frame"),
+            Column::words("crop"),
+        ])
+        .inset();
         for task in &self.tasks {
             table.row(self.task_row(task));
         }
@@ -249,18 +268,18 @@ impl Plan {
     }
 
     fn promise_table(&self) -> Table {
-        let columns = [
-            "task",
-            "C",
-            "D",
-            "J",
-            "T",
-            "C/T",
-            "full depth",
-            "slack",
-            "at L",
-        ];
-        let mut table = Table::new(&columns).numeric(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::number("C"),
+            Column::number("D"),
+            Column::number("J"),
+            Column::number("T"),
+            Column::number("C/T"),
+            Column::number("full depth"),
+            Column::number("slack"),
+            Column::number("at L"),
+        ])
+        .inset();
         for report in self
             .schedulability
             .iter()
@@ -282,9 +301,15 @@ impl Plan {
     }
 }
 
-fn memory_table(title: &'static str, memory: &MemoryBudget) -> Table {
-    let columns = [title, "of", "each", "count", "total"];
-    let mut table = Table::new(&columns).numeric(&[2, 3, 4]);
+fn memory_table(title: &str, memory: &MemoryBudget) -> Table {
+    let mut table = Table::of([
+        Column::words(title),
+        Column::words("of"),
+        Column::number("each"),
+        Column::number("count"),
+        Column::number("total"),
+    ])
+    .inset();
     for item in &memory.items {
         table.row([
             item.purpose.in_words().to_owned(),

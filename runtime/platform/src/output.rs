@@ -65,6 +65,23 @@ pub fn usage_code(printed: io::Result<()>, code: i32, program: &str, write_code:
     }
 }
 
+/// Columns of the terminal that standard output is, or 80.
+#[must_use]
+pub fn width() -> usize {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: the kernel writes one `winsize`, for which there is room, or nothing.
+    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    match size.ws_col {
+        columns @ 1.. if done == 0 => usize::from(columns),
+        _ => 80,
+    }
+}
+
 /// Writes `text` to standard output, all of it.
 pub fn text(text: impl Display) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();

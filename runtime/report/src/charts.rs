@@ -1,35 +1,48 @@
-//! Plots of any numbers, for reports that are not of simulations.
+//! Charts of any numbers.
 
 use plotters::coord::ranged1d::{AsRangedCoord, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::drawing::{Area, Drawing, FONT, SIZE, draw, line};
-use crate::palette::{colour, css, dashed};
+use crate::page::Figure;
+use crate::plot::{Area, FONT, Plotted, SIZE, colour, draw, line};
+use crate::svg::Svg;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// What it shows, with its unit.
     pub name: String,
     /// Equal factors are equally far apart; only what is above 0 is shown.
     pub log: bool,
+    /// From where to where it goes; without it, as far as what it shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
 }
 
 impl Axis {
+    /// From 0 to 100, with room for lines at both ends.
+    #[must_use]
+    pub fn percent(name: &str) -> Self {
+        Self {
+            range: Some([-1.0, 102.0]),
+            ..Self::linear(name)
+        }
+    }
+
     /// Equal differences are equally far apart.
     #[must_use]
     pub fn linear(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            log: false,
+            ..Self::default()
         }
     }
 
     #[must_use]
     pub fn log(name: &str) -> Self {
         Self {
-            name: name.to_owned(),
             log: true,
+            ..Self::linear(name)
         }
     }
 }
@@ -65,9 +78,12 @@ impl Lines {
 
     /// As SVG: lines and, where they are few, their points. None when there is nothing to show.
     #[must_use]
-    pub fn svg(&self) -> Option<String> {
+    pub fn svg(&self) -> Option<Svg> {
         let series = self.visible();
         let range = |index: usize, axis: &Axis| {
+            if let Some([least, most]) = axis.range {
+                return least..most;
+            }
             let values = series.iter().flatten().map(|point| point[index]);
             let least = values.clone().fold(f64::INFINITY, f64::min);
             let most = values.fold(f64::NEG_INFINITY, f64::max);
@@ -91,7 +107,14 @@ impl Lines {
         }))
     }
 
-    fn draw<X, Y>(&self, area: &Area<'_>, series: &[Vec<[f64; 2]>], x: X, y: Y) -> Drawing
+    /// With its title and a key.
+    #[must_use]
+    pub fn figure(&self) -> Figure {
+        let names = self.series.iter().map(|series| series.name.as_str());
+        Figure::new(&self.title, self.svg()).series(names)
+    }
+
+    fn draw<X, Y>(&self, area: &Area<'_>, series: &[Vec<[f64; 2]>], x: X, y: Y) -> Plotted
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
@@ -141,7 +164,7 @@ pub struct Bars {
 impl Bars {
     /// As SVG. None when there is nothing to show. Bars begin at 0, so the axis is never logarithmic.
     #[must_use]
-    pub fn svg(&self) -> Option<String> {
+    pub fn svg(&self) -> Option<Svg> {
         let values = self.series.iter().flat_map(|(_, values)| values);
         let most = values
             .flatten()
@@ -151,7 +174,14 @@ impl Bars {
         (most > 0.0 && !self.groups.is_empty()).then(|| draw(SIZE, |area| self.draw(area, most)))
     }
 
-    fn draw(&self, area: &Area<'_>, most: f64) -> Drawing {
+    /// With its title and a key.
+    #[must_use]
+    pub fn figure(&self) -> Figure {
+        let names = self.series.iter().map(|(name, _)| name.as_str());
+        Figure::new(&self.title, self.svg()).series(names)
+    }
+
+    fn draw(&self, area: &Area<'_>, most: f64) -> Plotted {
         let count = self.groups.len();
         let mut chart = ChartBuilder::on(area)
             .margin(12)
@@ -221,26 +251,14 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The key to the colours of series, as HTML.
-#[must_use]
-pub fn key<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let items = names.enumerate().map(|(position, name)| {
-        let style = if dashed(position) { "dashed" } else { "solid" };
-        let colour = css(colour(position));
-        let name = crate::html::escape(name);
-        format!("<li><i style=\"border-color:{colour};border-top-style:{style}\"></i>{name}</li>")
-    });
-    format!("<ul class=key>{}</ul>\n", items.collect::<String>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn lines(log: bool, points: &[[f64; 2]]) -> Lines {
         let axis = |name: &str| Axis {
-            name: name.to_owned(),
             log,
+            ..Axis::linear(name)
         };
         Lines {
             title: "a plot".into(),
@@ -258,6 +276,7 @@ mod tests {
         for log in [false, true] {
             let svg = lines(log, &[[1.0, 800.0], [2.0, 420.0], [4.0, 230.0]]);
             let svg = svg.svg().expect("points");
+            let svg = svg.as_str();
             assert!(svg.contains("TPCs") && svg.contains("latency, us"), "{svg}");
             assert_eq!(svg.matches("<circle").count(), 3, "{svg}");
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
@@ -290,9 +309,11 @@ mod tests {
                 ("ours".into(), vec![Some(4.1), None]),
             ],
         };
-        let all = bars.svg().expect("values").matches("<rect").count();
+        let all = bars.svg().expect("values");
+        let all = all.as_str().matches("<rect").count();
         bars.series[1].1[1] = Some(5.2);
         let svg = bars.svg().expect("values");
+        let svg = svg.as_str();
         assert_eq!(svg.matches("<rect").count(), all + 1);
         assert!(
             svg.contains(">\nA\n</text>") && svg.contains(">\nB\n</text>"),

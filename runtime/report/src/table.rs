@@ -1,85 +1,176 @@
 //! Tables: for a terminal, a page, a document.
 
-use crate::html::escape;
+use std::fmt;
 
-/// A table of text, columns aligned: numbers to the right.
-#[derive(Clone, Debug, Default)]
+use maud::{Markup, html};
+
+use crate::fold::{self, Align, Layout};
+use crate::text::{Text, Tone, printable};
+
+/// Columns of a terminal that says nothing of itself, and of text that goes into a file.
+pub const WIDTH: usize = 80;
+
+/// One column of a table.
+#[derive(Clone, Debug)]
+pub struct Column {
+    heading: String,
+    align: Align,
+}
+
+impl Column {
+    /// Of words: aligned to the left.
+    #[must_use]
+    pub fn words(heading: &str) -> Self {
+        Self {
+            heading: printable(heading),
+            align: Align::Left,
+        }
+    }
+
+    /// Of numbers: aligned to the right.
+    #[must_use]
+    pub fn number(heading: &str) -> Self {
+        Self {
+            heading: printable(heading),
+            align: Align::Right,
+        }
+    }
+
+    /// The unit of its numbers stands in its heading.
+    #[must_use]
+    pub fn unit(mut self, unit: &str) -> Self {
+        self.heading = format!("{} {unit}", self.heading);
+        self
+    }
+}
+
+/// A table of text. Its `Display` is for a terminal: no line is wider than 80 columns, or than the width it is formatted
+/// with (`{table:120}`). One that is wider by nature has its widest cells wrapped; where that does not do, it goes on
+/// below itself, with the columns repeated that tell rows apart.
+#[derive(Clone, Debug)]
 pub struct Table {
-    rows: Vec<Vec<String>>,
-    /// How many columns, from the left, are words.
-    words: usize,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Text>>,
+    inset: bool,
+    keys: usize,
 }
 
 impl Table {
-    /// A table with these headings, the first `words` of them over columns of words.
+    /// A table with these headings, the first `words` of them over columns of words, the others over numbers.
     #[must_use]
     pub fn new(headings: &[&str], words: usize) -> Self {
-        let headings = headings.iter().map(|heading| (*heading).to_owned());
+        let (left, right) = headings.split_at(words.min(headings.len()));
+        let left = left.iter().map(|heading| Column::words(heading));
+        Self::of(left.chain(right.iter().map(|heading| Column::number(heading))))
+    }
+
+    #[must_use]
+    pub fn of(columns: impl IntoIterator<Item = Column>) -> Self {
         Self {
-            rows: vec![headings.collect()],
-            words,
+            columns: columns.into_iter().collect(),
+            rows: Vec::new(),
+            inset: false,
+            keys: 1,
         }
     }
 
-    /// Adds a row of as many cells as there are headings.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+    /// A name and what is said of it in each row, without headings.
+    #[must_use]
+    pub fn list() -> Self {
+        Self::new(&["", ""], 2)
     }
 
-    /// As text, each line ended.
+    /// As part of a longer text for a terminal: set in, a rule below the headings.
     #[must_use]
-    pub fn text(&self) -> String {
-        let columns = self.rows.first().map_or(0, Vec::len);
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    pub fn inset(mut self) -> Self {
+        self.inset = true;
+        self
+    }
+
+    /// How many columns, from the left, tell rows apart: the first, unless this says otherwise.
+    #[must_use]
+    pub fn keys(mut self, columns: usize) -> Self {
+        self.keys = columns;
+        self
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If it has not as many cells as there are columns.
+    pub fn row<T: Into<Text>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells: Vec<Text> = cells.into_iter().map(T::into).collect();
+        let columns = self.columns.len();
+        assert_eq!(cells.len(), columns, "cells of {:?}", self.columns);
+        self.rows.push(cells);
+    }
+
+    /// None if no column has one.
+    fn headings(&self) -> Option<Vec<&str>> {
+        let headings = self.columns.iter().map(|column| column.heading.as_str());
+        let headings: Vec<&str> = headings.collect();
+        headings.iter().any(|h| !h.is_empty()).then_some(headings)
+    }
+
+    /// Of each row the texts.
+    fn cells(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.rows
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.as_str()).collect())
+    }
+
+    pub(crate) fn markup(&self) -> Markup {
+        let class = |column: &Column, tone: Tone| {
+            let words = (column.align == Align::Left).then_some("words");
+            let classes: Vec<&str> = words.into_iter().chain(tone.class()).collect();
+            (!classes.is_empty()).then(|| classes.join(" "))
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let gap = if column == 0 { "" } else { "  " };
-                line.push_str(gap);
-                let cell = if column < self.words {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                };
-                line.push_str(&cell);
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
+        html! {
+            div.wide { table {
+                @if self.headings().is_some() {
+                    tr { @for column in &self.columns {
+                        th class=[class(column, Tone::Plain)] { (column.heading) }
+                    } }
+                }
+                @for row in &self.rows {
+                    tr { @for (column, cell) in self.columns.iter().zip(row) {
+                        td class=[class(column, cell.tone)] { (cell.text) }
+                    } }
+                }
+            } }
         }
-        text
     }
 
-    #[must_use]
-    pub fn html(&self) -> String {
-        let mut text = String::from("<table>\n");
-        for (index, row) in self.rows.iter().enumerate() {
-            let kind = if index == 0 { "th" } else { "td" };
-            let cells = row
-                .iter()
-                .map(|cell| format!("<{kind}>{}</{kind}>", escape(cell)));
-            text.push_str(&format!("<tr>{}</tr>\n", cells.collect::<String>()));
-        }
-        text.push_str("</table>\n");
-        text
-    }
-
+    /// For a document in Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let mut text = String::new();
-        for (index, row) in self.rows.iter().enumerate() {
-            text.push_str(&format!("| {} |\n", row.join(" | ")));
-            if index == 0 {
-                let rule =
-                    (0..row.len()).map(|column| if column < self.words { "---" } else { "---:" });
-                text.push_str(&format!("| {} |\n", rule.collect::<Vec<_>>().join(" | ")));
-            }
-        }
+        let line = |cells: Vec<&str>| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let rules = self.columns.iter().map(|column| match column.align {
+            Align::Left => "---",
+            Align::Right => "---:",
+        });
+        // Markdown has no table without headings.
+        let headings = self.columns.iter().map(|column| column.heading.as_str());
+        let mut text = line(headings.collect());
+        text.push_str(&format!("| {} |\n", rules.collect::<Vec<_>>().join(" | ")));
+        text.extend(self.cells().map(line));
         text
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = Layout {
+            aligned: self.columns.iter().map(|column| column.align).collect(),
+            headings: self.headings(),
+            rows: self.cells().collect(),
+            inset: self.inset,
+            keys: self.keys,
+        };
+        f.write_str(&fold::text(&layout, f.width().unwrap_or(WIDTH)))
     }
 }
 
@@ -102,21 +193,57 @@ mod tests {
     #[test]
     fn numbers_are_aligned_to_the_right_and_words_to_the_left() {
         let mut table = Table::new(&["policy", "missed"], 1);
-        table.row(["punctual".into(), "0%".into()]);
-        table.row(["seq".into(), "12.50%".into()]);
+        table.row(["punctual", "0%"]);
+        table.row(["seq", "12.50%"]);
         assert_eq!(
-            table.text(),
+            table.to_string(),
             "policy    missed\npunctual      0%\nseq       12.50%\n"
         );
         assert_eq!(
             table.markdown(),
             "| policy | missed |\n| --- | ---: |\n| punctual | 0% |\n| seq | 12.50% |\n"
         );
-        assert_eq!(
-            table.html(),
-            "<table>\n<tr><th>policy</th><th>missed</th></tr>\n\
-             <tr><td>punctual</td><td>0%</td></tr>\n<tr><td>seq</td><td>12.50%</td></tr>\n</table>\n"
+        let html = table.markup().into_string();
+        assert!(
+            html.contains("<th class=\"words\">policy</th><th>missed</th>"),
+            "{html}"
         );
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right() {
+        let mut table = Table::new(&["name", "n"], 1).inset();
+        table.row(["ä", "7"]);
+        table.row(["longer", "1024"]);
+        let expected = "  name       n\n  ------  ----\n  ä          7\n  longer  1024\n";
+        assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn control_codes_are_not_passed_on() {
+        let mut table = Table::new(&["name"], 1);
+        table.row(["\u{1b}[2J"]);
+        assert_eq!(table.to_string(), "name\n?[2J\n");
+    }
+
+    #[test]
+    fn a_list_has_no_headings_and_a_heading_has_its_unit() {
+        let mut list = Table::list().inset();
+        list.row(["seeb", "as published"]);
+        assert_eq!(list.to_string(), "  seeb  as published\n");
+        assert!(!list.markup().into_string().contains("<th"));
+        let table = Table::of([Column::words("task"), Column::number("p50").unit("ms")]);
+        assert_eq!(table.to_string(), "task  p50 ms\n");
+    }
+
+    #[test]
+    fn cells_do_not_break_the_markup_around_them() {
+        let mut table = Table::new(&["<b>"], 1);
+        table.row(["<script>\"&|"]);
+        assert!(table.markdown().contains("<script>\"&\\| |"));
+        let html = table.markup().into_string();
+        assert!(html.contains("&lt;script&gt;&quot;&amp;|"), "{html}");
+        assert!(!html.contains("<script") && !html.contains("<b>"));
     }
 
     #[test]

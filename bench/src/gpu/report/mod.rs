@@ -243,8 +243,8 @@ mod tests {
         assert_eq!(verdict(&report, "preemption").0, Verdict::NotMeasured);
         assert!(!report.any_missed());
         let page = page(&report, &[]);
-        assert!(page.contains("<h1 class=warning>emulated: times mean nothing</h1>"));
-        assert!(text(&report).starts_with("EMULATED: TIMES MEAN NOTHING\n"));
+        assert!(page.contains("<h1 class=\"warning\">emulated: times mean nothing</h1>"));
+        assert!(text(&report, 200).starts_with("EMULATED: TIMES MEAN NOTHING\n"));
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_text_has_a_line_for_every_bound_and_says_what_failed() {
-        let text = text(&report(|_| ()));
+        let text = text(&report(|_| ()), 200);
         for bound in BOUNDS {
             assert!(text.contains(bound.what), "{}", bound.what);
         }

@@ -1,8 +1,6 @@
 //! The report as one page of HTML with everything in it.
 
-use std::fmt::Write as _;
-
-use punctual_report::{Table, document, escape, key};
+use punctual_report::{Bars, Lines, Page, Table, Text};
 
 use super::super::bound::Verdict;
 use super::super::course::Steps;
@@ -13,145 +11,97 @@ use super::{Report, limit, number};
 
 /// The page. `steps` say what they are about.
 pub fn page(report: &Report, steps: &Steps<'_>) -> String {
-    let mut body = String::from(
-        "<style>.warning { color: #d55e00; font-size: 2.2rem; text-transform: uppercase; } \
-         .reached { color: #009e73; } .missed { color: #d55e00; font-weight: 600; } \
-         .left td { text-align: left; } td.why { white-space: normal; }</style>\n",
-    );
+    let mut page = Page::new("The CUDA device, measured");
     for warning in report.warnings() {
-        let _ = writeln!(body, "<h1 class=warning>{warning}</h1>");
+        page.warning(warning);
     }
-    body.push_str("<h1>The CUDA device, measured</h1>\n");
-    body.push_str(&head(report));
-    body.push_str("<h2>What it must reach</h2>\n");
-    body.push_str(&bounds(report));
+    page.table(&head(report));
+    page.heading("What it must reach");
+    page.table(&bounds(report));
     for record in &report.steps {
         let about = steps.iter().find(|step| step.name() == record.step);
-        section(&mut body, record, about.map_or("", |step| step.about()));
+        section(&mut page, record, about.map_or("", |step| step.about()));
     }
-    document("The CUDA device, measured", &body)
+    page.html()
 }
 
-fn head(report: &Report) -> String {
-    let mut rows = vec![
-        ("report made", report.date.clone()),
-        ("program", report.program.clone()),
-        ("command", report.command.clone()),
-    ];
+fn head(report: &Report) -> Table {
+    let mut table = Table::list();
+    table.row(["report made", &report.date]);
+    table.row(["program", &report.program]);
+    table.row(["command", &report.command]);
     if let Some(machine) = &report.machine {
-        rows.extend(facts(machine));
+        facts(&mut table, machine);
     }
-    let row = |(name, value): (&str, String)| {
-        format!("<tr><td>{name}</td><td>{}</td></tr>\n", escape(&value))
-    };
-    let rows: String = rows.into_iter().map(row).collect();
-    format!("<div class=wide><table class=left>\n{rows}</table></div>\n")
+    table
 }
 
-fn facts(machine: &Machine) -> [(&'static str, String); 8] {
+fn facts(table: &mut Table, machine: &Machine) {
     let shared = if machine.integrated {
         ", shared with the processor"
     } else {
         ""
     };
-    [
-        ("device", machine.device.clone()),
-        ("UUID", machine.uuid.clone()),
-        ("compute capability", machine.compute_capability.clone()),
-        ("multiprocessors", machine.multiprocessors.to_string()),
-        (
-            "memory",
-            format!("{} MiB{shared}", machine.memory_bytes >> 20),
-        ),
-        ("driver", format!("CUDA {}", machine.driver)),
-        (
-            "clocks and power mode",
-            format!("{}; {}", machine.clocks, machine.power_mode),
-        ),
-        ("processor", machine.host.clone()),
-    ]
+    let memory = format!("{} MiB{shared}", machine.memory_bytes >> 20);
+    let clocks = format!("{}; {}", machine.clocks, machine.power_mode);
+    let driver = format!("CUDA {}", machine.driver);
+    table.row(["device", &machine.device]);
+    table.row(["UUID", &machine.uuid]);
+    table.row(["compute capability", &machine.compute_capability]);
+    table.row(["multiprocessors", &machine.multiprocessors.to_string()]);
+    table.row(["memory", &memory]);
+    table.row(["driver", &driver]);
+    table.row(["clocks and power mode", &clocks]);
+    table.row(["processor", &machine.host]);
 }
 
-fn bounds(report: &Report) -> String {
+fn bounds(report: &Report) -> Table {
     let headings = [
         "what", "of", "figure", "must be", "unit", "verdict", "from", "why not",
     ];
-    let headings: String = headings.map(|name| format!("<th>{name}</th>")).concat();
-    let mut rows = String::new();
+    let mut table = Table::new(&headings, headings.len());
     for judged in &report.bounds {
-        let class = match judged.verdict {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "missed",
-            Verdict::NotMeasured => "soft",
-        };
-        let cells = [
-            judged.bound.what,
-            &judged.of,
-            &judged.value.map_or_else(|| "-".into(), number),
-            &limit(judged.bound),
-            judged.bound.unit,
-        ];
-        let cells = cells
-            .map(|cell| format!("<td>{}</td>", escape(cell)))
-            .concat();
-        let _ = writeln!(
-            rows,
-            "<tr>{cells}<td class={class}>{}</td><td>{}</td><td class=why>{}</td></tr>",
-            judged.verdict.name(),
-            escape(judged.bound.source),
-            escape(judged.why.as_deref().unwrap_or_default())
-        );
+        let verdict = judged.verdict.name();
+        table.row([
+            judged.bound.what.into(),
+            (&judged.of).into(),
+            judged.value.map_or_else(|| "-".into(), number).into(),
+            limit(judged.bound).into(),
+            judged.bound.unit.into(),
+            match judged.verdict {
+                Verdict::Reached => Text::good(verdict),
+                Verdict::Missed => Text::bad(verdict),
+                Verdict::NotMeasured => Text::soft(verdict),
+            },
+            judged.bound.source.into(),
+            judged.why.as_deref().unwrap_or_default().into(),
+        ]);
     }
-    format!("<div class=wide><table class=left>\n<tr>{headings}</tr>\n{rows}</table></div>\n")
+    table
 }
 
-fn section(body: &mut String, record: &Record, about: &str) {
-    let _ = writeln!(
-        body,
-        "<h2>{}</h2>\n<p>{}</p>\n<p class=soft>Began {}, took {:.1} s; {}.</p>",
-        escape(&record.step),
-        escape(about),
-        escape(&record.began),
-        record.seconds,
-        escape(&record.machine.clocks)
-    );
+fn section(page: &mut Page, record: &Record, about: &str) {
+    page.heading(&record.step);
+    page.paragraph(about);
+    page.paragraph(Text::soft(&format!(
+        "Began {}, took {:.1} s; {}.",
+        record.began, record.seconds, record.machine.clocks
+    )));
     match &record.outcome {
-        Outcome::Measured(result) => found(body, result),
-        Outcome::NotMeasured { why } => {
-            let _ = writeln!(body, "<p>Not measured: {}</p>", escape(why));
-        }
-        Outcome::Failed { why } => {
-            let _ = writeln!(body, "<p class=missed>Failed: {}</p>", escape(why));
-        }
+        Outcome::Measured(result) => found(page, result),
+        Outcome::NotMeasured { why } => page.paragraph(format!("Not measured: {why}")),
+        Outcome::Failed { why } => page.paragraph(Text::bad(&format!("Failed: {why}"))),
     }
 }
 
-fn found(body: &mut String, result: &StepResult) {
+fn found(page: &mut Page, result: &StepResult) {
     for note in &result.notes {
-        let _ = writeln!(body, "<p>{}</p>", escape(note));
+        page.paragraph(note);
     }
-    body.push_str("<div class=plots>\n");
-    for plot in &result.plots {
-        let names = plot.series.iter().map(|series| series.name.as_str());
-        figure(body, &plot.title, plot.svg(), &key(names));
-    }
-    for bars in &result.bars {
-        let names = bars.series.iter().map(|(name, _)| name.as_str());
-        figure(body, &bars.title, bars.svg(), &key(names));
-    }
-    body.push_str("</div>\n");
+    let plots = result.plots.iter().map(Lines::figure);
+    page.figures(plots.chain(result.bars.iter().map(Bars::figure)));
     for sheet in &result.tables {
-        let _ = writeln!(body, "<h3>{}</h3>", escape(&sheet.title));
-        let table: Table = sheet.table();
-        let _ = writeln!(body, "<div class=wide>\n{}</div>", table.html());
+        page.subheading(&sheet.title);
+        page.table(&sheet.table());
     }
-}
-
-fn figure(body: &mut String, title: &str, svg: Option<String>, key: &str) {
-    let svg = svg.unwrap_or_else(|| "<p>Nothing to show.</p>".to_owned());
-    let _ = writeln!(
-        body,
-        "<figure><figcaption>{}</figcaption>\n{svg}{key}</figure>",
-        escape(title)
-    );
 }

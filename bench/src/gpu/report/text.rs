@@ -8,8 +8,8 @@ use super::super::bound::Verdict;
 use super::super::folder::Outcome;
 use super::{Report, limit, number};
 
-/// The figures beside their bounds, and what went wrong.
-pub fn text(report: &Report) -> String {
+/// The figures beside their bounds, and what went wrong; tables are `width` columns wide at most.
+pub fn text(report: &Report, width: usize) -> String {
     let mut text = String::new();
     for warning in report.warnings() {
         let _ = writeln!(text, "{}", warning.to_uppercase());
@@ -36,7 +36,7 @@ pub fn text(report: &Report) -> String {
             judged.verdict.name().to_owned(),
         ]);
     }
-    text.push_str(&table.text());
+    let _ = write!(text, "{table:width$}");
     let _ = writeln!(
         text,
         "\n{} reached, {} missed, {} not measured",

@@ -29,7 +29,8 @@ pub fn comparison(rows: &[Row]) -> Table {
             "efficacy",
         ],
         1,
-    );
+    )
+    .keys(2);
     for group in groups(rows) {
         let share = |count: fn(&Row) -> u64| {
             percent(group.mean(|row| count(row) as f64 / row.submitted.max(1) as f64))

@@ -1,7 +1,6 @@
 //! One page of HTML with everything in it: no other file, no network.
 
-use punctual_report::palette::{colour, css, exit_colour};
-use punctual_report::{document, escape, key};
+use punctual_report::{Colour, Figure, Lines, Mark, Text};
 use punctual_simulator::scenario::Scenario;
 use serde::Serialize;
 
@@ -56,92 +55,72 @@ pub fn chart(title: String, scenario: &Scenario, bars: &[Bar]) -> Chart {
 }
 
 #[must_use]
-pub fn page(page: &Page) -> String {
-    let mut body = String::new();
-    body.push_str(&format!(
-        "<h1>{}</h1>\n<p>{}</p>\n<p class=soft>Simulated in virtual time; the same runs again: \
-         <code>{}</code>. A request is <em>missed</em> if it was late, rejected, failed or lost. \
-         Latency counts from the intended submission.</p>\n",
-        escape(&page.title),
-        escape(&page.about),
-        escape(&page.command)
+pub fn page(content: &Page) -> String {
+    let mut page = punctual_report::Page::new(&content.title);
+    page.paragraph(&content.about);
+    page.paragraph(Text::soft(
+        "Simulated in virtual time; the same runs again:",
     ));
-    body.push_str(&policy_key(&page.rows));
-    body.push_str("<div class=plots>\n");
-    figure(
-        &mut body,
-        "Misses against load",
-        &plots::misses_against_load(&page.rows),
-    );
-    figure(
-        &mut body,
-        "Accuracy against misses (left and up is better)",
-        &plots::accuracy_against_misses(&page.rows),
-    );
-    for at in &page.loads {
-        let title = format!("Latencies at load {}", at.load);
-        figure(&mut body, &title, &plots::latency_cdf(&at.policies));
-    }
-    for at in &page.loads {
-        let title = format!("What became of the requests at load {}", at.load);
-        figure(&mut body, &title, &plots::what_became(&at.policies));
-    }
-    body.push_str("</div>\n");
-    body.push_str(&outcome_key(page));
-    body.push_str("<h2>Figures</h2>\n");
-    let figures = comparison(&page.rows).html();
-    body.push_str(&format!("<div class=wide>\n{figures}</div>\n"));
-    if !page.charts.is_empty() {
-        body.push_str(
-            "<h2>What ran where</h2>\n<p class=soft>A bar is a stage on its compute units (from top to bottom). Wheel or \
-             <kbd>+</kbd> <kbd>-</kbd>: zoom; drag or arrow keys: move; double click or \
-             <kbd>0</kbd>: all.</p>\n",
-        );
-        for chart in &page.charts {
-            body.push_str(&gantt(chart));
-        }
-    }
-    body.push_str(&format!(
-        "<script>\n{}</script>\n",
-        include_str!("gantt.js")
+    page.command(&content.command);
+    page.paragraph(Text::soft(
+        "A request is missed if it was late, rejected, failed or lost. Latency counts from the \
+         intended submission.",
     ));
-    document(&page.title, &body)
+    let policies = plots::policies(&content.rows).into_iter().enumerate();
+    page.key(policies.map(|(position, name)| (name, Mark::Series(position))));
+    page.figures(figures(content));
+    let outcomes = outcomes(content);
+    page.key(outcomes.iter().map(|(name, mark)| (name.as_str(), *mark)));
+    page.heading("Figures");
+    page.table(&comparison(&content.rows));
+    if !content.charts.is_empty() {
+        page.heading("What ran where");
+        page.paragraph(Text::soft(
+            "A bar is a stage on its compute units (from top to bottom). Wheel or + and -: zoom; drag or \
+             arrow keys: move; double click or 0: all.",
+        ));
+        content
+            .charts
+            .iter()
+            .for_each(|chart| gantt(&mut page, chart));
+    }
+    page.script(include_str!("gantt.js"));
+    page.html()
 }
 
-fn figure(body: &mut String, caption: &str, svg: &str) {
-    body.push_str(&format!(
-        "<figure><figcaption>{}</figcaption>\n{svg}</figure>\n",
-        escape(caption)
-    ));
-}
-
-fn policy_key(rows: &[Row]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !names.contains(&row.policy.as_str()) {
-            names.push(&row.policy);
-        }
+fn figures(content: &Page) -> Vec<Figure> {
+    let lines = |lines: Lines| Figure::new(&lines.title, lines.svg());
+    let mut figures = vec![
+        lines(plots::misses_against_load(&content.rows)),
+        lines(plots::accuracy_against_misses(&content.rows)),
+    ];
+    for AtLoad { load, policies } in &content.loads {
+        let title = format!("Latencies at load {load}");
+        figures.push(Figure::new(&title, plots::latency_cdf(policies).svg()));
     }
-    key(names.into_iter())
+    for AtLoad { load, policies } in &content.loads {
+        let title = format!("What became of the requests at load {load}");
+        figures.push(Figure::new(&title, plots::what_became(policies)));
+    }
+    figures
 }
 
-fn outcome_key(page: &Page) -> String {
-    let merged = page.loads.iter().flat_map(|at| &at.policies);
+/// The key to what became of requests.
+fn outcomes(content: &Page) -> Vec<(String, Mark)> {
+    let merged = content.loads.iter().flat_map(|at| &at.policies);
     let exits = merged.map(|m| m.summary.exits.len()).max().unwrap_or(0);
-    let exits = (0..exits).map(|exit| (format!("exit {exit}"), exit_colour(exit, exits)));
-    let rest = REST
-        .iter()
-        .map(|(name, colour)| ((*name).to_owned(), *colour));
-    let items = exits.chain(rest).map(|(name, colour)| {
-        let colour = css(colour);
-        format!("<li><i class=box style=\"background:{colour}\"></i>{name}</li>")
-    });
-    format!("<ul class=key>{}</ul>\n", items.collect::<String>())
+    let colour = |exit| Mark::Box(Colour::of_exit(exit, exits));
+    let exits = (0..exits).map(|exit| (format!("exit {exit}"), colour(exit)));
+    let rest = REST.iter();
+    let rest = rest.map(|(name, colour)| ((*name).to_owned(), Mark::Box(*colour)));
+    exits.chain(rest).collect()
 }
 
-fn gantt(chart: &Chart) -> String {
+fn gantt(page: &mut punctual_report::Page, chart: &Chart) {
+    page.subheading(&chart.title);
     if chart.bars.is_empty() {
-        return format!("<h3>{}</h3>\n<p>Nothing ran.</p>\n", escape(&chart.title));
+        page.paragraph("Nothing ran.");
+        return;
     }
     #[derive(Serialize)]
     struct Data<'c> {
@@ -149,23 +128,10 @@ fn gantt(chart: &Chart) -> String {
         chart: &'c Chart,
         colours: Vec<String>,
     }
-    let colours: Vec<String> = (0..chart.tasks.len())
-        .map(|task| css(colour(task)))
-        .collect();
-    let key = chart.tasks.iter().zip(&colours).map(|(name, colour)| {
-        format!(
-            "<li><i class=box style=\"background:{colour}\"></i>{}</li>",
-            escape(name)
-        )
-    });
-    let key: String = key.collect();
-    let data = Data { chart, colours };
-    // Inside a script element only `</` could end it.
-    let data = serde_json::to_string(&data).expect("plain data");
-    let data = data.replace("</", "<\\/");
-    format!(
-        "<h3>{}</h3>\n<ul class=key>{key}</ul>\n<div class=gantt tabindex=0>\
-         <script type=\"application/json\">{data}</script></div>\n",
-        escape(&chart.title)
-    )
+    let tasks = chart.tasks.iter().enumerate();
+    page.key(tasks.map(|(task, name)| (name.as_str(), Mark::Box(Colour::of(task)))));
+    let colours = (0..chart.tasks.len()).map(|task| Colour::of(task).to_string());
+    let colours = colours.collect();
+    let data = serde_json::to_string(&Data { chart, colours }).expect("plain data");
+    page.widget("gantt", &data);
 }

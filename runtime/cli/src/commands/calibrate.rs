@@ -6,6 +6,7 @@ use punctual_device_cpu::StartError;
 use punctual_model::{Calibration, Package, PackageError, TemperatureError, WeightImage};
 use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
+use punctual_report::{Lines, Page, picture};
 
 use crate::calibrate::pictures::{PictureError, Pictures};
 use crate::calibrate::report::Report;
@@ -185,15 +186,12 @@ fn write_others(options: &Options, report: &Report, records: &Calibration) -> Re
     if let Some(path) = &options.output {
         write(path, records.to_json().as_bytes())?;
     }
-    if options.svg.is_none() && options.html.is_none() {
-        return Ok(());
-    }
-    let svg = plot::svg(report);
     if let Some(path) = &options.svg {
-        write(path, svg.as_bytes())?;
+        let picture = picture(&plot::charts(report));
+        write(path, picture.as_str().as_bytes())?;
     }
     if let Some(path) = &options.html {
-        write(path, page(report, &svg).as_bytes())?;
+        write(path, page(report).as_bytes())?;
     }
     Ok(())
 }
@@ -205,18 +203,15 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-fn page(report: &Report, svg: &str) -> String {
-    let name = report.network.replace('&', "&amp;").replace('<', "&lt;");
-    let style = "body{font:16px sans-serif;margin:2em auto;max-width:1100px;color-scheme:light dark}\
-                 td,th{padding:.2em .8em;text-align:right}";
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>Calibration of {name}</title>\n\
-         <style>{style}</style>\n<h1>Calibration of {name}</h1>\n<p>{} samples</p>\n{svg}\n\
-         <h2>Exits</h2>\n{}\n<h2>Thresholds</h2>\n{}\n</html>\n",
-        report.samples,
-        report.exits_table().html(),
-        report.thresholds_table(true).html(),
-    )
+fn page(report: &Report) -> String {
+    let mut page = Page::new(&format!("Calibration of {}", report.network));
+    page.paragraph(format!("{} samples", report.samples));
+    page.figures(plot::charts(report).iter().map(Lines::figure));
+    page.heading("Exits");
+    page.table(&report.exits_table());
+    page.heading("Thresholds");
+    page.table(&report.thresholds_table(true));
+    page.html()
 }
 
 fn print(options: &Options, report: &Report) -> Result<(), OutputError> {
@@ -228,8 +223,9 @@ fn print(options: &Options, report: &Report) -> Result<(), OutputError> {
         "{}: {} samples\n",
         report.network, report.samples
     ))?;
-    output::line(report.exits_table().text())?;
-    output::text(report.thresholds_table(false).text())?;
+    let width = output::width();
+    output::line(format_args!("{:width$}", report.exits_table()))?;
+    output::text(format_args!("{:width$}", report.thresholds_table(false)))?;
     let written = [&options.into, &options.output, &options.svg, &options.html];
     for path in written.into_iter().flatten() {
         output::line(format_args!("wrote {}", path.display()))?;

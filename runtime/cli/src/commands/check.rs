@@ -69,7 +69,7 @@ pub fn run(options: &Options, policies: &Policies) -> Termination {
             let text = if options.json {
                 plan.to_json()
             } else {
-                plan.to_string()
+                format!("{plan:0$}", output::width())
             };
             Termination::of("check", output::text(text))
         }

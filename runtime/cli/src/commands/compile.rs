@@ -8,6 +8,7 @@ use punctual_device_cpu::{LowerError, image_layout};
 use punctual_kernels::Isa;
 use punctual_model::{Network, PackageError};
 use punctual_platform::output::{self, OutputError};
+use punctual_report::Table;
 use serde_json::json;
 
 use punctual_device_cpu::images::{self, ImageError};
@@ -179,7 +180,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
         output::line(json!({"report": report, "memory": memory.json(), "package": file}))?;
         return Ok(());
     }
-    output::text(format_args!("{report}\n{memory}"))?;
+    let width = output::width();
+    output::text(format_args!("{report:width$}\n{memory}"))?;
     output::line(format_args!(
         "package {}, weights packed for {lanes:?} lanes",
         package.hash()
@@ -228,15 +230,18 @@ impl Memory {
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
-        writeln!(f, "memory on this processor ({} lanes)", self.lanes)?;
-        writeln!(f, "  weights            {:>10}", mebibytes(self.weights))?;
-        writeln!(f, "  each request       {:>10}", mebibytes(self.request))?;
+        let mut table = Table::new(&["", ""], 1).inset();
+        let mut row = |what: &str, bytes: u64| {
+            let size = format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+            table.row([what, &size]);
+        };
+        row("weights", self.weights);
+        row("each request", self.request);
         for batch in BATCHES {
-            let workspace = mebibytes(batch * self.workspace);
-            writeln!(f, "  workspace, batch {batch} {workspace:>10}")?;
+            row(&format!("workspace, batch {batch}"), batch * self.workspace);
         }
-        writeln!(f)
+        writeln!(f, "memory on this processor ({} lanes)", self.lanes)?;
+        writeln!(f, "{table}")
     }
 }
 

@@ -10,6 +10,7 @@ use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoic
 use punctual_plan::{Needs, PlanErrors, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
+use punctual_report::{Column, Table};
 
 use crate::measure::{self, PackageNeeds};
 use punctual_platform::termination::{Terminates, Termination};
@@ -178,17 +179,17 @@ fn keep(
 }
 
 fn table(name: &str, profile: &Profile) -> String {
-    use std::fmt::Write as _;
-    let ms = |ns: u64| ns as f64 / 1e6;
-    let mut text = format!("{name} on {}\n", profile.key.machine);
-    let mut row = |what: String, samples: u32, p50: u64, p99: u64, max: u64| {
-        let _ = writeln!(
-            text,
-            "  {what:<34} {samples:>7} samples  p50 {:>9.3} ms  p99 {:>9.3} ms  max {:>9.3} ms",
-            ms(p50),
-            ms(p99),
-            ms(max)
-        );
+    let times = [
+        Column::words("what"),
+        Column::number("samples"),
+        Column::number("p50").unit("ms"),
+        Column::number("p99").unit("ms"),
+        Column::number("max").unit("ms"),
+    ];
+    let mut table = Table::of(times).inset();
+    let mut row = |what: String, samples: u32, times: [u64; 3]| {
+        let times = times.map(|ns| format!("{:.3}", ns as f64 / 1e6));
+        table.row([what, samples.to_string()].into_iter().chain(times));
     };
     for entry in &profile.stages {
         let what = format!(
@@ -201,9 +202,7 @@ fn table(name: &str, profile: &Profile) -> String {
         row(
             what,
             entry.samples,
-            entry.p50_ns,
-            entry.p99_ns,
-            entry.max_ns,
+            [entry.p50_ns, entry.p99_ns, entry.max_ns],
         );
     }
     for entry in &profile.prepare {
@@ -211,21 +210,20 @@ fn table(name: &str, profile: &Profile) -> String {
         row(
             what,
             entry.samples,
-            entry.p50_ns,
-            entry.p99_ns,
-            entry.max_ns,
+            [entry.p50_ns, entry.p99_ns, entry.max_ns],
         );
     }
+    let width = output::width();
+    let mut text = format!("{name} on {}\n{table:width$}", profile.key.machine);
     let special = |choice: &&SolutionChoice| choice.solution != "direct";
     let chosen = profile.solutions.iter().filter(special);
     let operators: BTreeSet<u32> = chosen.map(|choice| choice.operator).collect();
     if !operators.is_empty() {
-        let _ = writeln!(
-            text,
-            "  faster than computed directly: {} operators, with {:.1} MiB of weights of their own",
+        text.push_str(&format!(
+            "  faster than computed directly: {} operators, with {:.1} MiB of weights of their own\n",
             operators.len(),
             profile.solution_memory.weight_bytes as f64 / f64::from(1 << 20)
-        );
+        ));
     }
     text
 }

@@ -145,7 +145,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let json = serde_json::to_string_pretty(&report).expect("plain data always serialises");
         output::line(json)?;
     } else {
-        output::text(report)?;
+        output::text(format_args!("{report:0$}", output::width()))?;
     }
     Ok(())
 }

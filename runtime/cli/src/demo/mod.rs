@@ -203,7 +203,7 @@ fn watch(
         if now_ns.saturating_sub(drawn_ns) >= REDRAW_MS * 1_000_000 {
             // Before its first frame a camera draws its scenes.
             if drawn.is_ok() && rows.iter().any(|row| row.now.submitted > 0) {
-                drawn = screen.draw(&table::draw(&rows));
+                drawn = screen.draw(&table::draw(&rows, output::width()));
             }
             rows.iter_mut().for_each(|row| row.before = row.now.clone());
             drawn_ns = now_ns;
@@ -313,31 +313,17 @@ impl Screen {
         }
     }
 
-    fn draw(&mut self, lines: &[String]) -> Result<(), OutputError> {
+    fn draw(&mut self, table: &str) -> Result<(), OutputError> {
         self.drawings += 1;
         if !self.shown || (!self.terminal && !self.drawings.is_multiple_of(10)) {
             return Ok(());
         }
-        let mut text = String::new();
-        if self.terminal {
-            // Long lines are cut at a narrow terminal's edge: wrapped, they would take two.
-            text.push_str("\x1b[?7l");
-            if self.lines > 0 {
-                // Up by the table's height; each line is cleared before it is written again.
-                text.push_str(&format!("\x1b[{}A", self.lines));
-            }
-        }
-        for line in lines {
-            if self.terminal {
-                text.push_str("\x1b[2K");
-            }
-            text.push_str(line);
-            text.push('\n');
-        }
-        if self.terminal {
-            text.push_str("\x1b[?7h");
-        }
-        self.lines = lines.len();
-        output::text(text)
+        // Up by the table's height, whose lines fit the terminal, and cleared from there.
+        let above = match self.lines {
+            lines @ 1.. if self.terminal => format!("\x1b[{lines}A\x1b[J"),
+            _ => String::new(),
+        };
+        self.lines = table.lines().count();
+        output::text(format_args!("{above}{table}"))
     }
 }

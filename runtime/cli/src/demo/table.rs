@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use punctual_platform::output;
+use punctual_report::{Column, Table};
+
 use crate::report::CameraReport;
 
 use super::summary::Summary;
@@ -41,53 +44,51 @@ impl Row {
     }
 }
 
-/// The table's lines.
+/// As lines of text, at most `width` columns wide.
 #[must_use]
-pub fn draw(rows: &[Row]) -> Vec<String> {
-    let rows = rows.iter().map(|row| line(&row.now, row.rate()));
-    std::iter::once(header()).chain(rows).collect()
+pub fn draw(rows: &[Row], width: usize) -> String {
+    let (number, words) = (Column::number, Column::words);
+    let mut table = Table::of([
+        words("task"),
+        number("rate/s"),
+        number("sent"),
+        number("answered"),
+        number("on time"),
+        number("late"),
+        number("rejected"),
+        number("failed"),
+        words("exits %"),
+        number("right"),
+        number("p50").unit("ms"),
+        number("p99").unit("ms"),
+        number("max").unit("ms"),
+    ]);
+    for row in rows {
+        table.row(cells(&row.now, row.rate()));
+    }
+    format!("{table:width$}")
 }
 
-fn header() -> String {
-    format!(
-        "{:<10} {:>7} {:>6} {:>8} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7} {:>7} {:>7}",
-        "task",
-        "rate/s",
-        "sent",
-        "answered",
-        "on time",
-        "late",
-        "rejected",
-        "failed",
-        "exits %",
-        "right",
-        "p50 ms",
-        "p99 ms",
-        "max ms",
-    )
-}
-
-fn line(camera: &CameraReport, rate: Option<f64>) -> String {
+fn cells(camera: &CameraReport, rate: Option<f64>) -> [String; 13] {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     // What has no deadline is not on time, nor late.
     let kept = |count: u64| or_none(camera.has_deadlines().then(|| count.to_string()));
-    let accuracy = camera.accuracy().map(|a| format!("{:.1}%", a * 100.0));
-    format!(
-        "{:<10} {:>7} {:>6} {:>8} {:>7} {:>5} {:>8} {:>6}  {:<9} {:>6} {:>7.1} {:>7.1} {:>7.1}",
-        camera.task,
+    let ms = |us: u64| format!("{:.1}", ms(us));
+    [
+        camera.task.clone(),
         or_none(rate.map(|rate| format!("{rate:.1}"))),
-        camera.submitted,
-        camera.answered(),
+        camera.submitted.to_string(),
+        camera.answered().to_string(),
         kept(camera.on_time),
         kept(camera.late),
-        camera.rejected,
-        camera.failed,
+        camera.rejected.to_string(),
+        camera.failed.to_string(),
         exits(&camera.exits),
-        or_none(accuracy),
+        or_none(camera.accuracy().map(|a| format!("{:.1}%", a * 100.0))),
         ms(camera.latency_us.p50),
         ms(camera.latency_us.p99),
         ms(camera.latency_us.max),
-    )
+    ]
 }
 
 /// Shares of the answers by exit, in percent.
@@ -126,8 +127,7 @@ pub fn closing(summary: &Summary, rows: &[Row], overload: f64) -> String {
             format!(", cameras at {overload} x their rate")
         },
     ));
-    draw(rows).into_iter().for_each(&mut say);
-    say(String::new());
+    say(draw(rows, output::width()));
     for task in &summary.tasks {
         let mut line = match task.without_deadline {
             0 => format!(
@@ -186,6 +186,11 @@ mod tests {
     use super::*;
     use crate::report::LatencyUs;
 
+    fn lines(row: Row) -> Vec<String> {
+        let text = draw(&[row], 120);
+        text.lines().map(str::to_owned).collect()
+    }
+
     #[test]
     fn rate_is_of_the_interval_and_exits_are_shares() {
         let now = CameraReport {
@@ -208,7 +213,7 @@ mod tests {
             submitted: 30,
             ..CameraReport::default()
         };
-        let lines = draw(&[Row { now, before }]);
+        let lines = lines(Row { now, before });
         assert_eq!(lines.len(), 2);
         assert!(lines[1].contains("  30.0 "), "{}", lines[1]);
         assert!(lines[1].contains("50/25/25 "), "{}", lines[1]);
@@ -218,13 +223,13 @@ mod tests {
 
     #[test]
     fn a_task_without_answers_has_no_accuracy_and_no_exits() {
-        let lines = draw(&[Row::default()]);
+        let lines = lines(Row::default());
         assert!(lines[1].contains(" - "), "{}", lines[1]);
     }
 
     #[test]
     fn a_camera_that_has_not_captured_has_no_rate() {
-        let lines = draw(&[Row::default()]);
+        let lines = lines(Row::default());
         assert!(!lines[1].contains("NaN") && !lines[1].contains("inf"));
         assert_eq!(
             lines[1].split_whitespace().next(),
@@ -242,7 +247,7 @@ mod tests {
             without_deadline: 7,
             ..CameraReport::default()
         };
-        let lines = draw(&[Row::whole(camera)]);
+        let lines = lines(Row::whole(camera));
         let words: Vec<&str> = lines[1].split_whitespace().collect();
         assert_eq!(
             words[..6],

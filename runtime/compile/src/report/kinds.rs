@@ -1,13 +1,13 @@
 //! Operators by kind: where a network's work lies.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use punctual_model::{Network, Operator, OperatorKind, TensorId};
+use punctual_report::Table;
 use punctual_types::PoolKind;
 use serde::Serialize;
 
-use super::Metric;
+use super::{Metric, share};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KindReport {
@@ -74,24 +74,15 @@ fn kind(operator: &Operator, channels: u32) -> String {
     name.to_owned()
 }
 
-pub(super) fn write(kinds: &[KindReport], total: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
-        "{:<27}  {:>9}  {:>8}  {:>5}",
-        "kind", "operators", "MACs", "share"
-    )?;
-    for KindReport {
-        kind,
-        operators,
-        multiplications,
-    } in kinds
-    {
-        let share = 100.0 * *multiplications as f64 / total.max(1) as f64;
-        let (macs, share) = (
-            Metric(*multiplications).to_string(),
-            format!("{share:.0} %"),
-        );
-        writeln!(f, "{kind:<27}  {operators:>9}  {macs:>8}  {share:>5}")?;
+pub(super) fn table(kinds: &[KindReport], total: u64) -> Table {
+    let mut table = Table::new(&["kind", "operators", "MACs", "share"], 1);
+    for kind in kinds {
+        table.row([
+            kind.kind.clone(),
+            kind.operators.to_string(),
+            Metric(kind.multiplications).to_string(),
+            share(kind.multiplications, total),
+        ]);
     }
-    Ok(())
+    table
 }

@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Termination {
         let json = serde_json::to_string_pretty(&found).expect("plain data serialises");
         json + "\n"
     } else {
-        table::of(&found)
+        format!("{:1$}", table::of(&found), output::width())
     };
     let written = options.write.as_ref().map(|path| write(&found, path));
     let written = Termination::of("board detect", written.unwrap_or(Ok(())));

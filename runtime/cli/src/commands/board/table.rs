@@ -1,46 +1,46 @@
 //! What was found, for people.
 
-use std::fmt::{self, Write as _};
+use punctual_report::Table;
 
 use super::found::{Clock, Found, Gpu, Partitions};
 
-pub fn of(found: &Found) -> String {
-    let mut table = Table(String::new());
+pub fn of(found: &Found) -> Table {
+    let mut table = Table::list();
     if let Some(model) = &found.model {
-        table.row("board", model);
+        table.row(["board", model]);
     }
-    table.row("processor", &found.processor);
+    table.row(["processor", &found.processor]);
     if let Some(cores) = found.cores {
-        table.row("cores", &cores);
+        table.row(["cores", &cores.to_string()]);
     }
     if let Some(bytes) = found.memory_bytes {
-        table.row("memory", &format_args!("{} GiB", gib(bytes)));
+        table.row(["memory", &format!("{} GiB", gib(bytes))]);
     }
-    table.row("clocks", &found.processor_clocks);
+    table.row(["clocks", &found.processor_clocks]);
     for clock in &found.clocks {
-        table.row("", &shown(clock));
+        table.row(["", &shown(clock)]);
     }
     if let Some(mode) = &found.power_mode {
         let modes = found.power_modes.join(", ");
-        table.row("power mode", &format_args!("{mode} (of {modes})"));
+        table.row(["power mode", &format!("{mode} (of {modes})")]);
     }
     match &found.gpu {
         Some(gpu) => of_gpu(&mut table, gpu),
-        None => table.row("GPU", &"none"),
+        None => table.row(["GPU", "none"]),
     }
-    table.0
+    table
 }
 
 fn of_gpu(table: &mut Table, gpu: &Gpu) {
     let capability = &gpu.compute_capability;
-    table.row("GPU", &gpu.name);
-    table.row(
+    table.row(["GPU", &gpu.name]);
+    table.row([
         "",
-        &format_args!(
+        &format!(
             "{}, compute capability {capability}, {} multiprocessors in {} TPCs",
             gpu.architecture, gpu.multiprocessors, gpu.tpcs
         ),
-    );
+    ]);
     let whose = match gpu.integrated {
         true => "the processor's",
         false => "its own",
@@ -49,21 +49,18 @@ fn of_gpu(table: &mut Table, gpu: &Gpu) {
         .bandwidth_gb_s
         .map_or_else(String::new, |gb_s| format!(", {gb_s} GB/s"));
     let memory = gib(gpu.memory_bytes);
-    table.row(
-        "  memory",
-        &format_args!("{memory} GiB, {whose}{bandwidth}"),
-    );
+    table.row(["  memory", &format!("{memory} GiB, {whose}{bandwidth}")]);
     let mhz = |khz| khz / 1000;
-    table.row(
+    table.row([
         "  clocks",
-        &format_args!(
+        &format!(
             "to {} MHz, memory to {} MHz",
             mhz(gpu.clock_khz),
             mhz(gpu.memory_clock_khz)
         ),
-    );
+    ]);
     let build = gpu.driver_build.as_deref().unwrap_or("build unknown");
-    table.row("  driver", &format_args!("CUDA {} ({build})", gpu.cuda));
+    table.row(["  driver", &format!("CUDA {} ({build})", gpu.cuda)]);
     of_partitions(table, &gpu.partitions);
 }
 
@@ -72,37 +69,26 @@ fn of_partitions(table: &mut Table, partitions: &Partitions) {
         true => "",
         false => "; nothing keeps partitions apart, so there is one",
     };
-    table.row(
+    table.row([
         "partitions",
-        &format_args!(
+        &format!(
             "by {}: {} TPCs in multiples of {}{kept}",
             partitions.mechanism, partitions.tpcs, partitions.granularity
         ),
-    );
+    ]);
     for refused in &partitions.refused {
-        table.row(
+        table.row([
             "",
-            &format_args!("not by {}: {}", refused.mechanism, refused.reason),
-        );
+            &format!("not by {}: {}", refused.mechanism, refused.reason),
+        ]);
     }
     if partitions.enforced {
         for (place, unit) in partitions.units.iter().enumerate() {
             let sms: Vec<String> = unit.multiprocessors.iter().map(u32::to_string).collect();
             let sms = sms.join(", ");
             let name = format!("  unit {place}");
-            table.row(
-                &name,
-                &format_args!("bit {}: multiprocessors {sms}", unit.bit),
-            );
+            table.row([&name, &format!("bit {}: multiprocessors {sms}", unit.bit)]);
         }
-    }
-}
-
-struct Table(String);
-
-impl Table {
-    fn row(&mut self, name: &str, value: &dyn fmt::Display) {
-        writeln!(self.0, "{name:<12}{value}").expect("strings take all text");
     }
 }
 

@@ -181,5 +181,5 @@ fn say_last(report: CameraReport, json: bool) -> Result<(), OutputError> {
     if json {
         return say_json(&report);
     }
-    output::text(table::draw(&[Row::whole(report)]).join("\n") + "\n")
+    output::text(table::draw(&[Row::whole(report)], output::width()))
 }

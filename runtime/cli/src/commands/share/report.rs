@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use punctual_device_cpu::{LowerError, pack_image};
 use punctual_kernels::Isa;
 use punctual_model::{ContentHash, PAGE_BYTES, Package, WeightImage};
-use punctual_report::Table;
+use punctual_report::{Table, WIDTH};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -161,7 +161,8 @@ impl fmt::Display for Report {
                 if stage.exit { "yes" } else { "no" }.to_owned(),
             ]);
         }
-        writeln!(f, "{}", table.text())?;
+        let width = f.width().unwrap_or(WIDTH);
+        writeln!(f, "{table:width$}")?;
         let mebibytes = |bytes: u64| format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20));
         let Memory {
             lanes,

@@ -3,44 +3,54 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::palette::{colour, dashed};
+use crate::palette::Colour;
+use crate::svg::Svg;
 
 /// Of a plot, in pixels.
-pub const SIZE: (u32, u32) = (640, 400);
+pub(crate) const SIZE: (u32, u32) = (640, 400);
 /// Of labels: its family, its size in pixels.
-pub const FONT: (&str, u32) = ("sans-serif", 17);
+pub(crate) const FONT: (&str, u32) = ("sans-serif", 17);
 /// What plotters writes for black: text and axes, which shall be the page's colour.
 const BLACK_INK: &str = "#000000";
 
 /// What a plot is drawn on.
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Whether it was drawn.
-pub type Drawing = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+pub(crate) type Plotted = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Draws into a string. Writing to memory cannot fail, and every range below is finite and not
 /// empty, so an error is a mistake in here.
-pub fn draw(size: (u32, u32), with: impl FnOnce(&Area<'_>) -> Drawing) -> String {
+pub(crate) fn draw(size: (u32, u32), with: impl FnOnce(&Area<'_>) -> Plotted) -> Svg {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         with(&area).expect("a plot into memory");
         area.present().expect("a plot into memory");
     }
-    svg.replace(BLACK_INK, "currentColor")
+    Svg::trusted(svg.replace(BLACK_INK, "currentColor"))
+}
+
+pub(crate) const fn rgb(Colour(red, green, blue): Colour) -> RGBColor {
+    RGBColor(red, green, blue)
+}
+
+/// Of the series at a position.
+pub(crate) const fn colour(position: usize) -> RGBColor {
+    rgb(Colour::of(position))
 }
 
 /// A line in the colour, and with the dashes, of a position.
-pub fn line<X, Y>(
+pub(crate) fn line<X, Y>(
     chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
     position: usize,
     points: &[(f64, f64)],
-) -> Drawing
+) -> Plotted
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
 {
     let style = colour(position).stroke_width(2);
-    if dashed(position) {
+    if Colour::dashed(position) {
         chart.draw_series(DashedLineSeries::new(points.iter().copied(), 6, 4, style))?;
     } else {
         chart.draw_series(LineSeries::new(points.iter().copied(), style))?;

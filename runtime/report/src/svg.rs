@@ -1,0 +1,122 @@
+//! Pictures as SVG: such as are drawn here of bars, lines and words, and how any of them stand alone.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::text::printable;
+
+/// A picture, sound as XML. Text in it takes the colour of the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Svg(String);
+
+impl Svg {
+    /// Of a text that is known to be one element `svg`.
+    #[cfg(feature = "charts")]
+    pub(crate) const fn trusted(svg: String) -> Self {
+        Self(svg)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where the text of a drawing stands: at the point it begins at, around it, or before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Of a bar: CSS colours, and what is said of it where a pointer rests on it; nothing where they are empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style<'s> {
+    pub fill: &'s str,
+    pub stroke: &'s str,
+    pub title: &'s str,
+}
+
+/// A picture being drawn, in pixels from the left and from the top.
+#[derive(Clone, Debug)]
+pub struct Drawing {
+    size: (f64, f64),
+    label: String,
+    ink: &'static str,
+    body: String,
+}
+
+impl Drawing {
+    /// `label` says what it shows to who cannot see it.
+    #[must_use]
+    pub fn new(width: f64, height: f64, label: &str) -> Self {
+        Self {
+            size: (width, height),
+            label: printable(label),
+            ink: "currentColor",
+            body: String::new(),
+        }
+    }
+
+    /// A light one instead of the page's, and text in black.
+    pub fn background(&mut self, fill: &str) {
+        self.ink = "#000000";
+        let style = Style {
+            fill,
+            ..Style::default()
+        };
+        self.rect((0.0, 0.0), self.size, &style);
+    }
+
+    pub fn rect(&mut self, corner: (f64, f64), size: (f64, f64), style: &Style<'_>) {
+        let given = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());
+        self.add(html! {
+            rect x=(px(corner.0)) y=(px(corner.1)) width=(px(size.0)) height=(px(size.1))
+                fill=[given(style.fill)] stroke=[given(style.stroke)] {
+                @if let Some(title) = given(style.title) { title { (printable(&title)) } }
+            }
+        });
+    }
+
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str) {
+        self.add(html! {
+            line x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) stroke=(stroke) {}
+        });
+    }
+
+    pub fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        // A bar below it still says its title.
+        self.add(
+            html! { text pointer-events="none" x=(px(at.0)) y=(px(at.1)) text-anchor=(anchor) { (printable(text)) } },
+        );
+    }
+
+    fn add(&mut self, markup: Markup) {
+        self.body.push_str(&markup.into_string());
+        self.body.push('\n');
+    }
+
+    #[must_use]
+    pub fn svg(&self) -> Svg {
+        let (width, height) = (px(self.size.0), px(self.size.1));
+        Svg(html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (width) " " (height) }
+                width=(width) height=(height) role="img" aria-label=(self.label)
+                font-family="sans-serif" font-size="12" fill=(self.ink) {
+                "\n" (PreEscaped(&self.body))
+            }
+        }
+        .into_string())
+    }
+}
+
+/// A length or a place, to a hundredth of a pixel.
+fn px(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
