@@ -4,7 +4,7 @@ use std::fmt;
 
 use punctual_core::Nanos;
 
-use punctual_plan::toml_file::Table;
+use punctual_plan::Table;
 
 use crate::plan::{FleetPlan, SessionPlan};
 

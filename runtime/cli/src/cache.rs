@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_device::profile::{self, Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError};
-use punctual_plan::{Needs, PlanErrors, Policies};
+use punctual_plan::{Diagnostics, Needs, Policies};
 use punctual_platform::output;
 
 use crate::measure::{self, PackageNeeds};
@@ -17,7 +17,7 @@ pub enum CacheError {
     #[error(transparent)]
     Package(#[from] PackageError),
     #[error("{0}")]
-    Manifest(#[from] PlanErrors),
+    Manifest(#[from] Diagnostics),
     #[error(transparent)]
     Measure(#[from] MeasureError),
     /// The profile could be written neither to the cache nor beside the package.

@@ -10,18 +10,40 @@
 //! the same analysis says by how much arrivals stretch its stages.
 
 use punctual_core::{Nanos, SPAN_MAX};
+use punctual_diagnostics::{Problems, Rule};
+use thiserror::Error;
 
 use crate::budgets::Margins;
-use crate::cause::Cause;
-use crate::models::Model;
+use crate::models::{MEASURE, Model};
 use crate::placement::Placement;
-use crate::plan::ArrivalBound;
-use crate::problem::Problems;
+use crate::plan::{ArrivalBound, Size};
 use crate::tasks::Task;
 
 /// Processor time of one event on the way through ingress, scheduler and egress, system calls
 /// included; bounds what they take from intake threads on their core.
 pub(crate) const EVENT_COST: Nanos = Nanos::from_micros(30);
+
+/// A frame format without a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the profile of model {model:?} lacks preparing {format} {frame} cropped to {crop}")]
+#[non_exhaustive]
+pub struct PrepareNotProfiled {
+    pub model: String,
+    pub format: &'static str,
+    pub frame: Size,
+    /// The part that the network sees.
+    pub crop: Size,
+}
+
+impl Rule for PrepareNotProfiled {
+    fn rule(&self) -> &'static str {
+        "every task's frame format is measured"
+    }
+
+    fn help(&self) -> String {
+        MEASURE.into()
+    }
+}
 
 /// Work that comes again and again and delays whoever is less urgent.
 pub(crate) struct Interference {
@@ -80,7 +102,7 @@ fn preparation(
             .preparation
             .prepare(format, [size.width, size.height], [crop.width, crop.height]);
     let Some(entry) = measured else {
-        let cause = Cause::PrepareNotProfiled {
+        let cause = PrepareNotProfiled {
             model: model.name.clone(),
             format,
             frame: size,

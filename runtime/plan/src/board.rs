@@ -1,12 +1,9 @@
 //! Board files: facts of a board, each with its source.
-
 use std::path::Path;
 
+use punctual_diagnostics::{Diagnostics, Document, FromToml, Problems, Rule, Section, Spanned};
 use serde::Serialize;
-
-use crate::cause::Cause;
-use crate::document::{FromToml, Section, parse};
-use crate::problem::{At, PlanErrors, Problems};
+use thiserror::Error;
 
 /// The source of figures that nobody looked up.
 const RECALLED: &str = "recalled";
@@ -48,6 +45,24 @@ pub struct Fact<T> {
 pub struct Source {
     pub name: String,
     pub text: String,
+}
+
+/// A figure whose source nobody can look up.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the source {name:?} is not listed under [sources]")]
+#[non_exhaustive]
+pub struct UnknownSource {
+    pub name: String,
+}
+
+impl Rule for UnknownSource {
+    fn rule(&self) -> &'static str {
+        "every figure of a board names its source"
+    }
+
+    fn help(&self) -> String {
+        "list it under [sources], or correct the name".into()
+    }
 }
 
 /// A board's graphics processor.
@@ -108,9 +123,9 @@ impl Board {
     }
 
     /// Parses a board file; `path` is for messages.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, PlanErrors> {
-        let mut problems = Problems::new(path, text);
-        let board = read(text, &mut problems);
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(path, text, "board");
+        let board = read(&mut problems);
         problems.into_result()?;
         Ok(board.expect("a board without problems is complete"))
     }
@@ -125,9 +140,9 @@ impl Board {
     }
 }
 
-fn read(text: &str, problems: &mut Problems<'_>) -> Option<Board> {
-    let document = parse(text, problems);
-    let mut root = Section::root(&document);
+fn read(problems: &mut Problems<'_>) -> Option<Board> {
+    let document = Document::parse(problems)?;
+    let mut root = document.root();
     let name = root.required::<String>("name", problems);
     let title = root.required::<String>("title", problems);
     let mut sources = Vec::new();
@@ -222,11 +237,11 @@ impl Facts<'_, '_, '_> {
         key: &'static str,
     ) -> Option<Fact<T>> {
         let mut fact = section.table(key, self.problems)?;
-        let source: At<String> = fact.required("source", self.problems)?;
+        let source: Spanned<String> = fact.required("source", self.problems)?;
         let listed = self.sources.iter().any(|known| known.name == source.value);
         if !listed && source.value != RECALLED && source.value != DETECTED {
             let name = source.value.clone();
-            self.problems.add(&source.place, Cause::UnknownSource(name));
+            self.problems.add(&source.place, UnknownSource { name });
         }
         let value = if source.value == DETECTED {
             fact.optional("is", self.problems)

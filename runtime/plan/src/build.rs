@@ -2,21 +2,22 @@
 //! make sense of, so that one attempt finds all problems that can be found.
 
 use punctual_core::{
-    Confidence, ModelId, PartitionId, Partitioning, PolicySpec, Scheduler, StageId, TaskId,
+    Confidence, ConfigError, ModelId, PartitionId, Partitioning, PolicySpec, Scheduler, StageId,
+    TaskId,
 };
+use punctual_diagnostics::{Diagnostics, Invalid, Place, Problems, Rule};
+use thiserror::Error;
 
 use crate::arrival;
-use crate::cause::Cause;
 use crate::gpu::{self, GpuPlan};
 use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
-use crate::memory::{self, MemoryBudget};
+use crate::memory::{self, MemoryBudget, MemoryRule};
 use crate::models;
 use crate::paging::Paging;
-use crate::placement::{self, Placed, Placement};
+use crate::placement::{self, Placed, Placement, PlacementRule};
 use crate::plan::{ArrivalBound, ClientSlotPlan, Plan, PlanHash, TaskPlan};
 use crate::priorities::Priorities;
-use crate::problem::{Place, PlanErrors, Problems};
 use crate::promises::{self, Promises};
 use crate::reservation::{self, Scheduling};
 use crate::settings;
@@ -26,16 +27,56 @@ use crate::tasks::{self, Task};
 use crate::warning;
 
 impl Plan {
-    pub fn build(inputs: &PlanInputs) -> Result<Self, PlanErrors> {
-        let mut problems = Problems::new(&inputs.manifest_path, &inputs.manifest_text);
+    /// # Panics
+    /// Never: a manifest that cannot be read is a problem.
+    pub fn build(inputs: &PlanInputs) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(&inputs.manifest_path, &inputs.manifest_text, "plan");
         let plan = assemble(inputs, &mut problems);
-        problems.into_result().map(|()| plan)
+        problems.into_result()?;
+        Ok(plan.expect("a plan without problems is complete"))
+    }
+}
+
+/// What the scheduler found, and the rules of the plan did not.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the scheduler refuses the plan: {error}")]
+#[non_exhaustive]
+pub struct SchedulerRefuses {
+    pub error: ConfigError,
+}
+
+impl Rule for SchedulerRefuses {
+    fn rule(&self) -> &'static str {
+        "the scheduler checks what its own safety rests on"
+    }
+
+    fn help(&self) -> String {
+        "change what it names; please report this, the plan's own rules should say it better".into()
+    }
+}
+
+/// A manifest that was written for another board.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the manifest is for board {manifest:?}, this is {board:?}")]
+#[non_exhaustive]
+pub struct OtherBoard {
+    pub manifest: String,
+    pub board: String,
+}
+
+impl Rule for OtherBoard {
+    fn rule(&self) -> &'static str {
+        "a manifest runs on the board it was written for"
+    }
+
+    fn help(&self) -> String {
+        format!("set board = {:?} if all else suits it", self.board)
     }
 }
 
 /// The plan so far as it can be made; it counts only if no problem was noted.
-fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
-    let manifest = Manifest::read(&inputs.manifest_text, &inputs.policies, problems);
+fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Option<Plan> {
+    let manifest = Manifest::read(&inputs.policies, problems)?;
     let power_mode = board_and_power_mode(&manifest, inputs, problems);
     let tpcs = gpu::tpcs(&manifest, inputs, problems);
     let devices = gpu::devices(&manifest, problems);
@@ -54,7 +95,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
             let policy = policy.value.name();
             problems.add(
                 &manifest.daemon.policy.place,
-                Cause::PolicyShares { policy },
+                PlacementRule::PolicyShares { policy },
             );
         }
     }
@@ -145,7 +186,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
     if problems.count() == 0
         && let Err(error) = Scheduler::new(&config, &policy.value)
     {
-        problems.add(&Place::default(), Cause::SchedulerRefuses { error });
+        problems.add(&Place::default(), SchedulerRefuses { error });
     }
     let warnings = warning::all(inputs, &manifest, &placement, &models, &tasks, &config);
 
@@ -178,7 +219,7 @@ fn assemble(inputs: &PlanInputs, problems: &mut Problems<'_>) -> Plan {
         warnings,
     };
     plan.hash = PlanHash::of(&plan);
-    plan
+    Some(plan)
 }
 
 fn available_cores(inputs: &PlanInputs) -> Vec<u16> {
@@ -200,7 +241,7 @@ fn board_and_power_mode(
         .as_ref()
         .filter(|at| at.value != board.name)
     {
-        let cause = Cause::OtherBoard {
+        let cause = OtherBoard {
             manifest: named.value.clone(),
             board: board.name.clone(),
         };
@@ -210,7 +251,7 @@ fn board_and_power_mode(
         return board.default_power_mode().to_owned();
     };
     if !board.power_modes.value.contains(&mode.value) {
-        let cause = Cause::NotOneOf {
+        let cause = Invalid::NotOneOf {
             value: mode.value.clone(),
             allowed: board.power_modes.value.clone(),
         };
@@ -237,20 +278,14 @@ fn memory_budget(
     let total = budget.total_bytes();
     if total > budget.limit_bytes {
         let largest = budget.items.iter().max_by_key(|item| item.total_bytes());
-        let cause = Cause::MemoryExceeded {
+        let cause = MemoryRule::Exceeded {
             total,
             limit: budget.limit_bytes,
             largest: largest
                 .map(memory::MemoryItem::with_size)
                 .unwrap_or_default(),
         };
-        let place = asked.map_or_else(
-            || Place {
-                key: "daemon.memory_mb".to_owned(),
-                span: None,
-            },
-            |at| at.place.clone(),
-        );
+        let place = asked.map_or_else(|| Place::of_key("daemon.memory_mb"), |at| at.place.clone());
         problems.add(&place, cause);
     }
     budget

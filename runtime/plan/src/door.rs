@@ -5,20 +5,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use punctual_core::Nanos;
+use punctual_diagnostics::{FromToml, Invalid, Place, Problems, Rule, Section, Spanned};
 use serde::Serialize;
 use thiserror::Error;
 use toml::de::DeValue;
 
-use crate::cause::Cause;
-use crate::document::{FromToml, Section, wrong_type};
-use crate::keys::{span, whole};
 use crate::manifest::CLIENT_SLOTS_MAX;
-use crate::problem::{At, Place, Problems};
 
 /// What is wrong with the keys of the door.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum DoorCause {
+pub enum DoorRule {
     /// A socket path that the kernel cannot hold, or not with the metrics' suffix.
     #[error("the socket path has {bytes} bytes, more than {limit}")]
     SocketPathTooLong { bytes: usize, limit: usize },
@@ -38,7 +35,7 @@ pub const METRICS_SUFFIX: &str = ".metrics";
 /// A path's bytes in the kernel's `sockaddr_un`, without the zero behind them.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-impl DoorCause {
+impl DoorRule {
     /// What is wrong with a path for the clients' socket.
     #[must_use]
     pub fn of_socket(path: &Path) -> Option<Self> {
@@ -50,8 +47,10 @@ impl DoorCause {
         let bytes = bytes.len();
         (bytes > limit).then_some(Self::SocketPathTooLong { bytes, limit })
     }
+}
 
-    pub(crate) const fn rule(&self) -> &'static str {
+impl Rule for DoorRule {
+    fn rule(&self) -> &'static str {
         match self {
             Self::SocketPathTooLong { .. } => {
                 "a socket's path has at most 107 bytes, and the metrics' is the clients' with \
@@ -63,8 +62,7 @@ impl DoorCause {
         }
     }
 
-    #[must_use]
-    pub fn remedy(&self) -> String {
+    fn help(&self) -> String {
         match self {
             Self::SocketPathTooLong { .. } => "choose a shorter path, e.g. under /run".into(),
             Self::NoSocketPath(_) => "name a file, e.g. /run/punctual/socket".into(),
@@ -147,13 +145,13 @@ enum Account {
 impl FromToml for Account {
     const EXPECTED: &'static str = "a name or a number";
 
-    fn from_toml(value: &DeValue<'_>) -> Result<Self, Cause> {
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Invalid> {
         let number = || u64::from_toml(value).ok()?.try_into().ok();
         match value {
             DeValue::String(name) => Ok(Self::Name(name.to_string())),
             _ => number()
                 .map(Self::Number)
-                .ok_or_else(|| wrong_type(Self::EXPECTED, value)),
+                .ok_or_else(|| Invalid::wrong_type(Self::EXPECTED, value)),
         }
     }
 }
@@ -161,8 +159,8 @@ impl FromToml for Account {
 /// `allow = { users = [...], groups = [...] }`, as written.
 #[derive(Debug)]
 pub(crate) struct RawAccess {
-    users: Option<At<Vec<Account>>>,
-    groups: Option<At<Vec<Account>>>,
+    users: Option<Spanned<Vec<Account>>>,
+    groups: Option<Spanned<Vec<Account>>>,
     place: Place,
 }
 
@@ -183,7 +181,7 @@ impl RawAccess {
         let groups = numbers("group", self.groups.as_ref(), &accounts.groups, problems);
         let named = [&self.users, &self.groups].map(|list| list.iter().map(|at| at.value.len()));
         if named.into_iter().flatten().sum::<usize>() == 0 {
-            problems.add(&self.place, Cause::Door(DoorCause::NobodyAllowed));
+            problems.add(&self.place, DoorRule::NobodyAllowed);
         }
         Access { users, groups }
     }
@@ -191,11 +189,11 @@ impl RawAccess {
 
 fn numbers(
     what: &'static str,
-    listed: Option<&At<Vec<Account>>>,
+    listed: Option<&Spanned<Vec<Account>>>,
     known: &BTreeMap<String, u32>,
     problems: &mut Problems<'_>,
 ) -> Vec<u32> {
-    let Some(At { value, place }) = listed else {
+    let Some(Spanned { value, place }) = listed else {
         return Vec::new();
     };
     let mut numbers = Vec::new();
@@ -206,8 +204,8 @@ fn numbers(
                 Some(number) => numbers.push(*number),
                 None => {
                     let name = name.clone();
-                    let cause = DoorCause::UnknownAccount { what, name };
-                    problems.add(place, Cause::Door(cause));
+                    let cause = DoorRule::UnknownAccount { what, name };
+                    problems.add(place, cause);
                 }
             },
         }
@@ -229,7 +227,8 @@ impl RawDoor {
         let most = CLIENT_SLOTS_MAX as u64;
         Self {
             allow: RawAccess::read(section, problems),
-            streams_per_process: whole(section, "streams_per_process", most, 1..=most, problems)
+            streams_per_process: section
+                .whole("streams_per_process", most, 1..=most, problems)
                 .value as u16,
         }
     }
@@ -247,7 +246,7 @@ impl RawDoor {
 #[derive(Debug)]
 pub(crate) struct RawEntry {
     allow: Option<RawAccess>,
-    submission_period: Option<At<Nanos>>,
+    submission_period: Option<Spanned<Nanos>>,
     own_buffers: bool,
 }
 
@@ -255,8 +254,7 @@ impl RawEntry {
     pub(crate) fn read(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Self {
         Self {
             allow: RawAccess::read(section, problems),
-            submission_period: span(
-                section,
+            submission_period: section.span(
                 "rate_max_hz",
                 0.01..=100_000.0,
                 " Hz",

@@ -1,19 +1,17 @@
 //! A camera's frames, and what can be wrong with their description.
 
+use punctual_diagnostics::{Problems, Rule, Section, Spanned};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::document::{Section, within_whole};
-use crate::keys::word;
 use crate::plan::Size;
-use crate::problem::{At, Problems};
 
 /// 16,384 is more than any camera on a Jetson gives, and keeps a frame's bytes below 2^32.
 const FRAME_SIDE_MAX: u64 = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum FrameCause {
+pub enum FrameRule {
     /// A crop that is not inside the frame.
     #[error("the crop of {crop_width}x{crop_height} is larger than the frame of {width}x{height}")]
     CropTooLarge {
@@ -29,6 +27,28 @@ pub enum FrameCause {
     OddDimension(u64),
     #[error("{count} numbers where [width, height] is wanted")]
     NotASize { count: usize },
+}
+
+impl Rule for FrameRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::CropTooLarge { .. } => "a crop lies inside its frame",
+            Self::StrideTooShort { .. } => "a row's bytes fit into the stride",
+            Self::OddDimension(_) => {
+                "sizes are even where two pixels share a colour: NV12's, and YUYV's in a row"
+            }
+            Self::NotASize { .. } => "a size is [width, height] in pixels",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::CropTooLarge { .. } => "shrink the crop".into(),
+            Self::StrideTooShort { least, .. } => format!("set at least {least}, or leave it out"),
+            Self::OddDimension(_) => "use an even number".into(),
+            Self::NotASize { .. } => "write [width, height]".into(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -125,10 +145,10 @@ impl FramePlan {
 /// A task's `frame`, as written.
 pub(crate) struct RawFrame {
     pub(crate) format: PixelFormat,
-    pub(crate) width: At<u64>,
-    pub(crate) height: At<u64>,
-    pub(crate) stride: Option<At<u64>>,
-    pub(crate) crop: Option<At<Vec<u64>>>,
+    pub(crate) width: Spanned<u64>,
+    pub(crate) height: Spanned<u64>,
+    pub(crate) stride: Option<Spanned<u64>>,
+    pub(crate) crop: Option<Spanned<Vec<u64>>>,
 }
 
 impl RawFrame {
@@ -139,19 +159,14 @@ impl RawFrame {
     }
 
     fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
-        let format = word(&mut section, "format", &PixelFormat::WORDS, problems);
+        let format = section.word("format", &PixelFormat::WORDS, problems);
         let width = section.required::<u64>("width", problems);
         let height = section.required::<u64>("height", problems);
-        let stride = section.optional::<u64>("stride", problems).map(|at| At {
-            value: within_whole(&at, 1..=FRAME_SIDE_MAX * 4, " bytes", problems),
-            place: at.place,
-        });
+        let stride = section.optional::<u64>("stride", problems);
+        let stride = stride.map(|at| at.within(1..=FRAME_SIDE_MAX * 4, " bytes", problems));
         let crop = section.optional("crop", problems);
         section.finish(problems);
-        let mut side = |at: At<u64>| At {
-            value: within_whole(&at, 1..=FRAME_SIDE_MAX, " pixels", problems),
-            place: at.place,
-        };
+        let mut side = |at: Spanned<u64>| at.within(1..=FRAME_SIDE_MAX, " pixels", problems);
         let (width, height) = (width.map(&mut side), height.map(&mut side));
         Some(Self {
             format: format?,

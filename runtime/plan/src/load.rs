@@ -2,13 +2,13 @@
 //! real-time throttling takes one by force, tens of milliseconds at a time.
 
 use punctual_core::{Config, Nanos};
+use punctual_diagnostics::{Place, Problems, Rule};
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::arrival::event_cost;
-use crate::cause::Cause;
 use crate::models::Model;
 use crate::placement::Placement;
-use crate::problem::{Place, Problems};
 use crate::schedulability::share;
 use crate::tasks::Task;
 
@@ -25,6 +25,30 @@ pub struct CoreLoad {
     pub load: f64,
 }
 
+/// Real-time load beyond what a core can bear.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("real-time load of core {core} is {:.1}%, more than {:.0}%", load * 100.0, LOAD_MAX * 100.0)]
+#[non_exhaustive]
+pub struct CoreOverloaded {
+    pub core: u16,
+    /// Its load, 1 being all of it.
+    pub load: f64,
+}
+
+/// What to do where there is too much work.
+pub(crate) const LESS_LOAD: &str =
+    "lower rates, choose shallower mandatory exits, or use more cores or partitions";
+
+impl Rule for CoreOverloaded {
+    fn rule(&self) -> &'static str {
+        "ordinary threads are left a tenth of each core"
+    }
+
+    fn help(&self) -> String {
+        LESS_LOAD.into()
+    }
+}
+
 /// The load of every core that the plan uses; notes those that have more than they can bear.
 pub(crate) fn check(
     tasks: &[Task],
@@ -39,14 +63,10 @@ pub(crate) fn check(
         loads.push(CoreLoad { core, load });
         if load > LOAD_MAX {
             let place = placement.whose(core).map_or_else(
-                || Place {
-                    key: "daemon.cores".to_owned(),
-                    span: None,
-                },
+                || Place::of_key("daemon.cores"),
                 |partition| partition.place.clone(),
             );
-            let limit = LOAD_MAX;
-            problems.add(&place, Cause::CoreOverloaded { core, load, limit });
+            problems.add(&place, CoreOverloaded { core, load });
         }
     }
     loads

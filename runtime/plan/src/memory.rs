@@ -1,7 +1,9 @@
 //! The memory budget: a commented sum.
 
+use punctual_diagnostics::{Bytes, Rule};
 use punctual_model::PAGE_BYTES;
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::footprint;
 use crate::models::Model;
@@ -23,6 +25,45 @@ impl MemoryBudget {
     pub fn total_bytes(&self) -> u64 {
         let totals = self.items.iter().map(MemoryItem::total_bytes);
         totals.fold(0, u64::saturating_add)
+    }
+}
+
+/// What is wrong with what a plan takes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MemoryRule {
+    #[error("the plan takes {} of memory, more than {}", Bytes(*total), Bytes(*limit))]
+    Exceeded {
+        total: u64,
+        limit: u64,
+        /// The largest item, with its size.
+        largest: String,
+    },
+    /// Not enough memory of the GPU's own.
+    #[error("the plan takes {} of the GPU's memory, more than {}", Bytes(*total), Bytes(*limit))]
+    GpuExceeded {
+        total: u64,
+        limit: u64,
+        /// The largest item, with its size.
+        largest: String,
+    },
+}
+
+impl Rule for MemoryRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::Exceeded { .. } => "all memory is taken at start, and the board has it",
+            Self::GpuExceeded { .. } => "all memory is taken at start, and the GPU has it",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::Exceeded { largest, .. } => {
+                format!("take less, most of all {largest}, or raise `daemon.memory_mb`")
+            }
+            Self::GpuExceeded { largest, .. } => format!("take less, most of all {largest}"),
+        }
     }
 }
 
@@ -295,18 +336,4 @@ fn packing(models: &[Model<'_>], items: &[MemoryItem]) -> Option<MemoryItem> {
         bytes,
         count: 1,
     })
-}
-
-/// Bytes for people.
-pub struct Bytes(pub u64);
-
-impl std::fmt::Display for Bytes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let bytes = self.0 as f64;
-        if self.0 < 1 << 20 {
-            write!(f, "{:.1} KiB", bytes / f64::from(1 << 10))
-        } else {
-            write!(f, "{:.1} MiB", bytes / f64::from(1 << 20))
-        }
-    }
 }

@@ -1,22 +1,129 @@
 //! Models: the package and the profile of each, and the scheduler's tables made of them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
+use punctual_diagnostics::{Place, Problems, Rule, and_more};
 use punctual_model::{
-    ImageLayout, InputForm, Package, Profile, ProfileKey, StageProfile, WeightImage,
+    ImageLayout, InputForm, Package, PackageError, Profile, ProfileError, ProfileKey, StageProfile,
+    WeightImage,
 };
+use thiserror::Error;
 
 use crate::budgets::Budgets;
-use crate::cause::Cause;
-use crate::gpu::GpuCause;
 use crate::inputs::{CudaFootprint, PlanInputs};
 use crate::manifest::{Manifest, RawModel};
 use crate::partition::DeviceKind;
 use crate::placement::Placed;
 use crate::plan::{BATCH_SIZES, ModelPlan, Size};
-use crate::problem::{Place, Problems};
 use crate::tasks::Task;
+
+/// What is wrong with a model's package or with its profile.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ModelRule {
+    /// No package was given for a model.
+    #[error("the package {path:?} was not read")]
+    PackageMissing { path: String },
+    /// The package file is damaged, or not one.
+    #[error("the package cannot be used: {error}")]
+    PackageInvalid { error: Arc<PackageError> },
+    /// The network reads text, and a camera gives images.
+    #[error("model {model:?} takes {tokens} tokens, not an image")]
+    TokenInput { model: String, tokens: u32 },
+    /// The profile's file is damaged, or not one.
+    #[error("the profile {path:?} cannot be used: {error}")]
+    ProfileInvalid {
+        path: PathBuf,
+        error: Arc<ProfileError>,
+    },
+    #[error("model {model:?} has no profile (package {package})")]
+    ProfileMissing { model: String, package: String },
+    /// Measured elsewhere, or in another state.
+    #[error("the profile of model {model:?} is for {field} {found:?}, not {wanted:?}")]
+    ProfileMismatch {
+        model: String,
+        field: &'static str,
+        found: String,
+        /// What it is to hold for.
+        wanted: String,
+    },
+    /// The GPU's kernels do not run it, or nobody tried.
+    #[error("what model {model:?} takes on the GPU is not known")]
+    NotLowered { model: String },
+    /// An exit that the network does not have.
+    #[error("exit {exit} of a network with exits 0 to {last}")]
+    NoSuchExit { exit: u64, last: u8 },
+}
+
+/// What to do where figures are missing.
+pub(crate) const MEASURE: &str = "measure with `punctual profile MANIFEST` on this machine";
+
+impl Rule for ModelRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::PackageMissing { .. } => "every model has a package",
+            Self::PackageInvalid { .. } => "every model's package can be used",
+            Self::TokenInput { .. } => "a camera's model takes images",
+            Self::ProfileInvalid { .. } => "every profile that is given can be used",
+            Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => {
+                "budgets come from measurements of this package on this machine in this power mode"
+            }
+            Self::NotLowered { .. } => "a model's launches are known before it is served",
+            Self::NoSuchExit { .. } => "an exit is one of the network's",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::PackageMissing { .. } => "make it with `punctual compile`".into(),
+            Self::PackageInvalid { .. } => "make it again with `punctual compile`".into(),
+            Self::TokenInput { .. } => "run it by `punctual_device::Evaluator`".into(),
+            Self::ProfileInvalid { .. }
+            | Self::ProfileMissing { .. }
+            | Self::ProfileMismatch { .. } => MEASURE.into(),
+            Self::NotLowered { .. } => {
+                "give its tasks a partition of cores, or see what `punctual profile` says of it"
+                    .into()
+            }
+            Self::NoSuchExit { last, .. } => format!("choose 0 to {last}"),
+        }
+    }
+
+    fn is_about_a_file(&self) -> bool {
+        matches!(
+            self,
+            Self::PackageMissing { .. }
+                | Self::PackageInvalid { .. }
+                | Self::ProfileInvalid { .. }
+                | Self::ProfileMissing { .. }
+        )
+    }
+}
+
+/// A figure that a profile lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s){}", and_more(*more))]
+#[non_exhaustive]
+pub struct StageNotProfiled {
+    pub model: String,
+    pub stage: u8,
+    pub batch: u8,
+    pub units: u8,
+    /// How many more figures it lacks.
+    pub more: usize,
+}
+
+impl Rule for StageNotProfiled {
+    fn rule(&self) -> &'static str {
+        "all stages are measured at all batch sizes in use"
+    }
+
+    fn help(&self) -> String {
+        MEASURE.into()
+    }
+}
 
 /// A model whose package and profile were found.
 pub(crate) struct Model<'i> {
@@ -46,7 +153,7 @@ pub(crate) fn find<'i>(
     for input in &inputs.profiles {
         if let Err(error) = &input.profile {
             let (path, error) = (input.path.clone(), Arc::clone(error));
-            problems.add(&Place::default(), Cause::ProfileInvalid { path, error });
+            problems.add(&Place::default(), ModelRule::ProfileInvalid { path, error });
         }
     }
     let mut models = Vec::new();
@@ -54,21 +161,21 @@ pub(crate) fn find<'i>(
         let Some(path) = &raw.package else { continue };
         let Some(input) = inputs.packages.iter().find(|p| p.path == path.value) else {
             let path_text = path.value.clone();
-            problems.add(&path.place, Cause::PackageMissing { path: path_text });
+            problems.add(&path.place, ModelRule::PackageMissing { path: path_text });
             continue;
         };
         let package = match &input.package {
             Ok(package) => package,
             Err(error) => {
                 let error = Arc::clone(error);
-                problems.add(&path.place, Cause::PackageInvalid { error });
+                problems.add(&path.place, ModelRule::PackageInvalid { error });
                 continue;
             }
         };
         let input_spec = package.network().input;
         if let InputForm::Tokens { .. } = input_spec.form {
             let (model, tokens) = (raw.name.value.clone(), input_spec.width);
-            problems.add(&path.place, Cause::TokenInput { model, tokens });
+            problems.add(&path.place, ModelRule::TokenInput { model, tokens });
             continue;
         }
         let mut matching = |machine| {
@@ -88,8 +195,7 @@ pub(crate) fn find<'i>(
         };
         if device == DeviceKind::Cuda && input.cuda.is_none() {
             let model = raw.name.value.clone();
-            let cause = GpuCause::NotLowered { model };
-            problems.add(&raw.name.place, Cause::Gpu(cause));
+            problems.add(&raw.name.place, ModelRule::NotLowered { model });
         }
         models.push(Model {
             name: raw.name.value.clone(),
@@ -167,12 +273,15 @@ fn matching<'i>(
     match nearest {
         None => {
             let package = hash;
-            problems.add(&raw.name.place, Cause::ProfileMissing { model, package });
+            problems.add(
+                &raw.name.place,
+                ModelRule::ProfileMissing { model, package },
+            );
         }
         Some(other) => {
             for (field, found, wanted) in differences(other) {
                 let model = model.clone();
-                let cause = Cause::ProfileMismatch {
+                let cause = ModelRule::ProfileMismatch {
                     model,
                     field,
                     found,
@@ -280,7 +389,7 @@ pub(crate) fn config(
         });
     }
     if let Some((stage, batch, units)) = missing.first().copied() {
-        let cause = Cause::StageNotProfiled {
+        let cause = StageNotProfiled {
             model: model.name.clone(),
             stage,
             batch,

@@ -1,6 +1,7 @@
 //! What has to be there before a plan can be made: packages to compile, figures to measure.
 
 use crate::policy::Policies;
+use punctual_diagnostics::{Diagnostics, Problems, Spanned};
 use std::path::Path;
 
 use punctual_core::{Partitioning, PolicySpec};
@@ -11,7 +12,6 @@ use crate::manifest::{Manifest, RawModel, RawTask};
 use crate::models::batches_up_to;
 use crate::partition::DeviceKind;
 use crate::plan::FramePlan;
-use crate::problem::{At, PlanErrors, Problems};
 use crate::tasks;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,9 +44,11 @@ pub struct ModelNeeds {
 
 impl Needs {
     /// From the manifest alone; neither packages nor profiles are looked at.
-    pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, PlanErrors> {
-        let mut problems = Problems::new(path, text);
-        let manifest = Manifest::read(text, policies, &mut problems);
+    pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(path, text, "plan");
+        let Some(manifest) = Manifest::read(policies, &mut problems) else {
+            return Err(problems.into_errors());
+        };
         let needs = Self {
             board: manifest
                 .daemon
@@ -109,7 +111,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
 }
 
 /// Whether any model of the package is used by tasks without a reservation only.
-fn is_paged(manifest: &Manifest, package: &At<String>) -> bool {
+fn is_paged(manifest: &Manifest, package: &Spanned<String>) -> bool {
     let of_package = |model: &&RawModel| {
         let other = model.package.as_ref();
         other.is_some_and(|other| other.value == package.value)

@@ -2,20 +2,17 @@
 
 use crate::policy::PolicyChoice;
 use punctual_core::{Config, Nanos, PolicySpec, Weights};
+use punctual_diagnostics::{Bytes, FromToml, Invalid, Place, Problems, Rule};
 use punctual_model::PAGE_BYTES;
 use thiserror::Error;
 use toml::de::DeValue;
 
-use crate::cause::Cause;
-use crate::document::{FromToml, wrong_type};
 use crate::footprint;
 use crate::inputs::GpuHost;
 use crate::manifest::Manifest;
-use crate::memory::Bytes;
 use crate::models::Model;
 use crate::partition::DeviceKind;
 use crate::plan::Plan;
-use crate::problem::{Place, Problems};
 use crate::table::Table;
 use crate::tasks::Task;
 
@@ -26,7 +23,7 @@ pub const LOAD_BYTES_A_SECOND_ASSUMED: u64 = 200_000_000;
 /// What is wrong with a cache of weights.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum PagingCause {
+pub enum PagingRule {
     #[error(
         "a cache of {} holds {cache} pages of {}; model {model:?} fills {needed}",
         Bytes(*bytes), Bytes(*page_bytes)
@@ -54,9 +51,8 @@ pub enum PagingCause {
     PolicyDoesNotPage(&'static str),
 }
 
-impl PagingCause {
-    /// The rule that is broken, as a sentence about what is right.
-    pub(crate) const fn rule(&self) -> &'static str {
+impl Rule for PagingRule {
+    fn rule(&self) -> &'static str {
         match self {
             Self::CacheTooSmall { .. } => "each paged model fits the cache by itself",
             Self::TwoDevices { .. } => "models whose weights come and go are on one device",
@@ -67,7 +63,7 @@ impl PagingCause {
         }
     }
 
-    pub(crate) fn remedy(&self) -> String {
+    fn help(&self) -> String {
         match self {
             Self::CacheTooSmall {
                 needed, page_bytes, ..
@@ -95,11 +91,11 @@ pub(crate) struct ByteSize(pub(crate) u64);
 impl FromToml for ByteSize {
     const EXPECTED: &'static str = "a whole number and KiB, MiB or GiB, as in \"256 MiB\"";
 
-    fn from_toml(value: &DeValue<'_>) -> Result<Self, Cause> {
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Invalid> {
         let DeValue::String(text) = value else {
-            return Err(wrong_type(Self::EXPECTED, value));
+            return Err(Invalid::wrong_type(Self::EXPECTED, value));
         };
-        size(text).map(Self).ok_or(Cause::WrongType {
+        size(text).map(Self).ok_or(Invalid::WrongType {
             expected: Self::EXPECTED,
             found: "another text",
         })
@@ -145,8 +141,8 @@ impl Paging {
             return none;
         };
         if !policy.contract().pages_weights {
-            let cause = PagingCause::PolicyDoesNotPage(policy.name());
-            problems.add(&asked.place, Cause::Paging(cause));
+            let cause = PagingRule::PolicyDoesNotPage(policy.name());
+            problems.add(&asked.place, cause);
             return none;
         }
         let is_paged = |position: usize| {
@@ -162,8 +158,8 @@ impl Paging {
         for (model, weights) in models.iter().zip(&weights) {
             if weights.is_some() && !model.profile.solutions.is_empty() {
                 let model_name = model.name.clone();
-                let cause = PagingCause::ProfiledWithSolutions { model: model_name };
-                problems.add(&model.place, Cause::Paging(cause));
+                let cause = PagingRule::ProfiledWithSolutions { model: model_name };
+                problems.add(&model.place, cause);
             }
         }
         let largest = models.iter().zip(&weights);
@@ -175,14 +171,14 @@ impl Paging {
         let page_bytes = page_bytes(model, gpu);
         let pages = u32::try_from(bytes / page_bytes).unwrap_or(u32::MAX);
         if needed > pages {
-            let cause = PagingCause::CacheTooSmall {
+            let cause = PagingRule::CacheTooSmall {
                 bytes,
                 page_bytes,
                 cache: pages,
                 model: model.name.clone(),
                 needed,
             };
-            problems.add(&asked.place, Cause::Paging(cause));
+            problems.add(&asked.place, cause);
         }
         Self { pages, weights }
     }
@@ -219,11 +215,11 @@ fn two_devices(
     };
     let both = (first(DeviceKind::Cpu), first(DeviceKind::Cuda));
     if let (Some((on_cores, _)), Some((on_gpu, _))) = both {
-        let cause = PagingCause::TwoDevices {
+        let cause = PagingRule::TwoDevices {
             on_cores: on_cores.name.clone(),
             on_gpu: on_gpu.name.clone(),
         };
-        problems.add(place, Cause::Paging(cause));
+        problems.add(place, cause);
     }
 }
 

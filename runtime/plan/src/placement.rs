@@ -2,15 +2,78 @@
 
 use crate::policy::PolicyChoice;
 use punctual_core::{PartitionId, PolicySpec as _};
+use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned, numbers};
+use thiserror::Error;
 
-use crate::cause::Cause;
-use crate::gpu::GpuCause;
 use crate::manifest::{Manifest, PARTITIONS_MAX, RawPartition};
 use crate::partition::{DeviceKind, PartitionPlan};
 use crate::plan::{Role, ThreadPlan};
 use crate::priorities::Priorities;
-use crate::problem::{At, Place, Problems};
 use crate::tasks::Task;
+
+/// What is wrong with the cores of partitions, or with those of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PlacementRule {
+    /// A core that is not there, or not ours.
+    #[error("core {core} is not available; available are {}", numbers(available))]
+    CoreMissing { core: u64, available: Vec<u16> },
+    #[error("core {core} belongs to partition {other:?} already")]
+    CoreOverlap { core: u16, other: String },
+    #[error("{asked} cores wanted, {free} left of {}; the daemon's own are {system}", available.len())]
+    TooFewCores {
+        asked: u64,
+        free: usize,
+        available: Vec<u16>,
+        /// How many of them are the daemon's own.
+        system: usize,
+    },
+    #[error("{cores} cores to lead a partition of the GPU")]
+    OneLeader { cores: usize },
+    #[error(
+        "no core is free to lead the partition; available are {}",
+        numbers(available)
+    )]
+    NoCoreToLead { available: Vec<u16> },
+    /// A policy that divides cores by itself.
+    #[error("policy {policy:?} chooses among ranges of cores while it runs")]
+    PolicyChooses { policy: &'static str },
+    /// The device cannot do what the policy relies on.
+    #[error("policy {policy:?} runs several networks on the same cores at the same time")]
+    PolicyShares { policy: &'static str },
+}
+
+impl Rule for PlacementRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::CoreMissing { .. } => "all cores are such that this process may run on",
+            Self::CoreOverlap { .. } => "partitions share no core",
+            Self::TooFewCores { .. } => "with two cores or more, the daemon keeps its own",
+            Self::OneLeader { .. } => "one core leads a partition of the GPU",
+            Self::NoCoreToLead { .. } => "a leader's core runs no other partition",
+            Self::PolicyChooses { .. } => "partitions of the GPU are those of the manifest",
+            Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::CoreMissing { .. } => "choose available cores, or widen the affinity".into(),
+            Self::CoreOverlap { .. } => "give each core to one partition".into(),
+            Self::TooFewCores { .. } => "lower `units`, or name `cores` to share one".into(),
+            Self::OneLeader { .. } => "name one core, or leave `cores` out".into(),
+            Self::NoCoreToLead { .. } => {
+                "name one of the daemon's `cores` to share it, or free one".into()
+            }
+            Self::PolicyChooses { .. } => {
+                "choose another policy, or give the partitions `cores`".into()
+            }
+            Self::PolicyShares { .. } => {
+                "choose another policy; `punctual-lab simulate` knows this one".into()
+            }
+        }
+    }
+}
 
 /// The cores, shared out.
 pub(crate) struct Placement {
@@ -106,19 +169,23 @@ impl Placement {
 
     /// Adds every contiguous range of units that is not a partition yet, for policies that choose
     /// among them while they run.
-    pub(crate) fn add_ranges(&mut self, policy: &At<PolicyChoice>, problems: &mut Problems<'_>) {
+    pub(crate) fn add_ranges(
+        &mut self,
+        policy: &Spanned<PolicyChoice>,
+        problems: &mut Problems<'_>,
+    ) {
         if self.partitions.iter().any(|p| !p.tpcs.is_empty()) {
             let policy_name = policy.value.name();
-            let cause = GpuCause::PolicyChooses {
+            let cause = PlacementRule::PolicyChooses {
                 policy: policy_name,
             };
-            return problems.add(&policy.place, Cause::Gpu(cause));
+            return problems.add(&policy.place, cause);
         }
         let units = self.units();
         let (count, limit) = (units.len() * (units.len() + 1) / 2, PARTITIONS_MAX);
         if count > limit {
             let (what, count, limit) = ("partition", count as u64, limit as u64);
-            return problems.add(&policy.place, Cause::TooMany { what, count, limit });
+            return problems.add(&policy.place, Invalid::TooMany { what, count, limit });
         }
         for length in 1..=units.len() {
             for cores in units.windows(length) {
@@ -187,13 +254,13 @@ fn named_cores(
     let neither = partition.tpcs.is_none() && named.is_none() && units.is_none();
     if both || neither {
         let other = "units";
-        problems.add(&partition.place, Cause::ExactlyOne { one, other, both });
+        problems.add(&partition.place, Invalid::ExactlyOne { one, other, both });
         return None;
     }
     let named = named?;
     if partition.tpcs.is_some() && named.value.len() != 1 {
         let cores = named.value.len();
-        problems.add(&named.place, Cause::Gpu(GpuCause::OneLeader { cores }));
+        problems.add(&named.place, PlacementRule::OneLeader { cores });
         return None;
     }
     let before = problems.count();
@@ -202,7 +269,7 @@ fn named_cores(
         match taken.iter().find(|(other, _)| *other == core) {
             Some((_, other)) => {
                 let other = other.clone();
-                problems.add(&named.place, Cause::CoreOverlap { core, other });
+                problems.add(&named.place, PlacementRule::CoreOverlap { core, other });
             }
             None => taken.push((core, partition.name.value.clone())),
         }
@@ -211,10 +278,10 @@ fn named_cores(
 }
 
 /// A list of cores, at least one of them and no more than there are, each available.
-fn checked(named: &At<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>) -> Vec<u16> {
+fn checked(named: &Spanned<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>) -> Vec<u16> {
     let count = named.value.len();
     if count == 0 || count > available.len() {
-        let cause = Cause::OutOfRange {
+        let cause = Invalid::OutOfRange {
             value: count as f64,
             least: 1.0,
             most: available.len() as f64,
@@ -228,7 +295,7 @@ fn checked(named: &At<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>)
             Some(known) => cores.push(*known),
             None => {
                 let available = available.to_vec();
-                problems.add(&named.place, Cause::CoreMissing { core, available });
+                problems.add(&named.place, PlacementRule::CoreMissing { core, available });
             }
         }
     }
@@ -245,7 +312,7 @@ fn system_cores(
         let cores = checked(named, available, problems);
         if let Some(twice) = (1..cores.len()).find(|i| cores[..*i].contains(&cores[*i])) {
             let (what, name) = ("core", cores[twice].to_string());
-            problems.add(&named.place, Cause::Duplicate { what, name });
+            problems.add(&named.place, Invalid::Duplicate { what, name });
         }
         return cores;
     }
@@ -282,11 +349,10 @@ fn free_cores(
     let (place, available) = (&partition.place, available.to_vec());
     if count > free.len() as u64 {
         let Some(units) = &partition.units else {
-            let cause = GpuCause::NoCoreToLead { available };
-            problems.add(place, Cause::Gpu(cause));
+            problems.add(place, PlacementRule::NoCoreToLead { available });
             return None;
         };
-        let cause = Cause::TooFewCores {
+        let cause = PlacementRule::TooFewCores {
             asked: units.value,
             free: free.len(),
             available,

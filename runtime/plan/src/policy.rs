@@ -4,16 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use punctual_core::{Config, ConfigError, Contract, Policy, PolicySpec, PunctualConfig};
+use punctual_diagnostics::{FromToml, Invalid, Problems, Rule, Section, Spanned};
 use punctual_policy_seeb::SeebConfig;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
-use serde::{Deserialize, Serialize, Serializer};
-use toml::Spanned;
-use toml::de::{DeValue, ValueDeserializer};
-
-use crate::cause::Cause;
-use crate::document::{FromToml, Section};
-use crate::problem::{At, Problems};
+use serde::{Serialize, Serializer};
+use thiserror::Error;
+use toml::de::DeValue;
 
 /// Published policies that only `punctual-lab` has: whoever names one is told where it is.
 pub const PUBLISHED: [&str; 10] = [
@@ -28,6 +25,37 @@ pub const PUBLISHED: [&str; 10] = [
     "seq",
     "streams",
 ];
+
+/// What is wrong with the policy that a manifest names.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PolicyRule {
+    /// A policy's parameters make no sense.
+    #[error("the policy's parameters: {error}")]
+    Parameters { error: String },
+    /// A policy that is here for comparison only.
+    #[error("policy {policy:?} is a published one, for comparison")]
+    Published { policy: String },
+}
+
+impl Rule for PolicyRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::Parameters { .. } => "a policy takes its own parameters only",
+            Self::Published { .. } => "a daemon serves by a policy that ships with it",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::Parameters { .. } => "see the parameters of the policy".into(),
+            Self::Published { .. } => {
+                "choose `punctual` or `seeb`; or run `punctual-lab daemon`, which knows this one"
+                    .into()
+            }
+        }
+    }
+}
 
 /// A policy with its parameters. It can be compared, and be written out as it was read.
 #[derive(Clone)]
@@ -159,43 +187,33 @@ impl Policies {
         &self,
         section: &mut Section<'_, '_>,
         problems: &mut Problems<'_>,
-    ) -> At<PolicyChoice> {
+    ) -> Spanned<PolicyChoice> {
         let place = section.absent("policy");
-        let default = At {
+        let default = Spanned {
             value: PolicyChoice::default(),
             place,
         };
         let Some(named) = section.optional::<Named>("policy", problems) else {
             return default;
         };
-        let found = self.find(&named.value);
+        let Named { name, parameters } = named.value;
         let place = named.place;
-        match found {
-            Ok(value) => At { value, place },
-            Err(cause) => {
-                problems.add(&place, cause);
-                default
+        match self.read(&name, parameters) {
+            Some(Ok(value)) => return Spanned { value, place },
+            Some(Err(error)) => {
+                let error = error.message().to_owned();
+                problems.add(&place, PolicyRule::Parameters { error });
             }
-        }
-    }
-
-    fn find(&self, named: &Named) -> Result<PolicyChoice, Cause> {
-        let Named { name, parameters } = named;
-        let parameters = parameters.clone();
-        let parameters = parameters.unwrap_or_else(|| toml::Table::new().into());
-        match self.read(name, parameters) {
-            Some(policy) => policy.map_err(|error| Cause::PolicyParameters {
-                error: error.message().to_owned(),
-            }),
             None if PUBLISHED.contains(&name.as_str()) => {
-                let policy = name.clone();
-                Err(Cause::PublishedPolicy { policy })
+                problems.add(&place, PolicyRule::Published { policy: name });
             }
-            None => Err(Cause::NotOneOf {
-                value: name.clone(),
-                allowed: self.names().map(str::to_owned).collect(),
-            }),
+            None => {
+                let allowed = self.names().map(str::to_owned).collect();
+                let value = name;
+                problems.add(&place, Invalid::NotOneOf { value, allowed });
+            }
         }
+        default
     }
 }
 
@@ -203,46 +221,46 @@ impl Policies {
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
     name: String,
-    parameters: Option<toml::Value>,
+    parameters: toml::Value,
 }
 
 impl FromToml for Named {
     const EXPECTED: &'static str = "a policy's name, or one table of that name";
 
-    fn from_toml(value: &DeValue<'_>) -> Result<Self, Cause> {
-        let (name, parameters) = match value {
-            DeValue::String(name) => (name.to_string(), None),
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Invalid> {
+        match value {
+            DeValue::String(name) => Ok(Self {
+                name: name.to_string(),
+                parameters: toml::Table::new().into(),
+            }),
             DeValue::Table(table) if table.len() == 1 => {
                 let (name, parameters) = table.iter().next().expect("just counted");
-                (name.get_ref().to_string(), Some(plain(parameters)?))
+                Ok(Self {
+                    name: name.get_ref().to_string(),
+                    parameters: FromToml::from_toml(parameters.get_ref())?,
+                })
             }
-            other => return Err(crate::document::wrong_type(Self::EXPECTED, other)),
-        };
-        Ok(Self { name, parameters })
+            other => Err(Invalid::wrong_type(Self::EXPECTED, other)),
+        }
     }
 }
 
-/// A value without the places that it was read at.
-fn plain(value: &Spanned<DeValue<'_>>) -> Result<toml::Value, Cause> {
-    toml::Value::deserialize(ValueDeserializer::from(value.clone())).map_err(|error| {
-        Cause::PolicyParameters {
-            error: error.message().to_owned(),
-        }
-    })
-}
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use punctual_diagnostics::Document;
+
     use super::*;
-    use crate::document::parse;
+
+    fn read_with<'t>(text: &'t str, problems: &mut Problems<'t>) -> PolicyChoice {
+        let document = Document::parse(problems).unwrap_or_else(|| panic!("TOML: {text}"));
+        Policies::shipped().of(&mut document.root(), problems).value
+    }
 
     fn read(text: &str) -> (PolicyChoice, usize) {
-        let mut problems = Problems::new(Path::new("manifest.toml"), text);
-        let document = parse(text, &mut problems);
-        let mut root = Section::root(&document);
-        let policy = Policies::shipped().of(&mut root, &mut problems);
-        (policy.value, problems.count())
+        let mut problems = Problems::new(Path::new("manifest.toml"), text, "plan");
+        (read_with(text, &mut problems), problems.count())
     }
 
     #[test]
@@ -289,13 +307,16 @@ mod tests {
     #[test]
     fn a_published_policy_is_refused_with_where_it_is() {
         for name in PUBLISHED {
-            let named = Named {
-                name: name.to_owned(),
-                parameters: None,
-            };
-            let cause = Policies::shipped().find(&named).expect_err("not shipped");
-            assert!(matches!(&cause, Cause::PublishedPolicy { policy } if policy == name));
-            assert!(cause.remedy().contains("punctual-lab daemon"), "{name}");
+            let text = format!("policy = \"{name}\"");
+            let mut problems = Problems::new(Path::new("manifest.toml"), &text, "plan");
+            read_with(&text, &mut problems);
+            let errors = problems.into_errors();
+            let cause = errors.problems()[0].cause::<PolicyRule>();
+            assert!(
+                matches!(cause, Some(PolicyRule::Published { policy }) if policy == name),
+                "{errors}"
+            );
+            assert!(errors.to_string().contains("punctual-lab daemon"), "{name}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How urgent each thread is.
 
 use punctual_core::{Criticality, Nanos};
+use punctual_diagnostics::{Problems, Rule, Spanned};
+use thiserror::Error;
 
-use crate::cause::Cause;
-use crate::problem::{At, Problems};
 use crate::tasks::Task;
 
 /// The highest `SCHED_FIFO` priority.
@@ -11,6 +11,25 @@ const PRIORITY_MAX: u8 = 99;
 
 /// Worker, egress, scheduler, ingress, probe: the levels above the intake threads'.
 const LEVELS_ABOVE_INTAKE: u8 = 5;
+
+/// More levels than there are above the base.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the plan needs {needed} priorities from {base} on, and the highest is {PRIORITY_MAX}")]
+#[non_exhaustive]
+pub struct PrioritiesExhausted {
+    pub base: u8,
+    pub needed: usize,
+}
+
+impl Rule for PrioritiesExhausted {
+    fn rule(&self) -> &'static str {
+        "intake, worker < egress < scheduler < ingress < probe, within 1 to 99"
+    }
+
+    fn help(&self) -> String {
+        "lower `daemon.priority`".into()
+    }
+}
 
 /// Priorities by role, from the lowest up: one level for each different deadline's intake threads
 /// (the shorter the deadline the higher), worker, egress, scheduler, ingress, stall probe. Where
@@ -25,7 +44,7 @@ pub(crate) struct Priorities {
 
 impl Priorities {
     pub(crate) fn new(
-        base: &At<u64>,
+        base: &Spanned<u64>,
         tasks: &[Task],
         shared: bool,
         problems: &mut Problems<'_>,
@@ -43,10 +62,9 @@ impl Priorities {
             base.value as u8,
         );
         if usize::from(lowest) + needed - 1 > usize::from(PRIORITY_MAX) {
-            let cause = Cause::PrioritiesExhausted {
+            let cause = PrioritiesExhausted {
                 base: lowest,
                 needed,
-                most: PRIORITY_MAX,
             };
             problems.add(&base.place, cause);
         }

@@ -1,16 +1,76 @@
 //! Whether the promises can be kept: each task's alone, each core's, each partition's together.
 
 use punctual_core::{Config, Criticality, Nanos};
+use punctual_diagnostics::{Problems, Rule};
+use thiserror::Error;
 
-use crate::cause::Cause;
 use crate::load::{self, CoreLoad};
 use crate::models::Model;
 use crate::placement::Placement;
 use crate::plan::ArrivalBound;
-use crate::problem::Problems;
 use crate::schedulability::{self, PartitionReport};
 use crate::settings::kept;
 use crate::tasks::Task;
+
+/// What keeps the promise of a task from being kept, whatever the others do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PromiseRule {
+    /// A frame could be older than its deadline before its input is ready.
+    #[error(
+        "arrival alone can take {jitter} (channel {channel}, preparation {prepare}), and the \
+             deadline less the reply's {egress} is {available}"
+    )]
+    ArrivalTooSlow {
+        jitter: Nanos,
+        channel: Nanos,
+        prepare: Nanos,
+        egress: Nanos,
+        available: Nanos,
+    },
+    /// Not on time even on an idle machine.
+    #[error(
+        "the mandatory part takes {needed} (arrival {jitter}, stages to exit {exit} {work}), \
+             and the deadline less the reply's {egress} is {available}"
+    )]
+    DeadlineUnreachable {
+        needed: Nanos,
+        jitter: Nanos,
+        work: Nanos,
+        exit: u8,
+        egress: Nanos,
+        available: Nanos,
+    },
+    /// Less room than the promised frames take.
+    #[error("a queue of {queue} is shorter than the {least} frames that can be open at once")]
+    QueueTooShort { queue: u16, least: u64 },
+}
+
+impl Rule for PromiseRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::ArrivalTooSlow { .. } => "a frame's input is ready before its deadline (J < D)",
+            Self::DeadlineUnreachable { .. } => "a frame alone on the machine is on time",
+            Self::QueueTooShort { .. } => "a queue holds ceil((D + J) / T) + 1 promised frames",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::ArrivalTooSlow { .. } => {
+                "lower `daemon.channel_us` if the channel is faster, crop less, or give the task \
+                 more time"
+                    .into()
+            }
+            Self::DeadlineUnreachable { .. } => {
+                "give the task more time, choose a shallower `mandatory_exit`, or a larger \
+                 partition"
+                    .into()
+            }
+            Self::QueueTooShort { least, .. } => format!("set queue = {least} or more"),
+        }
+    }
+}
 
 /// Why the promises can be kept.
 #[derive(Default)]
@@ -53,7 +113,10 @@ fn queues(tasks: &[Task], config: &Config, problems: &mut Problems<'_>) {
             .deadline
             .is_some_and(|deadline| settings.jitter >= deadline);
         if u64::from(queue) < least && !hopeless {
-            problems.add(&task.queue_place, Cause::QueueTooShort { queue, least });
+            problems.add(
+                &task.queue_place,
+                PromiseRule::QueueTooShort { queue, least },
+            );
         }
     }
 }
@@ -73,7 +136,7 @@ fn deadlines(
         let available = deadline.saturating_sub(egress);
         let jitter = arrival.jitter();
         if jitter >= available {
-            let cause = Cause::ArrivalTooSlow {
+            let cause = PromiseRule::ArrivalTooSlow {
                 jitter,
                 channel: arrival.channel,
                 prepare: arrival.prepare_worst,
@@ -89,7 +152,7 @@ fn deadlines(
         });
         let needed = jitter + work;
         if needed > available && task.criticality == Criticality::RealTime {
-            let cause = Cause::DeadlineUnreachable {
+            let cause = PromiseRule::DeadlineUnreachable {
                 needed,
                 jitter,
                 work,

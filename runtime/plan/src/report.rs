@@ -3,9 +3,10 @@
 use std::fmt;
 
 use punctual_core::{Criticality, Nanos, PolicySpec, StageId};
+use punctual_diagnostics::Bytes;
 
 use crate::load::CoreLoad;
-use crate::memory::{Bytes, MemoryBudget};
+use crate::memory::MemoryBudget;
 use crate::paging;
 use crate::partition::PartitionPlan;
 use crate::plan::{Plan, Role, TaskPlan, ThreadPlan};

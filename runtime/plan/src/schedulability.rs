@@ -2,16 +2,56 @@
 
 use punctual_core::offline::{self, Demand, Infeasible, Report};
 use punctual_core::{Config, Nanos, PartitionId, TaskId};
+use punctual_diagnostics::{Problems, Rule};
 use serde::Serialize;
+use thiserror::Error;
 
-use crate::cause::Cause;
+use crate::load::LESS_LOAD;
 use crate::placement::Placed;
-use crate::problem::Problems;
 use crate::tasks::Task;
 
 /// Checkpoints of each task that its tightest is looked for among. The first ones are the tight
 /// ones unless the partition is nearly full: later, demand approaches its straight line.
 const CHECKPOINTS_A_TASK: u64 = 4_096;
+
+/// Promises of a partition that cannot all be kept.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unschedulable {
+    /// The offline test failed at a checkpoint.
+    #[error(
+        "partition {partition:?} cannot keep all its promises: within {length}, where task \
+             {task:?} is due, the mandatory work due is {demand} and the blocking {blocking}"
+    )]
+    Overload {
+        partition: String,
+        /// The task whose deadline falls on the checkpoint.
+        task: String,
+        length: Nanos,
+        demand: Nanos,
+        blocking: Nanos,
+    },
+    /// The offline test failed before any checkpoint.
+    #[error("partition {partition:?} cannot keep all its promises: {reason}")]
+    Infeasible {
+        partition: String,
+        reason: Infeasible,
+    },
+}
+
+impl Rule for Unschedulable {
+    fn rule(&self) -> &'static str {
+        "dbf(L) + B(L) <= L at every checkpoint L, and utilisation at most 0.999 (policy \
+         `punctual`, offline test)"
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::Overload { task, .. } => format!("give {task:?} more time, {LESS_LOAD}"),
+            Self::Infeasible { .. } => LESS_LOAD.into(),
+        }
+    }
+}
 
 /// The offline test of one partition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,17 +112,17 @@ pub(crate) fn test(
     reports
 }
 
-fn failure(partition: &str, tasks: &[Task], reason: Infeasible) -> Cause {
+fn failure(partition: &str, tasks: &[Task], reason: Infeasible) -> Unschedulable {
     let partition = partition.to_owned();
     match reason {
-        Infeasible::Overload(at) => Cause::Unschedulable {
+        Infeasible::Overload(at) => Unschedulable::Overload {
             partition,
             task: tasks[at.task.index()].name.clone(),
             length: at.length,
             demand: at.demand,
             blocking: at.blocking,
         },
-        reason => Cause::Infeasible { partition, reason },
+        reason => Unschedulable::Infeasible { partition, reason },
     }
 }
 

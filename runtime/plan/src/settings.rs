@@ -11,10 +11,10 @@ use crate::load::SHARE_MAX;
 use crate::models::{self, Model};
 use crate::placement::Placement;
 use crate::plan::ArrivalBound;
-use crate::problem::Problems;
 use crate::sharing::Sharing;
 use crate::spill;
 use crate::tasks::Task;
+use punctual_diagnostics::Problems;
 
 /// All tables. Figures that are missing from a profile are noted.
 pub(crate) fn config(

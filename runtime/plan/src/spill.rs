@@ -1,19 +1,18 @@
 //! Frames that another task takes on: the same network on another device, or on other cores.
 
 use punctual_core::TaskId;
+use punctual_diagnostics::{Problems, Rule};
 use thiserror::Error;
 
-use crate::cause::Cause;
 use crate::manifest::Manifest;
 use crate::models::Model;
 use crate::plan::Size;
-use crate::problem::Problems;
-use crate::tasks::{self, Task};
+use crate::tasks::{Task, TaskRule};
 
 /// What is wrong with the task that another names as its spill.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum SpillCause {
+pub enum SpillRule {
     #[error("task {0:?} would spill to itself")]
     Itself(String),
     #[error("task {0:?} is best-effort, and what spills keeps its deadline")]
@@ -41,9 +40,8 @@ pub enum SpillCause {
     Shallower { task: String, theirs: u8, own: u8 },
 }
 
-impl SpillCause {
-    /// The rule that is broken, as a sentence about what is right.
-    pub(crate) const fn rule(&self) -> &'static str {
+impl Rule for SpillRule {
+    fn rule(&self) -> &'static str {
         match self {
             Self::Itself(_) | Self::HandsOn(_) => "a frame spills once, to another task",
             Self::BestEffort(_) | Self::Reserved(_) => {
@@ -58,7 +56,7 @@ impl SpillCause {
         }
     }
 
-    pub(crate) fn remedy(&self) -> String {
+    fn help(&self) -> String {
         match self {
             Self::Itself(_) => "name another task, or remove `spill`".into(),
             Self::BestEffort(task) => format!("make {task:?} real-time, with reserved = false"),
@@ -86,43 +84,43 @@ pub(crate) fn check(
 ) {
     for task in tasks {
         let known = manifest.tasks.iter().map(|raw| &raw.name.value);
-        let named = tasks::lookup("task", task.spill.as_ref(), known, problems);
-        let (Some(named), Some(at)) = (named, &task.spill) else {
+        let Some(at) = &task.spill else { continue };
+        let Some(named) = at.resolve("task", known, problems) else {
             continue;
         };
         // One that is not sound was reported itself.
         let taker = tasks.iter().find(|other| other.name == *named);
         if task.is_best_effort() {
-            problems.add(&at.place, Cause::NotForBestEffort("spill"));
+            problems.add(&at.place, TaskRule::NotForBestEffort("spill"));
         } else if let Some(cause) = taker.and_then(|taker| cause(task, taker, models)) {
-            problems.add(&at.place, Cause::Spill(cause));
+            problems.add(&at.place, cause);
         }
     }
 }
 
-fn cause(own: &Task, taker: &Task, models: &[Model<'_>]) -> Option<SpillCause> {
+fn cause(own: &Task, taker: &Task, models: &[Model<'_>]) -> Option<SpillRule> {
     let task = taker.name.clone();
     let (model, other) = (&models[own.model], &models[taker.model]);
     Some(match () {
-        () if own.name == taker.name => SpillCause::Itself(task),
-        () if taker.is_best_effort() => SpillCause::BestEffort(task),
-        () if taker.reserved => SpillCause::Reserved(task),
-        () if taker.spill.is_some() => SpillCause::HandsOn(task),
-        () if own.frame != taker.frame => SpillCause::Frames(task),
-        () if model.input() != other.input() => SpillCause::Input {
+        () if own.name == taker.name => SpillRule::Itself(task),
+        () if taker.is_best_effort() => SpillRule::BestEffort(task),
+        () if taker.reserved => SpillRule::Reserved(task),
+        () if taker.spill.is_some() => SpillRule::HandsOn(task),
+        () if own.frame != taker.frame => SpillRule::Frames(task),
+        () if model.input() != other.input() => SpillRule::Input {
             task,
             theirs: other.input(),
             own: model.input(),
         },
         () if model.package.network().classes != other.package.network().classes => {
-            SpillCause::Classes(task)
+            SpillRule::Classes(task)
         }
-        () if model.stages() != other.stages() => SpillCause::Stages {
+        () if model.stages() != other.stages() => SpillRule::Stages {
             task,
             theirs: other.stages(),
             own: model.stages(),
         },
-        () if taker.mandatory_exit < own.mandatory_exit => SpillCause::Shallower {
+        () if taker.mandatory_exit < own.mandatory_exit => SpillRule::Shallower {
             task,
             theirs: taker.mandatory_exit,
             own: own.mandatory_exit,

@@ -1,22 +1,49 @@
 //! Tasks: names resolved, frames checked.
 
 use punctual_core::{Criticality, Delivery, Nanos};
+use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned};
+use thiserror::Error;
 
-use crate::cause::Cause;
-use crate::document::within_whole;
 use crate::door::{Accounts, EntryPlan};
-use crate::frame::{FrameCause, RawFrame};
+use crate::frame::{FrameRule, RawFrame};
 use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawTask};
-use crate::models::Model;
+use crate::models::{Model, ModelRule};
 use crate::placement::Placed;
 use crate::plan::{ChannelPlan, FramePlan, Size};
-use crate::problem::{At, Place, Problems};
 
 /// Bytes of a page of shared memory. Larger pages only round up further.
 const PAGE: u64 = 4096;
 
 /// The largest frame that a channel takes: 64 MiB; 8K in RGB takes 95 MiB, in NV12 47.
 const FRAME_BYTES_MAX: u64 = 64 << 20;
+
+/// What is wrong with what is promised to a task.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TaskRule {
+    /// A key that promises something to a best-effort task.
+    #[error("`{0}` of a best-effort task")]
+    NotForBestEffort(&'static str),
+    /// A key that the task's criticality needs.
+    #[error("a real-time task without `{0}`")]
+    RealTimeNeeds(&'static str),
+}
+
+impl Rule for TaskRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::NotForBestEffort(_) => "only real-time tasks are promised anything",
+            Self::RealTimeNeeds(_) => "a real-time task is promised a rate and a deadline",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::NotForBestEffort(key) => format!("remove `{key}`"),
+            Self::RealTimeNeeds(key) => format!("add `{key}`, or make it \"best-effort\""),
+        }
+    }
+}
 
 /// A task of which everything is known that the promises rest on.
 pub(crate) struct Task {
@@ -38,7 +65,7 @@ pub(crate) struct Task {
     pub(crate) eager: bool,
     pub(crate) weight: u16,
     /// The task that takes on what this one would refuse.
-    pub(crate) spill: Option<At<String>>,
+    pub(crate) spill: Option<Spanned<String>>,
     pub(crate) delivery: Delivery,
     pub(crate) entry: EntryPlan,
     pub(crate) frame: FramePlan,
@@ -93,11 +120,8 @@ pub(crate) fn resolve(
     let limit = CLIENT_SLOTS_MAX as u64;
     if count > limit {
         let what = "clients of all tasks together";
-        let place = Place {
-            key: "task.clients".to_owned(),
-            span: None,
-        };
-        problems.add(&place, Cause::TooMany { what, count, limit });
+        let cause = Invalid::TooMany { what, count, limit };
+        problems.add(&Place::of_key("task.clients"), cause);
     }
     tasks
 }
@@ -118,9 +142,11 @@ fn task(
     problems: &mut Problems<'_>,
 ) -> Option<Task> {
     let known = manifest.models.iter().map(|model| &model.name.value);
-    let model = lookup("model", raw.model.as_ref(), known, problems);
+    let named = raw.model.as_ref();
+    let model = named.and_then(|name| name.resolve("model", known, problems));
     let known = manifest.partitions.iter().map(|p| &p.name.value);
-    let partition = lookup("partition", raw.partition.as_ref(), known, problems);
+    let named = raw.partition.as_ref();
+    let partition = named.and_then(|name| name.resolve("partition", known, problems));
     let complete = promises_are_complete(raw, problems);
     let frame = raw.frame.as_ref().and_then(|raw| frame(raw, problems));
     let model = model.and_then(|name| models.iter().position(|m| &m.name == name));
@@ -160,40 +186,17 @@ fn task(
     })
 }
 
-/// The name, if something has it; else that is noted.
-pub(crate) fn lookup<'n>(
-    what: &'static str,
-    name: Option<&'n At<String>>,
-    known: impl Iterator<Item = &'n String>,
-    problems: &mut Problems<'_>,
-) -> Option<&'n String> {
-    let name = name?;
-    let mut known: Vec<&String> = known.collect();
-    known.sort();
-    known.dedup();
-    if known.contains(&&name.value) {
-        return Some(&name.value);
-    }
-    let cause = Cause::Unresolved {
-        what,
-        name: name.value.clone(),
-        known: known.into_iter().cloned().collect(),
-    };
-    problems.add(&name.place, cause);
-    None
-}
-
 fn promises_are_complete(raw: &RawTask, problems: &mut Problems<'_>) -> bool {
     let before = problems.count();
     match raw.criticality {
         Some(Criticality::RealTime) => {
             for key in &raw.unpromised {
-                problems.add(&raw.place, Cause::RealTimeNeeds(key));
+                problems.add(&raw.place, TaskRule::RealTimeNeeds(key));
             }
         }
         Some(Criticality::BestEffort) => {
             if let Some(at) = raw.reserved.as_ref().filter(|at| at.value) {
-                problems.add(&at.place, Cause::NotForBestEffort("reserved"));
+                problems.add(&at.place, TaskRule::NotForBestEffort("reserved"));
             }
         }
         None => {}
@@ -205,7 +208,10 @@ fn exit(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) -> Option
     let exit = raw.mandatory_exit.value;
     let last = model.stages() - 1;
     if exit > u64::from(last) {
-        problems.add(&raw.mandatory_exit.place, Cause::NoSuchExit { exit, last });
+        problems.add(
+            &raw.mandatory_exit.place,
+            ModelRule::NoSuchExit { exit, last },
+        );
         return None;
     }
     Some(exit as u8)
@@ -218,11 +224,11 @@ pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Frame
     colour_sites(raw, problems);
     if let Some(stride) = raw.stride.as_ref().filter(|stride| stride.value < least) {
         let stride_bytes = stride.value;
-        let cause = FrameCause::StrideTooShort {
+        let cause = FrameRule::StrideTooShort {
             stride: stride_bytes,
             least,
         };
-        problems.add(&stride.place, Cause::Frame(cause));
+        problems.add(&stride.place, cause);
     }
     let size = Size { width, height };
     let crop = crop(raw, size, problems);
@@ -233,11 +239,11 @@ pub(crate) fn frame(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Frame
         stride: stride as u32,
         crop: crop.unwrap_or(size),
     };
-    let bytes = At {
+    let bytes = Spanned {
         value: frame.bytes(),
         place: raw.width.place.clone(),
     };
-    within_whole(&bytes, 1..=FRAME_BYTES_MAX, " bytes", problems);
+    let _ = bytes.within(1..=FRAME_BYTES_MAX, " bytes", problems);
     (problems.count() == before).then_some(frame)
 }
 
@@ -246,7 +252,7 @@ fn colour_sites(raw: &RawFrame, problems: &mut Problems<'_>) {
     let (columns, rows) = raw.format.shared_colour();
     let mut whole = |value: u64, shared: u64, place: &Place| {
         if !value.is_multiple_of(shared) {
-            problems.add(place, Cause::Frame(FrameCause::OddDimension(value)));
+            problems.add(place, FrameRule::OddDimension(value));
         }
     };
     whole(raw.width.value, columns, &raw.width.place);
@@ -265,22 +271,22 @@ fn crop(raw: &RawFrame, frame: Size, problems: &mut Problems<'_>) -> Option<Size
     let crop = raw.crop.as_ref()?;
     let [crop_width, crop_height] = crop.value[..] else {
         let count = crop.value.len();
-        problems.add(&crop.place, Cause::Frame(FrameCause::NotASize { count }));
+        problems.add(&crop.place, FrameRule::NotASize { count });
         return None;
     };
     let (width, height) = (frame.width, frame.height);
     if crop_width > u64::from(width) || crop_height > u64::from(height) {
-        let cause = FrameCause::CropTooLarge {
+        let cause = FrameRule::CropTooLarge {
             crop_width,
             crop_height,
             width,
             height,
         };
-        problems.add(&crop.place, Cause::Frame(cause));
+        problems.add(&crop.place, cause);
         return None;
     }
     if crop_width == 0 || crop_height == 0 {
-        let cause = Cause::OutOfRange {
+        let cause = Invalid::OutOfRange {
             value: 0.0,
             least: 1.0,
             most: f64::from(width.min(height)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use punctual_daemon::gpu::{Gpu, GpuError};
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
-use punctual_plan::{Needs, PlanErrors, Policies};
+use punctual_plan::{Diagnostics, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
 
@@ -60,7 +60,7 @@ pub enum Error {
         source: std::io::Error,
     },
     #[error("{0}")]
-    Manifest(#[from] PlanErrors),
+    Manifest(#[from] Diagnostics),
     #[error(transparent)]
     Package(#[from] PackageError),
     #[error(transparent)]

@@ -2,16 +2,14 @@
 
 use punctual_model::InputSpec;
 
-use super::GpuCause;
-use crate::cause::Cause;
 use crate::inputs::{CudaFootprint, GpuHost};
-use crate::memory::{MemoryBudget, MemoryItem, Purpose};
+use crate::memory::{MemoryBudget, MemoryItem, MemoryRule, Purpose};
 use crate::models::Model;
 use crate::paging::Paging;
 use crate::partition::DeviceKind;
 use crate::placement::Placement;
 use crate::plan::BATCH_SIZES;
-use crate::problem::{Place, Problems};
+use punctual_diagnostics::{Place, Problems};
 
 /// The GPU's memory, if it has its own.
 pub(crate) fn budget(
@@ -28,16 +26,12 @@ pub(crate) fn budget(
     if total > limit {
         let largest = budget.items.iter().max_by_key(|item| item.total_bytes());
         let largest = largest.map(MemoryItem::with_size).unwrap_or_default();
-        let place = Place {
-            key: "partition".to_owned(),
-            span: None,
-        };
-        let cause = GpuCause::MemoryExceeded {
+        let cause = MemoryRule::GpuExceeded {
             total,
             limit,
             largest,
         };
-        problems.add(&place, Cause::Gpu(cause));
+        problems.add(&Place::of_key("partition"), cause);
     }
     budget
 }

@@ -6,19 +6,17 @@
 //! stage that the core computes itself. No other partition has that core; where it is one of the
 //! daemon's own, arrivals stretch the stages' budgets as they do for cores.
 
-mod cause;
 mod memory;
 
+use punctual_diagnostics::{Problems, Rule, Spanned};
 use serde::Serialize;
+use thiserror::Error;
 
-use crate::cause::Cause;
 use crate::inputs::{GpuHost, PlanInputs};
 use crate::manifest::{Manifest, RawPartition};
 use crate::memory::MemoryBudget;
 use crate::partition::DeviceKind;
-use crate::problem::{At, Problems};
 
-pub use cause::GpuCause;
 pub(crate) use memory::{budget, host_items, items};
 
 /// The GPU that a plan was made for.
@@ -55,6 +53,66 @@ impl GpuPlan {
     }
 }
 
+/// What is wrong with a partition of TPCs, or with a model on one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GpuRule {
+    /// A board of which no accelerator is known.
+    #[error("board {board:?} has no [gpu]")]
+    NoneOnBoard { board: String },
+    /// A board that has one, on a machine that does not offer it.
+    #[error("this machine offers no GPU (driver, device or mechanism for partitions missing)")]
+    NoneOnHost,
+    #[error("{asked} TPCs wanted, {free} left of {there}")]
+    TooFewTpcs {
+        asked: u16,
+        /// How many the partitions before it leave.
+        free: u16,
+        there: u16,
+    },
+    /// A number that the mechanism cannot grant.
+    #[error("{tpcs} TPCs, and this machine grants them in multiples of {granularity}")]
+    Granularity { tpcs: u16, granularity: u16 },
+    #[error("model {model:?} is run by {cores:?}, of cores, and by {tpcs:?}, of the GPU")]
+    BothDevices {
+        model: String,
+        cores: String,
+        tpcs: String,
+    },
+}
+
+impl Rule for GpuRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::NoneOnBoard { .. } => "a partition of TPCs is on a board whose file has a [gpu]",
+            Self::NoneOnHost => "a plan with TPCs is made on the machine that has them",
+            Self::TooFewTpcs { .. } => "partitions of the GPU share no TPC",
+            Self::Granularity { .. } => "TPCs are granted in the multiples that the driver has",
+            Self::BothDevices { .. } => "a model is on one device",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::NoneOnBoard { .. } => {
+                "name a board that has one (`punctual board detect` writes its file), or give \
+                 `cores` or `units`"
+                    .into()
+            }
+            Self::NoneOnHost => "see `punctual board detect`, or give `cores` or `units`".into(),
+            Self::TooFewTpcs { free: 0, .. } => "remove the partition, or shrink others".into(),
+            Self::TooFewTpcs { free, .. } => format!("set tpcs = {free} or less"),
+            Self::Granularity { tpcs, granularity } => {
+                let least = tpcs.next_multiple_of((*granularity).max(1));
+                format!("set tpcs = {least}, or another multiple")
+            }
+            Self::BothDevices { .. } => {
+                "name the package twice, as two [[model]]s of different names".into()
+            }
+        }
+    }
+}
+
 /// The TPCs of each partition of the manifest, from 0 on in the manifest's order; none where it is
 /// made of cores. What cannot be granted is noted.
 pub(crate) fn tpcs(
@@ -70,7 +128,7 @@ pub(crate) fn tpcs(
             sets.push(Vec::new());
             continue;
         };
-        let asked = At {
+        let asked = Spanned {
             value: asked.value as u16,
             place: asked.place.clone(),
         };
@@ -93,40 +151,40 @@ pub(crate) fn tpcs(
 /// The machine's GPU; that there is none is noted for the first partition only.
 fn there<'i>(
     inputs: &'i PlanInputs,
-    asked: &At<u16>,
+    asked: &Spanned<u16>,
     is_first: bool,
     problems: &mut Problems<'_>,
 ) -> Option<&'i GpuHost> {
     let mut note = |cause| {
         if is_first {
-            problems.add(&asked.place, Cause::Gpu(cause));
+            problems.add(&asked.place, cause);
         }
     };
     if inputs.board.gpu.is_none() {
         let board = inputs.board.name.clone();
-        note(GpuCause::NoneOnBoard { board });
+        note(GpuRule::NoneOnBoard { board });
         return None;
     }
     if inputs.host.gpu.is_none() {
-        note(GpuCause::NoneOnHost);
+        note(GpuRule::NoneOnHost);
     }
     inputs.host.gpu.as_ref()
 }
 
-fn grant(gpu: &GpuHost, asked: &At<u16>, next: u16, problems: &mut Problems<'_>) {
+fn grant(gpu: &GpuHost, asked: &Spanned<u16>, next: u16, problems: &mut Problems<'_>) {
     let (there, granularity) = (gpu.tpcs, gpu.granularity.max(1));
     let free = there.saturating_sub(next);
     let tpcs = asked.value;
     if !tpcs.is_multiple_of(granularity) {
-        let cause = GpuCause::Granularity { tpcs, granularity };
-        problems.add(&asked.place, Cause::Gpu(cause));
+        let cause = GpuRule::Granularity { tpcs, granularity };
+        problems.add(&asked.place, cause);
     } else if tpcs > free {
-        let cause = GpuCause::TooFewTpcs {
+        let cause = GpuRule::TooFewTpcs {
             asked: tpcs,
             free,
             there,
         };
-        problems.add(&asked.place, Cause::Gpu(cause));
+        problems.add(&asked.place, cause);
     }
 }
 
@@ -144,12 +202,12 @@ pub(crate) fn devices(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<D
         let first = |kind| users.iter().find(|p| device(p) == kind);
         let (cores, tpcs) = (first(DeviceKind::Cpu), first(DeviceKind::Cuda));
         if let (Some(cores), Some(tpcs)) = (cores, tpcs) {
-            let cause = GpuCause::BothDevices {
+            let cause = GpuRule::BothDevices {
                 model: model.name.value.clone(),
                 cores: cores.name.value.clone(),
                 tpcs: tpcs.name.value.clone(),
             };
-            problems.add(&model.name.place, Cause::Gpu(cause));
+            problems.add(&model.name.place, cause);
         }
         let on_gpu = tpcs.is_some() || (users.is_empty() && all_on_gpu);
         devices.push(match on_gpu {

@@ -1,7 +1,7 @@
 //! Lists of words for messages, and the word that was probably meant.
 
 /// Quoted words, in order.
-pub(crate) fn list<S: AsRef<str>>(words: &[S]) -> String {
+pub fn list<S: AsRef<str>>(words: &[S]) -> String {
     if words.is_empty() {
         return "none".into();
     }
@@ -13,7 +13,7 @@ pub(crate) fn list<S: AsRef<str>>(words: &[S]) -> String {
 }
 
 /// Numbers, in order.
-pub(crate) fn numbers(values: &[u16]) -> String {
+pub fn numbers(values: &[u16]) -> String {
     if values.is_empty() {
         return "none".into();
     }
@@ -22,7 +22,7 @@ pub(crate) fn numbers(values: &[u16]) -> String {
 }
 
 /// What follows the first of several.
-pub(crate) fn and_more(more: usize) -> String {
+pub fn and_more(more: usize) -> String {
     match more {
         0 => String::new(),
         more => format!(", and {more} more"),
@@ -30,7 +30,7 @@ pub(crate) fn and_more(more: usize) -> String {
 }
 
 /// The word that was probably meant: within a third of its length in edits.
-pub(crate) fn nearest<'w, S: AsRef<str>>(word: &str, known: &'w [S]) -> Option<&'w str> {
+pub fn nearest<'w, S: AsRef<str>>(word: &str, known: &'w [S]) -> Option<&'w str> {
     // Longer words are no misspelt keys, and the distance costs the product of the lengths.
     const LENGTH_MAX: usize = 64;
     if word.chars().count() > LENGTH_MAX {

@@ -1,17 +1,14 @@
 //! What can be wrong with a fleet file beyond what can be wrong with any file.
 
-use std::sync::Arc;
-
 use punctual_core::Nanos;
-use punctual_plan::{Cause, Rule};
+use punctual_diagnostics::{Bytes, Rule};
 use thiserror::Error;
 
 use crate::packing::TimesError;
-use punctual_plan::toml_file::Bytes;
 
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
-pub enum FleetCause {
+pub enum FleetRule {
     /// Batch sizes and times that do not belong together.
     #[error("{batches} batch sizes and {times} times")]
     NotOneTimeEach { batches: usize, times: usize },
@@ -40,14 +37,7 @@ pub enum FleetCause {
     },
 }
 
-impl From<FleetCause> for Cause {
-    fn from(cause: FleetCause) -> Self {
-        Self::Other(Arc::new(cause))
-    }
-}
-
-impl Rule for FleetCause {
-    /// The rule that is broken, as a sentence about what is right.
+impl Rule for FleetRule {
     fn rule(&self) -> &'static str {
         match self {
             Self::NotOneTimeEach { .. } => "each batch size has one time",
@@ -64,7 +54,7 @@ impl Rule for FleetCause {
         }
     }
 
-    fn remedy(&self) -> String {
+    fn help(&self) -> String {
         match self {
             Self::NotOneTimeEach { .. } => "write as many times as sizes".into(),
             Self::Times(_) => "correct the sizes or the times".into(),

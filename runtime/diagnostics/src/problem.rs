@@ -1,26 +1,39 @@
-//! Everything that is wrong with a manifest, at once: where, what, by which rule, and what to do.
+//! Everything that is wrong with a file, at once: where, what, by which rule, and what to do.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use crate::cause::Cause;
+use crate::place::Place;
+use crate::rule::Rule;
 
 /// Beyond these nobody reads on, and a file of garbage has one a byte.
 const PROBLEMS_MAX: usize = 100;
 
-/// All problems of one attempt to make a plan; never empty. Sorted by place in the file.
+/// All problems of one attempt to make something of a file; never empty. Sorted by place in the file.
 #[derive(Clone, Debug, Serialize)]
-pub struct PlanErrors {
+pub struct Diagnostics {
     problems: Vec<Problem>,
     /// Further ones, after the first hundred.
     more: usize,
+    /// What was not made of the file.
+    #[serde(skip)]
+    aim: &'static str,
 }
 
-impl PlanErrors {
+impl Diagnostics {
+    /// The one problem of a file that has no text to point at.
+    pub fn of_file(file: &Path, aim: &'static str, cause: impl Rule) -> Self {
+        let mut problems = Problems::new(file, "", aim);
+        problems.add(&Place::default(), cause);
+        problems.into_errors()
+    }
+
     /// The problems, by rising place; at most a hundred.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
@@ -47,22 +60,23 @@ impl PlanErrors {
     }
 }
 
-impl fmt::Display for PlanErrors {
+impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for problem in &self.problems {
             writeln!(f, "{problem}")?;
         }
+        let aim = self.aim;
         match self.problems.len() + self.more {
             n if self.more > 0 => {
-                write!(f, "{n} problems, the first {PROBLEMS_MAX} shown, no plan")
+                write!(f, "{n} problems, the first {PROBLEMS_MAX} shown, no {aim}")
             }
-            1 => write!(f, "1 problem, no plan"),
-            n => write!(f, "{n} problems, no plan"),
+            1 => write!(f, "1 problem, no {aim}"),
+            n => write!(f, "{n} problems, no {aim}"),
         }
     }
 }
 
-impl std::error::Error for PlanErrors {}
+impl std::error::Error for Diagnostics {}
 
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -72,7 +86,16 @@ pub struct Problem {
     /// The place in the file, when the key is there.
     pub place: Option<Excerpt>,
     /// What is wrong, with the value and the limit.
-    pub cause: Cause,
+    pub cause: Arc<dyn Rule>,
+}
+
+impl Problem {
+    /// The cause, if it is of these.
+    #[must_use]
+    pub fn cause<T: Rule>(&self) -> Option<&T> {
+        let cause: &dyn Any = &*self.cause;
+        cause.downcast_ref()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +114,7 @@ pub struct Excerpt {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cause, remedy) = (self.cause.to_string(), self.cause.remedy());
+        let (cause, help) = (self.cause.to_string(), self.cause.help());
         writeln!(f, "error: {}", printable(&cause))?;
         let file = self.file.display();
         let gutter = match &self.place {
@@ -113,7 +136,7 @@ impl fmt::Display for Problem {
             writeln!(f, "{:gutter$} = key: {}", "", printable(&self.key))?;
         }
         writeln!(f, "{:gutter$} = rule: {}", "", self.cause.rule())?;
-        writeln!(f, "{:gutter$} = to do: {}", "", printable(&remedy))
+        writeln!(f, "{:gutter$} = to do: {}", "", printable(&help))
     }
 }
 
@@ -131,23 +154,9 @@ impl Serialize for Problem {
         object.serialize_field("key", &self.key)?;
         object.serialize_field("problem", &self.cause.to_string())?;
         object.serialize_field("rule", self.cause.rule())?;
-        object.serialize_field("to_do", &self.cause.remedy())?;
+        object.serialize_field("to_do", &self.cause.help())?;
         object.end()
     }
-}
-
-/// Where a value stands: its key, and the bytes of the file that say it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    pub key: String,
-    pub span: Option<Range<usize>>,
-}
-
-/// A value and where it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct At<T> {
-    pub value: T,
-    pub place: Place,
 }
 
 /// Collects the problems of one file.
@@ -155,33 +164,43 @@ pub struct At<T> {
 pub struct Problems<'a> {
     file: &'a Path,
     text: &'a str,
-    found: Vec<(Place, Cause)>,
+    aim: &'static str,
+    found: Vec<(Place, Arc<dyn Rule>)>,
 }
 
 impl<'a> Problems<'a> {
-    pub fn new(file: &'a Path, text: &'a str) -> Self {
+    /// `aim` is what is to be made of the file, in a word or two: `plan`.
+    pub fn new(file: &'a Path, text: &'a str, aim: &'static str) -> Self {
         Self {
             file,
             text,
+            aim,
             found: Vec::new(),
         }
     }
 
+    #[must_use]
     pub fn file(&self) -> &'a Path {
         self.file
     }
 
-    pub fn add(&mut self, place: &Place, cause: Cause) {
-        self.found.push((place.clone(), cause));
+    #[must_use]
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    pub fn add(&mut self, place: &Place, cause: impl Rule) {
+        self.found.push((place.clone(), Arc::new(cause)));
     }
 
     /// How many there are so far.
+    #[must_use]
     pub fn count(&self) -> usize {
         self.found.len()
     }
 
     /// All problems, or `Ok` if there are none.
-    pub fn into_result(self) -> Result<(), PlanErrors> {
+    pub fn into_result(self) -> Result<(), Diagnostics> {
         if self.found.is_empty() {
             return Ok(());
         }
@@ -192,22 +211,23 @@ impl<'a> Problems<'a> {
     ///
     /// # Panics
     /// If there are none.
-    pub fn into_errors(mut self) -> PlanErrors {
+    pub fn into_errors(mut self) -> Diagnostics {
         assert!(!self.found.is_empty(), "a failure without a problem");
         // What concerns the whole file comes first.
         self.found
             .sort_by_key(|(place, _)| place.span.as_ref().map(|span| span.start));
         let more = self.found.len().saturating_sub(PROBLEMS_MAX);
         self.found.truncate(PROBLEMS_MAX);
-        let problem = |(place, cause): (Place, Cause)| Problem {
+        let problem = |(place, cause): (Place, Arc<dyn Rule>)| Problem {
             file: self.file.to_owned(),
             key: place.key,
             place: place.span.map(|span| excerpt(self.text, span)),
             cause,
         };
-        PlanErrors {
+        Diagnostics {
             problems: self.found.into_iter().map(problem).collect(),
             more,
+            aim: self.aim,
         }
     }
 }
@@ -259,6 +279,7 @@ fn boundary(text: &str, at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::invalid::Invalid;
 
     #[test]
     fn excerpt_counts_characters_not_bytes() {
@@ -301,8 +322,8 @@ mod tests {
     #[test]
     fn control_codes_of_a_file_are_not_passed_on() {
         let text = "\u{1b}[2J";
-        let mut problems = Problems::new(Path::new("m.toml"), text);
-        let cause = Cause::UnknownKey {
+        let mut problems = Problems::new(Path::new("m.toml"), text, "plan");
+        let cause = Invalid::UnknownKey {
             key: text.to_owned(),
             known: vec![],
         };
