@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use punctual_device::StartError;
 use punctual_diagnostics::{Diagnostics, Rule as _};
 use punctual_kernels::preprocess::PreprocessError;
-use punctual_plan::DoorRule;
+use punctual_plan::SocketRule;
 use punctual_platform::OsError;
 use punctual_platform::socket_path::SocketPathError;
 use punctual_platform::thread::ThreadError;
@@ -42,7 +42,7 @@ pub enum StartupError {
     Listen(#[from] punctual_ipc::ListenError),
     /// A socket that was named otherwise than in the manifest.
     #[error("the socket {path}: {cause}. To do: {}", cause.help())]
-    SocketPath { path: PathBuf, cause: DoorRule },
+    SocketPath { path: PathBuf, cause: SocketRule },
     #[error("cannot serve metrics: {0}")]
     Metrics(#[source] SocketPathError),
     /// A frame that the plan took and the preprocessor does not.

@@ -2,72 +2,57 @@
 //!
 //! [`Plan::build`] is a pure function of [`PlanInputs`]; [`PlanInputs::read`] gathers them from
 //! files. [`Needs`] says what a manifest needs before there are packages and profiles. A [`Plan`]
-//! displays as the tables of `punctual check`; [`Diagnostics`] as compiler-like diagnostics.
+//! displays as the tables of `punctual check`; [`Diagnostics`] like a compiler's messages.
+//!
+//! A plan is made in four phases, a folder each. A phase works on what the ones before could make
+//! sense of, and notes what it finds wrong, so that one attempt finds all problems that can be
+//! found. The rules of a phase stand beside the code that checks them.
 #![forbid(unsafe_code)]
 
-mod arrival;
-mod board;
-mod budgets;
-mod build;
-mod door;
-mod footprint;
-mod frame;
-mod gpu;
+mod budget;
 mod inputs;
-mod load;
 mod manifest;
-mod memory;
-mod models;
 mod needs;
-mod paging;
-mod partition;
-mod placement;
 mod plan;
-mod policy;
-mod priorities;
-mod promises;
 mod read;
-mod report;
-mod reservation;
-mod schedulability;
-mod settings;
-mod sharing;
-mod spill;
-mod table;
-mod tasks;
-mod warning;
+mod resolve;
 
 pub use punctual_diagnostics::Diagnostics;
 
-pub use arrival::PrepareNotProfiled;
-pub use board::{Board, Fact, Gpu, Source, UnknownSource};
-pub use budgets::Margins;
-pub use build::{OtherBoard, SchedulerRefuses};
-pub use door::{Access, Accounts, DoorPlan, DoorRule, EntryPlan, METRICS_SUFFIX};
-pub use frame::FrameRule;
-pub use gpu::{GpuPlan, GpuRule};
-pub use inputs::{CudaFootprint, GpuHost, Host, PackageInput, PlanInputs, ProfileInput};
-pub use load::{CoreLoad, CoreOverloaded};
-pub use memory::{
-    BLOCKING_THREADS, HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
-    Purpose, STACK_BYTES,
+pub use budget::{
+    ArrivalBound, BLOCKING_THREADS, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
+    LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
+    PagingRule, PartitionReport, PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES,
+    StageNotProfiled, TaskReport, Unschedulable,
 };
-pub use models::{ModelRule, StageNotProfiled};
+pub use inputs::{
+    Accounts, BATCH_SIZES, Board, CudaFootprint, Fact, Gpu, GpuHost, Host, PUBLISHED, PackageInput,
+    PlanInputs, Policies, PolicyChoice, PolicyRule, ProfileInput, Source, UnknownSource,
+};
+pub use manifest::{METRICS_SUFFIX, Margins, PixelFormat, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs};
-pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
-pub use partition::{DeviceKind, PartitionPlan};
-pub use placement::PlacementRule;
 pub use plan::{
-    ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, PixelFormat,
-    Plan, PlanHash, Role, Size, TaskPlan, ThreadPlan,
+    ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, Table, TaskPlan, Warning,
 };
-pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule};
-pub use priorities::PrioritiesExhausted;
-pub use promises::PromiseRule;
 pub use read::{NoSuchBoard, inside, read_profile};
-pub use reservation::{Reservation, Scheduling};
-pub use schedulability::{PartitionReport, TaskReport, Unschedulable};
-pub use spill::SpillRule;
-pub use table::Table;
-pub use tasks::TaskRule;
-pub use warning::Warning;
+pub use resolve::{
+    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceKind, EntryPlan, FramePlan, FrameRule,
+    GpuRule, ModelRule, OtherBoard, PartitionPlan, PlacementRule, PrioritiesExhausted, Reservation,
+    Role, Size, SpillRule, TaskRule, ThreadPlan,
+};
+
+use punctual_diagnostics::Problems;
+
+impl Plan {
+    /// The plan, or everything that is wrong with the manifest or with what it names.
+    pub fn build(inputs: &PlanInputs) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(&inputs.manifest_path, &inputs.manifest_text, "plan");
+        let Some(manifest) = manifest::read(&inputs.policies, &mut problems) else {
+            return Err(problems.into_errors());
+        };
+        let resolved = resolve::resolve(manifest, inputs, &mut problems);
+        let budgeted = budget::budget(resolved, inputs, &mut problems);
+        let plan = plan::freeze(budgeted, inputs, &mut problems);
+        problems.into_result().map(|()| plan)
+    }
+}

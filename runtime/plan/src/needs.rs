@@ -1,18 +1,14 @@
 //! What has to be there before a plan can be made: packages to compile, figures to measure.
 
-use crate::policy::Policies;
 use punctual_diagnostics::{Diagnostics, Problems, Spanned};
 use std::path::Path;
 
 use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
-use crate::gpu;
-use crate::manifest::{Manifest, RawModel, RawTask};
-use crate::models::batches_up_to;
-use crate::partition::DeviceKind;
-use crate::plan::FramePlan;
-use crate::tasks;
+use crate::inputs::Policies;
+use crate::manifest::{self, Manifest, RawModel, RawTask};
+use crate::resolve::{DeviceKind, FramePlan, batches_up_to, frame, gpu};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -46,7 +42,7 @@ impl Needs {
     /// From the manifest alone; neither packages nor profiles are looked at.
     pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, Diagnostics> {
         let mut problems = Problems::new(path, text, "plan");
-        let Some(manifest) = Manifest::read(policies, &mut problems) else {
+        let Some(manifest) = manifest::read(policies, &mut problems) else {
             return Err(problems.into_errors());
         };
         let needs = Self {
@@ -84,10 +80,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 manifest,
                 task.partition.as_ref().map(|at| &at.value),
             ));
-            let frame = task
-                .frame
-                .as_ref()
-                .and_then(|raw| tasks::frame(raw, problems));
+            let frame = task.frame.as_ref().and_then(|raw| frame(raw, problems));
             frames.extend(frame.filter(|frame| !frames.contains(frame)));
         }
         if manifest.daemon.policy.value.contract().partitioning == Partitioning::Ranges {
@@ -123,7 +116,7 @@ fn is_paged(manifest: &Manifest, package: &Spanned<String>) -> bool {
                 other.is_some_and(|other| other.value == model.name.value)
             };
             let mut users = manifest.tasks.iter().filter(named);
-            users.clone().next().is_some() && users.all(|task| !tasks::is_reserved(task))
+            users.clone().next().is_some() && users.all(|task| !task.is_reserved())
         })
 }
 

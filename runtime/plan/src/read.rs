@@ -8,10 +8,8 @@ use punctual_diagnostics::{Diagnostics, Invalid, Problems, Rule, read_text};
 use punctual_model::{Package, Profile};
 use thiserror::Error;
 
-use crate::board::Board;
-use crate::inputs::{Host, PackageInput, PlanInputs, ProfileInput};
-use crate::manifest::Manifest;
-use crate::policy::Policies;
+use crate::inputs::{Board, Host, PackageInput, PlanInputs, Policies, ProfileInput};
+use crate::manifest::{self, Manifest};
 
 /// A board of which there is no file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -63,7 +61,7 @@ impl PlanInputs {
         let manifest_text = read_text(manifest_path)
             .map_err(|cause| Diagnostics::of_file(manifest_path, "plan", cause))?;
         let mut problems = Problems::new(manifest_path, &manifest_text, "plan");
-        let Some(manifest) = Manifest::read(&policies, &mut problems) else {
+        let Some(manifest) = manifest::read(&policies, &mut problems) else {
             return Err(problems.into_errors());
         };
         let Some(name) = &manifest.daemon.board else {
