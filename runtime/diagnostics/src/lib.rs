@@ -28,3 +28,4 @@ pub use rule::Rule;
 pub use section::{Document, FILE_BYTES_MAX, FromToml, Section};
 pub use spelling::{and_more, list, nearest, numbers};
 pub use text::read_text;
+pub use toml::de::DeValue;

@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use punctual_core::{Config, ConfigError, Contract, Policy, PolicySpec, PunctualConfig};
-use punctual_diagnostics::{FromToml, Invalid, Problems, Rule, Section, Spanned};
+use punctual_diagnostics::{DeValue, FromToml, Invalid, Problems, Rule, Section, Spanned};
 use punctual_policy_seeb::SeebConfig;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
-use toml::de::DeValue;
 
 /// Published policies that only `punctual-lab` has: whoever names one is told where it is.
 pub const PUBLISHED: [&str; 10] = [

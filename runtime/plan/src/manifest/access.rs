@@ -1,8 +1,7 @@
 //! Who may connect and submit, as written.
 
 use punctual_core::Nanos;
-use punctual_diagnostics::{FromToml, Invalid, Place, Problems, Section, Spanned};
-use toml::de::DeValue;
+use punctual_diagnostics::{DeValue, FromToml, Invalid, Place, Problems, Section, Spanned};
 
 use super::limits::CLIENT_SLOTS_MAX;
 

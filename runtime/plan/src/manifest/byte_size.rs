@@ -1,5 +1,4 @@
-use punctual_diagnostics::{FromToml, Invalid};
-use toml::de::DeValue;
+use punctual_diagnostics::{DeValue, FromToml, Invalid};
 
 /// A number of bytes as a manifest writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

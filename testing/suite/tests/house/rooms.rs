@@ -17,7 +17,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("punctual-device", &["core", "model", "kernels", "platform"]),
     (
         "punctual-compile",
-        &["core", "model", "device", "kernels", "platform"],
+        &[
+            "core",
+            "diagnostics",
+            "model",
+            "device",
+            "kernels",
+            "platform",
+        ],
     ),
     (
         "punctual-device-ort",
