@@ -50,8 +50,21 @@ impl Section<'_, '_> {
         unit: &'static str,
         problems: &mut Problems<'_>,
     ) -> f64 {
-        let number = self.or(key, default, problems);
-        number.within(range, unit, problems).value
+        let number = self.optional::<f64>(key, problems);
+        number.map_or(default, |at| at.within(range, unit, problems).value)
+    }
+
+    /// A number in a range, which must be given; the least stands in for it if it is not.
+    pub fn required_number(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<f64>,
+        unit: &'static str,
+        problems: &mut Problems<'_>,
+    ) -> f64 {
+        let least = *range.start();
+        let number = self.required::<f64>(key, problems);
+        number.map_or(least, |at| at.within(range, unit, problems).value)
     }
 
     /// A whole number in a range, or its default.
@@ -63,6 +76,18 @@ impl Section<'_, '_> {
         problems: &mut Problems<'_>,
     ) -> Spanned<u64> {
         self.or(key, default, problems).within(range, "", problems)
+    }
+
+    /// A whole number in a range, which must be given; the least stands in for it if it is not.
+    pub fn required_whole(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        problems: &mut Problems<'_>,
+    ) -> u64 {
+        let least = *range.start();
+        let number = self.required::<u64>(key, problems);
+        number.map_or(least, |at| at.within(range, "", problems).value)
     }
 
     /// A span given in microseconds, at most a second.

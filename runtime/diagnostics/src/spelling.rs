@@ -29,17 +29,27 @@ pub fn and_more(more: usize) -> String {
     }
 }
 
-/// The word that was probably meant: within a third of its length in edits.
+/// The word that was probably meant: within a third of its length in edits, or the same with more
+/// behind it, such as a unit.
 pub fn nearest<'w, S: AsRef<str>>(word: &str, known: &'w [S]) -> Option<&'w str> {
     // Longer words are no misspelt keys, and the distance costs the product of the lengths.
     const LENGTH_MAX: usize = 64;
+    /// Fewer letters begin many words.
+    const COMMON_MIN: usize = 3;
     if word.chars().count() > LENGTH_MAX {
         return None;
     }
     known
         .iter()
-        .map(|candidate| (distance(word, candidate.as_ref()), candidate.as_ref()))
-        .filter(|(edits, candidate)| *edits <= candidate.len().max(3) / 3)
+        .map(AsRef::as_ref)
+        .map(|candidate| match candidate.strip_prefix(word) {
+            Some(rest) if word.len() >= COMMON_MIN && !rest.is_empty() => (1, candidate),
+            _ => (distance(word, candidate), candidate),
+        })
+        .filter(|(edits, candidate)| {
+            // Of the shortest words something must be left.
+            *edits <= candidate.len().max(3) / 3 && *edits < candidate.len()
+        })
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
@@ -87,6 +97,9 @@ mod tests {
     fn only_similar_words_are_suggested() {
         let known = ["deadline_ms", "rate_hz", "queue"];
         assert_eq!(nearest("deadline_mS", &known), Some("deadline_ms"));
+        assert_eq!(nearest("rate", &known), Some("rate_hz"));
+        assert_eq!(nearest("", &known), None);
+        assert_eq!(nearest("a", &["b"]), None);
         assert_eq!(nearest("queu", &known), Some("queue"));
         assert_eq!(nearest("colour", &known), None);
     }

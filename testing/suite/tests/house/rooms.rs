@@ -52,6 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "baselines",
             "core",
+            "diagnostics",
             "fleet",
             "model",
             "plan",
