@@ -32,17 +32,19 @@ impl<'t> Document<'t> {
             problems.add(&Place::default(), cause);
             return None;
         }
-        match DeTable::parse(text) {
-            Ok(table) => Some(Self(table.into_inner())),
-            Err(error) => {
-                let place = Place {
-                    key: String::new(),
-                    span: error.span(),
-                };
-                problems.add(&place, Invalid::Syntax { error });
-                None
-            }
-        }
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let first = errors
+            .into_iter()
+            .min_by_key(|error| error.span().map(|span| span.start));
+        let Some(error) = first else {
+            return Some(Self(table.into_inner()));
+        };
+        let place = Place {
+            key: String::new(),
+            span: error.span(),
+        };
+        problems.add(&place, Invalid::Syntax { error });
+        None
     }
 
     #[must_use]
@@ -343,5 +345,114 @@ impl FromToml for toml::Value {
         let spanned = toml::Spanned::new(0..0, value.clone());
         Self::deserialize(ValueDeserializer::from(spanned))
             .map_err(|_| Invalid::wrong_type(Self::EXPECTED, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use thiserror::Error;
+
+    use super::*;
+    use crate::problem::Diagnostics;
+    use crate::rule::Rule;
+
+    /// What reading `text` as `read` does finds wrong.
+    fn wrong(text: &str, read: impl Fn(&mut Section<'_, '_>, &mut Problems<'_>)) -> Diagnostics {
+        let mut problems = Problems::new(Path::new("x.toml"), text, "table");
+        if let Some(document) = Document::parse(&mut problems) {
+            let mut root = document.root();
+            read(&mut root, &mut problems);
+            root.finish(&mut problems);
+        }
+        problems.into_errors()
+    }
+
+    #[test]
+    fn what_is_not_toml_is_said_once_and_nothing_else_with_it() {
+        let text = "a = \"open\nb = 3 4\n[c\nunknown = 1";
+        let errors = wrong(text, |root, problems| {
+            root.required::<u64>("missing", problems);
+        });
+        let [problem] = errors.problems() else {
+            panic!("{errors}");
+        };
+        assert!(matches!(problem.cause(), Some(Invalid::Syntax { .. })));
+        assert_eq!(problem.place.as_ref().map(|place| place.line), Some(1));
+    }
+
+    #[test]
+    fn all_problems_of_a_file_come_at_once_by_their_place() {
+        let text = "speed = \"fast\"\nunits = 99\nuints = 3\n";
+        let errors = wrong(text, |root, problems| {
+            root.whole("units", 1, 1..=8, problems);
+            root.number("speed", 1.0, 0.0..=1.0, " m/s", problems);
+            root.required::<String>("name", problems);
+        });
+        let keys: Vec<&str> = errors.problems().iter().map(|p| &p.key[..]).collect();
+        assert_eq!(keys, ["name", "speed", "units", "uints"]);
+        let text = errors.to_string();
+        assert!(text.contains("did you mean `units`?"), "{text}");
+        assert!(text.ends_with("4 problems, no table"), "{text}");
+    }
+
+    #[test]
+    fn a_list_has_its_least_and_its_most_and_no_more_are_read() {
+        let count = |text: &str| {
+            let read = std::cell::Cell::new(0);
+            let errors = wrong(text, |root, problems| {
+                root.list("row", 1..=2, problems, |row, problems| {
+                    read.set(read.get() + 1);
+                    row.finish(problems);
+                    Some(())
+                });
+                // So that there is a problem at all.
+                root.missing("end", "the end", problems);
+            });
+            let causes = errors.problems().iter().filter_map(|p| p.cause());
+            let about_rows = causes.filter(|cause: &&Invalid| {
+                matches!(cause, Invalid::NoneGiven("row") | Invalid::TooMany { .. })
+            });
+            (read.get(), about_rows.count())
+        };
+        assert_eq!(count(""), (0, 1));
+        assert_eq!(count("[[row]]\n[[row]]"), (2, 0));
+        assert_eq!(count("[[row]]\n[[row]]\n[[row]]"), (2, 1));
+    }
+
+    #[test]
+    fn a_rule_of_another_format_is_shown_like_one_of_ours() {
+        #[derive(Clone, Debug, PartialEq, Eq, Error)]
+        #[error("{count} wheels")]
+        struct Wheels {
+            count: u64,
+        }
+
+        impl Rule for Wheels {
+            fn rule(&self) -> &'static str {
+                "a cart has two wheels"
+            }
+
+            fn help(&self) -> String {
+                "add one".into()
+            }
+        }
+
+        let errors = wrong("[cart]\nwheels = 1", |root, problems| {
+            let mut cart = root.table_or_empty("cart", problems);
+            let wheels = cart.or("wheels", 2, problems);
+            let count = wheels.value;
+            problems.add(&wheels.place, Wheels { count });
+            cart.finish(problems);
+        });
+        let expected = "error: 1 wheels\n --> x.toml:2:1\n  |\n2 | wheels = 1\n  | ^^^^^^^^^^\n  \
+                        = key: cart.wheels\n  = rule: a cart has two wheels\n  = to do: add one\n\n\
+                        1 problem, no table";
+        assert_eq!(errors.to_string(), expected);
+        let problem = &errors.problems()[0];
+        assert_eq!(problem.cause(), Some(&Wheels { count: 1 }));
+        assert!(problem.cause::<Invalid>().is_none());
+        assert!(!errors.is_about_files_only());
     }
 }
