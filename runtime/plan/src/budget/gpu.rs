@@ -80,12 +80,7 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     } = inventory;
     let mut items = Vec::new();
     let mut add = |purpose, of: &str, bytes, count| {
-        items.push(MemoryItem {
-            purpose,
-            of: of.to_owned(),
-            bytes,
-            count,
-        });
+        items.push(MemoryItem::new(purpose, of, bytes, count));
     };
     let on_gpu = || on_gpu(&resolved.models);
     for (position, model, footprint) in on_gpu() {
@@ -128,21 +123,20 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
 /// writes them, and what weights are copied from, also after a restart of the device.
 fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     let models = &inventory.resolved.models;
-    let item = |purpose, of: &str, bytes, count| MemoryItem {
-        purpose,
-        of: of.to_owned(),
-        bytes,
-        count,
-    };
     let mut items = Vec::new();
     for (_, model, footprint) in on_gpu(models) {
         let (page, pages) = (gpu.page_bytes, u64::from(footprint.weight_pages));
-        items.push(item(Purpose::WeightSource, &model.name, page, pages));
+        items.push(MemoryItem::new(
+            Purpose::WeightSource,
+            &model.name,
+            page,
+            pages,
+        ));
     }
     let inputs = on_gpu(models).map(|(_, model, _)| input_bytes(model.package.network().input));
     if let Some(bytes) = inputs.max() {
         let buffers = u64::from(inventory.request_buffers);
-        items.push(item(
+        items.push(MemoryItem::new(
             Purpose::GpuInputs,
             "models on the GPU",
             bytes,

@@ -9,7 +9,7 @@ use super::footprint;
 use super::paging::Paging;
 use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
-use crate::resolve::{DeviceKind, Model, Placed, Placement, Resolved};
+use crate::resolve::{DeviceKind, Model, Placed, Placement, Resolved, Task};
 
 /// All memory that the daemon has when every client is there: the most that it ever has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,6 +87,15 @@ pub struct MemoryItem {
 }
 
 impl MemoryItem {
+    pub(super) fn new(purpose: Purpose, of: &str, bytes: u64, count: u64) -> Self {
+        Self {
+            purpose,
+            of: of.to_owned(),
+            bytes,
+            count,
+        }
+    }
+
     #[must_use]
     pub const fn total_bytes(&self) -> u64 {
         self.bytes.saturating_mul(self.count)
@@ -236,109 +245,116 @@ pub(super) fn budget(
 
 /// Adds up what the plan takes of the processor's memory; what models on the GPU take is not in it.
 pub(super) fn items(inventory: &Inventory<'_>, program_bytes: u64) -> Vec<MemoryItem> {
-    let Inventory {
-        resolved,
-        paging,
-        batches,
-        request_buffers,
-    } = *inventory;
-    let (models, placement) = (&resolved.models[..], &resolved.placement);
-    let tasks = &resolved.tasks;
-    let mut items = Vec::new();
-    let mut add = |purpose, of: &str, bytes, count| {
-        items.push(MemoryItem {
-            purpose,
-            of: of.to_owned(),
-            bytes,
-            count,
-        });
-    };
-    add(Purpose::Program, "all threads", program_bytes, 1);
-    add(
-        Purpose::Heap,
-        "ordinary threads",
-        HEAP_BASE_BYTES + HEAP_BYTES,
-        1,
-    );
+    let resolved = inventory.resolved;
+    let heap = HEAP_BASE_BYTES + HEAP_BYTES;
+    let mut items = vec![
+        MemoryItem::new(Purpose::Program, "all threads", program_bytes, 1),
+        MemoryItem::new(Purpose::Heap, "ordinary threads", heap, 1),
+    ];
+    items.extend(weights(inventory));
+    items.extend(requests(inventory));
+    items.extend(resolved.tasks.iter().flat_map(channels));
+    let buffers = u64::from(inventory.request_buffers) * SCHEDULER_BYTES_A_REQUEST;
+    let tables = buffers + resolved.tasks.len() as u64 * SCHEDULER_BYTES_A_TASK;
+    let purpose = Purpose::SchedulerTables;
+    items.push(MemoryItem::new(purpose, "scheduler", tables, 1));
+    items.extend(stacks(inventory));
+    items.extend(solutions(&resolved.models, &resolved.placement));
+    items.extend(packing(&resolved.models, &items));
+    items
+}
+
+/// Resident ones, the cache for the others, and what they are loaded from.
+fn weights(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
+    let (models, paging) = (&inventory.resolved.models, inventory.paging);
     let page = PAGE_BYTES as u64;
+    let mut items = Vec::new();
     for (position, model) in on_cpu(models) {
         let bytes = footprint::weights(model);
         if !paging.is_paged(position) {
-            add(Purpose::Weights, &model.name, page, bytes.div_ceil(page));
+            let pages = bytes.div_ceil(page);
+            items.push(MemoryItem::new(Purpose::Weights, &model.name, page, pages));
         } else if model.image().is_none() {
-            add(Purpose::WeightSource, &model.name, bytes, 1);
+            items.push(MemoryItem::new(
+                Purpose::WeightSource,
+                &model.name,
+                bytes,
+                1,
+            ));
         }
     }
-    let cached = u64::from(paging.pages);
     let paged = |&(position, _): &(usize, _)| paging.is_paged(position);
     if on_cpu(models).any(|model| paged(&model)) {
         let packed = on_cpu(models).filter(paged);
         let packed = packed.filter_map(|(_, model)| model.image());
         if let Some(largest) = packed.map(|image| image.pages() as u64).max() {
-            add(Purpose::WeightSource, "largest package", page, largest);
+            let purpose = Purpose::WeightSource;
+            items.push(MemoryItem::new(purpose, "largest package", page, largest));
         }
-        add(Purpose::WeightCache, "paged models", page, cached);
+        let cached = u64::from(paging.pages);
+        let purpose = Purpose::WeightCache;
+        items.push(MemoryItem::new(purpose, "paged models", page, cached));
     }
+    items
+}
+
+/// Request buffers, and the workspaces of partitions.
+fn requests(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
+    let Inventory {
+        resolved, batches, ..
+    } = inventory;
+    let models = &resolved.models;
+    let mut items = Vec::new();
     // Any buffer can hold a request of any model.
     let request = on_cpu(models).map(|(_, model)| footprint::request(model));
-    let buffers = u64::from(request_buffers);
     if let Some(request) = request.max() {
-        add(Purpose::RequestBuffers, "all models", request, buffers);
+        let buffers = u64::from(inventory.request_buffers);
+        let purpose = Purpose::RequestBuffers;
+        items.push(MemoryItem::new(purpose, "all models", request, buffers));
     }
     // Any partition can run the largest batch of any model.
     let batch = on_cpu(models).filter_map(|(position, _)| batches[position].last());
-    let batch = batch.max();
+    let batch = u64::from(batch.max().copied().unwrap_or(1));
     let image = on_cpu(models).map(|(_, model)| footprint::workspace(model));
     let image = image.max().unwrap_or(0);
-    for partition in of_cores(placement) {
-        let batch = u64::from(batch.copied().unwrap_or(1));
-        add(Purpose::Workspace, &partition.name, image, batch);
-    }
-    for task in tasks {
-        let clients = u64::from(task.clients);
-        add(
-            Purpose::Channels,
-            &task.name,
-            task.channel().bytes(),
-            clients,
-        );
-        add(
-            Purpose::CropCopies,
-            &task.name,
-            task.frame.crop_bytes(),
-            clients,
-        );
-    }
-    let tables = buffers * SCHEDULER_BYTES_A_REQUEST + tasks.len() as u64 * SCHEDULER_BYTES_A_TASK;
-    add(Purpose::SchedulerTables, "scheduler", tables, 1);
-    let stack = STACK_BYTES + THREAD_HEAP_BYTES;
-    // With a cache there is a thread that fills it.
-    let threads = resolved.threads.len() as u64 + u64::from(cached > 0);
-    add(Purpose::Stacks, "threads", stack, threads);
-    let ordinary = ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
-    add(
-        Purpose::Stacks,
-        "ordinary threads",
-        ordinary,
-        BLOCKING_THREADS,
-    );
-    items.extend(solutions(models, placement));
-    items.extend(packing(models, &items));
+    let workspaces = of_cores(&resolved.placement);
+    items.extend(workspaces.map(|p| MemoryItem::new(Purpose::Workspace, &p.name, image, batch)));
     items
+}
+
+/// What is shared with a task's clients, and what is copied out of it.
+fn channels(task: &Task) -> [MemoryItem; 2] {
+    let clients = u64::from(task.clients);
+    let (channel, crop) = (task.channel().bytes(), task.frame.crop_bytes());
+    [
+        MemoryItem::new(Purpose::Channels, &task.name, channel, clients),
+        MemoryItem::new(Purpose::CropCopies, &task.name, crop, clients),
+    ]
+}
+
+fn stacks(inventory: &Inventory<'_>) -> [MemoryItem; 2] {
+    // With a cache there is a thread that fills it.
+    let loader = u64::from(inventory.paging.pages > 0);
+    let threads = inventory.resolved.threads.len() as u64 + loader;
+    let stack = STACK_BYTES + THREAD_HEAP_BYTES;
+    let ordinary = ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
+    [
+        MemoryItem::new(Purpose::Stacks, "threads", stack, threads),
+        MemoryItem::new(
+            Purpose::Stacks,
+            "ordinary threads",
+            ordinary,
+            BLOCKING_THREADS,
+        ),
+    ]
 }
 
 /// What the solutions take that the profiles name.
 fn solutions(models: &[Model<'_>], placement: &Placement) -> Vec<MemoryItem> {
-    let item = |purpose, of: &str, bytes, count| MemoryItem {
-        purpose,
-        of: of.to_owned(),
-        bytes,
-        count,
-    };
     let memory = |model: &Model<'_>| model.profile.solution_memory;
     let weights = on_cpu(models).map(|(_, model)| {
         let bytes = memory(model).weight_bytes;
-        item(Purpose::SolutionWeights, &model.name, bytes, 1)
+        MemoryItem::new(Purpose::SolutionWeights, &model.name, bytes, 1)
     });
     // Any core can run any model.
     let most = on_cpu(models).map(|(_, model)| memory(model).scratch_bytes);
@@ -346,7 +362,7 @@ fn solutions(models: &[Model<'_>], placement: &Placement) -> Vec<MemoryItem> {
     let scratch = of_cores(placement).map(|partition| {
         let cores = partition.cores.len() as u64;
         let bytes = most.unwrap_or(0);
-        item(Purpose::SolutionScratch, &partition.name, bytes, cores)
+        MemoryItem::new(Purpose::SolutionScratch, &partition.name, bytes, cores)
     });
     let taken = weights.chain(scratch).filter(|item| item.bytes > 0);
     taken.collect()
@@ -371,10 +387,5 @@ fn packing(models: &[Model<'_>], items: &[MemoryItem]) -> Option<MemoryItem> {
     let after = items.iter().filter(|item| !before.contains(&item.purpose));
     let after: u64 = after.map(MemoryItem::total_bytes).sum();
     let bytes = unpacked.sum::<u64>().saturating_sub(after);
-    (bytes > 0).then(|| MemoryItem {
-        purpose: Purpose::Packing,
-        of: "all models".to_owned(),
-        bytes,
-        count: 1,
-    })
+    (bytes > 0).then(|| MemoryItem::new(Purpose::Packing, "all models", bytes, 1))
 }

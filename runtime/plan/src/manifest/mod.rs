@@ -1,4 +1,5 @@
-//! The first phase: the manifest as it was written. Types and ranges checked, nothing yet looked up or compared.
+//! The first phase: the manifest as it was written. Types and ranges are checked, nothing is looked
+//! up or compared yet.
 
 mod access;
 mod byte_size;
@@ -8,22 +9,25 @@ mod margins;
 mod socket;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
-use byte_size::ByteSize;
 pub use frame::PixelFormat;
 pub(crate) use frame::RawFrame;
-pub(crate) use limits::{CLIENT_SLOTS_MAX, MODELS_MAX, PARTITIONS_MAX, TASKS_MAX};
+pub(crate) use limits::{CLIENT_SLOTS_MAX, PARTITIONS_MAX};
 pub use margins::Margins;
 pub use socket::{METRICS_SUFFIX, SocketRule};
 
-use crate::inputs::{BATCH_SIZES, Policies, PolicyChoice};
 use punctual_core::{Criticality, Delivery, Nanos};
 use punctual_diagnostics::{Document, Place, Problems, Section, Spanned, unique};
 use serde::Serialize;
+
+use crate::inputs::{BATCH_SIZES, Policies, PolicyChoice};
+use byte_size::ByteSize;
+use limits::{MODELS_MAX, TASKS_MAX};
 
 const QUEUE_MAX: u64 = 64;
 const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
 /// Masks of TPCs have so many bits.
 const TPCS_MAX: u64 = 128;
+
 /// How the daemon's threads get their urgency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

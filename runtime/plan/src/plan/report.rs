@@ -12,45 +12,7 @@ use crate::resolve::{PartitionPlan, Reservation, Role, ThreadPlan};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let realtime = if self.realtime {
-            "real-time"
-        } else {
-            "ordinary"
-        };
-        writeln!(
-            f,
-            "plan {} of {}",
-            &self.hash.as_str()[..16],
-            self.manifest.display()
-        )?;
-        writeln!(
-            f,
-            "board {}, power mode {}, policy {}, {realtime} threads, socket {}",
-            self.board,
-            self.power_mode,
-            self.policy.name(),
-            self.socket.display()
-        )?;
-        if let Some(gpu) = &self.gpu {
-            writeln!(
-                f,
-                "GPU {}: {} TPCs in multiples of {}, partitions {}",
-                gpu.machine,
-                gpu.tpcs,
-                gpu.granularity,
-                if gpu.enforced {
-                    "enforced"
-                } else {
-                    "by priority only"
-                }
-            )?;
-        }
-        let m = &self.margins;
-        writeln!(
-            f,
-            "budgets: p99 x {} + {}; channel {}, dispatch {}, reply {}",
-            m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
-        )?;
+        self.head(f)?;
         writeln!(f, "\nThreads\n{}", self.thread_table())?;
         let promises = self.policy.contract().promises;
         if promises {
@@ -95,6 +57,49 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    /// Which plan, for what machine, by which figures.
+    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let realtime = if self.realtime {
+            "real-time"
+        } else {
+            "ordinary"
+        };
+        writeln!(
+            f,
+            "plan {} of {}",
+            &self.hash.as_str()[..16],
+            self.manifest.display()
+        )?;
+        writeln!(
+            f,
+            "board {}, power mode {}, policy {}, {realtime} threads, socket {}",
+            self.board,
+            self.power_mode,
+            self.policy.name(),
+            self.socket.display()
+        )?;
+        if let Some(gpu) = &self.gpu {
+            writeln!(
+                f,
+                "GPU {}: {} TPCs in multiples of {}, partitions {}",
+                gpu.machine,
+                gpu.tpcs,
+                gpu.granularity,
+                if gpu.enforced {
+                    "enforced"
+                } else {
+                    "by priority only"
+                }
+            )?;
+        }
+        let m = &self.margins;
+        writeln!(
+            f,
+            "budgets: p99 x {} + {}; channel {}, dispatch {}, reply {}",
+            m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
+        )
+    }
+
     fn thread_table(&self) -> Table {
         let mut table = Table::new(&["thread", "core", "priority", "for"]).numeric(&[1, 2]);
         for thread in &self.threads {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_diagnostics::{Place, Problems, Rule};
+use punctual_diagnostics::{Place, Problems, Rule, Spanned};
 use punctual_model::{
     ImageLayout, InputForm, Package, PackageError, Profile, ProfileError, ProfileKey, WeightImage,
 };
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::frame::Size;
 use super::partition::DeviceKind;
-use crate::inputs::{BATCH_SIZES, CudaFootprint, PlanInputs};
+use crate::inputs::{BATCH_SIZES, CudaFootprint, PackageInput, PlanInputs};
 use crate::manifest::{Manifest, RawModel};
 
 /// What is wrong with a model's package or with its profile.
@@ -115,7 +115,7 @@ pub(crate) struct Model<'i> {
 }
 
 /// The models of the manifest that have all they need.
-pub(crate) fn find<'i>(
+pub(super) fn find<'i>(
     manifest: &Manifest,
     devices: &[DeviceKind],
     inputs: &'i PlanInputs,
@@ -128,60 +128,77 @@ pub(crate) fn find<'i>(
             problems.add(&Place::default(), ModelRule::ProfileInvalid { path, error });
         }
     }
-    let mut models = Vec::new();
-    for (raw, &device) in manifest.models.iter().zip(devices) {
-        let Some(path) = &raw.package else { continue };
-        let Some(input) = inputs.packages.iter().find(|p| p.path == path.value) else {
-            let path_text = path.value.clone();
-            problems.add(&path.place, ModelRule::PackageMissing { path: path_text });
-            continue;
-        };
-        let package = match &input.package {
-            Ok(package) => package,
-            Err(error) => {
-                let error = Arc::clone(error);
-                problems.add(&path.place, ModelRule::PackageInvalid { error });
-                continue;
-            }
-        };
-        let input_spec = package.network().input;
-        if let InputForm::Tokens { .. } = input_spec.form {
-            let (model, tokens) = (raw.name.value.clone(), input_spec.width);
-            problems.add(&path.place, ModelRule::TokenInput { model, tokens });
-            continue;
-        }
-        let mut matching = |machine| {
-            let wanted = Wanted::new(inputs, machine, power_mode);
-            matching(raw, package, inputs, &wanted, problems)
-        };
-        let host = &inputs.host;
-        let on_processor = matching((&host.machine, &host.clocks));
-        let profile = match (device, inputs.gpu()) {
-            (DeviceKind::Cpu, _) => on_processor,
-            (DeviceKind::Cuda, Some(gpu)) => matching((&gpu.machine, &gpu.clocks)),
-            // Noted with the partition.
-            (DeviceKind::Cuda, None) => None,
-        };
-        let (Some(profile), Some(preparation)) = (profile, on_processor) else {
-            continue;
-        };
-        if device == DeviceKind::Cuda && input.cuda.is_none() {
-            let model = raw.name.value.clone();
-            problems.add(&raw.name.place, ModelRule::NotLowered { model });
-        }
-        models.push(Model {
-            name: raw.name.value.clone(),
-            path: path.value.clone(),
-            package,
-            layout: input.layout.as_ref(),
-            device,
-            cuda: input.cuda.as_ref(),
-            profile,
-            preparation,
-            place: raw.name.place.clone(),
-        });
-    }
+    let models = manifest.models.iter().zip(devices);
     models
+        .filter_map(|(raw, &device)| model(raw, device, inputs, power_mode, problems))
+        .collect()
+}
+
+fn model<'i>(
+    raw: &RawModel,
+    device: DeviceKind,
+    inputs: &'i PlanInputs,
+    power_mode: &str,
+    problems: &mut Problems<'_>,
+) -> Option<Model<'i>> {
+    let (input, package) = package(raw, inputs, problems)?;
+    let mut matching = |machine| {
+        let wanted = Wanted::new(inputs, machine, power_mode);
+        matching(raw, package, inputs, &wanted, problems)
+    };
+    let host = &inputs.host;
+    let on_processor = matching((&host.machine, &host.clocks));
+    let profile = match (device, inputs.gpu()) {
+        (DeviceKind::Cpu, _) => on_processor,
+        (DeviceKind::Cuda, Some(gpu)) => matching((&gpu.machine, &gpu.clocks)),
+        // Noted with the partition.
+        (DeviceKind::Cuda, None) => None,
+    };
+    let (profile, preparation) = (profile?, on_processor?);
+    if device == DeviceKind::Cuda && input.cuda.is_none() {
+        let model = raw.name.value.clone();
+        problems.add(&raw.name.place, ModelRule::NotLowered { model });
+    }
+    Some(Model {
+        name: raw.name.value.clone(),
+        path: input.path.clone(),
+        package,
+        layout: input.layout.as_ref(),
+        device,
+        cuda: input.cuda.as_ref(),
+        profile,
+        preparation,
+        place: raw.name.place.clone(),
+    })
+}
+
+/// The package of a model, if it was read and takes images.
+fn package<'i>(
+    raw: &RawModel,
+    inputs: &'i PlanInputs,
+    problems: &mut Problems<'_>,
+) -> Option<(&'i PackageInput, &'i Package)> {
+    let Spanned { value: path, place } = raw.package.as_ref()?;
+    let Some(input) = inputs.packages.iter().find(|p| p.path == *path) else {
+        let path = path.clone();
+        problems.add(place, ModelRule::PackageMissing { path });
+        return None;
+    };
+    let package = match &input.package {
+        Ok(package) => package,
+        Err(error) => {
+            let error = Arc::clone(error);
+            problems.add(place, ModelRule::PackageInvalid { error });
+            return None;
+        }
+    };
+    let spec = package.network().input;
+    if let InputForm::Tokens { .. } = spec.form {
+        let (model, tokens) = (raw.name.value.clone(), spec.width);
+        problems.add(place, ModelRule::TokenInput { model, tokens });
+        return None;
+    }
+    Some((input, package))
 }
 
 /// The key that a profile must have, but for its package.
