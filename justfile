@@ -1,7 +1,7 @@
 # What a developer types: `just` lists it. Needs just 1.x (`cargo install just`); each recipe is a few plain commands.
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
-unit := "-p punctual-core -p punctual-policy-seeb -p punctual-baselines -p punctual-simulator -p punctual-plan -p punctual-ipc -p punctual-model -p punctual-device -p punctual-device-cpu -p punctual-client"
+unit := "-p punctual-core -p punctual-policy-seeb -p punctual-baselines -p punctual-simulator -p punctual-diagnostics -p punctual-plan -p punctual-ipc -p punctual-model -p punctual-device -p punctual-device-cpu -p punctual-client"
 
 _list:
     @just --list --unsorted

@@ -15,7 +15,6 @@ pub mod compare;
 pub mod disb;
 pub mod experiments;
 pub mod format;
-mod nearest;
 pub mod profiles;
 pub mod report;
 pub mod workloads;

@@ -6,7 +6,6 @@
 //! are packed ([`packing`]).
 #![forbid(unsafe_code)]
 
-mod cause;
 mod file;
 mod groups;
 mod inputs;
@@ -17,9 +16,10 @@ mod plan;
 mod queries;
 mod read;
 mod report;
+mod rule;
 
-pub use cause::FleetCause;
 pub use inputs::FleetInputs;
 pub use plan::{
     BoardUse, Budget, Excess, FleetPlan, Member, NodePlan, QueryPlan, RunPlan, SessionPlan,
 };
+pub use rule::FleetRule;

@@ -7,12 +7,12 @@ use punctual_core::Nanos;
 use punctual_model::{Package, Profile};
 
 use crate::packing::BatchTimes;
-use punctual_plan::Cause;
-use punctual_plan::toml_file::Problems;
+use punctual_diagnostics::Problems;
+use punctual_plan::ModelRule;
 
-use crate::cause::FleetCause;
 use crate::file::{File, RawModel, RawStage};
 use crate::inputs::FleetInputs;
+use crate::rule::FleetRule;
 
 /// Partitions of one size on one kind of board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,10 @@ pub(crate) fn resolve(file: &File, inputs: &FleetInputs, problems: &mut Problems
     for input in &inputs.profiles {
         if let Err(error) = &input.profile {
             let (path, error) = (input.path.clone(), Arc::clone(error));
-            problems.add(&Default::default(), Cause::ProfileInvalid { path, error });
+            problems.add(
+                &Default::default(),
+                ModelRule::ProfileInvalid { path, error },
+            );
         }
     }
     for raw in file.models.iter().filter(|raw| raw.sound) {
@@ -107,8 +110,8 @@ impl Resolver<'_> {
         let mut kinds = 0..self.found.kinds.len();
         let model = raw.name.value.clone();
         if !kinds.any(|kind| self.found.times(&stages, kind).is_some()) {
-            let cause = FleetCause::RunsNowhere { model };
-            problems.add(&raw.name.place, cause.into());
+            let cause = FleetRule::RunsNowhere { model };
+            problems.add(&raw.name.place, cause);
             return;
         }
         let bytes = stages
@@ -122,8 +125,8 @@ impl Resolver<'_> {
             .map(|board| board.memory_bytes)
             .max();
         if let Some(most) = most.filter(|most| bytes > *most) {
-            let cause = FleetCause::TooLarge { model, bytes, most };
-            problems.add(&raw.name.place, cause.into());
+            let cause = FleetRule::TooLarge { model, bytes, most };
+            problems.add(&raw.name.place, cause);
             return;
         }
         self.found.stages.insert(model, stages);
@@ -165,20 +168,8 @@ impl Resolver<'_> {
 
     fn check_boards(&self, stage: &RawStage, problems: &mut Problems<'_>) {
         for board in stage.times.iter().filter_map(|times| times.board.as_ref()) {
-            let known: Vec<String> = self
-                .file
-                .boards
-                .iter()
-                .map(|raw| raw.name.value.clone())
-                .collect();
-            if !known.contains(&board.value) {
-                let cause = Cause::Unresolved {
-                    what: "board",
-                    name: board.value.clone(),
-                    known,
-                };
-                problems.add(&board.place, cause);
-            }
+            let known = self.file.boards.iter().map(|raw| &raw.name.value);
+            board.resolve("board", known, problems);
         }
     }
 
@@ -198,14 +189,14 @@ impl Resolver<'_> {
         let path = raw.package.as_ref()?;
         let Some(input) = self.inputs.packages.iter().find(|p| p.path == path.value) else {
             let missing = path.value.clone();
-            problems.add(&path.place, Cause::PackageMissing { path: missing });
+            problems.add(&path.place, ModelRule::PackageMissing { path: missing });
             return None;
         };
         let package: &Package = match &input.package {
             Ok(package) => package,
             Err(error) => {
                 let error = Arc::clone(error);
-                problems.add(&path.place, Cause::PackageInvalid { error });
+                problems.add(&path.place, ModelRule::PackageInvalid { error });
                 return None;
             }
         };
@@ -218,7 +209,10 @@ impl Resolver<'_> {
         let profiles: Vec<&Profile> = readable.filter(|p| p.key.package == hash).collect();
         if profiles.is_empty() {
             let (model, package) = (raw.name.value.clone(), hash);
-            problems.add(&raw.name.place, Cause::ProfileMissing { model, package });
+            problems.add(
+                &raw.name.place,
+                ModelRule::ProfileMissing { model, package },
+            );
             return None;
         }
         let prefixes = package.stage_prefixes().iter().enumerate();

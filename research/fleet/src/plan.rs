@@ -6,8 +6,7 @@ use punctual_core::Nanos;
 use serde::Serialize;
 
 use crate::packing::{Bin, Load, Merging, Packing, Rate, Session, Shelf, fewest_nodes, pack};
-use punctual_plan::PlanErrors;
-use punctual_plan::toml_file::Problems;
+use punctual_diagnostics::{Diagnostics, Problems};
 
 use crate::file::File;
 use crate::groups::{self, Grouped};
@@ -123,9 +122,11 @@ pub struct Excess {
 
 impl FleetPlan {
     /// Makes the plan. That the fleet is too small is no error: see [`unplaced`](Self::unplaced).
-    pub fn build(inputs: &FleetInputs) -> Result<Self, PlanErrors> {
-        let mut problems = Problems::new(&inputs.path, &inputs.text);
-        let file = File::read(&inputs.text, &mut problems);
+    pub fn build(inputs: &FleetInputs) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(&inputs.path, &inputs.text, "plan");
+        let Some(file) = File::read(&mut problems) else {
+            return Err(problems.into_errors());
+        };
         let models = models::resolve(&file, inputs, &mut problems);
         let queries = queries::divide(&file, &models, &mut problems);
         let asked = queries::asked(&file, &models, &queries, &mut problems);

@@ -3,13 +3,13 @@
 use punctual_core::Nanos;
 
 use crate::packing::{BatchTimes, Flow, Rate, Session, even_split, split};
-use punctual_plan::Cause;
-use punctual_plan::toml_file::{At, Problems};
+use punctual_diagnostics::{Invalid, Problems, Spanned};
+use punctual_plan::ModelRule;
 
-use crate::cause::FleetCause;
 use crate::file::{File, RawQuery};
 use crate::models::{Kind, Models, Stage};
 use crate::plan::{Budget, QueryPlan};
+use crate::rule::FleetRule;
 
 /// Requests for a model, by their deadline.
 pub(crate) struct Asked<'m> {
@@ -38,8 +38,8 @@ fn divide_one(
     let Some(flow) = Flow::of(&after) else {
         if !query.stages.is_empty() {
             let query_name = query.name.value.clone();
-            let cause = FleetCause::NotForkJoin { query: query_name };
-            problems.add(&query.name.place, cause.into());
+            let cause = FleetRule::NotForkJoin { query: query_name };
+            problems.add(&query.name.place, cause);
         }
         return None;
     };
@@ -53,8 +53,8 @@ fn divide_one(
     let boards = |stage: usize, budget| costs[stage].boards(budget);
     let deadline = query.asked.deadline;
     let Some(found) = split(&flow, boards, deadline, file.segments) else {
-        let cause = FleetCause::QueryUnreachable { deadline };
-        problems.add(&query.name.place, cause.into());
+        let cause = FleetRule::QueryUnreachable { deadline };
+        problems.add(&query.name.place, cause);
         return None;
     };
     let even = even_split(&flow, boards, deadline).devices;
@@ -86,7 +86,7 @@ fn predecessors(query: &RawQuery, problems: &mut Problems<'_>) -> Option<Vec<Vec
             all_known = false;
             if let Some(at) = &stage.after {
                 let (what, name, known) = ("stage", name.clone(), names.clone());
-                problems.add(&at.place, Cause::Unresolved { what, name, known });
+                problems.add(&at.place, Invalid::Unresolved { what, name, known });
             }
         }
         after.push(before);
@@ -138,21 +138,14 @@ impl Cost {
 fn stages<'m>(
     models: &'m Models,
     file: &File,
-    model: &At<String>,
-    exit: Option<&At<u64>>,
+    model: &Spanned<String>,
+    exit: Option<&Spanned<u64>>,
     problems: &mut Problems<'_>,
 ) -> Option<&'m [Stage]> {
-    let known = || file.models.iter().map(|raw| raw.name.value.clone());
-    if !known().any(|name| name == model.value) {
-        let cause = Cause::Unresolved {
-            what: "model",
-            name: model.value.clone(),
-            known: known().collect(),
-        };
-        problems.add(&model.place, cause);
-    }
+    let known = file.models.iter().map(|raw| &raw.name.value);
+    let name = model.resolve("model", known, problems)?;
     // A model with a problem was noted already.
-    let stages = models.stages.get(&model.value)?;
+    let stages = models.stages.get(name)?;
     let last = stages.len() - 1;
     let Some(exit) = exit else {
         return Some(stages);
@@ -162,7 +155,7 @@ fn stages<'m>(
         .and_then(|exit| stages.get(..=exit));
     if within.is_none() {
         let (exit_value, last) = (exit.value, last as u8);
-        let cause = Cause::NoSuchExit {
+        let cause = ModelRule::NoSuchExit {
             exit: exit_value,
             last,
         };
@@ -192,7 +185,7 @@ pub(crate) fn asked<'m>(
             deadline: session.asked.deadline,
         };
         if let Some(cause) = unreachable(&asked, models) {
-            problems.add(&session.name.place, cause.into());
+            problems.add(&session.name.place, cause);
         }
         all.push(asked);
     }
@@ -225,9 +218,9 @@ pub(crate) fn asked<'m>(
 }
 
 /// Why no partition serves a session even if it does nothing else.
-fn unreachable(asked: &Asked<'_>, models: &Models) -> Option<FleetCause> {
+fn unreachable(asked: &Asked<'_>, models: &Models) -> Option<FleetRule> {
     let of_one = |kind| Some(models.times(asked.stages, kind)?.time(1)?.saturating_mul(2));
     let needed = (0..models.kinds.len()).filter_map(of_one).min()?;
     let deadline = asked.deadline;
-    (needed > deadline).then_some(FleetCause::Unreachable { needed, deadline })
+    (needed > deadline).then_some(FleetRule::Unreachable { needed, deadline })
 }

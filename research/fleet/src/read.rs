@@ -3,12 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use punctual_diagnostics::{Diagnostics, Problems, read_text};
 use punctual_model::Package;
-
-use punctual_plan::PackageInput;
-use punctual_plan::PlanErrors;
-use punctual_plan::toml_file::{Place, Problems};
-use punctual_plan::toml_file::{inside, read_profile, read_text};
+use punctual_plan::{PackageInput, inside, read_profile};
 
 use crate::file::{File, RawModel};
 use crate::inputs::FleetInputs;
@@ -16,13 +13,12 @@ use crate::inputs::FleetInputs;
 impl FleetInputs {
     /// Reads a fleet file, the packages that it names, and their profiles: those that it names, or if
     /// it names none, those inside each package and the one beside it (`signs.punctual`: `signs.profile.json`).
-    pub fn read(path: &Path) -> Result<Self, PlanErrors> {
-        let text = read_text(path).map_err(|cause| {
-            let mut problems = Problems::new(path, "");
-            problems.add(&Place::default(), cause);
-            problems.into_errors()
-        })?;
-        let file = File::read(&text, &mut Problems::new(path, &text));
+    pub fn read(path: &Path) -> Result<Self, Diagnostics> {
+        let text = read_text(path).map_err(|cause| Diagnostics::of_file(path, "plan", cause))?;
+        let mut problems = Problems::new(path, &text, "plan");
+        let Some(file) = File::read(&mut problems) else {
+            return Err(problems.into_errors());
+        };
         let directory = path.parent().unwrap_or(Path::new(""));
         let mut inputs = Self {
             path: path.to_owned(),

@@ -10,14 +10,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use punctual_diagnostics::{Diagnostics, Invalid};
 use punctual_fleet::{FleetInputs, FleetPlan};
-use punctual_plan::{Cause, PackageInput, PlanErrors, ProfileInput};
+use punctual_plan::{ModelRule, PackageInput, ProfileInput};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn build(text: &str) -> Result<FleetPlan, PlanErrors> {
+fn build(text: &str) -> Result<FleetPlan, Diagnostics> {
     FleetPlan::build(&FleetInputs {
         path: "fleet.toml".into(),
         text: text.to_owned(),
@@ -155,8 +156,8 @@ fn a_package_with_its_profile_is_a_model() {
     };
     let errors = FleetPlan::build(&inputs).expect_err("no profile");
     assert!(matches!(
-        errors.problems()[0].cause,
-        Cause::ProfileMissing { .. }
+        errors.problems()[0].cause(),
+        Some(ModelRule::ProfileMissing { .. })
     ));
     inputs.profiles = vec![ProfileInput {
         path: "signs.profile.json".into(),
@@ -205,7 +206,7 @@ fn the_reference_lists_exactly_the_keys_that_are_read() {
     let errors = build(unknown).expect_err("unknown keys");
     let mut known = BTreeMap::new();
     for problem in errors.problems() {
-        if let Cause::UnknownKey { known: keys, .. } = &problem.cause {
+        if let Some(Invalid::UnknownKey { known: keys, .. }) = problem.cause() {
             let section = problem.key.replace("[0]", "").replace(".zzz", "");
             let keys: BTreeSet<String> = keys.iter().map(|key| (*key).to_owned()).collect();
             known.insert(section, keys);

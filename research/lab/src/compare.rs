@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_evaluation::compare::{Comparison, Run};
-use punctual_evaluation::format::Document;
+use punctual_evaluation::format::Workload;
 use punctual_evaluation::report;
 use punctual_platform::output;
 use punctual_simulator::scenario::Scenario;
@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let name = options.workload.as_deref().expect("clap requires it");
-    let Document { scenario, policies } = workload::document(name)?;
+    let Workload { scenario, policies } = workload::document(name)?;
     let mut policies = workload::policies(&options.policies, &policies)?;
     if options.policies.is_empty() {
         policies.retain(|policy| takes(policy, &scenario));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use punctual_fleet::{FleetInputs, FleetPlan};
-use punctual_plan::PlanErrors;
+use punctual_plan::Diagnostics;
 use punctual_platform::files::write_whole;
 use punctual_platform::output;
 
@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Termination {
     termination.once_printed("plan", output::text(text))
 }
 
-fn refuse(errors: &PlanErrors, json: bool) -> Termination {
+fn refuse(errors: &Diagnostics, json: bool) -> Termination {
     let termination = if errors.is_about_files_only() {
         Termination::File
     } else {

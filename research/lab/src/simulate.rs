@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use punctual_core::{Instant, Nanos, PolicySpec, TaskId};
 use punctual_evaluation::experiments;
-use punctual_evaluation::format::Document;
+use punctual_evaluation::format::Workload;
 use punctual_evaluation::report::{self, Recorder, Row, span};
 use punctual_platform::{clock, output};
 use punctual_report::{Table, percent};
@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return experiment(name);
     }
     let name = options.workload.as_deref().expect("clap requires it");
-    let Document {
+    let Workload {
         mut scenario,
         policies,
     } = workload::document(name)?;

@@ -1,11 +1,11 @@
 //! What `compare` and `simulate` have in common: naming workloads, policies and loads.
 
 use punctual_core::PolicySpec;
-use punctual_plan::PolicyChoice;
+use punctual_plan::{Diagnostics, PolicyChoice};
 use std::path::{Path, PathBuf};
 
 use punctual_evaluation::disb::{self, DisbError};
-use punctual_evaluation::format::{self, Document, FormatError};
+use punctual_evaluation::format::{self, Workload};
 use punctual_evaluation::workloads::{self, UnknownWorkload};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::read;
@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// One's own file that makes no sense, or cannot be read.
     #[error(transparent)]
-    Format(#[from] FormatError),
+    Format(#[from] Diagnostics),
     /// A file of DISB's that makes no sense.
     #[error(transparent)]
     Disb(#[from] DisbError),
@@ -74,14 +74,14 @@ impl Terminates for Error {
 }
 
 /// A built-in workload, or a file that describes one, with the policies whose parameters the file sets.
-pub fn document(name: &str) -> Result<Document, Error> {
+pub fn document(name: &str) -> Result<Workload, Error> {
     let path = Path::new(name);
     let scenario = match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => return Ok(format::read(path)?),
         Some("json") => published(path)?,
         _ => workloads::by_name(name)?,
     };
-    Ok(Document {
+    Ok(Workload {
         scenario,
         policies: Vec::new(),
     })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use punctual_device::profile::{Effort, MeasureError, Request};
 use punctual_device_cpu::CpuProvider;
 use punctual_model::{Package, PackageError, Profile, ProfileError};
-use punctual_plan::{Needs, PlanErrors, Policies};
+use punctual_plan::{Diagnostics, Needs, Policies};
 use punctual_platform::{affinity, output};
 
 use crate::measure::{self, PackageNeeds};
@@ -18,7 +18,7 @@ pub enum CacheError {
     #[error(transparent)]
     Package(#[from] PackageError),
     #[error("{0}")]
-    Manifest(#[from] PlanErrors),
+    Manifest(#[from] Diagnostics),
     #[error(transparent)]
     Measure(#[from] MeasureError<punctual_device_cpu::StartError>),
     /// The profile could be written neither to the cache nor beside the package.

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use punctual_core::STAGES_MAX;
+use punctual_diagnostics::Diagnostics;
 use punctual_model::{CalibrationError, PackageError, Tensor};
 use thiserror::Error;
 
-use crate::{OptionsError, ParseError, Problem};
+use crate::{ParseError, Problem};
 
 /// Protocol buffers have no larger files.
 pub(crate) const ONNX_BYTES_MAX: u64 = (2 << 30) - 1;
@@ -21,8 +22,8 @@ pub enum CompileError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error(transparent)]
-    Options(#[from] OptionsError),
+    #[error("the compile options are malformed\n{0}")]
+    Options(#[from] Diagnostics),
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
     #[error(transparent)]

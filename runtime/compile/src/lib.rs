@@ -26,13 +26,14 @@ mod write;
 use std::path::Path;
 
 use punctual_core::STAGES_MAX;
+use punctual_diagnostics::FILE_BYTES_MAX;
 use punctual_model::{
     Calibration, InputForm, InputSpec, Package, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
 };
 use punctual_platform::read;
 
 pub use error::CompileError;
-pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, OptionsError, Overrides};
+pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, Overrides};
 pub use parse::ParseError;
 pub use problem::Problem;
 pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
@@ -74,7 +75,7 @@ pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, Comp
         }
         (graph, options, Path::new(""))
     } else {
-        let mut options = CompileOptions::from_toml(&read_text(path, read::TEXT_BYTES_MAX)?)?;
+        let mut options = CompileOptions::from_toml(&read_text(path, FILE_BYTES_MAX)?, path)?;
         overrides.apply(&mut options);
         let folder = path.parent().unwrap_or(Path::new(""));
         let onnx = folder.join(&options.onnx);

@@ -18,9 +18,10 @@
 
 use std::path::{Path, PathBuf};
 
+use punctual_diagnostics::{
+    DeValue, Diagnostics, Document, FromToml, Invalid, Problems, Section, Spanned,
+};
 use punctual_model::{InputForm, InputSpec};
-use serde::Deserialize;
-use thiserror::Error;
 
 use crate::graph::Graph;
 
@@ -45,64 +46,73 @@ pub struct CompileOptions {
     pub classes: Vec<String>,
 }
 
-/// The options file cannot be read as such.
-#[derive(Clone, Debug, PartialEq, Error)]
-#[error("the compile options are malformed: {0}")]
-pub struct OptionsError(#[from] toml::de::Error);
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawOptions {
-    name: String,
-    onnx: PathBuf,
-    calibration: Option<PathBuf>,
-    input: RawInput,
-    #[serde(default)]
-    output: RawOutput,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawInput {
-    height: u32,
-    width: u32,
-    mean: [f32; 3],
-    std: [f32; 3],
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawOutput {
-    #[serde(default)]
-    exits: Vec<String>,
-    #[serde(default)]
-    classes: Vec<String>,
-}
-
 impl CompileOptions {
-    /// Parses an options file. The values are checked by compiling.
-    pub fn from_toml(text: &str) -> Result<Self, OptionsError> {
-        let raw: RawOptions = toml::from_str(text)?;
-        let RawInput {
-            height,
-            width,
-            mean,
-            std,
-        } = raw.input;
-        Ok(Self {
-            name: raw.name,
-            onnx: raw.onnx,
-            calibration: raw.calibration,
-            input: InputSpec {
-                height,
-                width,
-                mean,
-                std,
-                form: InputForm::Image,
-            },
-            exits: raw.output.exits,
-            classes: raw.output.classes,
+    /// Parses an options file; `path` is for messages. The values are checked by compiling.
+    ///
+    /// # Panics
+    /// Never: options without problems are complete.
+    pub fn from_toml(text: &str, path: &Path) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(path, text, "package");
+        let options = Self::read(&mut problems);
+        problems.into_result()?;
+        Ok(options.expect("options without problems are complete"))
+    }
+
+    fn read(problems: &mut Problems<'_>) -> Option<Self> {
+        let document = Document::parse(problems)?;
+        let mut root = document.root();
+        let name = root.required::<String>("name", problems);
+        let onnx = root.required::<String>("onnx", problems);
+        let calibration = root.optional::<String>("calibration", problems);
+        root.missing("input", "a table with height, width, mean, std", problems);
+        let input = root.table("input", problems);
+        let input = input.and_then(|input| read_input(input, problems));
+        let mut output = root.table_or_empty("output", problems);
+        let exits = output.or("exits", Vec::new(), problems);
+        let classes = output.or("classes", Vec::new(), problems);
+        output.finish(problems);
+        root.finish(problems);
+        Some(Self {
+            name: name?.value,
+            onnx: onnx?.value.into(),
+            calibration: calibration.map(|at| at.value.into()),
+            input: input?,
+            exits: exits.value,
+            classes: classes.value,
         })
+    }
+}
+
+fn read_input(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<InputSpec> {
+    let height = section.required::<u64>("height", problems);
+    let width = section.required::<u64>("width", problems);
+    let mean = section.required::<Channels>("mean", problems);
+    let std = section.required::<Channels>("std", problems);
+    section.finish(problems);
+    let mut side = |side: Spanned<u64>| {
+        let side = side.within(0..=u64::from(u32::MAX), " pixels", problems);
+        side.value as u32
+    };
+    Some(InputSpec {
+        height: side(height?),
+        width: side(width?),
+        mean: mean?.value.0,
+        std: std?.value.0,
+        form: InputForm::Image,
+    })
+}
+
+/// A number for red, green and blue each.
+struct Channels([f32; 3]);
+
+impl FromToml for Channels {
+    const EXPECTED: &'static str = "three numbers, for red, green and blue";
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Invalid> {
+        let numbers = Vec::<f64>::from_toml(value)?;
+        let numbers = <[f64; 3]>::try_from(numbers);
+        let numbers = numbers.map_err(|_| Invalid::wrong_type(Self::EXPECTED, value))?;
+        Ok(Self(numbers.map(|number| number as f32)))
     }
 }
 
@@ -190,21 +200,29 @@ mod tests {
             .take_while(|line| !line.contains("```"))
             .flat_map(|line| [line, "\n"])
             .collect();
-        let options = CompileOptions::from_toml(&example).unwrap();
+        let options = CompileOptions::from_toml(&example, Path::new("x.toml")).unwrap();
         assert_eq!((options.input.height, options.exits.len()), (64, 2));
     }
 
     #[test]
     fn a_missing_or_unknown_key_is_named_with_its_line() {
         for (text, word) in [
-            ("name = \"x\"", "missing field `onnx`"),
+            ("name = \"x\"", "`onnx` is missing"),
             (
                 "name = \"x\"\nonnx = \"x\"\nbatch = 4",
-                "unknown field `batch`",
+                "unknown key `batch`",
             ),
-            ("name = \"x\"\nonnx = \"x\"\n[input]\nheight = -1", "line 4"),
+            (
+                "name = \"x\"\nonnx = \"x\"\n[input]\nheight = -1",
+                "x.toml:4:1",
+            ),
+            (
+                "name = \"x\"\nonnx = \"x\"\n[input]\nmean = [0.5, 0.5]",
+                "expected three numbers",
+            ),
         ] {
-            let message = CompileOptions::from_toml(text).unwrap_err().to_string();
+            let errors = CompileOptions::from_toml(text, Path::new("x.toml")).unwrap_err();
+            let message = errors.to_string();
             assert!(message.contains(word), "{message}");
         }
     }

@@ -28,14 +28,14 @@ pub fn admit<'p>(
     hello: &Hello,
     peer: &Peer<'_>,
 ) -> Result<(&'p TaskPlan, FrameSpec), Refusal> {
-    peer.check(plan.door.allow.as_ref())?;
+    peer.check(plan.admission.allow.as_ref())?;
     let Some((_, task)) = plan.task_named(&hello.task) else {
         return Err(Refusal::UnknownTask {
             task: hello.task.clone(),
         });
     };
     peer.check(task.entry.allow.as_ref())?;
-    let limit = plan.door.streams_per_process;
+    let limit = plan.admission.streams_per_process;
     if peer.streams >= usize::from(limit) {
         return Err(Refusal::StreamsOfProcess { limit });
     }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use punctual_device_cpu::StartError;
+use punctual_diagnostics::{Diagnostics, Rule as _};
 use punctual_kernels::preprocess::PreprocessError;
-use punctual_plan::{DoorCause, PlanErrors};
+use punctual_plan::SocketRule;
 use punctual_platform::OsError;
 use punctual_platform::socket_path::SocketPathError;
 use punctual_platform::thread::ThreadError;
@@ -18,7 +19,7 @@ use crate::limits::LimitError;
 pub enum StartupError {
     /// The manifest, or what it names.
     #[error(transparent)]
-    Plan(#[from] PlanErrors),
+    Plan(#[from] Diagnostics),
     /// `--ready-fd` is no descriptor that was inherited.
     #[error(
         "--ready-fd {0} is not an open file descriptor: let the starting process leave it open"
@@ -40,8 +41,8 @@ pub enum StartupError {
     #[error("cannot listen for clients: {0}")]
     Listen(#[from] punctual_ipc::ListenError),
     /// A socket that was named otherwise than in the manifest.
-    #[error("the socket {path}: {cause}. To do: {}", cause.remedy())]
-    SocketPath { path: PathBuf, cause: DoorCause },
+    #[error("the socket {path}: {cause}. To do: {}", cause.help())]
+    SocketPath { path: PathBuf, cause: SocketRule },
     #[error("cannot serve metrics: {0}")]
     Metrics(#[source] SocketPathError),
     /// A frame that the plan took and the preprocessor does not.

@@ -6,7 +6,7 @@ use punctual_core::ModelId;
 use punctual_device_cpu::image_layout;
 use punctual_kernels::Isa;
 use punctual_model::Package;
-use punctual_plan::{DoorCause, PackageInput, Plan, PlanInputs, Policies};
+use punctual_plan::{PackageInput, Plan, PlanInputs, Policies, SocketRule};
 
 use crate::error::StartupError;
 use crate::gpu::{self, Gpu};
@@ -70,7 +70,7 @@ pub fn validate(options: &Options, policies: &Policies) -> Result<Validated, Sta
 
 /// As the manifest's `socket` is checked, one that was named otherwise.
 pub fn check_socket(path: &Path) -> Result<(), StartupError> {
-    DoorCause::of_socket(path).map_or(Ok(()), |cause| {
+    SocketRule::of(path).map_or(Ok(()), |cause| {
         Err(StartupError::SocketPath {
             path: path.to_owned(),
             cause,

@@ -2,78 +2,55 @@
 //!
 //! [`Plan::build`] is a pure function of [`PlanInputs`]; [`PlanInputs::read`] gathers them from
 //! files. [`Needs`] says what a manifest needs before there are packages and profiles. A [`Plan`]
-//! displays as the tables of `punctual check`; [`PlanErrors`] as compiler-like diagnostics.
+//! displays as the tables of `punctual check`; [`Diagnostics`] like a compiler's messages.
+//!
+//! A plan is made in four phases, a folder each. A phase works on what the ones before could make
+//! sense of, and notes what it finds wrong, so that one attempt finds all problems that can be
+//! found. The rules of a phase stand beside the code that checks them.
 #![forbid(unsafe_code)]
 
-mod arrival;
-mod board;
-mod budgets;
-mod build;
-mod cause;
-mod document;
-mod door;
-mod footprint;
-mod frame;
-mod gpu;
+mod budget;
 mod inputs;
-mod keys;
-mod load;
 mod manifest;
-mod memory;
-mod models;
 mod needs;
-mod paging;
-mod partition;
-mod placement;
 mod plan;
-mod policy;
-mod priorities;
-mod problem;
-mod promises;
 mod read;
-mod report;
-mod reservation;
-mod rules;
-mod schedulability;
-mod settings;
-mod sharing;
-mod spelling;
-mod spill;
-mod tasks;
-mod warning;
+mod resolve;
 
-/// What reads a TOML file key by key and notes all that is wrong with it: for other formats than the manifest.
-pub mod toml_file {
-    pub use crate::document::{Section, parse, within, within_whole};
-    pub use crate::keys::{name, number, span, unique, whole};
-    pub use crate::manifest::collect;
-    pub use crate::memory::Bytes;
-    pub use crate::problem::{At, Place, Problems};
-    pub use crate::read::{inside, read_profile, read_text};
-}
+pub use punctual_diagnostics::Diagnostics;
 
-pub use board::{Board, Fact, Gpu, Source};
-pub use budgets::Margins;
-pub use cause::{Cause, Rule};
-pub use door::{Access, Accounts, DoorCause, DoorPlan, EntryPlan, METRICS_SUFFIX};
-pub use frame::FrameCause;
-pub use gpu::{GpuCause, GpuPlan};
-pub use inputs::{CudaFootprint, GpuHost, Host, PackageInput, PlanInputs, ProfileInput};
-pub use load::CoreLoad;
-pub use memory::{
-    BLOCKING_THREADS, HEAP_BYTES, MemoryBudget, MemoryItem, ORDINARY_STACK_BYTES, Purpose,
-    STACK_BYTES,
+pub use budget::{
+    ArrivalBound, BLOCKING_THREADS, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
+    LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
+    PagingRule, PartitionReport, PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES,
+    StageNotProfiled, TaskReport, Unschedulable,
 };
+pub use inputs::{
+    Accounts, BATCH_SIZES, Board, CudaFootprint, Fact, Gpu, GpuHost, Host, PUBLISHED, PackageInput,
+    PlanInputs, Policies, PolicyChoice, PolicyRule, ProfileInput, Source, UnknownSource,
+};
+pub use manifest::{METRICS_SUFFIX, Margins, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs};
-pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingCause};
-pub use partition::{DeviceKind, PartitionPlan};
-pub use plan::{
-    ArrivalBound, BATCH_SIZES, ChannelPlan, ClientSlotPlan, FramePlan, ModelPlan, Plan, PlanHash,
-    Role, TaskPlan, ThreadPlan,
+pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
+pub use read::{NoSuchBoard, inside, read_profile};
+pub use resolve::{
+    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceKind, EntryPlan, FramePlan, FrameRule,
+    GpuRule, ModelRule, OtherBoard, PartitionPlan, PlacementRule, PrioritiesExhausted, Reservation,
+    Role, SpillRule, TaskRule, ThreadPlan,
 };
-pub use policy::{PUBLISHED, Policies, PolicyChoice};
-pub use problem::{Excerpt, PlanErrors, Problem};
-pub use reservation::{Reservation, Scheduling};
-pub use schedulability::{PartitionReport, TaskReport};
-pub use spill::SpillCause;
-pub use warning::Warning;
+
+use punctual_diagnostics::Problems;
+
+impl Plan {
+    /// The plan, or everything that is wrong with the manifest or with what it names.
+    pub fn build(inputs: &PlanInputs) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(&inputs.manifest_path, &inputs.manifest_text, "plan");
+        let Some(manifest) = manifest::read(&inputs.policies, &mut problems) else {
+            return Err(problems.into_errors());
+        };
+        let resolved = resolve::resolve(manifest, inputs, &mut problems);
+        let budgeted = budget::budget(resolved, inputs, &mut problems);
+        let plan = plan::freeze(budgeted, inputs, &mut problems);
+        problems.into_result().map(|()| plan)
+    }
+}

@@ -1,18 +1,14 @@
 //! What has to be there before a plan can be made: packages to compile, figures to measure.
 
-use crate::policy::Policies;
+use punctual_diagnostics::{Diagnostics, Problems, Spanned};
 use std::path::Path;
 
 use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
-use crate::gpu;
-use crate::manifest::{Manifest, RawModel, RawTask};
-use crate::models::batches_up_to;
-use crate::partition::DeviceKind;
-use crate::plan::FramePlan;
-use crate::problem::{At, PlanErrors, Problems};
-use crate::tasks;
+use crate::inputs::Policies;
+use crate::manifest::{self, Manifest, RawModel, RawTask};
+use crate::resolve::{DeviceKind, FramePlan, batches_up_to, frame, gpu};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -44,9 +40,11 @@ pub struct ModelNeeds {
 
 impl Needs {
     /// From the manifest alone; neither packages nor profiles are looked at.
-    pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, PlanErrors> {
-        let mut problems = Problems::new(path, text);
-        let manifest = Manifest::read(text, policies, &mut problems);
+    pub fn of_manifest(text: &str, path: &Path, policies: &Policies) -> Result<Self, Diagnostics> {
+        let mut problems = Problems::new(path, text, "plan");
+        let Some(manifest) = manifest::read(policies, &mut problems) else {
+            return Err(problems.into_errors());
+        };
         let needs = Self {
             board: manifest
                 .daemon
@@ -82,10 +80,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 manifest,
                 task.partition.as_ref().map(|at| &at.value),
             ));
-            let frame = task
-                .frame
-                .as_ref()
-                .and_then(|raw| tasks::frame(raw, problems));
+            let frame = task.frame.as_ref().and_then(|raw| frame(raw, problems));
             frames.extend(frame.filter(|frame| !frames.contains(frame)));
         }
         if manifest.daemon.policy.value.contract().partitioning == Partitioning::Ranges {
@@ -109,7 +104,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
 }
 
 /// Whether any model of the package is used by tasks without a reservation only.
-fn is_paged(manifest: &Manifest, package: &At<String>) -> bool {
+fn is_paged(manifest: &Manifest, package: &Spanned<String>) -> bool {
     let of_package = |model: &&RawModel| {
         let other = model.package.as_ref();
         other.is_some_and(|other| other.value == package.value)
@@ -121,7 +116,7 @@ fn is_paged(manifest: &Manifest, package: &At<String>) -> bool {
                 other.is_some_and(|other| other.value == model.name.value)
             };
             let mut users = manifest.tasks.iter().filter(named);
-            users.clone().next().is_some() && users.all(|task| !tasks::is_reserved(task))
+            users.clone().next().is_some() && users.all(|task| !task.is_reserved())
         })
 }
 

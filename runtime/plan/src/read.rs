@@ -1,18 +1,38 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use punctual_diagnostics::{Diagnostics, Invalid, Problems, Rule, read_text};
 use punctual_model::{Package, Profile};
-use punctual_platform::read::{self, Refused};
+use thiserror::Error;
 
-use crate::board::Board;
-use crate::cause::Cause;
-use crate::document::FILE_BYTES_MAX;
-use crate::inputs::{Host, PackageInput, PlanInputs, ProfileInput};
-use crate::manifest::Manifest;
-use crate::policy::Policies;
-use crate::problem::{Place, PlanErrors, Problems};
+use crate::inputs::{Board, Host, PackageInput, PlanInputs, Policies, ProfileInput};
+use crate::manifest::{self, Manifest};
+
+/// A board of which there is no file.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("board {board:?} is not part of the program, and its file cannot be read: {kind}")]
+#[non_exhaustive]
+pub struct NoSuchBoard {
+    pub board: String,
+    pub kind: io::ErrorKind,
+}
+
+impl Rule for NoSuchBoard {
+    fn rule(&self) -> &'static str {
+        "every board has a file that states its facts"
+    }
+
+    fn help(&self) -> String {
+        format!("use \"host\", or write boards/{}.toml", self.board)
+    }
+
+    fn is_about_a_file(&self) -> bool {
+        true
+    }
+}
 
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
@@ -25,7 +45,7 @@ impl PlanInputs {
         profiles: &[PathBuf],
         host: Host,
         policies: Policies,
-    ) -> Result<Self, PlanErrors> {
+    ) -> Result<Self, Diagnostics> {
         let directory = manifest_path.parent().unwrap_or(Path::new(""));
         Self::read_from(manifest_path, directory, profiles, host, policies)
     }
@@ -37,26 +57,26 @@ impl PlanInputs {
         profiles: &[PathBuf],
         host: Host,
         policies: Policies,
-    ) -> Result<Self, PlanErrors> {
-        let manifest_text = read_text(manifest_path).map_err(|cause| {
-            let mut problems = Problems::new(manifest_path, "");
-            problems.add(&Place::default(), cause);
-            problems.into_errors()
-        })?;
-        let mut problems = Problems::new(manifest_path, &manifest_text);
-        let manifest = Manifest::read(&manifest_text, &policies, &mut problems);
+    ) -> Result<Self, Diagnostics> {
+        let manifest_text = read_text(manifest_path)
+            .map_err(|cause| Diagnostics::of_file(manifest_path, "plan", cause))?;
+        let mut problems = Problems::new(manifest_path, &manifest_text, "plan");
+        let Some(manifest) = manifest::read(&policies, &mut problems) else {
+            return Err(problems.into_errors());
+        };
         let Some(name) = &manifest.daemon.board else {
             return Err(problems.into_errors());
         };
         let board = match find_board(&name.value, directory) {
             Ok(board) => board,
             Err(BoardProblem::Unreadable(cause)) => {
-                let board = name.value.clone();
-                let cause = match cause {
-                    Cause::Unreadable { kind } => Cause::NoSuchBoard { board, kind },
-                    refused => refused,
-                };
-                problems.add(&name.place, cause);
+                match cause {
+                    Invalid::Unreadable { kind } => {
+                        let board = name.value.clone();
+                        problems.add(&name.place, NoSuchBoard { board, kind });
+                    }
+                    refused => problems.add(&name.place, refused),
+                }
                 return Err(problems.into_errors());
             }
             Err(BoardProblem::Invalid(errors)) => return Err(errors),
@@ -130,8 +150,8 @@ pub fn read_profile(path: PathBuf) -> ProfileInput {
 }
 
 enum BoardProblem {
-    Unreadable(Cause),
-    Invalid(PlanErrors),
+    Unreadable(Invalid),
+    Invalid(Diagnostics),
 }
 
 fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
@@ -141,12 +161,4 @@ fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
     let path = directory.join("boards").join(format!("{name}.toml"));
     let text = read_text(&path).map_err(BoardProblem::Unreadable)?;
     Board::parse(&text, &path).map_err(BoardProblem::Invalid)
-}
-
-/// A text file, no larger than anybody writes.
-pub fn read_text(path: &Path) -> Result<String, Cause> {
-    read::text(path, FILE_BYTES_MAX).map_err(|error| match Refused::behind(&error) {
-        Some(refused) => Cause::Refused(path.to_owned(), refused),
-        None => Cause::Unreadable { kind: error.kind() },
-    })
 }

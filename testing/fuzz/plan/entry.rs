@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use punctual_plan::{Board, Needs, Plan, PlanErrors, PlanInputs, Policies};
+use punctual_plan::{Board, Diagnostics, Needs, Plan, PlanInputs, Policies};
 
 use crate::fixture;
 
@@ -31,7 +31,7 @@ pub fn plan(text: &[u8]) {
     }
 }
 
-fn diagnosed<T>(result: Result<T, PlanErrors>) -> Option<T> {
+fn diagnosed<T>(result: Result<T, Diagnostics>) -> Option<T> {
     let errors = match result {
         Ok(made) => return Some(made),
         Err(errors) => errors,

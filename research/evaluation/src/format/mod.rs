@@ -4,103 +4,91 @@
 //! All problems of a file are reported at once, each with its line, its key and the rule that it breaks. What
 //! was read is then given to the scheduler, so that a file whose promises cannot be kept is refused here.
 
-mod document;
+mod files;
 mod model;
-mod problem;
+mod names;
+mod partition;
 mod task;
 #[cfg(test)]
 mod tests;
 mod timing;
 mod trace;
 
-use punctual_plan::PolicyChoice;
-use std::io;
 use std::path::Path;
 
-use punctual_core::{Nanos, PolicySpec, Scheduler, Units};
+use punctual_core::{ConfigError, Nanos, PolicySpec, Scheduler};
+use punctual_diagnostics::{
+    Diagnostics, Document, Invalid, Place, Problems, Rule, Section, read_text,
+};
+use punctual_plan::{PolicyChoice, PolicyRule};
 use punctual_platform::read;
-use serde::Deserialize;
-use toml::de::DeTable;
-
-use document::{Problems, Section};
-pub use problem::{Cause, FormatError, Problem};
 use punctual_simulator::scenario::{Board, Scenario};
+use thiserror::Error;
+
+pub use files::FileRule;
+use files::Files;
+pub use model::ModelRule;
+pub use partition::PartitionRule;
+pub use task::TaskRule;
+pub use timing::QuantilesOutOfOrder;
 pub use trace::TraceError;
 
 /// A workload file, read.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct Workload {
     pub scenario: Scenario,
     /// Policies with parameters of their own.
     pub policies: Vec<PolicyChoice>,
 }
 
-/// Ten thousand lines. A file beyond it is not what somebody wrote, and is not looked into.
-const FILE_BYTES_MAX: usize = 1 << 20;
+/// Promises that cannot be kept, or more than the scheduler has room for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the default policy refuses the plan: {error}")]
+#[non_exhaustive]
+pub struct PlanRefused {
+    pub error: ConfigError,
+}
 
-/// Some millions of recorded arrivals, or of samples.
-const NAMED_BYTES_MAX: u64 = 256 << 20;
+impl Rule for PlanRefused {
+    fn rule(&self) -> &'static str {
+        "what a workload reserves can be promised"
+    }
 
-/// How the files are read that a workload file names, relative to it.
-type Files<'f> = &'f dyn Fn(&str) -> io::Result<String>;
+    fn help(&self) -> String {
+        "lower rates, allow more time, or set reserved = false".into()
+    }
+}
 
 /// Reads a workload file and those that it names.
-pub fn read(path: &Path) -> Result<Document, FormatError> {
-    let name = path.display().to_string();
+pub fn read(path: &Path) -> Result<Workload, Diagnostics> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let files = |file: &str| read::text(&folder.join(file), NAMED_BYTES_MAX);
-    match read::text(path, FILE_BYTES_MAX as u64) {
-        Ok(text) => parse(&name, &text, &files),
-        Err(error) => Err(FormatError {
-            problems: vec![Problem {
-                line: None,
-                key: String::new(),
-                cause: Cause::Unreadable {
-                    file: name.clone(),
-                    error,
-                },
-            }],
-            file: name,
-        }),
+    let files = |file: &str| read::text(&folder.join(file), files::BYTES_MAX);
+    match read_text(path) {
+        Ok(text) => parse(path, &text, &files),
+        Err(cause) => Err(Diagnostics::of_file(path, AIM, cause)),
     }
 }
+
+const AIM: &str = "workload";
 
 /// Reads the text of a workload file; `files` gives those that it names.
-pub fn parse(file: &str, text: &str, files: Files<'_>) -> Result<Document, FormatError> {
-    let problems = Problems::new(text);
-    let document = read_document(file, text, files, &problems);
-    match document {
-        Some(document) if problems.is_empty() => Ok(document),
-        _ => Err(FormatError {
-            file: file.into(),
-            problems: problems.into_sorted(),
-        }),
-    }
+///
+/// # Panics
+/// Never: a workload without problems is complete.
+pub fn parse(path: &Path, text: &str, files: Files<'_>) -> Result<Workload, Diagnostics> {
+    let mut problems = Problems::new(path, text, AIM);
+    let workload = read_workload(path, files, &mut problems);
+    problems.into_result()?;
+    Ok(workload.expect("a workload without problems is complete"))
 }
 
-fn read_document(
-    file: &str,
-    text: &str,
-    files: Files<'_>,
-    problems: &Problems<'_>,
-) -> Option<Document> {
-    if text.len() > FILE_BYTES_MAX {
-        let (found, limit) = (text.len(), FILE_BYTES_MAX);
-        problems.add(String::new(), None, Cause::TooLarge { found, limit });
-        return None;
-    }
-    let (table, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        problems.add(String::new(), error.span(), Cause::Syntax(error));
-    }
-    if !problems.is_empty() {
-        return None;
-    }
-    let root = Section::root(table.get_ref(), problems);
-    let scenario = read_scenario(file, &root, files);
-    let policies = read_policies(text, &root);
-    root.end();
-    if !problems.is_empty() {
+fn read_workload(path: &Path, files: Files<'_>, problems: &mut Problems<'_>) -> Option<Workload> {
+    let document = Document::parse(problems)?;
+    let mut root = document.root();
+    let scenario = read_scenario(path, &mut root, files, problems);
+    let policies = read_policies(&mut root, problems);
+    root.finish(problems);
+    if problems.count() > 0 {
         return None;
     }
     // The core's own rules, all of which the default policy needs.
@@ -112,124 +100,87 @@ fn read_document(
     if scenario.board.pages == 0
         && let Err(error) = Scheduler::new(&scenario.config(&plan), &plan)
     {
-        problems.add(String::new(), None, Cause::Plan(error));
+        problems.add(&Place::default(), PlanRefused { error });
     }
-    Some(Document { scenario, policies })
+    Some(Workload { scenario, policies })
 }
 
-fn read_scenario(file: &str, root: &Section<'_>, files: Files<'_>) -> Scenario {
-    let stem = Path::new(file).file_stem().unwrap_or_default();
-    let name = root.text("name", Some(&stem.to_string_lossy()));
-    let about = root.text("about", Some(""));
-    let seconds = root.number("seconds", 0.001..=1e6, Some(60.0));
-    let board = read_board(root);
-    let models = model::read(root, &board, files);
+fn read_scenario(
+    path: &Path,
+    root: &mut Section<'_, '_>,
+    files: Files<'_>,
+    problems: &mut Problems<'_>,
+) -> Scenario {
+    let stem = path.file_stem().unwrap_or_default();
+    let name = root.or("name", stem.to_string_lossy().into_owned(), problems);
+    let about = root.or("about", String::new(), problems);
+    let seconds = root.number("seconds", 60.0, 0.001..=1e6, " s", problems);
+    let board = read_board(root, problems);
+    let models = model::read(root, &board, files, problems);
     let names: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
-    let tasks = task::read(root, &models, files);
+    let tasks = task::read(root, &models, files, problems);
     let length = Nanos::new((seconds * 1e9) as u64);
-    let partitions = read_partitions(root, &board, &tasks);
+    let partitions = partition::read(root, &board, &tasks, problems);
     let mut scenario = Scenario::new(models, tasks, board, length);
-    scenario.name = name;
-    scenario.about = about;
-    scenario.durations = timing::read(root);
-    scenario.faults = timing::faults(root, &scenario.tasks, &names);
+    scenario.name = name.value;
+    scenario.about = about.value;
+    scenario.durations = timing::read(root, problems);
+    scenario.faults = timing::faults(root, &scenario.tasks, &names, problems);
     match partitions {
         Some(partitions) => scenario.planned = partitions,
         // A plan for what was not understood would only bring further problems.
-        None if root.problems().is_empty() => scenario = scenario.planned(),
+        None if problems.count() == 0 => scenario = scenario.planned(),
         None => {}
     }
     scenario
 }
 
-fn read_board(root: &Section<'_>) -> Board {
-    let Some(board) = root.section("board") else {
-        return Board::of(1);
-    };
-    let units = board.whole("units", 1..=256, Some(1)) as u16;
+fn read_board(root: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Board {
+    let mut board = root.table_or_empty("board", problems);
+    let units = board.whole("units", 1, 1..=256, problems).value as u16;
     let usual = Board::of(units);
-    let micros = |key, usual: Nanos| {
+    let mut micros = |key, usual: Nanos| {
         let default = usual.as_nanos() as f64 / 1e3;
-        Nanos::new((board.number(key, 0.0..=1e9, Some(default)) * 1e3) as u64)
+        let us = board.number(key, default, 0.0..=1e9, " us", problems);
+        Nanos::new((us * 1e3) as u64)
     };
-    let read = Board {
-        preemption_bound: micros("preemption_us", usual.preemption_bound),
-        dispatch_cost: micros("dispatch_us", usual.dispatch_cost),
-        egress_bound: micros("egress_us", usual.egress_bound),
-        request_buffers: board.whole("request_buffers", 1..=65_535, Some(256)) as u16,
-        pages: board.whole("pages", 0..=u32::MAX, Some(0)),
-        contention_permille: u64::from(board.whole(
-            "contention_permille",
-            0..=1_000_000,
-            Some(1_000),
-        )),
+    let preemption_bound = micros("preemption_us", usual.preemption_bound);
+    let dispatch_cost = micros("dispatch_us", usual.dispatch_cost);
+    let egress_bound = micros("egress_us", usual.egress_bound);
+    let request_buffers = board.whole("request_buffers", 256, 1..=65_535, problems);
+    let pages = board.whole("pages", 0, 0..=u64::from(u32::MAX), problems);
+    let contention_permille = board.whole("contention_permille", 1_000, 0..=1_000_000, problems);
+    board.finish(problems);
+    Board {
+        preemption_bound,
+        dispatch_cost,
+        egress_bound,
+        request_buffers: request_buffers.value as u16,
+        pages: pages.value as u32,
+        contention_permille: contention_permille.value,
         ..usual
-    };
-    board.end();
-    read
-}
-
-/// The partitions `[[partition]]`, by rising first unit as they stand; none: the best are found.
-fn read_partitions(
-    root: &Section<'_>,
-    board: &Board,
-    tasks: &[punctual_simulator::scenario::Task],
-) -> Option<Vec<(Units, Vec<usize>)>> {
-    let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
-    let mut placed: Vec<(Units, Vec<usize>)> = Vec::new();
-    let mut first = 0;
-    let mut homeless: Vec<&str> = names.clone();
-    for partition in root.sections("partition") {
-        let count = partition.whole("units", 1..=u32::from(board.units), None) as u16;
-        let tasks = partition.some_of("tasks", &names);
-        if first + count > board.units {
-            partition.wrong(
-                "units",
-                &format!("such that all fit the {} of the board", board.units),
-            );
-        }
-        for task in &tasks {
-            if !homeless.contains(&names[*task]) {
-                partition.wrong("tasks", "tasks that no other partition has");
-            }
-            homeless.retain(|name| *name != names[*task]);
-        }
-        placed.push((Units { first, count }, tasks));
-        first += count;
-        partition.end();
     }
-    if placed.is_empty() {
-        return None;
-    }
-    if !homeless.is_empty() {
-        let rule = format!(
-            "such that each task is in one: {} is in none",
-            homeless.join(", ")
-        );
-        root.wrong("partition", &rule);
-    }
-    Some(placed)
 }
 
 /// The tables `[policy.NAME]`.
-fn read_policies(text: &str, root: &Section<'_>) -> Vec<PolicyChoice> {
-    #[derive(Deserialize)]
-    struct Policies {
-        #[serde(default)]
-        policy: toml::Table,
-    }
-    let _ = root.section("policy");
-    let Ok(Policies { policy }) = toml::from_str(text) else {
-        return Vec::new();
-    };
+fn read_policies(root: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Vec<PolicyChoice> {
     let known = punctual_baselines::all();
     let mut policies = Vec::new();
-    for (name, parameters) in policy {
-        let key = format!("policy.{name}");
-        match known.read(&name, parameters) {
+    let section = root.table_or_empty("policy", problems);
+    for (name, parameters) in section.entries(problems) {
+        match known.read(&name, parameters.value) {
             Some(Ok(policy)) => policies.push(policy),
-            Some(Err(error)) => root.problems().add(key, None, Cause::Policy(error)),
-            None => root.problems().add(key, None, Cause::NoPolicy(name)),
+            Some(Err(error)) => {
+                let error = error.message().to_owned();
+                problems.add(&parameters.place, PolicyRule::Parameters { error });
+            }
+            None => {
+                let cause = Invalid::NotOneOf {
+                    value: name,
+                    allowed: known.names().map(str::to_owned).collect(),
+                };
+                problems.add(&parameters.place, cause);
+            }
         }
     }
     policies

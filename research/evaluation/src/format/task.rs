@@ -1,201 +1,293 @@
 //! `[[task]]`: what the scheduler is told of a task, and how its requests come in.
 
 use punctual_core::{BATCH_MAX, Confidence, Delivery, ModelId, Nanos, StageId, TaskId};
-
-use super::Files;
-use super::document::Section;
-use super::problem::Cause;
-use super::trace;
-use crate::profiles::millis;
-use punctual_simulator::arrivals::{Bursts, Pattern, Shape, TraceEntry};
+use punctual_diagnostics::{Problems, Rule, Section, Spanned, unique};
+use punctual_simulator::arrivals::{Bursts, Pattern, PatternError, Shape, TraceEntry};
 use punctual_simulator::scenario::{Model, Task};
+use thiserror::Error;
 
-const KINDS: [&str; 10] = [
-    "periodic",
-    "poisson",
-    "gamma",
-    "bursts",
-    "closed-loop",
-    "continuous",
-    "trace",
-    "dependent",
-    "query",
-    "minutes",
+use super::files::{self, Files};
+use super::{names, trace};
+use crate::profiles::millis;
+
+/// What is wrong with how requests come in.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum TaskRule {
+    /// Numbers that do not go together.
+    #[error(transparent)]
+    Pattern(PatternError),
+}
+
+impl Rule for TaskRule {
+    fn rule(&self) -> &'static str {
+        "a pattern of arrivals can be played"
+    }
+
+    fn help(&self) -> String {
+        "correct the numbers of `arrivals`".into()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Periodic,
+    Poisson,
+    Gamma,
+    Bursts,
+    ClosedLoop,
+    Continuous,
+    Trace,
+    Dependent,
+    Query,
+    Minutes,
+}
+
+const KINDS: [(&str, Kind); 10] = [
+    ("periodic", Kind::Periodic),
+    ("poisson", Kind::Poisson),
+    ("gamma", Kind::Gamma),
+    ("bursts", Kind::Bursts),
+    ("closed-loop", Kind::ClosedLoop),
+    ("continuous", Kind::Continuous),
+    ("trace", Kind::Trace),
+    ("dependent", Kind::Dependent),
+    ("query", Kind::Query),
+    ("minutes", Kind::Minutes),
+];
+
+const DELIVERIES: [(&str, Delivery); 2] = [
+    ("every-frame", Delivery::EveryFrame),
+    ("latest-frame", Delivery::LatestFrame),
 ];
 
 const RATE: std::ops::RangeInclusive<f64> = 1e-6..=1e8;
 
-pub(super) fn read(root: &Section<'_>, models: &[Model], files: Files<'_>) -> Vec<Task> {
-    let sections = root.sections("task");
-    if sections.is_empty() {
-        root.wrong("task", "one [[task]] at least");
-    }
-    let names: Vec<String> = sections
-        .iter()
-        .map(|section| section.text("name", None))
-        .collect();
-    for (index, section) in sections.iter().enumerate() {
-        if names[..index].contains(&names[index]) {
-            section.wrong("name", "a name that no other task has");
-        }
-    }
-    let mut tasks: Vec<Task> = Vec::new();
-    for (section, name) in sections.iter().zip(&names) {
-        let pattern = match section.section("arrivals") {
-            Some(arrivals) => read_pattern(arrivals, &names),
-            None => {
-                section.wrong("arrivals", "a table with a `kind`");
-                Pattern::Continuous
-            }
-        };
+pub(super) fn read(
+    root: &mut Section<'_, '_>,
+    models: &[Model],
+    files: Files<'_>,
+    problems: &mut Problems<'_>,
+) -> Vec<Task> {
+    // Tasks refer to each other, also to later ones: all names come first.
+    let all = 1..=usize::MAX;
+    let sections = root.list("task", all, problems, |mut section, problems| {
+        let name = section.required::<String>("name", problems)?;
+        Some((name, section))
+    });
+    let (spanned, sections): (Vec<Spanned<String>>, Vec<Section<'_, '_>>) =
+        sections.into_iter().unzip();
+    unique("task", spanned.iter(), problems);
+    let names: Vec<String> = spanned.into_iter().map(|name| name.value).collect();
+    let mut tasks = Vec::new();
+    for (mut section, name) in sections.into_iter().zip(&names) {
+        section.missing("arrivals", "a table with a `kind`", problems);
+        let arrivals = section.table("arrivals", problems);
+        let pattern = arrivals.and_then(|arrivals| read_pattern(arrivals, &names, problems));
+        let pattern = pattern.unwrap_or(Pattern::Continuous);
         if let Err(error) = pattern.check() {
-            section.note(Cause::Pattern(error));
+            problems.add(&section.place_of("arrivals"), TaskRule::Pattern(error));
         }
-        let mut task = read_task(section, name, models, pattern);
-        if section.has("delivery")
-            && section.one_of("delivery", &["every-frame", "latest-frame"]) == 1
-        {
-            task.config.delivery = Delivery::LatestFrame;
-        }
+        let mut task = read_task(&mut section, name, models, pattern, problems);
+        let delivery = section.optional_word("delivery", &DELIVERIES, problems);
+        task.config.delivery = delivery.unwrap_or(task.config.delivery);
         if section.has("spill") {
-            task.config.spill = Some(id(section.one_of("spill", &names)));
+            let taker = names::index(&mut section, "spill", "task", &names, problems);
+            task.config.spill = Some(id(taker));
         }
+        section.finish(problems);
         tasks.push(task);
     }
-    recordings(root, &mut tasks, files);
-    sections.into_iter().for_each(Section::end);
+    recordings(root, &mut tasks, files, problems);
     tasks
 }
 
-fn read_task(section: &Section<'_>, name: &str, models: &[Model], pattern: Pattern) -> Task {
-    let model_names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-    let model = section.one_of("model", &model_names);
+fn read_task(
+    s: &mut Section<'_, '_>,
+    name: &str,
+    models: &[Model],
+    pattern: Pattern,
+    problems: &mut Problems<'_>,
+) -> Task {
+    let known: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
+    let model = names::index(s, "model", "model", &known, problems);
     let exits = models
         .get(model)
         .map_or(1, |model| model.stages.len().max(1));
-    let best_effort = section.has("criticality")
-        && section.one_of("criticality", &["real-time", "best-effort"]) == 1;
-    let deadline = |default| millis(section.number("deadline_ms", 0.001..=3.6e6, default));
-    let micros = |key| Nanos::new((section.number(key, 0.0..=3.6e9, Some(0.0)) * 1e3) as u64);
-    let share = |key, default| {
-        let share = section.number(key, 0.0..=1.0, Some(default));
-        Confidence((share * f64::from(u16::MAX)) as u16)
-    };
+    let words = [("real-time", false), ("best-effort", true)];
+    let best_effort = s.optional_word("criticality", &words, problems);
     let model = ModelId(model as u16);
-    let periodic = matches!(pattern, Pattern::Periodic { .. });
-    let rate_hz = pattern.rate_hz();
-    let mut task = if best_effort {
+    let mut task = if best_effort.unwrap_or(false) {
         let mut task = Task::best_effort(name, model, pattern);
-        task.config.deadline = section.has("deadline_ms").then(|| deadline(None));
+        let deadline = s.has("deadline_ms").then(|| deadline(s, problems));
+        task.config.deadline = deadline;
         task
     } else {
-        let task = Task::real_time(name, model, deadline(None), pattern);
-        // Rounded down: no two requests come closer.
-        let period = task.config.period.as_nanos() as f64 / 1e6;
-        let period = millis(section.number("period_ms", 1e-3..=3.6e6, Some(period.max(1e-3))));
-        if section.flag("reserved", periodic && rate_hz.is_some()) {
-            task.reserved(period)
-        } else {
-            task
-        }
+        real_time(s, name, model, pattern, problems)
+    };
+    let mut share = |key, default| {
+        let share = s.number(key, default, 0.0..=1.0, "", problems);
+        Confidence((share * f64::from(u16::MAX)) as u16)
     };
     let config = &mut task.config;
-    config.mandatory_exit =
-        StageId(section.whole("mandatory_exit", 0..=exits as u32 - 1, Some(0)) as u8);
     config.threshold = share("threshold", 0.95);
     config.threshold_min = share("threshold_min", 0.0);
-    config.batch_max =
-        section.whole("batch_max", 1..=BATCH_MAX as u32, Some(BATCH_MAX as u32)) as u8;
-    config.queue_max = section.whole("queue", 1..=65_535, Some(64)) as u16;
-    config.weight = section.whole("weight", 1..=65_535, Some(1)) as u16;
-    config.eager = section.flag("eager", false);
+    let mut whole = |key, default, least, most| s.whole(key, default, least..=most, problems).value;
+    config.mandatory_exit = StageId(whole("mandatory_exit", 0, 0, exits as u64 - 1) as u8);
+    let batch = BATCH_MAX as u64;
+    config.batch_max = whole("batch_max", batch, 1, batch) as u8;
+    config.queue_max = whole("queue", 64, 1, 65_535) as u16;
+    config.weight = whole("weight", 1, 1, 65_535) as u16;
+    task.clients = whole("clients", 1, 1, 65_535) as u16;
+    config.eager = s.or("eager", false, problems).value;
+    let mut micros = |key| {
+        let us = s.number(key, 0.0, 0.0..=3.6e9, " us", problems);
+        Nanos::new((us * 1e3) as u64)
+    };
     config.prepare = micros("prepare_us");
     config.jitter = micros("jitter_us");
-    task.clients = section.whole("clients", 1..=65_535, Some(1)) as u16;
     task
 }
 
-fn read_pattern(section: Section<'_>, tasks: &[String]) -> Pattern {
-    let pattern = arrivals(&section, tasks);
-    let pattern = if section.has("collect_ms") {
-        Pattern::Collected {
-            window: millis(section.number("collect_ms", 0.001..=3.6e6, None)),
-            deadlines: Vec::new(),
-            of: Box::new(pattern),
-        }
+/// A real-time task; a periodic one is promised its rate unless the file says otherwise.
+fn real_time(
+    s: &mut Section<'_, '_>,
+    name: &str,
+    model: ModelId,
+    pattern: Pattern,
+    problems: &mut Problems<'_>,
+) -> Task {
+    let periodic = matches!(pattern, Pattern::Periodic { .. }) && pattern.rate_hz().is_some();
+    let task = Task::real_time(name, model, deadline(s, problems), pattern);
+    // Rounded down: no two requests come closer.
+    let period = task.config.period.as_nanos() as f64 / 1e6;
+    let period = s.number("period_ms", period.max(1e-3), 1e-3..=3.6e6, " ms", problems);
+    if s.or("reserved", periodic, problems).value {
+        task.reserved(millis(period))
     } else {
-        pattern
-    };
-    section.end();
-    pattern
+        task
+    }
 }
 
-fn arrivals(section: &Section<'_>, tasks: &[String]) -> Pattern {
-    let rate = || section.number("rate_hz", RATE, None);
-    let time = |key, default| millis(section.number(key, 0.0..=3.6e6, Some(default)));
-    match KINDS[section.one_of("kind", &KINDS)] {
-        "periodic" => Pattern::Periodic {
-            rate_hz: rate(),
-            phase: time("phase_ms", 0.0),
-            jitter: time("jitter_ms", 0.0),
+fn deadline(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Nanos {
+    millis(section.required_number("deadline_ms", 0.001..=3.6e6, " ms", problems))
+}
+
+/// None if there is no such kind: then nothing can be said of the other keys.
+fn read_pattern(
+    mut section: Section<'_, '_>,
+    tasks: &[String],
+    problems: &mut Problems<'_>,
+) -> Option<Pattern> {
+    let kind = section.word("kind", &KINDS, problems)?;
+    let mut pattern = arrivals(kind, &mut section, tasks, problems);
+    if section.has("collect_ms") {
+        let window = section.required_number("collect_ms", 0.001..=3.6e6, " ms", problems);
+        pattern = Pattern::Collected {
+            window: millis(window),
+            deadlines: Vec::new(),
+            of: Box::new(pattern),
+        };
+    }
+    section.finish(problems);
+    Some(pattern)
+}
+
+fn arrivals(
+    kind: Kind,
+    s: &mut Section<'_, '_>,
+    tasks: &[String],
+    problems: &mut Problems<'_>,
+) -> Pattern {
+    match kind {
+        Kind::Periodic => Pattern::Periodic {
+            rate_hz: rate(s, "rate_hz", problems),
+            phase: time(s, "phase_ms", 0.0, problems),
+            jitter: time(s, "jitter_ms", 0.0, problems),
         },
-        "poisson" => Pattern::Poisson { rate_hz: rate() },
-        "gamma" => Pattern::Gamma {
-            rate_hz: rate(),
-            shape: section.number("shape", 0.01..=1e3, None),
+        Kind::Poisson => Pattern::Poisson {
+            rate_hz: rate(s, "rate_hz", problems),
         },
-        "bursts" => Pattern::Bursts(Bursts {
-            groups_hz: section.number("groups_hz", RATE, None),
-            median: section.number("median", 1.0..=65_535.0, None),
-            sigma: section.number("sigma", 0.0..=5.0, Some(0.8)),
-            most: section.whole("most", 1..=65_535, Some(32)) as u16,
+        Kind::Gamma => Pattern::Gamma {
+            rate_hz: rate(s, "rate_hz", problems),
+            shape: s.required_number("shape", 0.01..=1e3, "", problems),
+        },
+        Kind::Bursts => Pattern::Bursts(Bursts {
+            groups_hz: rate(s, "groups_hz", problems),
+            median: s.required_number("median", 1.0..=65_535.0, "", problems),
+            sigma: s.number("sigma", 0.8, 0.0..=5.0, "", problems),
+            most: s.whole("most", 32, 1..=65_535, problems).value as u16,
             deadlines: Vec::new(),
         }),
-        "closed-loop" => Pattern::ClosedLoop {
-            outstanding: section.whole("outstanding", 1..=65_535, Some(1)) as u16,
-            think: time("think_ms", 0.0),
-            retry: time("retry_ms", 1.0),
+        Kind::ClosedLoop => Pattern::ClosedLoop {
+            outstanding: s.whole("outstanding", 1, 1..=65_535, problems).value as u16,
+            think: time(s, "think_ms", 0.0, problems),
+            retry: time(s, "retry_ms", 1.0, problems),
         },
-        "trace" => Pattern::Trace {
+        Kind::Continuous => Pattern::Continuous,
+        Kind::Trace => Pattern::Trace {
             entries: Vec::new(),
-            span: section.has("repeat_ms").then(|| time("repeat_ms", 0.0)),
+            span: s
+                .has("repeat_ms")
+                .then(|| time(s, "repeat_ms", 0.0, problems)),
         },
-        "dependent" => Pattern::Dependent {
-            after: section
-                .some_of("after", tasks)
-                .into_iter()
-                .map(id)
-                .collect(),
+        Kind::Dependent => {
+            let after = names::indices(s, "after", "task", tasks, problems);
+            Pattern::Dependent {
+                after: after.into_iter().map(id).collect(),
+            }
+        }
+        Kind::Query => Pattern::Query {
+            after: id(names::index(s, "after", "task", tasks, problems)),
+            fan_out: s.number("fan_out", 1.0, 0.0..=1e3, "", problems),
         },
-        "query" => Pattern::Query {
-            after: id(section.one_of("after", tasks)),
-            fan_out: section.number("fan_out", 0.0..=1e3, Some(1.0)),
+        Kind::Minutes => Pattern::Minutes {
+            rate_hz: rate(s, "rate_hz", problems),
+            shape: shape(s, problems),
         },
-        "minutes" => Pattern::Minutes {
-            rate_hz: rate(),
-            shape: shape(section),
-        },
-        _ => Pattern::Continuous,
     }
+}
+
+fn rate(section: &mut Section<'_, '_>, key: &'static str, problems: &mut Problems<'_>) -> f64 {
+    section.required_number(key, RATE, " Hz", problems)
+}
+
+fn time(
+    section: &mut Section<'_, '_>,
+    key: &'static str,
+    default: f64,
+    problems: &mut Problems<'_>,
+) -> Nanos {
+    millis(section.number(key, default, 0.0..=3.6e6, " ms", problems))
 }
 
 const fn id(index: usize) -> TaskId {
     TaskId(index as u16)
 }
 
-fn shape(section: &Section<'_>) -> Shape {
-    match section.one_of("shape", &["sustained", "cold", "bursty", "spikes"]) {
-        0 => Shape::Sustained,
-        1 => Shape::Cold,
-        2 => Shape::Bursty,
-        _ => Shape::Spikes {
-            every: section.whole("every_minutes", 1..=1_440, None) as u16,
+fn shape(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Shape {
+    let words = [
+        ("sustained", Some(Shape::Sustained)),
+        ("cold", Some(Shape::Cold)),
+        ("bursty", Some(Shape::Bursty)),
+        ("spikes", None),
+    ];
+    match section.word("shape", &words, problems) {
+        Some(Some(shape)) => shape,
+        Some(None) => Shape::Spikes {
+            every: section.required_whole("every_minutes", 1..=1_440, problems) as u16,
         },
+        None => Shape::Sustained,
     }
 }
 
 /// The file `trace`, whose lines go to the tasks that play a recording.
-fn recordings(root: &Section<'_>, tasks: &mut [Task], files: Files<'_>) {
+fn recordings(
+    root: &mut Section<'_, '_>,
+    tasks: &mut [Task],
+    files: Files<'_>,
+    problems: &mut Problems<'_>,
+) {
     fn recording(task: &mut Task) -> Option<&mut Vec<TraceEntry>> {
         let pattern = match &mut task.pattern {
             Pattern::Collected { of, .. } => of,
@@ -209,30 +301,25 @@ fn recordings(root: &Section<'_>, tasks: &mut [Task], files: Files<'_>) {
     let playing: Vec<usize> = (0..tasks.len())
         .filter(|task| recording(&mut tasks[*task]).is_some())
         .collect();
-    let names: Vec<String> = playing
-        .iter()
-        .map(|task| tasks[*task].name.clone())
-        .collect();
+    let names = playing.iter().map(|task| tasks[*task].name.clone());
+    let names: Vec<String> = names.collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if playing.is_empty() && !root.has("trace") {
         return;
     }
-    let file = root.text("trace", None);
-    let text = match files(&file) {
-        Ok(text) => text,
-        Err(error) => return root.note(Cause::Unreadable { file, error }),
+    let Some(Spanned { value: file, place }) = root.required::<String>("trace", problems) else {
+        return;
     };
-    match trace::parse(&file, &text, &names) {
-        Err(error) => root.note(Cause::Trace(error)),
-        Ok(entries) => {
-            for (task, of_task) in playing.into_iter().zip(entries) {
-                if let Some(entries) = recording(&mut tasks[task]) {
-                    *entries = of_task;
-                }
-                if let Err(error) = tasks[task].pattern.check() {
-                    root.note(Cause::Pattern(error));
-                }
-            }
+    let parse = |text: &str| trace::parse(text, &names);
+    let Some(entries) = files::load(&file, &place, files, problems, parse) else {
+        return;
+    };
+    for (task, of_task) in playing.into_iter().zip(entries) {
+        if let Some(entries) = recording(&mut tasks[task]) {
+            *entries = of_task;
+        }
+        if let Err(error) = tasks[task].pattern.check() {
+            problems.add(&place, TaskRule::Pattern(error));
         }
     }
 }

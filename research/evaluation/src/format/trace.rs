@@ -10,16 +10,11 @@ use punctual_simulator::arrivals::TraceEntry;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TraceError {
     /// A line that is none of a recording.
-    #[error("{file}:{line}: `{found}` is not `time_ms,task[,deadline_ms]`")]
-    Line {
-        file: String,
-        line: usize,
-        found: String,
-    },
+    #[error("line {line}: `{found}` is not `time_ms,task[,deadline_ms]`")]
+    Line { line: usize, found: String },
     /// A task that the workload does not have, or that does not play a recording.
-    #[error("{file}:{line}: no task `{task}` has arrivals of kind `trace`; there are: {known}")]
+    #[error("line {line}: no task `{task}` has arrivals of kind `trace`; there are: {known}")]
     Task {
-        file: String,
         line: usize,
         task: String,
         known: String,
@@ -30,7 +25,7 @@ pub enum TraceError {
 const MILLIS_MAX: f64 = 8.64e9;
 
 /// The entries of each task of `tasks`, by rising time.
-pub fn parse(file: &str, text: &str, tasks: &[&str]) -> Result<Vec<Vec<TraceEntry>>, TraceError> {
+pub(super) fn parse(text: &str, tasks: &[&str]) -> Result<Vec<Vec<TraceEntry>>, TraceError> {
     let mut entries: Vec<Vec<TraceEntry>> = vec![Vec::new(); tasks.len()];
     for (index, line) in text.lines().enumerate() {
         let content = line.trim();
@@ -39,13 +34,11 @@ pub fn parse(file: &str, text: &str, tasks: &[&str]) -> Result<Vec<Vec<TraceEntr
             continue;
         }
         let (task, entry) = parse_line(content).ok_or_else(|| TraceError::Line {
-            file: file.into(),
             line: index + 1,
             found: content.chars().take(60).collect(),
         })?;
         let place = tasks.iter().position(|known| *known == task);
         let place = place.ok_or_else(|| TraceError::Task {
-            file: file.into(),
             line: index + 1,
             task: task.into(),
             known: tasks.join(", "),
@@ -84,7 +77,7 @@ mod tests {
     #[test]
     fn lines_become_entries_by_task_and_time() {
         let text = "time_ms,task,deadline_ms\n# a comment\n20.5,a\n\n10,b,33\n5, a ,7.5\n";
-        let entries = parse("x.csv", text, &["a", "b"]).expect("it can be read");
+        let entries = parse(text, &["a", "b"]).expect("it can be read");
         let entry = |at_us, deadline_us: Option<u64>| TraceEntry {
             at: Nanos::from_micros(at_us),
             deadline: deadline_us.map(Nanos::from_micros),
@@ -95,16 +88,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_named_with_its_line() {
-        let error = |text: &str| {
-            parse("x.csv", text, &["a"])
-                .expect_err("refused")
-                .to_string()
-        };
+        let error = |text: &str| parse(text, &["a"]).expect_err("refused").to_string();
         for line in [
             "x,a", "1", "1,a,2,3", "-1,a", "NaN,a", "1,a,0", "1e300,a", "1,",
         ] {
             assert!(
-                error(&format!("1,a\n{line}")).starts_with("x.csv:2: "),
+                error(&format!("1,a\n{line}")).starts_with("line 2: "),
                 "{line}"
             );
         }

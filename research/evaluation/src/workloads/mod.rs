@@ -8,7 +8,7 @@ pub(crate) mod seeb;
 
 use thiserror::Error;
 
-use crate::nearest::nearest;
+use punctual_diagnostics::nearest;
 use punctual_simulator::scenario::Scenario;
 
 /// A built-in workload.

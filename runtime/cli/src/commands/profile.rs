@@ -7,7 +7,7 @@ use punctual_daemon::gpu::{Gpu, GpuError};
 use punctual_device::profile::{Effort, MeasureError, Request};
 use punctual_device_cpu::CpuProvider;
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
-use punctual_plan::{Needs, PlanErrors, Policies};
+use punctual_plan::{Diagnostics, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
 use punctual_report::{Column, Table};
@@ -62,7 +62,7 @@ pub enum Error {
         source: std::io::Error,
     },
     #[error("{0}")]
-    Manifest(#[from] PlanErrors),
+    Manifest(#[from] Diagnostics),
     #[error(transparent)]
     Package(#[from] PackageError),
     #[error(transparent)]

@@ -14,7 +14,7 @@ use punctual_device::virtual_time::{Oracle, Uniform, Variation, VirtualDevice};
 use punctual_executor::{Events, World, drive};
 use punctual_model::Package;
 use punctual_plan::{
-    Accounts, Board, Host, PackageInput, Plan, PlanErrors, PlanInputs, Policies, ProfileInput,
+    Accounts, Board, Diagnostics, Host, PackageInput, Plan, PlanInputs, Policies, ProfileInput,
 };
 use punctual_types::Random;
 
@@ -27,12 +27,12 @@ fn plan() -> Plan {
     build(MANIFEST.to_owned()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-fn plan_under(policy: &str) -> Result<Plan, PlanErrors> {
+fn plan_under(policy: &str) -> Result<Plan, Diagnostics> {
     let daemon = format!("[daemon]\npolicy = \"{policy}\"");
     build(MANIFEST.replacen("[daemon]", &daemon, 1))
 }
 
-fn build(manifest_text: String) -> Result<Plan, PlanErrors> {
+fn build(manifest_text: String) -> Result<Plan, Diagnostics> {
     let package = Package::decode(&crate::support::package()).expect("a valid package");
     let profile = crate::support::profile(MACHINE, "unknown", &package);
     let inputs = PlanInputs {

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use punctual_plan::{Cause, Plan, PlanErrors, ProfileInput, Role, Warning};
+use punctual_diagnostics::Diagnostics;
+use punctual_plan::{Plan, ProfileInput, Role, Unschedulable, Warning};
 
 /// Microseconds of the demonstration network's stages at batch 1 on one core with AVX-512, and of
 /// preparing a crop of 192x192.
@@ -13,7 +14,7 @@ const PREPARE_US: u64 = 60;
 const PREEMPTION_US: u64 = 1_500;
 
 /// The demo on a machine `slower` times as slow.
-fn plan(cores: u16, slower: f64) -> Result<Plan, PlanErrors> {
+fn plan(cores: u16, slower: f64) -> Result<Plan, Diagnostics> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/src/demo/manifest.toml");
     let text = fs::read_to_string(path).expect("the demo's manifest");
     let mut inputs = crate::fixture::inputs(&text, "manifest.toml");
@@ -79,7 +80,8 @@ fn a_machine_too_slow_for_the_demo_is_told_which_promise_cannot_be_kept() {
     let [problem] = errors.problems() else {
         panic!("{errors}");
     };
-    assert!(matches!(&problem.cause, Cause::Unschedulable { task, .. } if task == "signs-fast"));
+    let cause = problem.cause();
+    assert!(matches!(cause, Some(Unschedulable::Overload { task, .. }) if task == "signs-fast"));
 }
 
 fn urgency(plan: &Plan, wanted: fn(&Role) -> bool) -> u8 {

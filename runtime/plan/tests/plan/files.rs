@@ -4,11 +4,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use punctual_diagnostics::{Diagnostics, Invalid, Rule};
 use punctual_model::{
     Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Package, Quantised, Stage,
     Tensor, TensorId, WeightRange,
 };
-use punctual_plan::{Board, Cause, Margins, Plan, PlanErrors, PlanInputs, Policies, Warning};
+use punctual_plan::{
+    Board, Margins, ModelRule, NoSuchBoard, Plan, PlanInputs, Policies, StageNotProfiled, Warning,
+};
+
 use punctual_types::Activation;
 
 const MANIFEST: &str = include_str!("../manifests/good/demo.toml");
@@ -42,7 +46,7 @@ impl Folder {
             .expect("a profile");
     }
 
-    fn build(&self, profiles: &[PathBuf]) -> Result<Plan, PlanErrors> {
+    fn build(&self, profiles: &[PathBuf]) -> Result<Plan, Diagnostics> {
         let inputs = PlanInputs::read(
             &self.path("demo.toml"),
             profiles,
@@ -52,7 +56,7 @@ impl Folder {
         Plan::build(&inputs)
     }
 
-    fn refused(&self, profiles: &[PathBuf]) -> PlanErrors {
+    fn refused(&self, profiles: &[PathBuf]) -> Diagnostics {
         self.build(profiles).expect_err("something is wrong")
     }
 }
@@ -63,12 +67,17 @@ impl Drop for Folder {
     }
 }
 
-fn causes(errors: &PlanErrors) -> Vec<&Cause> {
-    errors
-        .problems()
-        .iter()
-        .map(|problem| &problem.cause)
-        .collect()
+/// The causes of a refusal that are of this kind.
+fn causes<T: Rule>(errors: &Diagnostics) -> Vec<&T> {
+    let problems = errors.problems().iter();
+    problems.filter_map(|problem| problem.cause()).collect()
+}
+
+/// The one cause of a refusal, which is of this kind.
+fn cause<T: Rule>(errors: &Diagnostics) -> &T {
+    assert_eq!(errors.problems().len(), 1, "{errors}");
+    let problem = &errors.problems()[0];
+    problem.cause().unwrap_or_else(|| panic!("{errors}"))
 }
 
 #[test]
@@ -112,7 +121,7 @@ fn a_profile_that_is_named_is_used_instead() {
     assert!(folder.build(&[folder.path("elsewhere.json")]).is_ok());
     let missing = folder.refused(&[]);
     assert!(
-        matches!(causes(&missing)[..], [Cause::ProfileMissing { .. }]),
+        matches!(cause(&missing), ModelRule::ProfileMissing { .. }),
         "{missing}"
     );
     assert!(missing.is_about_files_only());
@@ -171,7 +180,7 @@ fn a_model_that_reads_text_is_none_for_a_camera_and_nothing_else_is_said() {
     fs::write(folder.path("signs.punctual"), text().encode()).expect("a package");
     let errors = folder.refused(&[]);
     assert!(
-        matches!(causes(&errors)[..], [Cause::TokenInput { tokens: 4, .. }]),
+        matches!(cause(&errors), ModelRule::TokenInput { tokens: 4, .. }),
         "{errors}"
     );
     assert!(!errors.is_about_files_only());
@@ -190,7 +199,7 @@ fn files_that_are_missing_or_damaged_are_told_apart_from_bad_manifests() {
     assert!(
         causes(&errors)
             .iter()
-            .any(|cause| matches!(cause, Cause::ProfileInvalid { .. }))
+            .any(|cause| matches!(cause, ModelRule::ProfileInvalid { .. }))
     );
     assert!(errors.is_about_files_only(), "{errors}");
 
@@ -199,7 +208,7 @@ fn files_that_are_missing_or_damaged_are_told_apart_from_bad_manifests() {
     assert!(
         causes(&errors)
             .iter()
-            .any(|cause| matches!(cause, Cause::PackageInvalid { .. }))
+            .any(|cause| matches!(cause, ModelRule::PackageInvalid { .. }))
     );
     assert!(errors.to_string().contains("nowhere.json"), "{errors}");
     assert!(errors.is_about_files_only(), "{errors}");
@@ -213,7 +222,7 @@ fn files_that_are_missing_or_damaged_are_told_apart_from_bad_manifests() {
     fs::remove_file(folder.path("demo.toml")).expect("removed");
     let errors = folder.refused(&[]);
     assert!(
-        matches!(causes(&errors)[..], [Cause::Unreadable { .. }]),
+        matches!(cause(&errors), Invalid::Unreadable { .. }),
         "{errors}"
     );
 }
@@ -224,10 +233,7 @@ fn a_board_of_ones_own_lies_beside_the_manifest() {
     folder.profile_beside_the_package();
     folder.put("demo.toml", &MANIFEST.replace("\"host\"", "\"mine\""));
     let errors = folder.refused(&[]);
-    assert!(
-        matches!(causes(&errors)[..], [Cause::NoSuchBoard { .. }]),
-        "{errors}"
-    );
+    assert_eq!(cause::<NoSuchBoard>(&errors).board, "mine");
 
     fs::create_dir(folder.path("boards")).expect("a folder");
     let host =
@@ -235,7 +241,8 @@ fn a_board_of_ones_own_lies_beside_the_manifest() {
     let mine = host.expect("host").replace("\"host\"", "\"mine\"");
     folder.put("boards/mine.toml", &mine);
     let errors = folder.refused(&[]);
-    let other = |cause: &&Cause| matches!(cause, Cause::ProfileMismatch { field: "board", .. });
+    let other =
+        |cause: &&ModelRule| matches!(cause, ModelRule::ProfileMismatch { field: "board", .. });
     assert!(causes(&errors).iter().any(other), "{errors}");
 
     folder.put("boards/mine.toml", &mine.replace("cores", "coers"));
@@ -262,8 +269,8 @@ fn a_profile_of_another_machine_power_mode_or_clocks_is_not_used() {
             _ => profile.key.power_mode = change.to_owned(),
         }
         let errors = Plan::build(&inputs).expect_err("another's profile");
-        let wrong = |cause: &&Cause| {
-            matches!(cause, Cause::ProfileMismatch { field: f, found, .. }
+        let wrong = |cause: &&ModelRule| {
+            matches!(cause, ModelRule::ProfileMismatch { field: f, found, .. }
                 if *f == field && found == change)
         };
         assert!(causes(&errors).iter().any(wrong), "{errors}");
@@ -276,18 +283,9 @@ fn figures_that_a_profile_lacks_are_one_problem_not_many() {
     let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
     profile.stages.retain(|entry| entry.batch < 4);
     let errors = Plan::build(&inputs).expect_err("batches 4 and 8 are missing");
-    let [
-        Cause::StageNotProfiled {
-            stage: 0,
-            batch: 4,
-            units: 1,
-            more: 5,
-            ..
-        },
-    ] = causes(&errors)[..]
-    else {
-        panic!("{errors}");
-    };
+    let lacking: &StageNotProfiled = cause(&errors);
+    assert_eq!((lacking.stage, lacking.batch, lacking.units), (0, 4, 1));
+    assert_eq!(lacking.more, 5);
 }
 
 #[test]

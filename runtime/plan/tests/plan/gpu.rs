@@ -1,9 +1,10 @@
 //! Partitions of the GPU: whose TPCs, whose profile, whose memory.
 
 use punctual_core::Units;
+use punctual_diagnostics::{Diagnostics, Rule};
 use punctual_plan::{
-    Cause, DeviceKind, GpuCause, MemoryItem, Needs, PagingCause, Plan, PlanErrors, PlanInputs,
-    Policies, Purpose, Warning,
+    DeviceKind, GpuRule, MemoryItem, MemoryRule, ModelRule, Needs, PagingRule, PlacementRule, Plan,
+    PlanInputs, Policies, Purpose, Warning,
 };
 
 const GPU: &str = include_str!("../manifests/good/gpu.toml");
@@ -20,21 +21,17 @@ fn built(manifest: &str) -> Plan {
     plan(&inputs(manifest))
 }
 
-fn refused(inputs: &PlanInputs) -> PlanErrors {
+fn refused(inputs: &PlanInputs) -> Diagnostics {
     Plan::build(inputs).expect_err("something is wrong")
 }
 
-/// The one cause of a refusal that is about the GPU.
-fn gpu_cause(inputs: &PlanInputs) -> GpuCause {
+/// The one cause of a refusal that is of this kind.
+fn cause<T: Rule + Clone>(inputs: &PlanInputs) -> T {
     let errors = refused(inputs);
-    let causes = errors.problems().iter().map(|problem| &problem.cause);
-    let mut causes = causes.filter_map(|cause| match cause {
-        Cause::Gpu(cause) => Some(cause.clone()),
-        _ => None,
-    });
+    let mut causes = errors.problems().iter().filter_map(|p| p.cause::<T>());
     let cause = causes.next().unwrap_or_else(|| panic!("{errors}"));
-    assert_eq!(causes.next(), None, "{errors}");
-    cause
+    assert!(causes.next().is_none(), "{errors}");
+    cause.clone()
 }
 
 /// The manifest with one line replaced.
@@ -93,9 +90,10 @@ fn without_the_gpus_own_profile_or_the_processors_there_is_no_plan() {
         let mut inputs = inputs(GPU);
         inputs.profiles.remove(missing);
         let errors = refused(&inputs);
-        let mismatch = |cause: &Cause| matches!(cause, Cause::ProfileMismatch { .. });
-        let all = errors.problems().iter();
-        assert!(all.clone().all(|p| mismatch(&p.cause)), "{left}: {errors}");
+        let mut all = errors.problems().iter();
+        let mismatch =
+            |cause: Option<&ModelRule>| matches!(cause, Some(ModelRule::ProfileMismatch { .. }));
+        assert!(all.all(|p| mismatch(p.cause())), "{left}: {errors}");
     }
 }
 
@@ -103,7 +101,7 @@ fn without_the_gpus_own_profile_or_the_processors_there_is_no_plan() {
 fn a_machine_without_the_boards_gpu_says_so_once() {
     let mut inputs = inputs(GPU);
     inputs.host.gpu = None;
-    assert_eq!(gpu_cause(&inputs), GpuCause::NoneOnHost);
+    assert_eq!(cause::<GpuRule>(&inputs), GpuRule::NoneOnHost);
     assert_eq!(refused(&inputs).problems().len(), 1);
 }
 
@@ -111,9 +109,9 @@ fn a_machine_without_the_boards_gpu_says_so_once() {
 fn tpcs_that_the_power_mode_took_away_are_not_given() {
     let mut inputs = inputs(GPU);
     inputs.host.gpu.as_mut().expect("a GPU").tpcs = 4;
-    let cause = gpu_cause(&inputs);
+    let cause: GpuRule = cause(&inputs);
     let (asked, free, there) = (2, 0, 4);
-    assert_eq!(cause, GpuCause::TooFewTpcs { asked, free, there });
+    assert_eq!(cause, GpuRule::TooFewTpcs { asked, free, there });
 }
 
 #[test]
@@ -130,9 +128,9 @@ fn leaders_share_their_core_with_no_other_partition() {
         ("units = 1", "cores = [3]"),
     ] {
         let errors = refused(&inputs(&with(line, shared)));
-        let mut causes = errors.problems().iter().map(|problem| &problem.cause);
+        let mut causes = errors.problems().iter().filter_map(|p| p.cause());
         assert!(
-            causes.any(|cause| matches!(cause, Cause::CoreOverlap { core: 3, .. })),
+            causes.any(|cause| matches!(cause, PlacementRule::CoreOverlap { core: 3, .. })),
             "{errors}"
         );
     }
@@ -184,8 +182,8 @@ fn an_integrated_gpus_memory_is_the_machines_and_another_has_its_own() {
 
     let host = inputs.host.gpu.as_mut().expect("a GPU");
     host.memory_bytes = own.total_bytes() - 1;
-    let cause = gpu_cause(&inputs);
-    assert!(matches!(cause, GpuCause::MemoryExceeded { total, limit, .. } if limit == total - 1));
+    let cause: MemoryRule = cause(&inputs);
+    assert!(matches!(cause, MemoryRule::GpuExceeded { total, limit, .. } if limit == total - 1));
 }
 
 #[test]
@@ -193,7 +191,8 @@ fn a_model_that_nobody_lowered_is_not_served_by_the_gpu() {
     let mut inputs = inputs(GPU);
     inputs.packages[0].cuda = None;
     let model = "signs-gpu".to_owned();
-    assert_eq!(gpu_cause(&inputs), GpuCause::NotLowered { model });
+    let cause: ModelRule = cause(&inputs);
+    assert!(matches!(cause, ModelRule::NotLowered { model: of } if of == model));
     let on_cores = GPU
         .replacen("tpcs = 4", "cores = [2]", 1)
         .replacen("tpcs = 2\n", "", 1)
@@ -222,9 +221,11 @@ fn weights_come_and_go_on_one_device() {
 
     let both = gpu_only.replacen("deadline_ms = 33", "deadline_ms = 33\nreserved = false", 1);
     let errors = refused(&inputs(&both));
-    let causes: Vec<&Cause> = errors.problems().iter().map(|p| &p.cause).collect();
+    let [problem] = errors.problems() else {
+        panic!("{errors}");
+    };
     assert!(
-        matches!(causes[..], [Cause::Paging(PagingCause::TwoDevices { .. })]),
+        matches!(problem.cause(), Some(PagingRule::TwoDevices { .. })),
         "{errors}"
     );
 }

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use punctual_plan::{Cause, Needs, Plan, PlanErrors, Policies};
+use punctual_diagnostics::{Diagnostics, Invalid};
+use punctual_plan::{Needs, Plan, Policies};
 
 const GOOD: &str = include_str!("../manifests/good/demo.toml");
 
-fn refused(text: &str) -> PlanErrors {
+fn refused(text: &str) -> Diagnostics {
     let errors = Plan::build(&crate::fixture::inputs(text, "hostile.toml")).expect_err("hostile");
     let shown = errors.to_string();
     assert!(
@@ -28,12 +29,10 @@ fn with(line: &str, replacement: &str) -> String {
 fn ten_megabytes_are_not_looked_into() {
     for filling in ["#", "[", "a = 1\n", "[[task]]\n", "\u{1F600}"] {
         let errors = refused(&filling.repeat(10_000_000 / filling.len()));
-        let first = errors.problems().iter().map(|problem| &problem.cause);
-        assert!(
-            first
-                .clone()
-                .any(|cause| matches!(cause, Cause::Refused(..)))
-        );
+        let [problem] = errors.problems() else {
+            panic!("{errors}");
+        };
+        assert!(matches!(problem.cause(), Some(Invalid::Refused(..))));
     }
 }
 
@@ -175,7 +174,7 @@ fn more_tables_than_there_is_room_for_are_counted_and_not_read() {
         let tables = format!("[[{table}]]\nname = \"a\"\n").repeat(5_000);
         let errors = refused(&format!("{GOOD}\n{tables}"));
         let too_many = errors.problems().iter().any(
-            |problem| matches!(problem.cause, Cause::TooMany { limit: most, .. } if most == limit),
+            |problem| matches!(problem.cause(), Some(Invalid::TooMany { limit: most, .. }) if *most == limit),
         );
         assert!(too_many, "{errors}");
     }

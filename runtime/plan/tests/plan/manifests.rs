@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use punctual_diagnostics::Diagnostics;
 use punctual_model::{SolutionChoice, SolutionMemory};
-use punctual_plan::{Needs, Plan, PlanErrors, Policies};
+use punctual_plan::{Needs, Plan, Policies};
 
 fn manifests(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -24,7 +25,7 @@ fn manifests(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-fn build(path: &Path) -> Result<Plan, PlanErrors> {
+fn build(path: &Path) -> Result<Plan, Diagnostics> {
     let text = fs::read_to_string(path).expect("a manifest");
     let name = path.file_name().expect("a name").to_string_lossy();
     Plan::build(&crate::fixture::inputs(&text, &name))

@@ -191,7 +191,7 @@ proptest! {
             Err(errors) => {
                 prop_assert!(!errors.problems().is_empty());
                 for problem in errors.problems() {
-                    prop_assert!(!problem.cause.remedy().is_empty(), "{}", problem);
+                    prop_assert!(!problem.cause.help().is_empty(), "{}", problem);
                 }
             }
         }

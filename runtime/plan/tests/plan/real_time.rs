@@ -31,7 +31,7 @@ fn on_core_3() -> String {
     MANIFEST.replace("units = 1", "cores = [3]")
 }
 
-fn plan(keys: &str, isolated: &[u16]) -> Result<Plan, punctual_plan::PlanErrors> {
+fn plan(keys: &str, isolated: &[u16]) -> Result<Plan, punctual_plan::Diagnostics> {
     let mut inputs = crate::fixture::inputs(&MANIFEST.replace("KEYS", keys), "manifest.toml");
     inputs.host.isolated = isolated.to_vec();
     Plan::build(&inputs)

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_plan::{Board, Cause, Needs, Plan, Policies};
+use punctual_diagnostics::Invalid;
+use punctual_plan::{Board, Needs, Plan, Policies};
 
 const LEAST: &str = include_str!("../manifests/good/least.toml");
 
@@ -45,8 +46,8 @@ fn known(section: &str, text: &str) -> BTreeSet<String> {
     let known = errors
         .problems()
         .iter()
-        .find_map(|problem| match &problem.cause {
-            Cause::UnknownKey { known, .. } => Some(known.clone()),
+        .find_map(|problem| match problem.cause() {
+            Some(Invalid::UnknownKey { known, .. }) => Some(known.clone()),
             _ => None,
         });
     let known = known.unwrap_or_else(|| panic!("{section}: {errors}"));

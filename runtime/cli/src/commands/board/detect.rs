@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_plan::{Board, PlanErrors};
+use punctual_plan::{Board, Diagnostics};
 use punctual_platform::files::write_whole;
 use punctual_platform::output;
 
@@ -59,7 +59,7 @@ enum WriteError {
         source: std::io::Error,
     },
     #[error("what was found does not make a board file, an error of ours: report it\n{0}")]
-    Board(PlanErrors),
+    Board(Diagnostics),
 }
 
 impl Terminates for WriteError {

@@ -1,0 +1,264 @@
+//! How long a frame can take from capture to prepared input: the release jitter J.
+//!
+//! Preparation is real work on a core that all intake threads share, so a frame may find others
+//! being prepared. Fixed-priority response-time analysis (Joseph and Pandya, 1986; with release
+//! jitter: Audsley and others, 1993) gives the bound: the least R with
+//! `R = own + sum over j of ceil((R + J_j) / T_j) * cost_j`.
+//!
+//! Where a worker has to share its core with the daemon's own threads, it is the least urgent of
+//! them (were intake threads less urgent, a frame could wait for several whole inferences), and
+//! the same analysis says by how much arrivals stretch its stages.
+
+use punctual_core::{Nanos, SPAN_MAX};
+use punctual_diagnostics::{Problems, Rule};
+use punctual_types::Size;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::manifest::Margins;
+use crate::resolve::{MEASURE, Model, Resolved, Task};
+
+/// Processor time of one event on the way through ingress, scheduler and egress, system calls
+/// included; bounds what they take from intake threads on their core.
+pub(crate) const EVENT_COST: Nanos = Nanos::from_micros(30);
+
+/// Bound on the way of a frame from capture to prepared input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ArrivalBound {
+    /// Capture to the scheduler's decision to prepare it, wake-ups included (from the manifest).
+    pub channel: Nanos,
+    /// Preparing it when nothing interferes: the profile's figure with its margin.
+    pub prepare: Nanos,
+    /// Preparing it while the other intake threads of its core prepare theirs.
+    pub prepare_worst: Nanos,
+}
+
+impl ArrivalBound {
+    /// The release jitter of policy `punctual`: J.
+    #[must_use]
+    pub fn jitter(&self) -> Nanos {
+        self.channel + self.prepare_worst
+    }
+}
+
+/// A frame format without a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the profile of model {model:?} lacks preparing {format} {frame} cropped to {crop}")]
+#[non_exhaustive]
+pub struct PrepareNotProfiled {
+    pub model: String,
+    pub format: &'static str,
+    pub frame: Size,
+    /// The part that the network sees.
+    pub crop: Size,
+}
+
+impl Rule for PrepareNotProfiled {
+    fn rule(&self) -> &'static str {
+        "every task's frame format is measured"
+    }
+
+    fn help(&self) -> String {
+        MEASURE.into()
+    }
+}
+
+/// Work that comes again and again and delays whoever is less urgent.
+pub(crate) struct Interference {
+    cost: Nanos,
+    period: Nanos,
+    jitter: Nanos,
+}
+
+/// One bound a task. Figures that are missing from a profile are noted; the bound is then that of the channel alone.
+pub(super) fn bounds(resolved: &Resolved<'_>, problems: &mut Problems<'_>) -> Vec<ArrivalBound> {
+    let Resolved {
+        tasks,
+        models,
+        placement,
+        ..
+    } = resolved;
+    let margins = &resolved.manifest.daemon.margins;
+    let mut prepare = Vec::new();
+    for task in tasks {
+        prepare.push(preparation(task, &models[task.model], margins, problems));
+    }
+    tasks
+        .iter()
+        .enumerate()
+        .map(|(position, task)| {
+            let mut others = intake_interference(position, resolved, &prepare);
+            if placement.intake_core(position) == placement.first() {
+                others.extend(event_interference(resolved));
+            }
+            let own = prepare[position].saturating_mul(u64::from(task.clients));
+            // Best-effort frames are prepared by ordinary threads: nothing bounds them, and
+            // nothing is promised.
+            let prepare_worst = if task.is_best_effort() {
+                own
+            } else {
+                response(own, &others)
+            };
+            ArrivalBound {
+                channel: margins.channel,
+                prepare: prepare[position],
+                prepare_worst,
+            }
+        })
+        .collect()
+}
+
+fn preparation(
+    task: &Task,
+    model: &Model<'_>,
+    margins: &Margins,
+    problems: &mut Problems<'_>,
+) -> Nanos {
+    let frame = &task.frame;
+    let (format, size, crop) = (frame.format.name(), frame.size, frame.crop);
+    let measured =
+        model
+            .preparation
+            .prepare(format, [size.width, size.height], [crop.width, crop.height]);
+    let Some(entry) = measured else {
+        let cause = PrepareNotProfiled {
+            model: model.name.clone(),
+            format,
+            frame: size,
+            crop,
+        };
+        problems.add(&task.frame_place, cause);
+        return Nanos::ZERO;
+    };
+    margins
+        .budget(entry.samples, entry.p99_ns, entry.max_ns)
+        .min(SPAN_MAX)
+}
+
+/// Intake threads of the same core that are as urgent or more (the shorter the deadline the more urgent).
+fn intake_interference(
+    position: usize,
+    resolved: &Resolved<'_>,
+    prepare: &[Nanos],
+) -> Vec<Interference> {
+    let (tasks, placement) = (&resolved.tasks, &resolved.placement);
+    let margins = &resolved.manifest.daemon.margins;
+    let core = placement.intake_core(position);
+    let urgent = |(other, task): &(usize, &Task)| {
+        *other != position
+            && placement.intake_core(*other) == core
+            && !task.is_best_effort()
+            && task.deadline <= tasks[position].deadline
+    };
+    let others = tasks.iter().enumerate().filter(urgent);
+    others
+        .filter_map(|(other, task)| {
+            Some(Interference {
+                cost: prepare[other].saturating_mul(u64::from(task.clients)),
+                period: task.promise()?.0,
+                jitter: margins.channel,
+            })
+        })
+        .collect()
+}
+
+/// Ingress, scheduler and egress: arrival, preparation, and the end of each stage of every promised frame.
+fn event_interference(resolved: &Resolved<'_>) -> Vec<Interference> {
+    let margins = &resolved.manifest.daemon.margins;
+    let tasks = &resolved.tasks;
+    tasks
+        .iter()
+        .filter_map(|task| {
+            let (period, deadline) = task.promise()?;
+            Some(Interference {
+                cost: event_cost(&resolved.models[task.model]),
+                period,
+                jitter: margins.channel.max(deadline),
+            })
+        })
+        .collect()
+}
+
+/// What stretches the stages of a partition: arrivals on cores that it shares with the daemon's
+/// own threads. Empty if it has its cores for itself.
+pub(super) fn on_partition(
+    partition: usize,
+    resolved: &Resolved<'_>,
+    arrivals: &[ArrivalBound],
+) -> Vec<Interference> {
+    let (tasks, placement) = (&resolved.tasks, &resolved.placement);
+    let margins = &resolved.manifest.daemon.margins;
+    let cores = &placement.partitions[partition].cores;
+    let mut others = Vec::new();
+    for (position, (task, arrival)) in tasks.iter().zip(arrivals).enumerate() {
+        let here = cores.contains(&placement.intake_core(position));
+        if let Some((period, _)) = task.promise().filter(|_| here) {
+            others.push(Interference {
+                cost: arrival.prepare.saturating_mul(u64::from(task.clients)),
+                period,
+                jitter: margins.channel,
+            });
+        }
+    }
+    if cores.contains(&placement.first()) {
+        others.extend(event_interference(resolved));
+    }
+    others
+}
+
+/// What one frame of this model costs ingress, scheduler and egress together.
+pub(crate) fn event_cost(model: &Model<'_>) -> Nanos {
+    EVENT_COST.saturating_mul(2 + u64::from(model.stages()))
+}
+
+/// The least fixed point, or [`SPAN_MAX`] if there is none below it.
+pub(crate) fn response(own: Nanos, others: &[Interference]) -> Nanos {
+    // Each round adds at least one more release of somebody, so the loop ends; the bound keeps a
+    // nearly overloaded core from taking long to find out.
+    const ROUNDS_MAX: usize = 100_000;
+    let mut response = own;
+    for _ in 0..ROUNDS_MAX {
+        let mut next = own;
+        for other in others {
+            let span = (response + other.jitter).as_nanos();
+            let releases = span.div_ceil(other.period.as_nanos().max(1));
+            next += other.cost.saturating_mul(releases);
+        }
+        if next == response {
+            return response;
+        }
+        if next >= SPAN_MAX {
+            break;
+        }
+        response = next;
+    }
+    SPAN_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every(period_us: u64, cost_us: u64) -> Interference {
+        Interference {
+            cost: Nanos::from_micros(cost_us),
+            period: Nanos::from_micros(period_us),
+            jitter: Nanos::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_textbook_example_has_its_textbook_response_times() {
+        // Tasks (T, C): (7, 3), (12, 3), (20, 5): Buttazzo, Hard Real-Time Computing Systems.
+        let (first, second) = (every(7, 3), every(12, 3));
+        let us = Nanos::from_micros;
+        assert_eq!(response(us(3), &[]), us(3));
+        assert_eq!(response(us(3), &[every(7, 3)]), us(6));
+        assert_eq!(response(us(5), &[first, second]), us(20));
+    }
+
+    #[test]
+    fn an_overloaded_core_has_no_bound() {
+        assert_eq!(response(Nanos::from_micros(1), &[every(10, 10)]), SPAN_MAX);
+    }
+}

@@ -1,0 +1,166 @@
+//! What models on the GPU take: of its memory, and of the processor's beside it.
+
+use punctual_diagnostics::{Place, Problems};
+use punctual_model::InputSpec;
+use serde::Serialize;
+
+use super::memory::{Inventory, MemoryBudget, MemoryItem, MemoryRule, Purpose};
+use crate::inputs::{BATCH_SIZES, CudaFootprint, GpuHost};
+use crate::resolve::{DeviceKind, Model};
+
+/// The GPU that a plan was made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GpuPlan {
+    /// As in the profiles' keys.
+    pub machine: String,
+    /// TPCs that partitions were made of.
+    pub tpcs: u16,
+    pub granularity: u16,
+    /// Whether nothing can leave its TPCs.
+    pub enforced: bool,
+    /// Whether it shares the processor's memory.
+    pub integrated: bool,
+    /// Bytes of a page of weights.
+    pub page_bytes: u64,
+    /// What is taken of its own memory; none if it has none, and all lines are in
+    /// [`Plan::memory`](crate::Plan::memory).
+    pub memory: Option<MemoryBudget>,
+}
+
+/// The GPU's part of the plan. What it takes of the processor's memory, all of it if they share
+/// one, is added to `items`.
+pub(super) fn plan(
+    host: &GpuHost,
+    inventory: &Inventory<'_>,
+    items: &mut Vec<MemoryItem>,
+    problems: &mut Problems<'_>,
+) -> GpuPlan {
+    items.extend(host_items(inventory, host));
+    let on_gpu = gpu_items(inventory, host);
+    let memory = if host.integrated {
+        items.extend(on_gpu);
+        None
+    } else {
+        Some(budget(host, on_gpu, problems))
+    };
+    GpuPlan {
+        machine: host.machine.clone(),
+        tpcs: host.tpcs,
+        granularity: host.granularity,
+        enforced: host.enforced,
+        integrated: host.integrated,
+        page_bytes: host.page_bytes,
+        memory,
+    }
+}
+
+/// The GPU's memory, if it has its own.
+fn budget(gpu: &GpuHost, items: Vec<MemoryItem>, problems: &mut Problems<'_>) -> MemoryBudget {
+    let budget = MemoryBudget {
+        items,
+        limit_bytes: gpu.memory_bytes,
+    };
+    if let Some((total, limit, largest)) = budget.excess() {
+        let cause = MemoryRule::GpuExceeded {
+            total,
+            limit,
+            largest,
+        };
+        problems.add(&Place::of_key("partition"), cause);
+    }
+    budget
+}
+
+/// What is taken of the memory that the GPU computes in. Models whose footprint is missing were
+/// noted and take nothing.
+fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
+    let Inventory {
+        resolved, paging, ..
+    } = inventory;
+    let mut items = Vec::new();
+    let mut add = |purpose, of: &str, bytes, count| {
+        items.push(MemoryItem::new(purpose, of, bytes, count));
+    };
+    let on_gpu = || on_gpu(&resolved.models);
+    for (position, model, footprint) in on_gpu() {
+        if !paging.is_paged(position) {
+            let pages = u64::from(footprint.weight_pages);
+            add(Purpose::Weights, &model.name, gpu.page_bytes, pages);
+        }
+    }
+    if paging.pages > 0 && on_gpu().any(|(position, ..)| paging.is_paged(position)) {
+        let pages = u64::from(paging.pages);
+        add(Purpose::WeightCache, "paged models", gpu.page_bytes, pages);
+    }
+    // Any buffer can hold a request of any model.
+    let request = on_gpu()
+        .map(|(.., footprint)| footprint.request_bytes)
+        .max();
+    let buffers = u64::from(inventory.request_buffers);
+    add(
+        Purpose::GpuRequests,
+        "all models",
+        request.unwrap_or(0),
+        buffers,
+    );
+    // Any partition can run the largest batch of any model.
+    let workspace = on_gpu()
+        .map(|(position, _, footprint)| {
+            footprint.workspace(largest(inventory.batches.get(position)))
+        })
+        .max();
+    for partition in &resolved.placement.partitions {
+        if partition.device() == DeviceKind::Cuda {
+            let bytes = workspace.unwrap_or(0);
+            add(Purpose::GpuWorkspace, &partition.name, bytes, 1);
+        }
+    }
+    items
+}
+
+/// What is taken of the processor's memory beside that: inputs, which the GPU reads where intake
+/// writes them, and what weights are copied from, also after a restart of the device.
+fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
+    let models = &inventory.resolved.models;
+    let mut items = Vec::new();
+    for (_, model, footprint) in on_gpu(models) {
+        let (page, pages) = (gpu.page_bytes, u64::from(footprint.weight_pages));
+        items.push(MemoryItem::new(
+            Purpose::WeightSource,
+            &model.name,
+            page,
+            pages,
+        ));
+    }
+    let inputs = on_gpu(models).map(|(_, model, _)| input_bytes(model.package.network().input));
+    if let Some(bytes) = inputs.max() {
+        let buffers = u64::from(inventory.request_buffers);
+        items.push(MemoryItem::new(
+            Purpose::GpuInputs,
+            "models on the GPU",
+            bytes,
+            buffers,
+        ));
+    }
+    items
+}
+
+fn on_gpu<'m>(
+    models: &'m [Model<'_>],
+) -> impl Iterator<Item = (usize, &'m Model<'m>, &'m CudaFootprint)> {
+    let known = models.iter().enumerate();
+    known
+        .filter(|(_, model)| model.device == DeviceKind::Cuda)
+        .filter_map(|(position, model)| Some((position, model, model.cuda?)))
+}
+
+fn largest(batches: Option<&Vec<u8>>) -> u8 {
+    let last = batches.and_then(|sizes| sizes.last());
+    last.copied().unwrap_or(BATCH_SIZES[0])
+}
+
+/// Planar `f32`, as intake writes it.
+fn input_bytes(input: InputSpec) -> u64 {
+    3 * u64::from(input.height) * u64::from(input.width) * size_of::<f32>() as u64
+}

@@ -1,0 +1,92 @@
+//! Real-time load of each core: ordinary threads must be left a part of it, or the kernel's
+//! real-time throttling takes one by force, tens of milliseconds at a time.
+
+use punctual_core::{Config, Nanos};
+use punctual_diagnostics::{Place, Problems, Rule};
+use serde::Serialize;
+use thiserror::Error;
+
+use super::arrival::event_cost;
+use super::schedulability::{LESS_LOAD, share};
+use crate::resolve::Resolved;
+
+/// Largest share of a core for promised work.
+const LOAD_MAX: f64 = SHARE_MAX as f64 / 1000.0;
+
+/// The same in thousandths; what is beyond promises may not take a core further either.
+pub(crate) const SHARE_MAX: u16 = 900;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CoreLoad {
+    pub core: u16,
+    /// Mandatory stages, preparations and events of all promised frames; 1 is all of the core.
+    pub load: f64,
+}
+
+/// Real-time load beyond what a core can bear.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("real-time load of core {core} is {:.1}%, more than {:.0}%", load * 100.0, LOAD_MAX * 100.0)]
+#[non_exhaustive]
+pub struct CoreOverloaded {
+    pub core: u16,
+    /// Its load, 1 being all of it.
+    pub load: f64,
+}
+
+impl Rule for CoreOverloaded {
+    fn rule(&self) -> &'static str {
+        "ordinary threads are left a tenth of each core"
+    }
+
+    fn help(&self) -> String {
+        LESS_LOAD.into()
+    }
+}
+
+/// The load of every core that the plan uses; notes those that have more than they can bear.
+pub(super) fn check(
+    resolved: &Resolved<'_>,
+    config: &Config,
+    problems: &mut Problems<'_>,
+) -> Vec<CoreLoad> {
+    let placement = &resolved.placement;
+    let mut loads = Vec::new();
+    for core in placement.used() {
+        let load = of_core(core, resolved, config);
+        loads.push(CoreLoad { core, load });
+        if load > LOAD_MAX {
+            let place = placement.whose(core).map_or_else(
+                || Place::of_key("daemon.cores"),
+                |partition| partition.place.clone(),
+            );
+            problems.add(&place, CoreOverloaded { core, load });
+        }
+    }
+    loads
+}
+
+/// Promised work on one core, 1 being all of it: mandatory stages, preparations, events. On a
+/// shared core the stages' budgets contain arrivals already: they count twice, to be safe.
+fn of_core(core: u16, resolved: &Resolved<'_>, config: &Config) -> f64 {
+    let (tasks, placement) = (&resolved.tasks, &resolved.placement);
+    let mut load = 0.0;
+    for (position, (task, settings)) in tasks.iter().zip(&config.tasks).enumerate() {
+        let Some((period, _)) = task.promise() else {
+            continue;
+        };
+        if placement.partitions[task.partition].cores.contains(&core) {
+            let stages = &config.models[task.model].stages[..=usize::from(task.mandatory_exit)];
+            let work = stages.iter().fold(Nanos::ZERO, |sum, stage| {
+                sum + stage.times[0].on[task.partition].budget + config.dispatch_cost
+            });
+            load += share(work, period);
+        }
+        if placement.intake_core(position) == core {
+            load += share(settings.prepare, period);
+        }
+        if placement.first() == core {
+            load += share(event_cost(&resolved.models[task.model]), period);
+        }
+    }
+    load
+}

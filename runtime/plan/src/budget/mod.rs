@@ -1,0 +1,97 @@
+//! The third phase: how long everything may take and how much memory, and whether the promises can
+//! then be kept.
+
+mod arrival;
+mod footprint;
+mod gpu;
+mod load;
+mod memory;
+mod paging;
+mod promises;
+mod schedulability;
+mod settings;
+mod sharing;
+mod times;
+
+pub use arrival::{ArrivalBound, PrepareNotProfiled};
+pub use gpu::GpuPlan;
+pub use load::{CoreLoad, CoreOverloaded};
+pub use memory::{
+    BLOCKING_THREADS, HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
+    Purpose, STACK_BYTES,
+};
+pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
+pub use promises::PromiseRule;
+pub use schedulability::{PartitionReport, TaskReport, Unschedulable};
+pub use times::StageNotProfiled;
+
+use punctual_core::{Config, PolicySpec as _};
+use punctual_diagnostics::Problems;
+
+use crate::inputs::PlanInputs;
+use crate::resolve::Resolved;
+use memory::Inventory;
+use paging::Paging;
+use promises::Promises;
+use sharing::Sharing;
+
+/// What was resolved, with what it takes.
+pub(crate) struct Budgeted<'i> {
+    pub(crate) resolved: Resolved<'i>,
+    /// By model: the batch sizes that its device must be ready for, rising.
+    pub(crate) batches: Vec<Vec<u8>>,
+    /// By task.
+    pub(crate) arrivals: Vec<ArrivalBound>,
+    pub(crate) scheduler: Config,
+    pub(crate) promises: Promises,
+    pub(crate) memory: MemoryBudget,
+    pub(crate) gpu: Option<GpuPlan>,
+}
+
+pub(crate) fn budget<'i>(
+    resolved: Resolved<'i>,
+    inputs: &'i PlanInputs,
+    problems: &mut Problems<'_>,
+) -> Budgeted<'i> {
+    let contract = resolved.manifest.daemon.policy.value.contract();
+    let paging = Paging::find(&resolved, inputs.gpu(), problems);
+    let sharing = if resolved.manifest.daemon.share_stages && contract.promises {
+        // Weights that are there for good are not shared with such as come and go.
+        Sharing::find(&resolved.models, |model| !paging.is_paged(model))
+    } else {
+        Sharing::none(&resolved.models)
+    };
+    let batches = settings::batches(&resolved, &sharing);
+    let before = problems.count();
+    let arrivals = arrival::bounds(&resolved, problems);
+    let mut scheduler = settings::config(&resolved, &sharing, &batches, &arrivals, problems);
+    paging.apply(&mut scheduler);
+    if inputs.host.realtime {
+        settings::leave_share(&mut scheduler);
+    }
+    // With figures missing nothing can be said of promises.
+    let promises = if problems.count() == before && contract.promises {
+        promises::check(&resolved, &arrivals, &scheduler, problems)
+    } else {
+        Promises::default()
+    };
+    let inventory = Inventory {
+        resolved: &resolved,
+        paging: &paging,
+        batches: &batches,
+        request_buffers: scheduler.request_buffers,
+    };
+    let mut items = memory::items(&inventory, inputs.host.program_bytes);
+    let gpu = inputs.gpu().filter(|_| resolved.placement.uses_gpu());
+    let gpu = gpu.map(|gpu| gpu::plan(gpu, &inventory, &mut items, problems));
+    let memory = memory::budget(items, &resolved.manifest, inputs, problems);
+    Budgeted {
+        resolved,
+        batches,
+        arrivals,
+        scheduler,
+        promises,
+        memory,
+        gpu,
+    }
+}

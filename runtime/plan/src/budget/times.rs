@@ -1,0 +1,139 @@
+//! From measurements to budgets: how long a stage may take on a partition.
+
+use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
+use punctual_diagnostics::{Problems, Rule, and_more};
+use punctual_model::StageProfile;
+use thiserror::Error;
+
+use super::arrival::{Interference, response};
+use crate::manifest::Margins;
+use crate::resolve::{MEASURE, Model, Placed, Resolved};
+
+/// A figure that a profile lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s){}", and_more(*more))]
+#[non_exhaustive]
+pub struct StageNotProfiled {
+    pub model: String,
+    pub stage: u8,
+    pub batch: u8,
+    pub units: u8,
+    /// How many more figures it lacks.
+    pub more: usize,
+}
+
+impl Rule for StageNotProfiled {
+    fn rule(&self) -> &'static str {
+        "all stages are measured at all batch sizes in use"
+    }
+
+    fn help(&self) -> String {
+        MEASURE.into()
+    }
+}
+
+/// Budgets of what runs on partitions.
+pub(crate) struct Budgets<'p> {
+    pub(crate) margins: &'p Margins,
+    /// For each partition, what stretches whatever runs on it.
+    pub(crate) stretches: &'p [Vec<Interference>],
+}
+
+impl Budgets<'_> {
+    /// The budget for something that was measured alone, on this partition.
+    pub(crate) fn of(&self, partition: usize, samples: u32, p99_ns: u64, max_ns: u64) -> Nanos {
+        let alone = self.margins.budget(samples, p99_ns, max_ns);
+        response(alone, &self.stretches[partition]).min(SPAN_MAX)
+    }
+}
+
+/// The scheduler's table of one model: a budget for each stage and batch size on each partition.
+pub(crate) fn config(
+    model: &Model<'_>,
+    batches: &[u8],
+    partitions: &[Placed],
+    runs_on: impl Fn(usize) -> bool,
+    budgets: &Budgets<'_>,
+    problems: &mut Problems<'_>,
+) -> ModelConfig {
+    let network = model.package.network();
+    let answers: Vec<bool> = network.stages.iter().map(|s| s.logits.is_some()).collect();
+    let calibration = model.package.calibration().by_stage(&answers);
+    let accuracies = calibration.exit_accuracies(answers.len());
+    let mut stages = Vec::new();
+    let mut missing = Vec::new();
+    for (stage, exit) in (0..model.stages()).zip(accuracies) {
+        let mut times: Vec<BatchTime> = Vec::new();
+        for &batch in batches {
+            let mut on = Vec::new();
+            for (position, partition) in partitions.iter().enumerate() {
+                // Where it is never dispatched, the longest span keeps a mistake from looking cheap.
+                let mut time = LONGEST;
+                if runs_on(position) {
+                    let units = u8::try_from(partition.unit_count()).unwrap_or(u8::MAX);
+                    match model.profile.stage(stage, batch, units) {
+                        Some(entry) => time = stage_time(entry, budgets, position),
+                        None => missing.push((stage, batch, units)),
+                    }
+                }
+                // A larger batch is never cheaper; where it was measured so, that was noise.
+                if let Some(smaller) = times.last() {
+                    time.budget = time.budget.max(smaller.on[position].budget);
+                    time.max_seen = time.max_seen.max(smaller.on[position].max_seen);
+                }
+                on.push(time);
+            }
+            times.push(BatchTime { batch, on });
+        }
+        stages.push(StageConfig {
+            times,
+            accuracy: exit.accuracy,
+            deeper: exit.deeper,
+            follows: exit.follows,
+            answers: answers[usize::from(stage)],
+            runs_as: None,
+        });
+    }
+    if let Some((stage, batch, units)) = missing.first().copied() {
+        let cause = StageNotProfiled {
+            model: model.name.clone(),
+            stage,
+            batch,
+            units,
+            more: missing.len() - 1,
+        };
+        problems.add(&model.place, cause);
+    }
+    ModelConfig {
+        stages,
+        weights: None,
+    }
+}
+
+const LONGEST: StageTime = StageTime {
+    budget: SPAN_MAX,
+    max_seen: SPAN_MAX,
+};
+
+fn stage_time(entry: &StageProfile, budgets: &Budgets<'_>, partition: usize) -> StageTime {
+    let budget = budgets.of(partition, entry.samples, entry.p99_ns, entry.max_ns);
+    let max_seen = Nanos::new(entry.max_ns).max(budget).min(SPAN_MAX);
+    StageTime { budget, max_seen }
+}
+
+/// The device's preemption bound on a partition: the longest of its best-effort models, since
+/// only best-effort work is preempted.
+pub(crate) fn preemption_bound(
+    resolved: &Resolved<'_>,
+    partition: usize,
+    budgets: &Budgets<'_>,
+) -> Nanos {
+    let tasks = resolved.tasks.iter();
+    tasks
+        .filter(|task| task.partition == partition && task.is_best_effort())
+        .map(|task| resolved.models[task.model].profile.preemption_ns_max)
+        // The figure is itself the longest that was seen.
+        .map(|longest| budgets.of(partition, 0, longest, longest))
+        .max()
+        .unwrap_or(Nanos::ZERO)
+}

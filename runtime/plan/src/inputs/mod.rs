@@ -1,0 +1,137 @@
+//! What a plan is made from. Everything is an argument; nothing here looks at the machine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual_model::{ImageLayout, Package, PackageError, Profile, ProfileError};
+
+mod accounts;
+mod board;
+mod policy;
+
+pub use accounts::Accounts;
+pub use board::{Board, Fact, Gpu, Source, UnknownSource};
+pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule};
+
+/// Batch sizes that packages are compiled and profiled for.
+pub const BATCH_SIZES: [u8; 4] = [1, 2, 4, 8];
+
+const _: () = assert!(BATCH_SIZES[BATCH_SIZES.len() - 1] as usize <= punctual_core::BATCH_MAX);
+
+/// All that [`Plan::build`](crate::Plan::build) looks at.
+#[derive(Clone, Debug)]
+pub struct PlanInputs {
+    /// The manifest's text.
+    pub manifest_text: String,
+    /// Where it came from: named in messages; paths in it are relative to its folder.
+    pub manifest_path: PathBuf,
+    /// The board, whose name the manifest must say.
+    pub board: Board,
+    pub host: Host,
+    /// The policies that the manifest may name.
+    pub policies: Policies,
+    /// The packages that the manifest names.
+    pub packages: Vec<PackageInput>,
+    /// Profiles to choose from, by the hash of the package in their keys.
+    pub profiles: Vec<ProfileInput>,
+}
+
+impl PlanInputs {
+    /// The GPU, if the board has one and the machine offers it.
+    pub(crate) fn gpu(&self) -> Option<&GpuHost> {
+        self.board.gpu.as_ref()?;
+        self.host.gpu.as_ref()
+    }
+}
+
+/// A package file that was read.
+#[derive(Clone, Debug)]
+pub struct PackageInput {
+    pub path: String,
+    /// Its content, or why there is none.
+    pub package: Result<Package, Arc<PackageError>>,
+    /// How this machine's device lays the network out. Without it, memory is bounded from above.
+    pub layout: Option<ImageLayout>,
+    /// What it takes on this machine's GPU; none if it cannot run there, or nobody asked. Needed if
+    /// one of its tasks is to run there.
+    pub cuda: Option<CudaFootprint>,
+}
+
+/// What a network takes on a GPU, as its device would place it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaFootprint {
+    /// Pages of [`GpuHost::page_bytes`] that its packed weights fill.
+    pub weight_pages: u32,
+    /// Bytes of what one request carries from stage to stage, in the GPU's memory.
+    pub request_bytes: u64,
+    /// Bytes of a partition's workspace, by position in
+    /// [`BATCH_SIZES`]: enough for batches up to that size on any number of TPCs.
+    pub workspace_bytes: [u64; BATCH_SIZES.len()],
+}
+
+impl CudaFootprint {
+    /// The workspace for batches up to `batch`.
+    pub(crate) fn workspace(&self, batch: u8) -> u64 {
+        let sizes = BATCH_SIZES.iter().zip(&self.workspace_bytes);
+        let up_to = sizes.take_while(|&(size, _)| *size <= batch);
+        up_to.map(|(_, bytes)| *bytes).max().unwrap_or(0)
+    }
+}
+
+/// A profile file that was read.
+#[derive(Clone, Debug)]
+pub struct ProfileInput {
+    /// Where it lies: named in messages.
+    pub path: PathBuf,
+    /// Its content, or why there is none.
+    pub profile: Result<Profile, Arc<ProfileError>>,
+}
+
+/// What the machine has and allows, as somebody found out who may ask it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Cores that this process may use, rising.
+    pub cores: Vec<u16>,
+    /// Of those, the ones that the kernel keeps other programs from (`isolcpus=`).
+    pub isolated: Vec<u16>,
+    /// Memory that may be taken, in bytes.
+    pub memory_bytes: u64,
+    /// Whether real-time priorities can be had.
+    pub realtime: bool,
+    /// Processor model and instruction set, as in
+    /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine).
+    pub machine: String,
+    /// What governs its clocks, as in [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
+    pub clocks: String,
+    /// Floats of the vectors that its kernels have.
+    pub lanes: u8,
+    /// Bytes of this program and its libraries in memory, all pages of them.
+    pub program_bytes: u64,
+    /// Its users and groups, for those that a manifest names.
+    pub accounts: Accounts,
+    /// The GPU, if it can be used and a plan may ask for a part of it.
+    pub gpu: Option<GpuHost>,
+}
+
+/// A GPU as its driver and the mechanism for partitions offer it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuHost {
+    /// Its name, compute capability, multiprocessors, driver, and the mechanism for partitions:
+    /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine) of what is measured on it.
+    pub machine: String,
+    /// What governs its clocks, as in
+    /// [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
+    pub clocks: String,
+    /// TPCs that partitions can be made of.
+    pub tpcs: u16,
+    /// They are granted in multiples of this many.
+    pub granularity: u16,
+    /// Whether the mechanism keeps each partition to its TPCs; if not, they only differ in priority.
+    pub enforced: bool,
+    /// Memory of its own that may be taken, in bytes; of no account if it is integrated.
+    pub memory_bytes: u64,
+    /// Whether it shares the processor's memory.
+    pub integrated: bool,
+    /// Bytes of a page of weights.
+    pub page_bytes: u64,
+}

@@ -1,0 +1,39 @@
+use punctual_core::Nanos;
+use serde::Serialize;
+
+/// How a budget is made from measurements, and the bounds that no profile can give.
+///
+/// A budget is `margin * q + noise_floor`, where `q` is the measured 99% quantile, or the longest
+/// measurement when there are fewer than [`Margins::SAMPLES_FOR_P99`] of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Margins {
+    /// Factor on the measured quantile. Manifest key `daemon.margin`.
+    pub factor: f64,
+    /// Added to each budget, for interrupts and cold caches, which cost the same however short the work is.
+    pub noise_floor: Nanos,
+    /// Capture to the decision to prepare, apart from the preparation: the client's own copy,
+    /// the wake-ups of ingress, scheduler and intake. Manifest key `daemon.channel_us`.
+    pub channel: Nanos,
+    /// One decision and hand-over to a worker (delta). Manifest key `daemon.dispatch_us`.
+    pub dispatch: Nanos,
+    /// A finished stage to the client (epsilon). Manifest key `daemon.egress_us`.
+    pub egress: Nanos,
+}
+
+impl Margins {
+    /// Three of the profiler's blocks of 69 samples. Its 99% quantile is the median of the blocks'
+    /// longest samples; of fewer than three blocks a single disturbance can move the median.
+    pub const SAMPLES_FOR_P99: u32 = 207;
+
+    /// The budget for something that was measured.
+    #[must_use]
+    pub fn budget(&self, samples: u32, p99_ns: u64, max_ns: u64) -> Nanos {
+        let quantile = if samples < Self::SAMPLES_FOR_P99 {
+            max_ns.max(p99_ns)
+        } else {
+            p99_ns
+        };
+        // A float is exact enough here (2^53 ns are 104 days), and `as` saturates.
+        Nanos::new((quantile as f64 * self.factor).ceil() as u64) + self.noise_floor
+    }
+}

@@ -1,0 +1,315 @@
+//! The first phase: the manifest as it was written. Types and ranges are checked, nothing is looked
+//! up or compared yet.
+
+mod access;
+mod byte_size;
+mod frame;
+mod limits;
+mod margins;
+mod socket;
+
+pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
+pub(crate) use frame::RawFrame;
+pub(crate) use limits::{CLIENT_SLOTS_MAX, PARTITIONS_MAX};
+pub use margins::Margins;
+pub use socket::{METRICS_SUFFIX, SocketRule};
+
+use punctual_core::{Criticality, Delivery, Nanos};
+use punctual_diagnostics::{Document, Place, Problems, Section, Spanned, unique};
+use serde::Serialize;
+
+use crate::inputs::{BATCH_SIZES, Policies, PolicyChoice};
+use byte_size::ByteSize;
+use limits::{MODELS_MAX, TASKS_MAX};
+
+const QUEUE_MAX: u64 = 64;
+const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
+/// Masks of TPCs have so many bits.
+const TPCS_MAX: u64 = 128;
+
+/// How the daemon's threads get their urgency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduling {
+    /// `SCHED_FIFO`, each pinned to a core.
+    #[default]
+    Fifo,
+    /// `SCHED_DEADLINE` for ingress, scheduler and egress, on all of the daemon's own cores.
+    Deadline,
+}
+
+/// The words of `[daemon] scheduling`.
+const SCHEDULINGS: [(&str, Scheduling); 2] = [
+    ("fifo", Scheduling::Fifo),
+    ("deadline", Scheduling::Deadline),
+];
+
+pub(crate) struct Manifest {
+    pub(crate) daemon: RawDaemon,
+    pub(crate) models: Vec<RawModel>,
+    pub(crate) partitions: Vec<RawPartition>,
+    pub(crate) tasks: Vec<RawTask>,
+}
+
+pub(crate) struct RawDaemon {
+    pub(crate) board: Option<Spanned<String>>,
+    pub(crate) power_mode: Option<Spanned<String>>,
+    pub(crate) socket: String,
+    pub(crate) admission: RawAdmission,
+    pub(crate) drain: Nanos,
+    pub(crate) watchdog: Nanos,
+    pub(crate) scheduling: Scheduling,
+    pub(crate) idle_latency: Option<Nanos>,
+    pub(crate) margins: Margins,
+    pub(crate) memory_bytes: Option<Spanned<u64>>,
+    /// Memory for the weights of models that are not always there.
+    pub(crate) weight_cache: Option<Spanned<ByteSize>>,
+    pub(crate) cores: Option<Spanned<Vec<u64>>>,
+    pub(crate) priority: Spanned<u64>,
+    pub(crate) policy: Spanned<PolicyChoice>,
+    /// Whether stages that models have in common run as one.
+    pub(crate) share_stages: bool,
+}
+
+pub(crate) struct RawModel {
+    pub(crate) name: Spanned<String>,
+    pub(crate) package: Option<Spanned<String>>,
+}
+
+pub(crate) struct RawPartition {
+    pub(crate) name: Spanned<String>,
+    pub(crate) cores: Option<Spanned<Vec<u64>>>,
+    pub(crate) units: Option<Spanned<u64>>,
+    /// Given: a partition of the GPU, and `cores` is its leader's.
+    pub(crate) tpcs: Option<Spanned<u64>>,
+    pub(crate) place: Place,
+}
+
+pub(crate) struct RawTask {
+    pub(crate) name: Spanned<String>,
+    pub(crate) model: Option<Spanned<String>>,
+    pub(crate) partition: Option<Spanned<String>>,
+    pub(crate) criticality: Option<Criticality>,
+    pub(crate) period: Option<Spanned<Nanos>>,
+    pub(crate) deadline: Option<Spanned<Nanos>>,
+    pub(crate) mandatory_exit: Spanned<u64>,
+    pub(crate) threshold: f64,
+    pub(crate) threshold_min: f64,
+    pub(crate) batch_max: u8,
+    pub(crate) queue: Spanned<u64>,
+    pub(crate) clients: Spanned<u64>,
+    /// Keys that every promise needs, and that are not there.
+    pub(crate) unpromised: Vec<&'static str>,
+    pub(crate) slots: Option<u16>,
+    pub(crate) reserved: Option<Spanned<bool>>,
+    pub(crate) eager: bool,
+    pub(crate) weight: u16,
+    pub(crate) spill: Option<Spanned<String>>,
+    pub(crate) delivery: Delivery,
+    pub(crate) entry: RawEntry,
+    pub(crate) frame: Option<RawFrame>,
+    /// Whether all of it could be read: otherwise what follows from its values says nothing.
+    pub(crate) sound: bool,
+    pub(crate) place: Place,
+}
+
+/// Reads all that can be read; none if it is not TOML.
+pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<Manifest> {
+    let document = Document::parse(problems)?;
+    let mut root = document.root();
+    let daemon = root.table_or_empty("daemon", problems);
+    let manifest = Manifest {
+        daemon: RawDaemon::read(daemon, policies, problems),
+        models: root.list("model", 1..=MODELS_MAX, problems, RawModel::read),
+        partitions: root.list(
+            "partition",
+            1..=PARTITIONS_MAX,
+            problems,
+            RawPartition::read,
+        ),
+        tasks: root.list("task", 1..=TASKS_MAX, problems, RawTask::read),
+    };
+    root.finish(problems);
+    unique("model", manifest.models.iter().map(|m| &m.name), problems);
+    unique(
+        "partition",
+        manifest.partitions.iter().map(|p| &p.name),
+        problems,
+    );
+    unique("task", manifest.tasks.iter().map(|t| &t.name), problems);
+    Some(manifest)
+}
+
+impl RawDaemon {
+    fn read(
+        mut section: Section<'_, '_>,
+        policies: &Policies,
+        problems: &mut Problems<'_>,
+    ) -> Self {
+        let board = section.required::<String>("board", problems);
+        // It names a file.
+        let board = board.filter(|name| name.is_name(problems));
+        let power_mode = section.optional("power_mode", problems);
+        let socket = section.or("socket", "/run/punctual/socket".to_owned(), problems);
+        if let Some(cause) = SocketRule::of(socket.value.as_ref()) {
+            problems.add(&socket.place, cause);
+        }
+        let admission = RawAdmission::read(&mut section, problems);
+        let drain = section.milliseconds("drain_ms", 1_000.0, 1.0..=60_000.0, problems);
+        let watchdog = section.milliseconds("watchdog_ms", 1_000.0, 100.0..=60_000.0, problems);
+        let scheduling = section.optional_word("scheduling", &SCHEDULINGS, problems);
+        let us = section.optional::<u64>("idle_latency_us", problems);
+        let idle_latency =
+            us.map(|at| Nanos::from_micros(at.within(0..=10_000, " us", problems).value));
+        let margins = Margins {
+            factor: section.number("margin", 1.25, 1.0..=10.0, "", problems),
+            noise_floor: section.microseconds("noise_us", 20.0, problems),
+            channel: section.microseconds("channel_us", 2_000.0, problems),
+            dispatch: section.microseconds("dispatch_us", 100.0, problems),
+            egress: section.microseconds("egress_us", 300.0, problems),
+        };
+        let memory_bytes = section.optional::<u64>("memory_mb", problems);
+        let memory_bytes = memory_bytes.map(|at| {
+            at.within(1..=1 << 20, " MB", problems)
+                .map(|mb| mb * 1_000_000)
+        });
+        let weight_cache = section.optional("weight_cache", problems);
+        let cores = section.optional("cores", problems);
+        let policy = policies.of(&mut section, problems);
+        let share_stages = section.or("share_stages", true, problems).value;
+        let priority = section.whole("priority", 40, 1..=99, problems);
+        section.finish(problems);
+        Self {
+            board,
+            power_mode,
+            socket: socket.value,
+            admission,
+            drain,
+            watchdog,
+            scheduling: scheduling.unwrap_or_default(),
+            idle_latency,
+            margins,
+            memory_bytes,
+            weight_cache,
+            cores,
+            priority,
+            policy,
+            share_stages,
+        }
+    }
+}
+
+impl RawModel {
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let name = section.name(problems);
+        let package = section.required("package", problems);
+        section.finish(problems);
+        Some(Self {
+            name: name?,
+            package,
+        })
+    }
+}
+
+impl RawPartition {
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let name = section.name(problems);
+        let cores = section.optional::<Vec<u64>>("cores", problems);
+        let units = section
+            .optional::<u64>("units", problems)
+            .map(|at| at.within(1..=64, " cores", problems));
+        let tpcs = section
+            .optional::<u64>("tpcs", problems)
+            .map(|at| at.within(1..=TPCS_MAX, " TPCs", problems));
+        let place = section.place().clone();
+        section.finish(problems);
+        Some(Self {
+            name: name?,
+            cores,
+            units,
+            tpcs,
+            place,
+        })
+    }
+}
+
+impl RawTask {
+    /// Whether time is kept for all of its requests.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.criticality == Some(Criticality::RealTime)
+            && self.reserved.as_ref().is_none_or(|at| at.value)
+    }
+
+    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let before = problems.count();
+        let s = &mut section;
+        let name = s.name(problems);
+        let model = s.required("model", problems);
+        let partition = s.required("partition", problems);
+        let criticality = s.word("criticality", &CRITICALITIES, problems);
+        let period = s.span("rate_hz", 0.01..=10_000.0, " Hz", |hz| 1e9 / hz, problems);
+        let deadline = s.span(
+            "deadline_ms",
+            0.1..=60_000.0,
+            " ms",
+            |ms| ms * 1e6,
+            problems,
+        );
+        let mandatory_exit = s.or("mandatory_exit", 0, problems);
+        let threshold = s.number("threshold", 0.9, 0.0..=1.0, "", problems);
+        let threshold_min = s.number("threshold_min", 0.0, 0.0..=threshold, "", problems);
+        let batch_max = s.whole("batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
+        let queue = s.whole("queue", 8, 1..=QUEUE_MAX, problems);
+        let clients = s.whole("clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);
+        let slots = s
+            .optional::<u64>("slots", problems)
+            .map(|at| at.within(2..=64, " slots", problems).value as u16);
+        let reserved = s.optional("reserved", problems);
+        let eager = s.or("eager", false, problems).value;
+        let weight = s.whole("weight", 1, 1..=1_000, problems).value as u16;
+        let spill = s.optional("spill", problems);
+        let delivery = s
+            .optional_word("delivery", &DELIVERIES, problems)
+            .unwrap_or_default();
+        let entry = RawEntry::read(s, problems);
+        let unpromised = s.without(["rate_hz", "deadline_ms"]);
+        let frame = RawFrame::of_task(s, problems);
+        let place = section.place().clone();
+        section.finish(problems);
+        Some(Self {
+            name: name?,
+            model,
+            partition,
+            criticality,
+            period,
+            deadline,
+            mandatory_exit,
+            threshold,
+            threshold_min,
+            batch_max,
+            queue,
+            clients,
+            unpromised,
+            slots,
+            reserved,
+            eager,
+            weight,
+            spill,
+            delivery,
+            entry,
+            frame,
+            sound: problems.count() == before,
+            place,
+        })
+    }
+}
+
+const CRITICALITIES: [(&str, Criticality); 2] = [
+    ("real-time", Criticality::RealTime),
+    ("best-effort", Criticality::BestEffort),
+];
+
+const DELIVERIES: [(&str, Delivery); 2] = [
+    ("every-frame", Delivery::EveryFrame),
+    ("latest-frame", Delivery::LatestFrame),
+];

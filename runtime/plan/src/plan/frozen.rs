@@ -1,0 +1,222 @@
+//! The frozen plan: everything that is decided before the first frame. Who runs where, how much
+//! memory each thing takes, what every task was promised and why the promise can be kept.
+//!
+//! Nothing in here changes after it was built, and nothing was read from the environment while
+//! it was: the same manifest, board, host facts, packages and profiles give the same plan, bit for bit.
+
+use std::path::{Path, PathBuf};
+
+use punctual_core::{
+    Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
+};
+use punctual_model::{PAGE_BYTES, SolutionChoice};
+use punctual_types::Size;
+use serde::Serialize;
+
+use super::warning::Warning;
+use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport};
+use crate::inputs::PolicyChoice;
+use crate::manifest::Margins;
+use crate::resolve::{
+    AdmissionPlan, ChannelPlan, DeviceKind, EntryPlan, FramePlan, PartitionPlan, ThreadPlan,
+};
+
+/// A validated configuration, ready to be carried out. Made by [`Plan::build`] only.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Identifies the rest of the content; the manifest's path, comments and spelling do not count.
+    pub hash: PlanHash,
+    /// The manifest that asked for it.
+    #[serde(serialize_with = "shown")]
+    pub manifest: PathBuf,
+    /// The board's name.
+    pub board: String,
+    /// The power mode that the profiles hold for.
+    pub power_mode: String,
+    pub socket: PathBuf,
+    /// Who may connect there.
+    #[serde(rename = "door")]
+    pub admission: AdmissionPlan,
+    /// Longest time that a drain may take before the daemon terminates anyway.
+    pub drain_bound: Nanos,
+    /// A real-time thread that does not take a turn of its loop for this long is stuck, and the daemon terminates.
+    pub watchdog: Nanos,
+    /// While the daemon serves, cores stay out of idle states that take longer to leave; none: as the
+    /// machine has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_latency: Option<Nanos>,
+    /// Whether threads are to ask for real-time priorities and locked memory. False when the host
+    /// does not allow it; every [`ThreadPlan::priority`] is then `None`.
+    pub realtime: bool,
+    /// How budgets were made from measurements.
+    pub margins: Margins,
+    /// All threads that take part in the way of a frame, and where they run.
+    pub threads: Vec<ThreadPlan>,
+    /// Cores on which ordinary threads (accepting, logs, metrics) may run.
+    pub housekeeping_cores: Vec<u16>,
+    /// Position `p` is `PartitionId(p)`.
+    pub partitions: Vec<PartitionPlan>,
+    /// Position `m` is `ModelId(m)`.
+    pub models: Vec<ModelPlan>,
+    /// Position `t` is `TaskId(t)`.
+    pub tasks: Vec<TaskPlan>,
+    /// Position `c` is client slot `c`: at most one connected client at a time holds it, and its
+    /// intake thread is [`Role::Intake`] with the same number.
+    pub client_slots: Vec<ClientSlotPlan>,
+    /// What is taken at start, against what the board has.
+    pub memory: MemoryBudget,
+    /// The GPU; none if no partition is on it, and then nothing looks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuPlan>,
+    pub policy: PolicyChoice,
+    /// The scheduler's own part of the plan.
+    pub scheduler: Config,
+    /// Promised work on every core that the plan uses, by rising core.
+    pub core_loads: Vec<CoreLoad>,
+    /// Why the promises can be kept, a partition at a time.
+    pub schedulability: Vec<PartitionReport>,
+    /// What is allowed, but somebody should know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Plan {
+    /// All of it, for machines. Same plan, same text.
+    ///
+    /// # Panics
+    /// Never: all of it is plain data.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("plain data always serialises");
+        json.push('\n');
+        json
+    }
+
+    /// The task of that name, for a client's registration.
+    #[must_use]
+    pub fn task_named(&self, name: &str) -> Option<(TaskId, &TaskPlan)> {
+        let position = self.tasks.iter().position(|task| task.name == name)?;
+        Some((TaskId(position as u16), &self.tasks[position]))
+    }
+
+    /// A task.
+    ///
+    /// # Panics
+    /// If the id is not of this plan.
+    #[must_use]
+    pub fn task(&self, id: TaskId) -> &TaskPlan {
+        &self.tasks[id.index()]
+    }
+
+    /// Whether a device of that kind serves any model.
+    #[must_use]
+    pub fn needs(&self, device: DeviceKind) -> bool {
+        self.models.iter().any(|model| model.device == device)
+    }
+
+    /// Bytes of a page of the weights that come and go, which are on one device.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        let paged = self.models.iter().zip(&self.scheduler.models);
+        let mut paged = paged.filter(|(_, config)| config.weights.is_some());
+        let on_gpu = paged.any(|(model, _)| model.device == DeviceKind::Cuda);
+        let gpu = self.gpu.as_ref().filter(|_| on_gpu);
+        gpu.map_or(PAGE_BYTES as u64, |gpu| gpu.page_bytes)
+    }
+
+    /// The folder that the paths of packages are relative to.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.manifest.parent().unwrap_or(Path::new(""))
+    }
+}
+
+/// Identifies the content of a plan, 64 hexadecimal digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct PlanHash(String);
+
+impl PlanHash {
+    /// BLAKE3 of the plan's JSON without its own hash and the place of its manifest.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut content = plan.clone();
+        content.hash = Self::default();
+        content.manifest = PathBuf::new();
+        Self(blake3::hash(content.to_json().as_bytes()).to_string())
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for PlanHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A network that is loaded at start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelPlan {
+    pub name: String,
+    /// The package file, as in the manifest: relative to [`Plan::directory`].
+    pub package: PathBuf,
+    /// The package's hash.
+    pub hash: String,
+    /// Number of stages. Exits are counted by the stages that they end.
+    pub stages: u8,
+    pub classes: Vec<String>,
+    pub input: Size,
+    /// Batch sizes that devices must be ready to run, rising, the first being 1.
+    pub batches: Vec<u8>,
+    /// The solutions that its profile was measured with, so that what runs is what was measured;
+    /// operators that are not named run by the direct one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub solutions: Vec<SolutionChoice>,
+    /// Where it is: on the device of its tasks' partitions.
+    pub device: DeviceKind,
+}
+
+/// A stream of requests, as the daemon sees it. The scheduler's view is
+/// [`Config::tasks`] at the same position.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskPlan {
+    /// As in the manifest; clients name it when they register.
+    pub name: String,
+    pub model: ModelId,
+    pub partition: PartitionId,
+    /// Real-time or best-effort.
+    pub criticality: Criticality,
+    /// Least time between two frames of the task, all its clients together. Best-effort tasks may have none.
+    pub period: Option<Nanos>,
+    /// Relative to capture, as the manifest says.
+    pub deadline: Option<Nanos>,
+    pub mandatory_exit: StageId,
+    pub threshold: Confidence,
+    /// The largest batch its requests may join.
+    pub batch_max: u8,
+    /// Most requests inside the scheduler at once.
+    pub queue: u16,
+    /// The client slots of this task: positions in [`Plan::client_slots`].
+    pub client_slots: Vec<u16>,
+    /// Who may feed it, and how fast.
+    pub entry: EntryPlan,
+    pub frame: FramePlan,
+    pub channel: ChannelPlan,
+    /// How its jitter bound came about.
+    pub arrival: ArrivalBound,
+}
+
+/// A place for one connected client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClientSlotPlan {
+    /// The task that the client submits to.
+    pub task: TaskId,
+}
+
+/// A path need not be UTF-8, JSON must be.
+fn shown<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}

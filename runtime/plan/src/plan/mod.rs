@@ -1,0 +1,144 @@
+//! The fourth phase: the tables that everybody works by, and what somebody should know of them.
+
+mod frozen;
+mod report;
+mod warning;
+
+pub use frozen::{ClientSlotPlan, ModelPlan, Plan, PlanHash, TaskPlan};
+pub use warning::Warning;
+
+use punctual_core::{Confidence, ConfigError, ModelId, PartitionId, Scheduler, StageId, TaskId};
+use punctual_diagnostics::{Place, Problems, Rule};
+use thiserror::Error;
+
+use crate::budget::{ArrivalBound, Budgeted};
+use crate::inputs::PlanInputs;
+use crate::resolve::{Model, PartitionPlan, Placed, Task};
+
+/// What the scheduler found, and the rules of the plan did not.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the scheduler refuses the plan: {error}")]
+#[non_exhaustive]
+pub struct SchedulerRefuses {
+    pub error: ConfigError,
+}
+
+impl Rule for SchedulerRefuses {
+    fn rule(&self) -> &'static str {
+        "the scheduler checks what its own safety rests on"
+    }
+
+    fn help(&self) -> String {
+        "change what it names; please report this, the plan's own rules should say it better".into()
+    }
+}
+
+/// The plan as far as it can be made; it counts only if no problem was noted.
+pub(crate) fn freeze(
+    budgeted: Budgeted<'_>,
+    inputs: &PlanInputs,
+    problems: &mut Problems<'_>,
+) -> Plan {
+    let policy = &budgeted.resolved.manifest.daemon.policy.value;
+    if problems.count() == 0
+        && let Err(error) = Scheduler::new(&budgeted.scheduler, policy)
+    {
+        problems.add(&Place::default(), SchedulerRefuses { error });
+    }
+    let warnings = warning::all(&budgeted, inputs);
+    let Budgeted {
+        resolved, promises, ..
+    } = budgeted;
+    let models = resolved.models.iter().zip(&budgeted.batches);
+    let partitions = resolved.placement.partitions.iter();
+    let daemon = resolved.manifest.daemon;
+    let mut plan = Plan {
+        hash: PlanHash::default(),
+        manifest: inputs.manifest_path.clone(),
+        board: inputs.board.name.clone(),
+        power_mode: resolved.power_mode,
+        socket: daemon.socket.into(),
+        admission: resolved.admission,
+        drain_bound: daemon.drain,
+        watchdog: daemon.watchdog,
+        idle_latency: daemon.idle_latency,
+        realtime: inputs.host.realtime,
+        margins: daemon.margins,
+        threads: resolved.threads,
+        partitions: partitions.map(partition_plan).collect(),
+        housekeeping_cores: resolved.placement.system,
+        models: models
+            .map(|(model, batches)| model_plan(model, batches))
+            .collect(),
+        client_slots: client_slots(&resolved.tasks),
+        tasks: task_plans(&resolved.tasks, &budgeted.arrivals),
+        memory: budgeted.memory,
+        gpu: budgeted.gpu,
+        policy: daemon.policy.value,
+        scheduler: budgeted.scheduler,
+        core_loads: promises.loads,
+        schedulability: promises.schedulability,
+        warnings,
+    };
+    plan.hash = PlanHash::of(&plan);
+    plan
+}
+
+fn partition_plan(placed: &Placed) -> PartitionPlan {
+    PartitionPlan {
+        name: placed.name.clone(),
+        cores: placed.cores.clone(),
+        tpcs: placed.tpcs.clone(),
+    }
+}
+
+fn model_plan(model: &Model<'_>, batches: &[u8]) -> ModelPlan {
+    ModelPlan {
+        name: model.name.clone(),
+        package: model.path.clone().into(),
+        hash: model.package.hash().to_string(),
+        stages: model.stages(),
+        classes: model.package.network().classes.clone(),
+        input: model.input(),
+        batches: batches.to_vec(),
+        solutions: model.profile.solutions.clone(),
+        device: model.device,
+    }
+}
+
+fn client_slots(tasks: &[Task]) -> Vec<ClientSlotPlan> {
+    let mut slots = Vec::new();
+    for (position, task) in tasks.iter().enumerate() {
+        let slot = ClientSlotPlan {
+            task: TaskId(position as u16),
+        };
+        slots.extend(std::iter::repeat_n(slot, usize::from(task.clients)));
+    }
+    slots
+}
+
+fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
+    let mut next_slot = 0;
+    let mut plans = Vec::new();
+    for (task, arrival) in tasks.iter().zip(arrivals) {
+        plans.push(TaskPlan {
+            name: task.name.clone(),
+            model: ModelId(task.model as u16),
+            partition: PartitionId(task.partition as u16),
+            criticality: task.criticality,
+            period: task.period,
+            deadline: task.deadline,
+            mandatory_exit: StageId(task.mandatory_exit),
+            threshold: Confidence::from_probability(task.threshold as f32),
+            batch_max: task.batch_max,
+            queue: task.queue,
+            client_slots: (next_slot..next_slot + task.clients).collect(),
+            entry: task.entry.clone(),
+            frame: task.frame,
+            channel: task.channel(),
+            arrival: *arrival,
+        });
+        next_slot += task.clients;
+    }
+    plans
+}

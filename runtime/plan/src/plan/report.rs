@@ -1,0 +1,368 @@
+//! What `punctual check` prints: the plan as plain text tables.
+
+use std::fmt;
+
+use punctual_core::{Criticality, Nanos, PolicySpec, StageId, Weights};
+use punctual_diagnostics::Bytes;
+use punctual_report::{Column, Table, WIDTH};
+
+use super::frozen::{Plan, TaskPlan};
+use crate::budget::{CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget};
+use crate::resolve::{PartitionPlan, Reservation, Role, ThreadPlan};
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let realtime = if self.realtime {
+            "real-time"
+        } else {
+            "ordinary"
+        };
+        writeln!(
+            f,
+            "plan {} of {}",
+            &self.hash.as_str()[..16],
+            self.manifest.display()
+        )?;
+        writeln!(
+            f,
+            "board {}, power mode {}, policy {}, {realtime} threads, socket {}",
+            self.board,
+            self.power_mode,
+            self.policy.name(),
+            self.socket.display()
+        )?;
+        if let Some(gpu) = &self.gpu {
+            writeln!(
+                f,
+                "GPU {}: {} TPCs in multiples of {}, partitions {}",
+                gpu.machine,
+                gpu.tpcs,
+                gpu.granularity,
+                if gpu.enforced {
+                    "enforced"
+                } else {
+                    "by priority only"
+                }
+            )?;
+        }
+        let m = &self.margins;
+        writeln!(
+            f,
+            "budgets: p99 x {} + {}; channel {}, dispatch {}, reply {}",
+            m.factor, m.noise_floor, m.channel, m.dispatch, m.egress
+        )?;
+        let width = f.width().unwrap_or(WIDTH);
+        writeln!(f, "\nThreads\n{:width$}", self.thread_table())?;
+        let promises = self.policy.contract().promises;
+        if promises {
+            writeln!(f, "Cores\n{:width$}", self.core_table())?;
+            writeln!(f, "Partitions\n{:width$}", self.partition_table())?;
+        }
+        writeln!(f, "Models\n{:width$}", self.model_table())?;
+        if self.scheduler.pages > 0 {
+            writeln!(
+                f,
+                "Weights of paged models come and go in a cache of {} pages of {}. Load budgets: \
+                 {} MB/s is\nassumed, not measured; on slower storage loads are late\n{:width$}",
+                self.scheduler.pages,
+                Bytes(self.page_bytes()),
+                LOAD_BYTES_A_SECOND_ASSUMED / 1_000_000,
+                self.paging_table()
+            )?;
+        }
+        writeln!(f, "Tasks\n{:width$}", self.task_table())?;
+        if promises {
+            writeln!(
+                f,
+                "Promises: mandatory work C within D after capture (less the reply), input ready \
+                 after at most J, every T;\nfull depth: C of all stages; slack: least over the \
+                 task's checkpoints L\n{:width$}",
+                self.promise_table()
+            )?;
+        }
+        writeln!(f, "Memory\n{:width$}", memory_table("memory", &self.memory))?;
+        if let Some(memory) = self.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) {
+            writeln!(
+                f,
+                "The GPU's memory\n{:width$}",
+                memory_table("GPU memory", memory)
+            )?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    fn thread_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("thread"),
+            Column::number("core"),
+            Column::number("priority"),
+            Column::words("for"),
+        ])
+        .inset();
+        for thread in &self.threads {
+            let priority = match (thread.priority, thread.reservation) {
+                (None, _) => "ordinary".to_owned(),
+                (Some(level), None) => level.to_string(),
+                (
+                    Some(level),
+                    Some(Reservation {
+                        runtime_ns,
+                        period_ns,
+                    }),
+                ) => {
+                    let percent = 100.0 * runtime_ns as f64 / period_ns as f64;
+                    format!("{percent:.1}% reserved, or {level}")
+                }
+            };
+            let (kind, purpose) = self.describe(thread);
+            table.row([kind.to_owned(), thread.core.to_string(), priority, purpose]);
+        }
+        table
+    }
+
+    fn describe(&self, thread: &ThreadPlan) -> (&'static str, String) {
+        match thread.role {
+            Role::Ingress => ("ingress", "descriptors of all clients".to_owned()),
+            Role::Scheduler => ("scheduler", "all decisions".to_owned()),
+            Role::Egress => ("egress", "replies to all clients".to_owned()),
+            Role::StallProbe => ("stall probe", "stalls of this core".to_owned()),
+            Role::Intake { client } => {
+                let task = self.client_slots[usize::from(client)].task;
+                let name = &self.task(task).name;
+                ("intake", format!("client {client} ({name})"))
+            }
+            Role::Worker { partition, unit } => {
+                let PartitionPlan { name, tpcs, .. } = &self.partitions[partition.index()];
+                let purpose = match tpcs.len() {
+                    0 => format!("partition {name}, unit {unit}"),
+                    tpcs => format!("partition {name}, leads {tpcs} TPCs"),
+                };
+                ("worker", purpose)
+            }
+        }
+    }
+
+    /// Pages by model.
+    fn paging_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("model"),
+            Column::words("weights"),
+            Column::number("pages"),
+            Column::number("load budget"),
+        ])
+        .inset();
+        for (model, config) in self.models.iter().zip(&self.scheduler.models) {
+            let name = model.name.clone();
+            table.row(match &config.weights {
+                Some(Weights { pages, load }) => {
+                    [name, "paged".into(), pages.to_string(), load.to_string()]
+                }
+                None => [name, "resident".into(), "-".into(), "-".into()],
+            });
+        }
+        table
+    }
+
+    fn core_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::number("core"),
+            Column::number("promised load"),
+            Column::words("runs"),
+        ])
+        .inset();
+        for CoreLoad { core, load } in &self.core_loads {
+            let here = self.threads.iter().filter(|thread| thread.core == *core);
+            let mut runs: Vec<&str> = here.map(|thread| self.describe(thread).0).collect();
+            runs.dedup();
+            table.row([core.to_string(), percent(*load), runs.join(", ")]);
+        }
+        table
+    }
+
+    fn partition_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("partition"),
+            Column::words("cores"),
+            Column::number("utilisation"),
+            Column::number("preemption"),
+            Column::number("checkpoints"),
+        ])
+        .inset();
+        for report in &self.schedulability {
+            let partition = &self.partitions[report.partition.index()];
+            table.row([
+                partition.name.clone(),
+                units(partition),
+                percent(report.utilisation),
+                or_dash(report.preemption),
+                report.tested.to_string(),
+            ]);
+        }
+        table
+    }
+
+    fn model_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("model"),
+            Column::words("input"),
+            Column::number("exits"),
+            Column::number("classes"),
+            Column::words("batches"),
+            Column::words("package"),
+        ])
+        .inset();
+        for model in &self.models {
+            let batches: Vec<String> = model.batches.iter().map(ToString::to_string).collect();
+            table.row([
+                model.name.clone(),
+                model.input.to_string(),
+                model.stages.to_string(),
+                model.classes.len().to_string(),
+                batches.join(" "),
+                format!(
+                    "{} ({})",
+                    model.package.display(),
+                    model.hash.get(..8).unwrap_or(&model.hash)
+                ),
+            ]);
+        }
+        table
+    }
+
+    fn task_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::words("criticality"),
+            Column::words("model"),
+            Column::words("partition"),
+            Column::number("rate"),
+            Column::number("deadline"),
+            Column::words("exits"),
+            Column::number("theta"),
+            Column::number("batch"),
+            Column::number("queue"),
+            Column::number("clients"),
+            Column::words("frame"),
+            Column::words("crop"),
+        ])
+        .inset();
+        for task in &self.tasks {
+            table.row(self.task_row(task));
+        }
+        table
+    }
+
+    fn task_row(&self, task: &TaskPlan) -> [String; 13] {
+        let model = &self.models[task.model.index()];
+        let criticality = match task.criticality {
+            Criticality::RealTime => "real-time",
+            Criticality::BestEffort => "best-effort",
+        };
+        let rate = task.period.map_or_else(
+            || "-".to_owned(),
+            |period| format!("{:.1} Hz", 1e9 / period.as_nanos().max(1) as f64),
+        );
+        let StageId(mandatory) = task.mandatory_exit;
+        let frame = &task.frame;
+        [
+            task.name.clone(),
+            criticality.to_owned(),
+            model.name.clone(),
+            self.partitions[task.partition.index()].name.clone(),
+            rate,
+            or_dash(task.deadline),
+            format!("{mandatory}..{}", model.stages - 1),
+            format!("{:.2}", task.threshold.as_probability()),
+            task.batch_max.to_string(),
+            task.queue.to_string(),
+            task.client_slots.len().to_string(),
+            format!("{} {}", frame.format.name(), frame.size),
+            frame.crop.to_string(),
+        ]
+    }
+
+    fn promise_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::number("C"),
+            Column::number("D"),
+            Column::number("J"),
+            Column::number("T"),
+            Column::number("C/T"),
+            Column::number("full depth"),
+            Column::number("slack"),
+            Column::number("at L"),
+        ])
+        .inset();
+        for report in self
+            .schedulability
+            .iter()
+            .flat_map(|partition| &partition.tasks)
+        {
+            table.row([
+                self.task(report.task).name.clone(),
+                report.work.to_string(),
+                report.deadline.to_string(),
+                report.jitter.to_string(),
+                report.period.to_string(),
+                percent(report.utilisation),
+                report.work_to_last_exit.to_string(),
+                report.slack.to_string(),
+                report.tightest.to_string(),
+            ]);
+        }
+        table
+    }
+}
+
+fn memory_table(title: &str, memory: &MemoryBudget) -> Table {
+    let mut table = Table::of([
+        Column::words(title),
+        Column::words("of"),
+        Column::number("each"),
+        Column::number("count"),
+        Column::number("total"),
+    ])
+    .inset();
+    for item in &memory.items {
+        table.row([
+            item.purpose.in_words().to_owned(),
+            item.of.clone(),
+            Bytes(item.bytes).to_string(),
+            item.count.to_string(),
+            Bytes(item.total_bytes()).to_string(),
+        ]);
+    }
+    table.row([
+        "all".to_owned(),
+        format!("at most {}", Bytes(memory.limit_bytes)),
+        String::new(),
+        String::new(),
+        Bytes(memory.total_bytes()).to_string(),
+    ]);
+    table
+}
+
+/// The cores, or the leader's and the TPCs.
+fn units(partition: &PartitionPlan) -> String {
+    let cores: Vec<String> = partition.cores.iter().map(ToString::to_string).collect();
+    let cores = cores.join(" ");
+    match partition.tpcs[..] {
+        [] => cores,
+        [one] => format!("{cores}, TPC {one}"),
+        [first, .., last] => format!("{cores}, TPCs {first}-{last}"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn or_dash(span: Option<Nanos>) -> String {
+    span.map_or_else(|| "-".to_owned(), |span| span.to_string())
+}

@@ -1,0 +1,235 @@
+//! What a plan allows, but somebody should know.
+
+use punctual_core::{Config, Nanos, PolicySpec, TaskId};
+use punctual_types::Size;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::budget::Budgeted;
+use crate::inputs::PlanInputs;
+use crate::manifest::{Manifest, Margins, RawTask};
+use crate::resolve::{DeviceKind, Model, Placed, Placement, Task};
+
+/// Something to know about a plan.
+#[derive(Clone, Debug, PartialEq, Error, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "warning")]
+pub enum Warning {
+    #[error(
+        "core {core} runs a partition and the daemon's own threads: each frame's arrival delays the \
+         stage that runs, and frames beyond the promised rates delay it unboundedly; give the \
+         daemon a core of its own"
+    )]
+    SharedCore { core: u16 },
+    #[error(
+        "policy {policy:?} promises nothing: it is here for comparison; frames may be late even at \
+         the planned rates"
+    )]
+    NoPromises { policy: &'static str },
+    #[error(
+        "the host does not allow real-time priorities: the schedule holds only while the machine \
+         is otherwise idle; grant CAP_SYS_NICE or an rtprio limit"
+    )]
+    NoRealtime,
+    /// A task's clients share one reservation.
+    #[error(
+        "task {task:?} has {clients} clients that share one rate: frames of different clients \
+         closer than {period} count as extra and are taken only while there is slack"
+    )]
+    SharedRate {
+        task: String,
+        clients: u16,
+        period: Nanos,
+    },
+    /// A deeper exit that real-time requests can never reach.
+    #[error(
+        "task {task:?} can never get past exit {reachable}: the stages to exit {next} take \
+         {needed}, and its deadline leaves {available}"
+    )]
+    UnreachableExit {
+        task: String,
+        id: TaskId,
+        /// Deepest exit that fits before the deadline alone.
+        reachable: u8,
+        next: u8,
+        /// Arrival, dispatch and stages to that exit.
+        needed: Nanos,
+        available: Nanos,
+    },
+    /// Partitions of the GPU that are none.
+    #[error(
+        "this machine cannot keep {partitions} partitions of the GPU to their TPCs, only give them \
+         priorities: each may delay the others by as much as it runs, and budgets do not know that"
+    )]
+    TpcsNotEnforced {
+        /// How many partitions share the GPU.
+        partitions: usize,
+    },
+    #[error("{what} {name:?} is used by no task")]
+    Unused { what: &'static str, name: String },
+    #[error(
+        "task {task:?}: its crop of {crop} is smaller than the network's input of {input} and is \
+         magnified"
+    )]
+    MagnifiedCrop {
+        task: String,
+        /// The part of the frame that the network sees.
+        crop: Size,
+        input: Size,
+    },
+    /// A cache that no model needs.
+    #[error(
+        "`daemon.weight_cache` is not used: every model in use has a task with a reservation, and \
+         its weights are resident"
+    )]
+    NothingToPage,
+    /// Nothing measured of the exits' accuracy.
+    #[error(
+        "the package of model {model:?} has no calibration: deeper exits are assumed to be better, \
+         and confidence to mean accuracy; compile it with records of a held-out set"
+    )]
+    NotCalibrated { model: String },
+    /// A quantile from too few samples.
+    #[error(
+        "the profile of model {model:?} has only {samples} samples a figure: budgets are made \
+         from the longest measurement; profile with {needed} or more"
+    )]
+    FewSamples {
+        model: String,
+        samples: u32,
+        needed: u32,
+    },
+}
+
+pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> {
+    let (resolved, config) = (&budgeted.resolved, &budgeted.scheduler);
+    let (manifest, placement) = (&resolved.manifest, &resolved.placement);
+    let (models, tasks) = (&resolved.models, &resolved.tasks);
+    let mut warnings = of_host(inputs, placement);
+    let policy = &manifest.daemon.policy.value;
+    if !policy.contract().promises {
+        let policy = policy.name();
+        warnings.push(Warning::NoPromises { policy });
+    }
+    if manifest.daemon.weight_cache.is_some() && config.pages == 0 {
+        warnings.push(Warning::NothingToPage);
+    }
+    warnings.extend(unused(manifest, models, placement, tasks));
+    for (position, model) in models.iter().enumerate() {
+        if !tasks.iter().any(|task| task.model == position) {
+            continue;
+        }
+        if model.package.calibration().samples.is_empty() {
+            let model = model.name.clone();
+            warnings.push(Warning::NotCalibrated { model });
+        }
+        let (samples, needed) = (model.samples_min(), Margins::SAMPLES_FOR_P99);
+        if samples < needed {
+            let model = model.name.clone();
+            warnings.push(Warning::FewSamples {
+                model,
+                samples,
+                needed,
+            });
+        }
+    }
+    for (position, task) in tasks.iter().enumerate() {
+        warnings.extend(of_task(position, task, models, config));
+    }
+    warnings
+}
+
+fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
+    let on_gpu = placement.partitions.iter();
+    let partitions = on_gpu.filter(|p| p.device() == DeviceKind::Cuda).count();
+    if partitions > 1 && inputs.gpu().is_some_and(|gpu| !gpu.enforced) {
+        warnings.push(Warning::TpcsNotEnforced { partitions });
+    }
+    if !inputs.host.realtime {
+        warnings.push(Warning::NoRealtime);
+    }
+    warnings
+}
+
+/// Models and partitions that were complete, and that no task names.
+fn unused(
+    manifest: &Manifest,
+    models: &[Model<'_>],
+    placement: &Placement,
+    tasks: &[Task],
+) -> Vec<Warning> {
+    let named = |name: &str, of: fn(&RawTask) -> Option<&String>| {
+        manifest
+            .tasks
+            .iter()
+            .any(|task| of(task).is_some_and(|n| n == name))
+    };
+    let mut warnings = Vec::new();
+    for (position, model) in models.iter().enumerate() {
+        let names = named(&model.name, |task| task.model.as_ref().map(|at| &at.value));
+        if !names && !tasks.iter().any(|task| task.model == position) {
+            let (what, name) = ("model", model.name.clone());
+            warnings.push(Warning::Unused { what, name });
+        }
+    }
+    let written = |p: &&Placed| {
+        manifest
+            .partitions
+            .iter()
+            .any(|raw| raw.name.value == p.name)
+    };
+    for partition in placement.partitions.iter().filter(written) {
+        if !named(&partition.name, |task| {
+            task.partition.as_ref().map(|at| &at.value)
+        }) {
+            let (what, name) = ("partition", partition.name.clone());
+            warnings.push(Warning::Unused { what, name });
+        }
+    }
+    warnings
+}
+
+fn of_task(position: usize, task: &Task, models: &[Model<'_>], config: &Config) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let name = || task.name.clone();
+    if let Some((period, _)) = task.promise().filter(|_| task.clients > 1) {
+        warnings.push(Warning::SharedRate {
+            task: name(),
+            clients: task.clients,
+            period,
+        });
+    }
+    let (crop, input) = (task.frame.crop, models[task.model].input());
+    if crop.width < input.width || crop.height < input.height {
+        warnings.push(Warning::MagnifiedCrop {
+            task: name(),
+            crop,
+            input,
+        });
+    }
+    warnings.extend(unreachable_exit(position, task, config));
+    warnings
+}
+
+/// The first exit beyond the mandatory one that a frame cannot reach even alone.
+fn unreachable_exit(position: usize, task: &Task, config: &Config) -> Option<Warning> {
+    let settings = &config.tasks[position];
+    let available = task.promise()?.1.saturating_sub(config.egress_bound);
+    let mut needed = settings.jitter;
+    for (exit, stage) in config.models[task.model].stages.iter().enumerate() {
+        needed += stage.times[0].on[task.partition].budget + config.dispatch_cost;
+        let exit = exit as u8;
+        if needed > available && exit > task.mandatory_exit {
+            return Some(Warning::UnreachableExit {
+                task: task.name.clone(),
+                id: TaskId(position as u16),
+                reachable: exit - 1,
+                next: exit,
+                needed,
+                available,
+            });
+        }
+    }
+    None
+}

@@ -1,0 +1,114 @@
+//! The second phase: what the manifest names is looked up. Board and power mode, cores and TPCs,
+//! packages and profiles, accounts, tasks that refer to each other.
+
+mod access;
+mod frame;
+pub(crate) mod gpu;
+mod models;
+mod partition;
+mod placement;
+mod spill;
+mod tasks;
+mod threads;
+
+pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
+pub(crate) use frame::resolve as frame;
+pub use frame::{FramePlan, FrameRule};
+pub use gpu::GpuRule;
+pub use models::ModelRule;
+pub(crate) use models::{MEASURE, Model, batches_up_to};
+pub use partition::{DeviceKind, PartitionPlan};
+pub use placement::PlacementRule;
+pub(crate) use placement::{Placed, Placement};
+pub use spill::SpillRule;
+pub(crate) use spill::taker;
+pub(crate) use tasks::Task;
+pub use tasks::{ChannelPlan, TaskRule};
+pub use threads::{PrioritiesExhausted, Reservation, Role, ThreadPlan};
+
+use punctual_diagnostics::{Invalid, Problems, Rule};
+use thiserror::Error;
+
+use crate::inputs::PlanInputs;
+use crate::manifest::Manifest;
+
+/// A manifest with what its names stand for. Models, partitions and tasks are those that are complete;
+/// what is wrong with the others was noted.
+pub(crate) struct Resolved<'i> {
+    pub(crate) manifest: Manifest,
+    pub(crate) power_mode: String,
+    pub(crate) placement: Placement,
+    pub(crate) models: Vec<Model<'i>>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) admission: AdmissionPlan,
+    pub(crate) threads: Vec<ThreadPlan>,
+}
+
+pub(crate) fn resolve<'i>(
+    manifest: Manifest,
+    inputs: &'i PlanInputs,
+    problems: &mut Problems<'_>,
+) -> Resolved<'i> {
+    let (daemon, host) = (&manifest.daemon, &inputs.host);
+    let power_mode = power_mode(&manifest, inputs, problems);
+    let tpcs = gpu::tpcs(&manifest, inputs, problems);
+    let devices = gpu::devices(&manifest, problems);
+    let placement = Placement::new(&manifest, host, tpcs, problems);
+    let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
+    let (partitions, accounts) = (&placement.partitions, &host.accounts);
+    let tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
+    let admission = AdmissionPlan::resolve(&daemon.admission, accounts, problems);
+    spill::check(&manifest, &tasks, &models, problems);
+    let threads = threads::threads(&manifest, &placement, &models, &tasks, host, problems);
+    Resolved {
+        power_mode,
+        placement,
+        models,
+        tasks,
+        admission,
+        threads,
+        manifest,
+    }
+}
+
+/// A manifest that was written for another board.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the manifest is for board {manifest:?}, this is {board:?}")]
+#[non_exhaustive]
+pub struct OtherBoard {
+    pub manifest: String,
+    pub board: String,
+}
+
+impl Rule for OtherBoard {
+    fn rule(&self) -> &'static str {
+        "a manifest runs on the board it was written for"
+    }
+
+    fn help(&self) -> String {
+        format!("set board = {:?} if all else suits it", self.board)
+    }
+}
+
+/// The board's power mode that the profiles are to hold for.
+fn power_mode(manifest: &Manifest, inputs: &PlanInputs, problems: &mut Problems<'_>) -> String {
+    let (board, daemon) = (&inputs.board, &manifest.daemon);
+    if let Some(named) = daemon.board.as_ref().filter(|at| at.value != board.name) {
+        let cause = OtherBoard {
+            manifest: named.value.clone(),
+            board: board.name.clone(),
+        };
+        problems.add(&named.place, cause);
+    }
+    let Some(mode) = &daemon.power_mode else {
+        return board.default_power_mode().to_owned();
+    };
+    if !board.power_modes.value.contains(&mode.value) {
+        let cause = Invalid::NotOneOf {
+            value: mode.value.clone(),
+            allowed: board.power_modes.value.clone(),
+        };
+        problems.add(&mode.place, cause);
+    }
+    mode.value.clone()
+}

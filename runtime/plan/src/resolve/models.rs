@@ -1,0 +1,317 @@
+//! Models: the package and the profile of each.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual_diagnostics::{Place, Problems, Rule, Spanned};
+use punctual_model::{
+    ImageLayout, InputForm, Package, PackageError, Profile, ProfileError, ProfileKey, WeightImage,
+};
+use thiserror::Error;
+
+use super::partition::DeviceKind;
+use crate::inputs::{BATCH_SIZES, CudaFootprint, PackageInput, PlanInputs};
+use crate::manifest::{Manifest, RawModel};
+use punctual_types::Size;
+
+/// What is wrong with a model's package or with its profile.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ModelRule {
+    /// No package was given for a model.
+    #[error("the package {path:?} was not read")]
+    PackageMissing { path: String },
+    /// The package file is damaged, or not one.
+    #[error("the package cannot be used: {error}")]
+    PackageInvalid { error: Arc<PackageError> },
+    /// The network reads text, and a camera gives images.
+    #[error("model {model:?} takes {tokens} tokens, not an image")]
+    TokenInput { model: String, tokens: u32 },
+    /// The profile's file is damaged, or not one.
+    #[error("the profile {path:?} cannot be used: {error}")]
+    ProfileInvalid {
+        path: PathBuf,
+        error: Arc<ProfileError>,
+    },
+    #[error("model {model:?} has no profile (package {package})")]
+    ProfileMissing { model: String, package: String },
+    /// Measured elsewhere, or in another state.
+    #[error("the profile of model {model:?} is for {field} {found:?}, not {wanted:?}")]
+    ProfileMismatch {
+        model: String,
+        field: &'static str,
+        found: String,
+        /// What it is to hold for.
+        wanted: String,
+    },
+    /// The GPU's kernels do not run it, or nobody tried.
+    #[error("what model {model:?} takes on the GPU is not known")]
+    NotLowered { model: String },
+    /// An exit that the network does not have.
+    #[error("exit {exit} of a network with exits 0 to {last}")]
+    NoSuchExit { exit: u64, last: u8 },
+}
+
+/// What to do where figures are missing.
+pub(crate) const MEASURE: &str = "measure with `punctual profile MANIFEST` on this machine";
+
+impl Rule for ModelRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::PackageMissing { .. } => "every model has a package",
+            Self::PackageInvalid { .. } => "every model's package can be used",
+            Self::TokenInput { .. } => "a camera's model takes images",
+            Self::ProfileInvalid { .. } => "every profile that is given can be used",
+            Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => {
+                "budgets come from measurements of this package on this machine in this power mode"
+            }
+            Self::NotLowered { .. } => "a model's launches are known before it is served",
+            Self::NoSuchExit { .. } => "an exit is one of the network's",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::PackageMissing { .. } => "make it with `punctual compile`".into(),
+            Self::PackageInvalid { .. } => "make it again with `punctual compile`".into(),
+            Self::TokenInput { .. } => "run it by `punctual_device::Evaluator`".into(),
+            Self::ProfileInvalid { .. }
+            | Self::ProfileMissing { .. }
+            | Self::ProfileMismatch { .. } => MEASURE.into(),
+            Self::NotLowered { .. } => {
+                "give its tasks a partition of cores, or see what `punctual profile` says of it"
+                    .into()
+            }
+            Self::NoSuchExit { last, .. } => format!("choose 0 to {last}"),
+        }
+    }
+
+    fn is_about_a_file(&self) -> bool {
+        matches!(
+            self,
+            Self::PackageMissing { .. }
+                | Self::PackageInvalid { .. }
+                | Self::ProfileInvalid { .. }
+                | Self::ProfileMissing { .. }
+        )
+    }
+}
+
+/// A model whose package and profile were found.
+pub(crate) struct Model<'i> {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) package: &'i Package,
+    /// The device's memory plan on this machine, if it is known.
+    pub(crate) layout: Option<&'i ImageLayout>,
+    pub(crate) device: DeviceKind,
+    /// What it takes on the GPU.
+    pub(crate) cuda: Option<&'i CudaFootprint>,
+    /// Of the machine that runs it.
+    pub(crate) profile: &'i Profile,
+    /// Of the processor, which prepares its frames.
+    pub(crate) preparation: &'i Profile,
+    pub(crate) place: Place,
+}
+
+/// The models of the manifest that have all they need.
+pub(super) fn find<'i>(
+    manifest: &Manifest,
+    devices: &[DeviceKind],
+    inputs: &'i PlanInputs,
+    power_mode: &str,
+    problems: &mut Problems<'_>,
+) -> Vec<Model<'i>> {
+    for input in &inputs.profiles {
+        if let Err(error) = &input.profile {
+            let (path, error) = (input.path.clone(), Arc::clone(error));
+            problems.add(&Place::default(), ModelRule::ProfileInvalid { path, error });
+        }
+    }
+    let models = manifest.models.iter().zip(devices);
+    models
+        .filter_map(|(raw, &device)| model(raw, device, inputs, power_mode, problems))
+        .collect()
+}
+
+fn model<'i>(
+    raw: &RawModel,
+    device: DeviceKind,
+    inputs: &'i PlanInputs,
+    power_mode: &str,
+    problems: &mut Problems<'_>,
+) -> Option<Model<'i>> {
+    let (input, package) = package(raw, inputs, problems)?;
+    let mut matching = |machine| {
+        let wanted = Wanted::new(inputs, machine, power_mode);
+        matching(raw, package, inputs, &wanted, problems)
+    };
+    let host = &inputs.host;
+    let on_processor = matching((&host.machine, &host.clocks));
+    let profile = match (device, inputs.gpu()) {
+        (DeviceKind::Cpu, _) => on_processor,
+        (DeviceKind::Cuda, Some(gpu)) => matching((&gpu.machine, &gpu.clocks)),
+        // Noted with the partition.
+        (DeviceKind::Cuda, None) => None,
+    };
+    let (profile, preparation) = (profile?, on_processor?);
+    if device == DeviceKind::Cuda && input.cuda.is_none() {
+        let model = raw.name.value.clone();
+        problems.add(&raw.name.place, ModelRule::NotLowered { model });
+    }
+    Some(Model {
+        name: raw.name.value.clone(),
+        path: input.path.clone(),
+        package,
+        layout: input.layout.as_ref(),
+        device,
+        cuda: input.cuda.as_ref(),
+        profile,
+        preparation,
+        place: raw.name.place.clone(),
+    })
+}
+
+/// The package of a model, if it was read and takes images.
+fn package<'i>(
+    raw: &RawModel,
+    inputs: &'i PlanInputs,
+    problems: &mut Problems<'_>,
+) -> Option<(&'i PackageInput, &'i Package)> {
+    let Spanned { value: path, place } = raw.package.as_ref()?;
+    let Some(input) = inputs.packages.iter().find(|p| p.path == *path) else {
+        let path = path.clone();
+        problems.add(place, ModelRule::PackageMissing { path });
+        return None;
+    };
+    let package = match &input.package {
+        Ok(package) => package,
+        Err(error) => {
+            let error = Arc::clone(error);
+            problems.add(place, ModelRule::PackageInvalid { error });
+            return None;
+        }
+    };
+    let spec = package.network().input;
+    if let InputForm::Tokens { .. } = spec.form {
+        let (model, tokens) = (raw.name.value.clone(), spec.width);
+        problems.add(place, ModelRule::TokenInput { model, tokens });
+        return None;
+    }
+    Some((input, package))
+}
+
+/// The key that a profile must have, but for its package.
+struct Wanted<'i> {
+    board: &'i str,
+    machine: &'i str,
+    power_mode: &'i str,
+    clocks: &'i str,
+}
+
+impl<'i> Wanted<'i> {
+    fn new(
+        inputs: &'i PlanInputs,
+        (machine, clocks): (&'i str, &'i str),
+        power_mode: &'i str,
+    ) -> Self {
+        Self {
+            board: &inputs.board.name,
+            machine,
+            power_mode,
+            clocks,
+        }
+    }
+
+    /// What a key has otherwise: field, there, wanted.
+    fn differences(&self, key: &ProfileKey) -> Vec<(&'static str, String, String)> {
+        [
+            ("board", &key.board, self.board),
+            ("machine", &key.machine, self.machine),
+            ("power mode", &key.power_mode, self.power_mode),
+            ("clocks", &key.clocks, self.clocks),
+        ]
+        .into_iter()
+        .filter(|(_, found, wanted)| found != wanted)
+        .map(|(field, found, wanted)| (field, found.clone(), wanted.to_owned()))
+        .collect()
+    }
+}
+
+/// The profile of this package on this machine; if there are only others, what differs of the one that differs least.
+fn matching<'i>(
+    raw: &RawModel,
+    package: &Package,
+    inputs: &'i PlanInputs,
+    wanted: &Wanted<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<&'i Profile> {
+    let hash = package.hash().to_string();
+    let model = raw.name.value.clone();
+    let of_package: Vec<&Profile> = inputs
+        .profiles
+        .iter()
+        .filter_map(|input| input.profile.as_ref().ok())
+        .filter(|profile| profile.key.package == hash)
+        .collect();
+    let differences = |profile: &Profile| wanted.differences(&profile.key);
+    if let Some(found) = of_package.iter().find(|p| differences(p).is_empty()) {
+        return Some(found);
+    }
+    let nearest = of_package.iter().min_by_key(|p| differences(p).len());
+    match nearest {
+        None => {
+            let package = hash;
+            problems.add(
+                &raw.name.place,
+                ModelRule::ProfileMissing { model, package },
+            );
+        }
+        Some(other) => {
+            for (field, found, wanted) in differences(other) {
+                let model = model.clone();
+                let cause = ModelRule::ProfileMismatch {
+                    model,
+                    field,
+                    found,
+                    wanted,
+                };
+                problems.add(&raw.name.place, cause);
+            }
+        }
+    }
+    None
+}
+
+impl Model<'_> {
+    /// Its weights as the compiler packed them for this machine.
+    pub(crate) fn image(&self) -> Option<&WeightImage> {
+        self.package.image(self.layout?.lanes)
+    }
+
+    /// The number of stages. A package never has more than `STAGES_MAX`.
+    pub(crate) fn stages(&self) -> u8 {
+        self.package.network().stages.len() as u8
+    }
+
+    /// The network's input.
+    pub(crate) fn input(&self) -> Size {
+        let input = self.package.network().input;
+        Size {
+            width: input.width,
+            height: input.height,
+        }
+    }
+
+    /// The fewest samples that any of its figures rests on.
+    pub(crate) fn samples_min(&self) -> u32 {
+        let stages = self.profile.stages.iter().map(|entry| entry.samples);
+        stages.min().unwrap_or(0)
+    }
+}
+
+/// Batch sizes to compile for a model: up to the first that holds the largest batch of its tasks.
+pub(crate) fn batches_up_to(largest: u8) -> Vec<u8> {
+    let needed = BATCH_SIZES.iter().position(|size| *size >= largest);
+    BATCH_SIZES[..=needed.unwrap_or(BATCH_SIZES.len() - 1)].to_vec()
+}

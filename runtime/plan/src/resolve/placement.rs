@@ -1,0 +1,383 @@
+//! Whose cores are whose.
+
+use punctual_core::{Partitioning, PolicySpec as _};
+use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned, numbers};
+use thiserror::Error;
+
+use super::partition::DeviceKind;
+use crate::inputs::{Host, PolicyChoice};
+use crate::manifest::{Manifest, PARTITIONS_MAX, RawPartition};
+
+/// What is wrong with the cores of partitions, or with those of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PlacementRule {
+    /// A core that is not there, or not ours.
+    #[error("core {core} is not available; available are {}", numbers(available))]
+    CoreMissing { core: u64, available: Vec<u16> },
+    #[error("core {core} belongs to partition {other:?} already")]
+    CoreOverlap { core: u16, other: String },
+    #[error("{asked} cores wanted, {free} left of {}; the daemon's own are {system}", available.len())]
+    TooFewCores {
+        asked: u64,
+        free: usize,
+        available: Vec<u16>,
+        /// How many of them are the daemon's own.
+        system: usize,
+    },
+    #[error("{cores} cores to lead a partition of the GPU")]
+    OneLeader { cores: usize },
+    #[error(
+        "no core is free to lead the partition; available are {}",
+        numbers(available)
+    )]
+    NoCoreToLead { available: Vec<u16> },
+    /// A policy that divides cores by itself.
+    #[error("policy {policy:?} chooses among ranges of cores while it runs")]
+    PolicyChooses { policy: &'static str },
+    /// The device cannot do what the policy relies on.
+    #[error("policy {policy:?} runs several networks on the same cores at the same time")]
+    PolicyShares { policy: &'static str },
+}
+
+impl Rule for PlacementRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::CoreMissing { .. } => "all cores are such that this process may run on",
+            Self::CoreOverlap { .. } => "partitions share no core",
+            Self::TooFewCores { .. } => "with two cores or more, the daemon keeps its own",
+            Self::OneLeader { .. } => "one core leads a partition of the GPU",
+            Self::NoCoreToLead { .. } => "a leader's core runs no other partition",
+            Self::PolicyChooses { .. } => "partitions of the GPU are those of the manifest",
+            Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::CoreMissing { .. } => "choose available cores, or widen the affinity".into(),
+            Self::CoreOverlap { .. } => "give each core to one partition".into(),
+            Self::TooFewCores { .. } => "lower `units`, or name `cores` to share one".into(),
+            Self::OneLeader { .. } => "name one core, or leave `cores` out".into(),
+            Self::NoCoreToLead { .. } => {
+                "name one of the daemon's `cores` to share it, or free one".into()
+            }
+            Self::PolicyChooses { .. } => {
+                "choose another policy, or give the partitions `cores`".into()
+            }
+            Self::PolicyShares { .. } => {
+                "choose another policy; `punctual-lab simulate` knows this one".into()
+            }
+        }
+    }
+}
+
+/// The cores, shared out.
+pub(crate) struct Placement {
+    /// The daemon's own: ingress, scheduler and egress on the first, intake threads on the others
+    /// (or on the same, if there is only one).
+    pub(crate) system: Vec<u16>,
+    /// Those partitions whose cores could be found.
+    pub(crate) partitions: Vec<Placed>,
+}
+
+pub(crate) struct Placed {
+    pub(crate) name: String,
+    /// A leader's, if it has TPCs.
+    pub(crate) cores: Vec<u16>,
+    pub(crate) tpcs: Vec<u16>,
+    pub(crate) place: Place,
+}
+
+impl Placed {
+    pub(crate) fn device(&self) -> DeviceKind {
+        DeviceKind::with_tpcs(&self.tpcs)
+    }
+
+    /// How many compute units run its stages.
+    pub(crate) fn unit_count(&self) -> usize {
+        match self.device() {
+            DeviceKind::Cpu => self.cores.len(),
+            DeviceKind::Cuda => self.tpcs.len(),
+        }
+    }
+}
+
+impl Placement {
+    /// Named cores first, then the daemon's, then partitions that only say how many, and leaders.
+    pub(crate) fn new(
+        manifest: &Manifest,
+        host: &Host,
+        tpcs: Vec<Vec<u16>>,
+        problems: &mut Problems<'_>,
+    ) -> Self {
+        let mut available = host.cores.clone();
+        available.sort_unstable();
+        available.dedup();
+        let (available, isolated) = (&available[..], &host.isolated[..]);
+        let mut taken: Vec<(u16, String)> = Vec::new();
+        let mut cores: Vec<Option<Vec<u16>>> = Vec::new();
+        for partition in &manifest.partitions {
+            cores.push(named_cores(partition, available, &mut taken, problems));
+        }
+        let system = system_cores(manifest, (available, isolated), &taken, problems);
+        for (partition, cores) in manifest.partitions.iter().zip(&mut cores) {
+            if partition.cores.is_none() {
+                *cores = free_cores(
+                    partition,
+                    (available, isolated),
+                    &system,
+                    &mut taken,
+                    problems,
+                );
+            }
+        }
+        let placed = manifest.partitions.iter().zip(cores).zip(tpcs);
+        let partitions = placed
+            .filter(|((raw, _), tpcs)| raw.tpcs.is_none() || !tpcs.is_empty())
+            .filter_map(|((raw, cores), tpcs)| {
+                Some(Placed {
+                    name: raw.name.value.clone(),
+                    cores: cores?,
+                    tpcs,
+                    place: raw.place.clone(),
+                })
+            })
+            .collect();
+        let mut placement = Self { system, partitions };
+        placement.divide_for(&manifest.daemon.policy, problems);
+        placement
+    }
+
+    /// Partitions as the policy wants them.
+    fn divide_for(&mut self, policy: &Spanned<PolicyChoice>, problems: &mut Problems<'_>) {
+        match policy.value.contract().partitioning {
+            Partitioning::Planned | Partitioning::Whole => {}
+            Partitioning::Ranges => self.add_ranges(policy, problems),
+            Partitioning::PerTask => {
+                let policy_name = policy.value.name();
+                let cause = PlacementRule::PolicyShares {
+                    policy: policy_name,
+                };
+                problems.add(&policy.place, cause);
+            }
+        }
+    }
+
+    /// Whether any partition is one of the GPU.
+    pub(crate) fn uses_gpu(&self) -> bool {
+        self.partitions.iter().any(|p| !p.tpcs.is_empty())
+    }
+
+    /// Cores of partitions, as compute units: in the order of the partitions that name them. TPCs come after them.
+    pub(crate) fn units(&self) -> Vec<u16> {
+        let mut units = Vec::new();
+        let of_cores = self.partitions.iter();
+        let of_cores = of_cores.filter(|p| p.device() == DeviceKind::Cpu);
+        for core in of_cores.flat_map(|p| &p.cores) {
+            if !units.contains(core) {
+                units.push(*core);
+            }
+        }
+        units
+    }
+
+    /// Adds every contiguous range of units that is not a partition yet, for policies that choose
+    /// among them while they run.
+    fn add_ranges(&mut self, policy: &Spanned<PolicyChoice>, problems: &mut Problems<'_>) {
+        if self.uses_gpu() {
+            let policy_name = policy.value.name();
+            let cause = PlacementRule::PolicyChooses {
+                policy: policy_name,
+            };
+            return problems.add(&policy.place, cause);
+        }
+        let units = self.units();
+        let (count, limit) = (units.len() * (units.len() + 1) / 2, PARTITIONS_MAX);
+        if count > limit {
+            let (what, count, limit) = ("partition", count as u64, limit as u64);
+            return problems.add(&policy.place, Invalid::TooMany { what, count, limit });
+        }
+        for length in 1..=units.len() {
+            for cores in units.windows(length) {
+                if self.partitions.iter().all(|p| p.cores != cores) {
+                    self.partitions.push(Placed {
+                        name: range_name(cores),
+                        cores: cores.to_vec(),
+                        tpcs: Vec::new(),
+                        place: policy.place.clone(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// The core of ingress, scheduler and egress.
+    pub(crate) fn first(&self) -> u16 {
+        self.system.first().copied().unwrap_or_default()
+    }
+
+    /// The core of a task's intake threads.
+    pub(crate) fn intake_core(&self, task: usize) -> u16 {
+        match self.system.get(1..) {
+            Some(others) if !others.is_empty() => others[task % others.len()],
+            _ => self.first(),
+        }
+    }
+
+    /// The daemon's own cores that partitions use too.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = u16> {
+        let system = self.system.iter().copied();
+        system.filter(|core| self.whose(*core).is_some())
+    }
+
+    /// The partition that a core belongs to.
+    pub(crate) fn whose(&self, core: u16) -> Option<&Placed> {
+        self.partitions.iter().find(|p| p.cores.contains(&core))
+    }
+
+    /// Every core that the plan uses, rising.
+    pub(crate) fn used(&self) -> Vec<u16> {
+        let partitions = self.partitions.iter().flat_map(|p| &p.cores);
+        let mut used: Vec<u16> = self.system.iter().chain(partitions).copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+}
+
+fn range_name(cores: &[u16]) -> String {
+    let names: Vec<String> = cores.iter().map(ToString::to_string).collect();
+    format!("cores-{}", names.join("-"))
+}
+
+fn named_cores(
+    partition: &RawPartition,
+    available: &[u16],
+    taken: &mut Vec<(u16, String)>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<u16>> {
+    let (named, units) = (partition.cores.as_ref(), partition.units.as_ref());
+    let (one, both) = match partition.tpcs {
+        Some(_) => ("tpcs", units.is_some()),
+        None => ("cores", named.is_some() && units.is_some()),
+    };
+    let neither = partition.tpcs.is_none() && named.is_none() && units.is_none();
+    if both || neither {
+        let other = "units";
+        problems.add(&partition.place, Invalid::ExactlyOne { one, other, both });
+        return None;
+    }
+    let named = named?;
+    if partition.tpcs.is_some() && named.value.len() != 1 {
+        let cores = named.value.len();
+        problems.add(&named.place, PlacementRule::OneLeader { cores });
+        return None;
+    }
+    let before = problems.count();
+    let cores = checked(named, available, problems);
+    for &core in &cores {
+        match taken.iter().find(|(other, _)| *other == core) {
+            Some((_, other)) => {
+                let other = other.clone();
+                problems.add(&named.place, PlacementRule::CoreOverlap { core, other });
+            }
+            None => taken.push((core, partition.name.value.clone())),
+        }
+    }
+    (problems.count() == before).then_some(cores)
+}
+
+/// A list of cores, at least one of them and no more than there are, each available.
+fn checked(named: &Spanned<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>) -> Vec<u16> {
+    let count = named.value.len();
+    if count == 0 || count > available.len() {
+        let cause = Invalid::OutOfRange {
+            value: count as f64,
+            least: 1.0,
+            most: available.len() as f64,
+            unit: " cores",
+        };
+        problems.add(&named.place, cause);
+    }
+    let mut cores = Vec::new();
+    for &core in named.value.iter().take(available.len()) {
+        match available.iter().find(|known| u64::from(**known) == core) {
+            Some(known) => cores.push(*known),
+            None => {
+                let available = available.to_vec();
+                problems.add(&named.place, PlacementRule::CoreMissing { core, available });
+            }
+        }
+    }
+    cores
+}
+
+fn system_cores(
+    manifest: &Manifest,
+    (available, isolated): (&[u16], &[u16]),
+    taken: &[(u16, String)],
+    problems: &mut Problems<'_>,
+) -> Vec<u16> {
+    if let Some(named) = &manifest.daemon.cores {
+        let cores = checked(named, available, problems);
+        if let Some(twice) = (1..cores.len()).find(|i| cores[..*i].contains(&cores[*i])) {
+            let (what, name) = ("core", cores[twice].to_string());
+            problems.add(&named.place, Invalid::Duplicate { what, name });
+        }
+        return cores;
+    }
+    let free = |core: &&u16| !taken.iter().any(|(other, _)| other == *core);
+    // Isolated ones are for partitions.
+    let ordinary = available.iter().filter(|core| !isolated.contains(core));
+    let free = ordinary.chain(available).find(free);
+    // All named for partitions: the daemon shares the first.
+    free.or(available.first()).copied().into_iter().collect()
+}
+
+/// Cores for a partition that does not name them, isolated ones first; one for a leader.
+fn free_cores(
+    partition: &RawPartition,
+    (available, isolated): (&[u16], &[u16]),
+    system: &[u16],
+    taken: &mut Vec<(u16, String)>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<u16>> {
+    // With one core everything shares it.
+    let alone = available.len() == 1;
+    let is_free = |core: &&u16| {
+        (alone || !system.contains(core)) && !taken.iter().any(|(other, _)| other == *core)
+    };
+    let mut free: Vec<u16> = available.iter().filter(is_free).copied().collect();
+    // Isolated ones first; the order stays otherwise.
+    free.sort_by_key(|core| !isolated.contains(core));
+    let count = match (&partition.tpcs, &partition.units) {
+        (None, Some(units)) => units.value,
+        (Some(_), None) => 1,
+        // Noted by `named_cores`.
+        _ => return None,
+    };
+    let (place, available) = (&partition.place, available.to_vec());
+    if count > free.len() as u64 {
+        let Some(units) = &partition.units else {
+            problems.add(place, PlacementRule::NoCoreToLead { available });
+            return None;
+        };
+        let cause = PlacementRule::TooFewCores {
+            asked: units.value,
+            free: free.len(),
+            available,
+            system: if alone { 0 } else { system.len() },
+        };
+        problems.add(&units.place, cause);
+        return None;
+    }
+    let mut cores = free[..count as usize].to_vec();
+    cores.sort_unstable();
+    taken.extend(
+        cores
+            .iter()
+            .map(|core| (*core, partition.name.value.clone())),
+    );
+    Some(cores)
+}

@@ -1,0 +1,236 @@
+//! Tasks: what they name is looked up, and what they are promised is complete.
+
+use punctual_core::{Criticality, Delivery, Nanos};
+use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned};
+use serde::Serialize;
+use thiserror::Error;
+
+use super::access::EntryPlan;
+use super::frame::{self, FramePlan};
+use super::models::{Model, ModelRule};
+use super::placement::Placed;
+use crate::inputs::Accounts;
+use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawTask};
+
+/// Bytes of a page of shared memory. Larger pages only round up further.
+const PAGE: u64 = 4096;
+
+/// What is wrong with what is promised to a task.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TaskRule {
+    /// A key that promises something to a best-effort task.
+    #[error("`{0}` of a best-effort task")]
+    NotForBestEffort(&'static str),
+    /// A key that the task's criticality needs.
+    #[error("a real-time task without `{0}`")]
+    RealTimeNeeds(&'static str),
+}
+
+impl Rule for TaskRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::NotForBestEffort(_) => "only real-time tasks are promised anything",
+            Self::RealTimeNeeds(_) => "a real-time task is promised a rate and a deadline",
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::NotForBestEffort(key) => format!("remove `{key}`"),
+            Self::RealTimeNeeds(key) => format!("add `{key}`, or make it \"best-effort\""),
+        }
+    }
+}
+
+/// Sizes of one client's shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ChannelPlan {
+    /// Frames that a client can hold or have submitted at once.
+    pub slots: u16,
+    /// Bytes of a slot: the frame, rounded up to pages.
+    pub slot_bytes: u64,
+    /// Entries of the submission ring, a power of two.
+    pub submissions: u16,
+    /// Entries of the result ring, a power of two.
+    pub results: u16,
+}
+
+impl ChannelPlan {
+    /// Bytes shared with one client: slots, both rings at 64 bytes an entry, a page each for the rings' indices.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        let ring = |entries: u16| (entries as u64 * 64).next_multiple_of(PAGE) + PAGE;
+        self.slots as u64 * self.slot_bytes + ring(self.submissions) + ring(self.results)
+    }
+}
+
+/// A task of which everything is known that the promises rest on.
+pub(crate) struct Task {
+    pub(crate) name: String,
+    /// Positions in the lists of models and of partitions.
+    pub(crate) model: usize,
+    pub(crate) partition: usize,
+    pub(crate) criticality: Criticality,
+    pub(crate) period: Option<Nanos>,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) mandatory_exit: u8,
+    pub(crate) threshold: f64,
+    pub(crate) threshold_min: f64,
+    pub(crate) batch_max: u8,
+    pub(crate) queue: u16,
+    pub(crate) clients: u16,
+    pub(crate) slots: u16,
+    pub(crate) reserved: bool,
+    pub(crate) eager: bool,
+    pub(crate) weight: u16,
+    /// The task that takes on what this one would refuse.
+    pub(crate) spill: Option<Spanned<String>>,
+    pub(crate) delivery: Delivery,
+    pub(crate) entry: EntryPlan,
+    pub(crate) frame: FramePlan,
+    pub(crate) deadline_place: Place,
+    pub(crate) queue_place: Place,
+    pub(crate) frame_place: Place,
+}
+
+impl Task {
+    pub(crate) fn is_best_effort(&self) -> bool {
+        self.criticality == Criticality::BestEffort
+    }
+
+    /// Period and deadline of a real-time task.
+    pub(crate) fn promise(&self) -> Option<(Nanos, Nanos)> {
+        if self.is_best_effort() {
+            return None;
+        }
+        Some((self.period?, self.deadline?))
+    }
+
+    /// Sizes of the memory shared with each of its clients.
+    pub(crate) fn channel(&self) -> ChannelPlan {
+        ChannelPlan {
+            slots: self.slots,
+            slot_bytes: self.frame.bytes().next_multiple_of(PAGE),
+            // A client cannot have more submissions on their way than it has slots.
+            submissions: self.slots.next_power_of_two(),
+            // A slot is free again with its answer, which may be read later: a client that is
+            // behind can go on submitting for another queue's length.
+            results: (self.slots + self.queue).next_power_of_two(),
+        }
+    }
+}
+
+/// The tasks of the manifest that are complete; what is wrong with the others is noted.
+pub(crate) fn resolve(
+    manifest: &Manifest,
+    models: &[Model<'_>],
+    partitions: &[Placed],
+    accounts: &Accounts,
+    problems: &mut Problems<'_>,
+) -> Vec<Task> {
+    let tasks = manifest.tasks.iter();
+    let tasks = tasks
+        .filter_map(|raw| {
+            let entry = EntryPlan::resolve(&raw.entry, accounts, problems);
+            task(raw, manifest, models, partitions, entry, problems)
+        })
+        .collect();
+    let count: u64 = manifest.tasks.iter().map(|raw| raw.clients.value).sum();
+    let limit = CLIENT_SLOTS_MAX as u64;
+    if count > limit {
+        let what = "clients of all tasks together";
+        let cause = Invalid::TooMany { what, count, limit };
+        problems.add(&Place::of_key("task.clients"), cause);
+    }
+    tasks
+}
+
+/// One task, if all of it is sound and what it names is there.
+fn task(
+    raw: &RawTask,
+    manifest: &Manifest,
+    models: &[Model<'_>],
+    partitions: &[Placed],
+    entry: EntryPlan,
+    problems: &mut Problems<'_>,
+) -> Option<Task> {
+    let known = manifest.models.iter().map(|model| &model.name.value);
+    let named = raw.model.as_ref();
+    let model = named.and_then(|name| name.resolve("model", known, problems));
+    let known = manifest.partitions.iter().map(|p| &p.name.value);
+    let named = raw.partition.as_ref();
+    let partition = named.and_then(|name| name.resolve("partition", known, problems));
+    let complete = promises_are_complete(raw, problems);
+    let frame = raw
+        .frame
+        .as_ref()
+        .and_then(|raw| frame::resolve(raw, problems));
+    let model = model.and_then(|name| models.iter().position(|m| &m.name == name));
+    let exit = model.and_then(|model| exit(raw, &models[model], problems));
+    let partition = partition.and_then(|name| partitions.iter().position(|p| &p.name == name));
+    if !complete || !raw.sound {
+        return None;
+    }
+    let criticality = raw.criticality?;
+    let queue = raw.queue.value as u16;
+    let absent = |at: Option<&Place>| at.unwrap_or(&raw.place).clone();
+    Some(Task {
+        name: raw.name.value.clone(),
+        model: model?,
+        partition: partition?,
+        criticality,
+        period: raw.period.as_ref().map(|at| at.value),
+        deadline: raw.deadline.as_ref().map(|at| at.value),
+        mandatory_exit: exit?,
+        threshold: raw.threshold,
+        threshold_min: raw.threshold_min,
+        batch_max: raw.batch_max,
+        queue,
+        clients: raw.clients.value as u16,
+        // One more than can be queued: a client fills a frame while the others wait.
+        slots: raw.slots.unwrap_or(queue + 1),
+        reserved: raw.is_reserved(),
+        eager: raw.eager,
+        weight: raw.weight,
+        spill: raw.spill.clone(),
+        delivery: raw.delivery,
+        entry,
+        frame: frame?,
+        deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
+        queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),
+        frame_place: absent(raw.frame.as_ref().map(|frame| &frame.width.place)),
+    })
+}
+
+fn promises_are_complete(raw: &RawTask, problems: &mut Problems<'_>) -> bool {
+    let before = problems.count();
+    match raw.criticality {
+        Some(Criticality::RealTime) => {
+            for key in &raw.unpromised {
+                problems.add(&raw.place, TaskRule::RealTimeNeeds(key));
+            }
+        }
+        Some(Criticality::BestEffort) => {
+            if let Some(at) = raw.reserved.as_ref().filter(|at| at.value) {
+                problems.add(&at.place, TaskRule::NotForBestEffort("reserved"));
+            }
+        }
+        None => {}
+    }
+    problems.count() == before
+}
+
+fn exit(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) -> Option<u8> {
+    let exit = raw.mandatory_exit.value;
+    let last = model.stages() - 1;
+    if exit > u64::from(last) {
+        problems.add(
+            &raw.mandatory_exit.place,
+            ModelRule::NoSuchExit { exit, last },
+        );
+        return None;
+    }
+    Some(exit as u8)
+}
