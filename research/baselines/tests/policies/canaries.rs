@@ -6,7 +6,8 @@ use punctual_core::{Action, Instant, Verdict};
 use punctual_policy_testing::books::Breach;
 
 fn breach(tamper: fn(&mut Vec<Action>)) -> Breach {
-    let mut world = lone_task(&SeqConfig::default(), 6);
+    // A seed whose network takes batches of two.
+    let mut world = lone_task(&SeqConfig::default(), 1);
     world.tamper = tamper;
     for at in 0..4 {
         world.frame(0, Instant::from_nanos(at));
