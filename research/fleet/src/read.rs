@@ -1,5 +1,6 @@
 //! Reading the files that a fleet's plan is made from. Nothing is decided here.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl FleetInputs {
                 path: package.value.clone(),
                 package: read,
                 layout: None,
-                cuda: None,
+                footprints: BTreeMap::new(),
             });
         }
         let beside = path.with_extension("profile.json");

@@ -150,7 +150,7 @@ fn a_package_with_its_profile_is_a_model() {
             path: "signs.punctual".into(),
             package: Ok(package.clone()),
             layout: None,
-            cuda: None,
+            footprints: BTreeMap::new(),
         }],
         profiles: Vec::new(),
     };

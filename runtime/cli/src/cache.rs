@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use punctual_device::profile::{Effort, MeasureError, Request};
 use punctual_device_cpu::CpuProvider;
 use punctual_model::{Package, PackageError, Profile, ProfileError};
-use punctual_plan::{Diagnostics, Needs, Policies};
+use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
 use punctual_platform::{affinity, output};
 
 use crate::measure::{self, PackageNeeds};
@@ -57,7 +57,12 @@ pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, Cach
     ));
     let request = Request {
         frames: measure::frames(wanted),
-        ..measure::request(&needs, &wanted.cpu, Effort::Quick, wanted.paged)
+        ..measure::request(
+            &needs,
+            &wanted.on(DeviceKind::Cpu),
+            Effort::Quick,
+            wanted.paged,
+        )
     };
     let cpu = CpuProvider {
         cores: affinity::available_cores().unwrap_or_default(),
@@ -88,6 +93,7 @@ fn keep(profile: &Profile, path: &Path) -> Result<(), ProfileError> {
 /// Whether `profile` was measured here, for this package, and has all that is needed.
 fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Package) -> bool {
     let stages = package.network().stages.len() as u8;
+    let sizes = wanted.on(DeviceKind::Cpu);
     let measured = |stage, batch, units| {
         profile
             .stages
@@ -99,12 +105,9 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
         && profile.key.clocks == punctual_device_cpu::clocks()
         && profile.key.package == package.hash().to_string()
         && (0..stages).all(|stage| {
-            wanted.cpu.batches.iter().all(|batch| {
-                wanted
-                    .cpu
-                    .units
-                    .iter()
-                    .all(|units| measured(stage, *batch, *units))
+            sizes.batches.iter().all(|batch| {
+                let mut units = sizes.units.iter();
+                units.all(|units| measured(stage, *batch, *units))
             })
         })
         && wanted.frames.iter().all(|frame| {

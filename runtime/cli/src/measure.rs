@@ -1,5 +1,6 @@
 //! Measuring a network on this machine, with a progress bar.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
 
@@ -15,13 +16,19 @@ pub struct PackageNeeds {
     pub package: String,
     /// The first model of it.
     pub name: String,
-    /// On cores; no partition sizes if no stages are to be measured there.
-    pub cpu: Sizes,
-    pub gpu: Sizes,
+    /// By device; none where no stages are to be measured.
+    pub sizes: BTreeMap<DeviceKind, Sizes>,
     /// Frames that the processor prepares for any of them.
     pub frames: Vec<FramePlan>,
     /// Whether weights of any come and go.
     pub paged: bool,
+}
+
+impl PackageNeeds {
+    /// The sizes to measure on a device; none if nothing is to be measured there.
+    pub fn on(&self, device: DeviceKind) -> Sizes {
+        self.sizes.get(&device).cloned().unwrap_or_default()
+    }
 }
 
 /// At which sizes to measure stages, rising.
@@ -32,9 +39,9 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// All of them, where any were wanted.
-    pub fn every(&mut self, units: RangeInclusive<u8>) {
-        if !self.units.is_empty() {
+    /// All of them, if that is asked for and any were wanted.
+    pub fn every_if(&mut self, every: bool, units: RangeInclusive<u8>) {
+        if every && !self.units.is_empty() {
             self.batches = BATCH_SIZES.to_vec();
             self.units = units.collect();
         }
@@ -58,19 +65,15 @@ pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
             packages.push(PackageNeeds {
                 package: model.package.clone(),
                 name: model.name.clone(),
-                cpu: Sizes::default(),
-                gpu: Sizes::default(),
+                sizes: BTreeMap::new(),
                 frames: Vec::new(),
                 paged: false,
             });
             packages.len() - 1
         });
         let needs = &mut packages[position];
-        let sizes = match model.device {
-            DeviceKind::Cpu => &mut needs.cpu,
-            DeviceKind::Cuda => &mut needs.gpu,
-        };
-        sizes.add(&model.batches, &model.units);
+        let sizes = needs.sizes.entry(model.device);
+        sizes.or_default().add(&model.batches, &model.units);
         let new = model.frames.iter().filter(|f| !needs.frames.contains(f));
         let new: Vec<FramePlan> = new.copied().collect();
         needs.frames.extend(new);
@@ -202,8 +205,8 @@ mod tests {
             batches: batches.to_vec(),
             units: units.to_vec(),
         };
-        assert_eq!(packages[0].cpu, sizes(&[1, 2], &[2]));
-        assert_eq!(packages[0].gpu, sizes(&[1, 2, 4], &[4]));
+        assert_eq!(packages[0].on(DeviceKind::Cpu), sizes(&[1, 2], &[2]));
+        assert_eq!(packages[0].on(DeviceKind::Cuda), sizes(&[1, 2, 4], &[4]));
         assert_eq!(packages[0].frames.len(), 2);
     }
 }

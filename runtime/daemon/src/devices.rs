@@ -9,6 +9,7 @@ use punctual_device::{
 };
 use punctual_device_cpu::CpuProvider;
 use punctual_device_cuda::{CudaDevice, CudaProvider, Watchdog};
+use punctual_device_ort::OrtDevice;
 use punctual_kernels::Isa;
 use punctual_plan::{DeviceKind, PartitionPlan, Plan, Role};
 use punctual_platform::Doorbell;
@@ -43,15 +44,18 @@ impl Devices {
                     gpu = GpuWatch::of(&device, validated);
                     Box::new(device)
                 }
+                DeviceKind::Ort => {
+                    let library = validated.devices.ort;
+                    let library =
+                        library.expect("a plan with ONNX Runtime was made with its library");
+                    Box::new(OrtDevice::start(library, &spec, bell)?)
+                }
             });
         }
         let of = |kind| kinds.iter().position(|other| *other == kind);
         let models = plan.models.iter().filter_map(|model| of(model.device));
         let models: Vec<usize> = models.collect();
-        let partitions = plan
-            .partitions
-            .iter()
-            .map(|partition| of(partition.device()));
+        let partitions = plan.partitions.iter().map(|partition| of(partition.device));
         let partitions: Vec<Option<usize>> = partitions.collect();
         Ok(Self {
             set: DeviceSet::new(devices, &models, &partitions),
@@ -87,7 +91,7 @@ impl<'a> Part<'a> {
             })
             .collect();
         let ids = (0..).map(PartitionId).zip(&plan.partitions);
-        let partitions = ids.filter(|(_, partition)| partition.device() == device);
+        let partitions = ids.filter(|(_, partition)| partition.device == device);
         Self {
             partitions: partitions
                 .map(|(id, partition)| {
@@ -120,7 +124,7 @@ fn start_gpu(
     spec: &DeviceSpec<'_>,
     bell: Arc<Doorbell>,
 ) -> Result<CudaDevice, GpuError> {
-    let gpu = validated.gpu.as_ref();
+    let gpu = validated.devices.gpu.as_ref();
     let gpu = gpu.expect("a plan with TPCs was made of a GPU");
     let provider = CudaProvider {
         watchdog: Watchdog {

@@ -13,6 +13,7 @@ use punctual_platform::thread::ThreadError;
 use crate::Termination;
 use crate::gpu::GpuError;
 use crate::limits::LimitError;
+use crate::lookup::OrtError;
 
 /// Why the daemon did not start. Its text says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,11 @@ pub enum StartupError {
     /// The GPU that the manifest asks for.
     #[error("the manifest asks for TPCs: {0}")]
     Gpu(#[from] GpuError),
+    #[error(transparent)]
+    OrtNetwork(#[from] OrtError),
+    /// ONNX Runtime, which the manifest asks for.
+    #[error("ONNX Runtime's device cannot start: {0}")]
+    Ort(#[from] punctual_device_ort::StartError),
     #[error("cannot listen for clients: {0}")]
     Listen(#[from] punctual_ipc::ListenError),
     /// A socket that was named otherwise than in the manifest.
@@ -71,6 +77,8 @@ impl StartupError {
             | Self::Thread(_)
             | Self::Device(_)
             | Self::Gpu(_)
+            | Self::OrtNetwork(_)
+            | Self::Ort(_)
             | Self::Listen(_)
             | Self::Metrics(_) => Termination::Resources,
             Self::Scheduler(_) => Termination::Internal,

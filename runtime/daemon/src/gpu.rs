@@ -1,14 +1,10 @@
 //! The GPU, for plans that ask for a part of it: looked at before the plan is made, never otherwise.
 
-use punctual_device::{Footprint, Provider};
 use punctual_device_cuda::driver::{Driver, OpenError};
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
 use punctual_device_cuda::partition::{Program, StreamError, record};
 use punctual_device_cuda::{CudaProvider, PAGE_BYTES, StartError, Watchdog};
-use punctual_model::Network;
-use punctual_plan::{
-    BATCH_SIZES, CudaFootprint, DeviceKind, GpuHost, ModelNeeds, Needs, PlanInputs,
-};
+use punctual_plan::GpuHost;
 
 /// Of the driver's GPUs, the one that is used.
 pub const ORDINAL: u32 = 0;
@@ -81,74 +77,4 @@ impl Gpu {
             page_bytes: u64::from(PAGE_BYTES),
         }
     }
-
-    /// What a network takes on it: on the largest of the partitions that `needs` names.
-    fn footprint(
-        &self,
-        network: &Network,
-        needs: &ModelNeeds,
-    ) -> Result<CudaFootprint, StartError> {
-        let mut footprint = CudaFootprint {
-            weight_pages: 0,
-            request_bytes: 0,
-            workspace_bytes: [0; BATCH_SIZES.len()],
-        };
-        for units in &needs.units {
-            let taken = self
-                .provider(0)
-                .footprint(network, &needs.batches, *units)?;
-            footprint = larger(of_gpu(&taken), Some(footprint));
-        }
-        Ok(footprint)
-    }
-}
-
-/// In pages, and at the batch sizes that plans have.
-fn of_gpu(footprint: &Footprint) -> CudaFootprint {
-    CudaFootprint {
-        weight_pages: footprint.weights.div_ceil(u64::from(PAGE_BYTES)) as u32,
-        request_bytes: footprint.request,
-        workspace_bytes: BATCH_SIZES.map(|batch| footprint.workspace[usize::from(batch) - 1]),
-    }
-}
-
-/// Looks at the GPU if the manifest asks for a part of it, and notes what plans need to know. A
-/// manifest that is wrong, or for a board without a GPU, is for the plan to refuse.
-pub fn look_if_needed(inputs: &mut PlanInputs) -> Result<Option<Gpu>, GpuError> {
-    let needs = Needs::of_manifest(
-        &inputs.manifest_text,
-        &inputs.manifest_path,
-        &inputs.policies,
-    );
-    let on_gpu = needs.map(|needs| needs.models).unwrap_or_default();
-    let on_gpu = on_gpu.into_iter().filter(|m| m.device == DeviceKind::Cuda);
-    let on_gpu: Vec<ModelNeeds> = on_gpu.collect();
-    if on_gpu.is_empty() || inputs.board.gpu.is_none() {
-        return Ok(None);
-    }
-    let gpu = Gpu::look()?;
-    inputs.host.gpu = Some(gpu.host());
-    for input in &mut inputs.packages {
-        let Ok(package) = &input.package else {
-            continue;
-        };
-        for needs in on_gpu.iter().filter(|needs| needs.package == input.path) {
-            let footprint = gpu.footprint(package.network(), needs);
-            let footprint = footprint.map_err(|source| GpuError::Lower {
-                package: input.path.clone(),
-                source,
-            })?;
-            input.cuda = Some(larger(footprint, input.cuda));
-        }
-    }
-    Ok(Some(gpu))
-}
-
-fn larger(one: CudaFootprint, other: Option<CudaFootprint>) -> CudaFootprint {
-    let other = other.unwrap_or(one);
-    let mut larger = one;
-    for (bytes, others) in larger.workspace_bytes.iter_mut().zip(other.workspace_bytes) {
-        *bytes = (*bytes).max(others);
-    }
-    larger
 }

@@ -51,7 +51,7 @@ pub struct GpuWatch {
 impl GpuWatch {
     /// None if the plan was made without one.
     pub fn of(device: &CudaDevice, validated: &Validated) -> Option<Self> {
-        let gpu = validated.gpu.as_ref()?;
+        let gpu = validated.devices.gpu.as_ref()?;
         let granted = validated
             .plan
             .partitions

@@ -36,6 +36,7 @@ mod ingress;
 mod intake;
 mod limits;
 mod log_events;
+mod lookup;
 mod manager;
 mod messages;
 mod metrics;

@@ -156,7 +156,7 @@ impl Observer {
         partitions
             .map(|(plan, metrics)| PartitionReport {
                 name: plan.name.clone(),
-                device: plan.device().name().into(),
+                device: plan.device.name().into(),
                 units: plan.units() as u64,
                 actions: metrics.actions.load(Relaxed),
                 members: metrics.members.load(Relaxed),

@@ -9,14 +9,13 @@ use punctual_model::Package;
 use punctual_plan::{PackageInput, Plan, PlanInputs, Policies, SocketRule};
 
 use crate::error::StartupError;
-use crate::gpu::{self, Gpu};
+use crate::lookup::{self, Looked};
 use crate::{Options, host, limits};
 
 /// A plan and the networks that it is about.
 pub struct Validated {
     pub plan: Plan,
-    /// The GPU; none if the plan does not need it.
-    pub gpu: Option<Gpu>,
+    pub devices: Looked,
     packages: Vec<PackageInput>,
 }
 
@@ -54,7 +53,7 @@ pub fn validate(options: &Options, policies: &Policies) -> Result<Validated, Sta
         policies.clone(),
     )?;
     inputs.packages.iter_mut().for_each(lay_out);
-    let gpu = gpu::look_if_needed(&mut inputs)?;
+    let devices = lookup::look(&mut inputs)?;
     let mut plan = Plan::build(&inputs)?;
     if let Some(socket) = &options.socket {
         check_socket(socket)?;
@@ -63,7 +62,7 @@ pub fn validate(options: &Options, policies: &Policies) -> Result<Validated, Sta
     limits::check(&plan)?;
     Ok(Validated {
         plan,
-        gpu,
+        devices,
         packages: inputs.packages,
     })
 }

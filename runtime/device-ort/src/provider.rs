@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use punctual_compile::stage_to_onnx;
 use punctual_core::BATCH_MAX;
 use punctual_device::profile::PRIORITY;
-use punctual_device::{DeviceSpec, Footprint, PartitionSpec, Promises, Provider};
-use punctual_model::Network;
+use punctual_device::{DeviceSpec, PartitionSpec, Promises, Provider};
+use punctual_model::{Footprint, Network};
 use punctual_platform::Doorbell;
 
 use crate::{Library, OrtDevice, Places, StartError};
@@ -50,6 +51,9 @@ impl Provider for OrtProvider {
 
     /// Of weights and workspaces an estimate: how much the library takes for itself it does not tell.
     fn footprint(&self, network: &Network, batches: &[u8], _: u8) -> Result<Footprint, StartError> {
+        for stage in 0..network.stages.len() {
+            stage_to_onnx(network, stage)?;
+        }
         let bytes = |floats: usize| (floats * size_of::<f32>()) as u64;
         // As they come in the file, and as the library lays them out again.
         let weights = 2 * bytes(network.weights.len());

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::BATCH_MAX;
-use punctual_model::{Network, SolutionChoice};
+use punctual_model::{Footprint, Network, SolutionChoice};
 use punctual_platform::Doorbell;
 
 use crate::profile::Request;
@@ -82,15 +81,4 @@ pub struct Promises {
     pub allocation_free: bool,
     /// Weights can come and go in pages.
     pub pages: bool,
-}
-
-/// What a network takes on a device, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Footprint {
-    /// Weights, for each partition that has its own.
-    pub weights: u64,
-    /// Of each request buffer.
-    pub request: u64,
-    /// Of a partition's workspace for batches of up to `1..=BATCH_MAX` members.
-    pub workspace: [u64; BATCH_MAX],
 }

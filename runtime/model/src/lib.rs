@@ -15,6 +15,7 @@
 
 mod calibration;
 mod floats;
+mod footprint;
 #[doc(hidden)]
 pub mod internals;
 mod layout;
@@ -38,6 +39,7 @@ pub use calibration::{
     TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
 pub use floats::Floats;
+pub use footprint::Footprint;
 pub use layout::{
     IMAGE_FLOATS_MAX, ImageLayout, LANES, PACKED_ALIGNMENT, PLANNED_FLOATS_MAX, StageLayout,
 };

@@ -26,15 +26,16 @@ pub use budget::{
     StageNotProfiled, TaskReport, Unschedulable,
 };
 pub use inputs::{
-    Accounts, BATCH_SIZES, Board, CudaFootprint, Fact, Gpu, GpuHost, Host, PUBLISHED, PackageInput,
-    PlanInputs, Policies, PolicyChoice, PolicyRule, ProfileInput, Source, UnknownSource,
+    Accounts, BATCH_SIZES, Board, DeviceKind, Fact, Gpu, GpuHost, Host, OrtHost, PUBLISHED,
+    PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, ProfileInput, Source,
+    UnknownSource,
 };
 pub use manifest::{METRICS_SUFFIX, Margins, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
 pub use read::{NoSuchBoard, inside, read_profile};
 pub use resolve::{
-    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceKind, EntryPlan, FramePlan, FrameRule,
+    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FramePlan, FrameRule,
     GpuRule, ModelRule, OtherBoard, PartitionPlan, PlacementRule, PrioritiesExhausted, Reservation,
     Role, SpillRule, TaskRule, ThreadPlan,
 };

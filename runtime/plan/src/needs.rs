@@ -6,9 +6,9 @@ use std::path::Path;
 use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
-use crate::inputs::Policies;
+use crate::inputs::{DeviceKind, Policies};
 use crate::manifest::{self, Manifest, RawModel, RawTask};
-use crate::resolve::{DeviceKind, FramePlan, batches_up_to, frame, gpu};
+use crate::resolve::{FramePlan, batches_up_to, device, frame};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -65,7 +65,7 @@ impl Needs {
 
 fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds> {
     let mut needs = Vec::new();
-    let devices = gpu::devices(manifest, problems);
+    let devices = device::of_models(manifest, problems);
     for (model, device) in manifest.models.iter().zip(devices) {
         let Some(package) = &model.package else {
             continue;

@@ -1,5 +1,6 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ impl Rule for NoSuchBoard {
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
     /// none is, those inside each package, then those beside it (`signs.punctual`:
-    /// `signs.profile.json`, and `signs.gpu.profile.json` of the GPU). The board is
+    /// `signs.profile.json`, `signs.gpu.profile.json` of the GPU, `signs.ort.profile.json` of ONNX Runtime). The board is
     /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest. `policies` are
     /// those that the manifest may name.
     pub fn read(
@@ -111,7 +112,7 @@ fn read_packages(manifest: &Manifest, directory: &Path, lanes: u8) -> Vec<Packag
                 path: path.clone(),
                 package,
                 layout,
-                cuda: None,
+                footprints: BTreeMap::new(),
             });
         }
     }
@@ -127,7 +128,8 @@ fn of_packages(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput>
         if let Ok(package) = &input.package {
             profiles.extend(inside(package, &path));
         }
-        let beside = ["profile.json", "gpu.profile.json"].map(|kind| path.with_extension(kind));
+        let beside = ["profile.json", "gpu.profile.json", "ort.profile.json"]
+            .map(|kind| path.with_extension(kind));
         let there = beside.into_iter().filter(|file| file.exists());
         profiles.extend(there.map(read_profile));
     }

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use punctual_daemon::gpu::{Gpu, GpuError};
-use punctual_device::profile::{Effort, MeasureError, Request};
+use punctual_device::Provider;
+use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::CpuProvider;
+use punctual_device_ort::{Library, LibraryError, OrtProvider};
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
-use punctual_plan::{Diagnostics, Needs, Policies};
+use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
 use punctual_report::{Column, Table};
 
-use crate::measure::{self, PackageNeeds};
+use crate::measure::{self, PackageNeeds, Sizes};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to measure, and where to put it.
@@ -28,7 +30,8 @@ then with those each stage at each batch size and partition size, and the prepar
 format. The profile lies beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
 it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
-measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json).
+measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json); so have stages that
+ONNX Runtime runs (signs.ort.profile.json).
 Measure on a quiet machine, in the power mode it will run in.
 
 TERMINATION CODES: 0 done; 3 the manifest or a package is invalid; 4 a file is missing or cannot
@@ -71,6 +74,10 @@ pub enum Error {
     Gpu(#[from] GpuError),
     #[error(transparent)]
     MeasureGpu(#[from] MeasureError<punctual_device_cuda::StartError>),
+    #[error("the manifest asks for ONNX Runtime: {0}")]
+    Ort(#[from] LibraryError),
+    #[error(transparent)]
+    MeasureOrt(#[from] MeasureError<punctual_device_ort::StartError>),
     /// The profile could not be written.
     #[error(transparent)]
     Write(#[from] ProfileError),
@@ -85,7 +92,11 @@ impl Terminates for Error {
             Self::Read { .. } | Self::Write(_) => Termination::File,
             Self::Package(PackageError::File { .. }) => Termination::File,
             Self::Manifest(_) | Self::Package(_) => Termination::BadInput,
-            Self::Measure(_) | Self::MeasureGpu(_) | Self::Gpu(_) => Termination::Resources,
+            Self::Measure(_)
+            | Self::MeasureGpu(_)
+            | Self::Gpu(_)
+            | Self::Ort(_)
+            | Self::MeasureOrt(_) => Termination::Resources,
         }
     }
 }
@@ -98,64 +109,103 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
         source,
     })?;
     let needs = Needs::of_manifest(&text, path, policies)?;
-    let mut packages = measure::by_package(&needs.models);
-    if options.every {
-        let cores = affinity::available_cores()
-            .map_or(1, |cores| cores.len())
-            .min(255) as u8;
-        for package in &mut packages {
-            package.cpu.every(1..=cores);
-        }
-    }
-    let effort = if options.quick {
-        Effort::Quick
-    } else {
-        Effort::Thorough
-    };
+    let packages = measure::by_package(&needs.models);
+    let cores = affinity::available_cores().unwrap_or_default();
+    let every = options.every;
     // Before minutes are spent on the cores.
-    let on_gpu = |package: &PackageNeeds| !package.gpu.units.is_empty();
-    let gpu = packages.iter().any(on_gpu).then(Gpu::look).transpose()?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let cpu = CpuProvider {
-        cores: affinity::available_cores().unwrap_or_default(),
-    };
+    let is_on = |device| move |package: &PackageNeeds| package.sizes.contains_key(&device);
+    let gpu = packages.iter().any(is_on(DeviceKind::Cuda));
+    let gpu = gpu.then(Gpu::look).transpose()?;
+    let ort = packages.iter().any(is_on(DeviceKind::Ort));
+    let ort = ort.then(|| Library::load(None)).transpose()?;
+    let ort = ort.map(|library| OrtProvider {
+        library,
+        cores: cores.clone(),
+    });
     for wanted in &packages {
-        let package_file = folder.join(&wanted.package);
-        let package = Package::read(&package_file)?;
-        let direct = options.direct || wanted.paged;
-        let request = Request {
-            frames: measure::frames(wanted),
-            ..measure::request(&needs, &wanted.cpu, effort, direct)
+        let run = Run {
+            options,
+            needs: &needs,
+            wanted,
+            file: path.parent().unwrap_or(Path::new("")).join(&wanted.package),
         };
-        let profile = measure::measure(&cpu, &wanted.name, &package, &request)?;
-        let shown = table(&wanted.name, &profile);
-        let kept = keep(profile, &package_file, BESIDE, options.into_packages)?;
-        output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
-        let Some(gpu) = gpu.as_ref().filter(|_| on_gpu(wanted)) else {
-            continue;
+        let mut sizes = wanted.on(DeviceKind::Cpu);
+        sizes.every_if(every, 1..=cores.len().clamp(1, 255) as u8);
+        let cpu = CpuProvider {
+            cores: cores.clone(),
         };
-        let mut sizes = wanted.gpu.clone();
-        if options.every {
-            sizes.every(1..=gpu.offer.tpcs().min(255) as u8);
+        run.measure(&cpu, DeviceKind::Cpu, &sizes)?;
+        let mut sizes = wanted.on(DeviceKind::Cuda);
+        if let Some(gpu) = gpu.as_ref().filter(|_| !sizes.units.is_empty()) {
+            sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
             let granularity = gpu.offer.granularity();
-            sizes
-                .units
-                .retain(|units| u16::from(*units).is_multiple_of(granularity));
+            let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
+            sizes.units.retain(granted);
+            // Interrupts are mostly served by the first cores.
+            let leader = cores.last().copied().unwrap_or_default();
+            run.measure(&gpu.provider(leader), DeviceKind::Cuda, &sizes)?;
         }
-        let request = measure::request(&needs, &sizes, effort, true);
-        // Interrupts are mostly served by the first cores.
-        let provider = gpu.provider(cpu.cores.last().copied().unwrap_or_default());
-        let profile = measure::measure(&provider, &wanted.name, &package, &request)?;
-        let shown = table(&wanted.name, &profile);
-        let kept = keep(profile, &package_file, BESIDE_GPU, options.into_packages)?;
-        output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
+        let mut sizes = wanted.on(DeviceKind::Ort);
+        if let Some(ort) = ort.as_ref().filter(|_| !sizes.units.is_empty()) {
+            sizes.every_if(every, 1..=cores.len().clamp(1, 255) as u8);
+            run.measure(ort, DeviceKind::Ort, &sizes)?;
+        }
     }
     Ok(())
 }
 
-/// What profiles beside a package end in: the processor's, the GPU's.
-const BESIDE: &str = "profile.json";
-const BESIDE_GPU: &str = "gpu.profile.json";
+/// What is measured of a package, and where it is kept.
+struct Run<'r> {
+    options: &'r Options,
+    needs: &'r Needs,
+    wanted: &'r PackageNeeds,
+    file: PathBuf,
+}
+
+impl Run<'_> {
+    /// Measures the package at these sizes, shows the profile and keeps it.
+    fn measure<P: Provider>(
+        &self,
+        provider: &P,
+        device: DeviceKind,
+        sizes: &Sizes,
+    ) -> Result<(), Error>
+    where
+        Error: From<MeasureError<P::Error>>,
+    {
+        let Options {
+            quick,
+            direct,
+            into_packages,
+            ..
+        } = *self.options;
+        let effort = match quick {
+            true => Effort::Quick,
+            false => Effort::Thorough,
+        };
+        let package = Package::read(&self.file)?;
+        let direct = direct || self.wanted.paged;
+        let mut request = measure::request(self.needs, sizes, effort, direct);
+        // The processor prepares the frames of all devices.
+        if device == DeviceKind::Cpu {
+            request.frames = measure::frames(self.wanted);
+        }
+        let profile = measure::measure(provider, &self.wanted.name, &package, &request)?;
+        let shown = table(&self.wanted.name, &profile);
+        let kept = keep(profile, &self.file, beside(device), into_packages)?;
+        output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
+        Ok(())
+    }
+}
+
+/// What a device's profile beside a package ends in.
+const fn beside(device: DeviceKind) -> &'static str {
+    match device {
+        DeviceKind::Cpu => "profile.json",
+        DeviceKind::Cuda => "gpu.profile.json",
+        DeviceKind::Ort => "ort.profile.json",
+    }
+}
 
 /// Writes a profile into its package, if it is to be there or has one of this machine, or beside it. Says which.
 fn keep(

@@ -2,6 +2,7 @@
 //! daemon's: what it promises it keeps exactly, since here no machine can stall.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::collections::BinaryHeap;
 use std::path::Path;
 
@@ -50,13 +51,14 @@ fn build(manifest_text: String) -> Result<Plan, Diagnostics> {
             program_bytes: 16 << 20,
             accounts: Accounts::default(),
             gpu: None,
+            ort: Err("no ONNX Runtime in this test".to_owned()),
         },
         policies: Policies::shipped(),
         packages: vec![PackageInput {
             path: "signs.punctual".to_owned(),
             package: Ok(package),
             layout: None,
-            cuda: None,
+            footprints: BTreeMap::new(),
         }],
         profiles: vec![ProfileInput {
             path: Path::new("signs.profile.json").to_owned(),

@@ -1,12 +1,13 @@
 //! What models on the GPU take: of its memory, and of the processor's beside it.
 
 use punctual_diagnostics::{Place, Problems};
-use punctual_model::InputSpec;
+use punctual_model::{Footprint, InputSpec};
 use serde::Serialize;
 
 use super::memory::{Inventory, MemoryBudget, MemoryItem, MemoryRule, Purpose};
-use crate::inputs::{BATCH_SIZES, CudaFootprint, GpuHost};
-use crate::resolve::{DeviceKind, Model};
+use crate::inputs::DeviceKind;
+use crate::inputs::{BATCH_SIZES, GpuHost};
+use crate::resolve::Model;
 
 /// The GPU that a plan was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,7 +86,7 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     let on_gpu = || on_gpu(&resolved.models);
     for (position, model, footprint) in on_gpu() {
         if !paging.is_paged(position) {
-            let pages = u64::from(footprint.weight_pages);
+            let pages = footprint.weights.div_ceil(gpu.page_bytes.max(1));
             add(Purpose::Weights, &model.name, gpu.page_bytes, pages);
         }
     }
@@ -94,9 +95,7 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
         add(Purpose::WeightCache, "paged models", gpu.page_bytes, pages);
     }
     // Any buffer can hold a request of any model.
-    let request = on_gpu()
-        .map(|(.., footprint)| footprint.request_bytes)
-        .max();
+    let request = on_gpu().map(|(.., footprint)| footprint.request).max();
     let buffers = u64::from(inventory.request_buffers);
     add(
         Purpose::GpuRequests,
@@ -107,11 +106,11 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     // Any partition can run the largest batch of any model.
     let workspace = on_gpu()
         .map(|(position, _, footprint)| {
-            footprint.workspace(largest(inventory.batches.get(position)))
+            footprint.workspace_for(largest(inventory.batches.get(position)))
         })
         .max();
     for partition in &resolved.placement.partitions {
-        if partition.device() == DeviceKind::Cuda {
+        if partition.device == DeviceKind::Cuda {
             let bytes = workspace.unwrap_or(0);
             add(Purpose::GpuWorkspace, &partition.name, bytes, 1);
         }
@@ -125,7 +124,10 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     let models = &inventory.resolved.models;
     let mut items = Vec::new();
     for (_, model, footprint) in on_gpu(models) {
-        let (page, pages) = (gpu.page_bytes, u64::from(footprint.weight_pages));
+        let (page, pages) = (
+            gpu.page_bytes,
+            footprint.weights.div_ceil(gpu.page_bytes.max(1)),
+        );
         items.push(MemoryItem::new(
             Purpose::WeightSource,
             &model.name,
@@ -148,11 +150,11 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
 
 fn on_gpu<'m>(
     models: &'m [Model<'_>],
-) -> impl Iterator<Item = (usize, &'m Model<'m>, &'m CudaFootprint)> {
+) -> impl Iterator<Item = (usize, &'m Model<'m>, &'m Footprint)> {
     let known = models.iter().enumerate();
     known
         .filter(|(_, model)| model.device == DeviceKind::Cuda)
-        .filter_map(|(position, model)| Some((position, model, model.cuda?)))
+        .filter_map(|(position, model)| Some((position, model, model.footprint?)))
 }
 
 fn largest(batches: Option<&Vec<u8>>) -> u8 {

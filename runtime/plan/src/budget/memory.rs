@@ -7,9 +7,10 @@ use thiserror::Error;
 
 use super::footprint;
 use super::paging::Paging;
+use crate::inputs::DeviceKind;
 use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
-use crate::resolve::{DeviceKind, Model, Placed, Placement, Resolved, Task};
+use crate::resolve::{Model, Placed, Placement, Resolved, Task};
 
 /// All memory that the daemon has when every client is there: the most that it ever has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -203,7 +204,7 @@ fn on_cpu<'m, 'i>(models: &'m [Model<'i>]) -> impl Iterator<Item = (usize, &'m M
 
 fn of_cores(placement: &Placement) -> impl Iterator<Item = &Placed> {
     let all = placement.partitions.iter();
-    all.filter(|partition| partition.device() == DeviceKind::Cpu)
+    all.filter(|partition| partition.device == DeviceKind::Cpu)
 }
 
 /// What has to fit into memory.

@@ -6,6 +6,7 @@ mod footprint;
 mod gpu;
 mod load;
 mod memory;
+mod ort;
 mod paging;
 mod promises;
 mod schedulability;
@@ -28,7 +29,7 @@ pub use times::StageNotProfiled;
 use punctual_core::{Config, PolicySpec as _};
 use punctual_diagnostics::Problems;
 
-use crate::inputs::PlanInputs;
+use crate::inputs::{DeviceKind, PlanInputs};
 use crate::resolve::Resolved;
 use memory::Inventory;
 use paging::Paging;
@@ -82,8 +83,11 @@ pub(crate) fn budget<'i>(
         request_buffers: scheduler.request_buffers,
     };
     let mut items = memory::items(&inventory, inputs.host.program_bytes);
-    let gpu = inputs.gpu().filter(|_| resolved.placement.uses_gpu());
+    let gpu = inputs
+        .gpu()
+        .filter(|_| resolved.placement.has(DeviceKind::Cuda));
     let gpu = gpu.map(|gpu| gpu::plan(gpu, &inventory, &mut items, problems));
+    items.extend(ort::items(&inventory));
     let memory = memory::budget(items, &resolved.manifest, inputs, problems);
     Budgeted {
         resolved,

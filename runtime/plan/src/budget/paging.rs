@@ -6,8 +6,9 @@ use punctual_model::PAGE_BYTES;
 use thiserror::Error;
 
 use super::footprint;
+use crate::inputs::DeviceKind;
 use crate::inputs::GpuHost;
-use crate::resolve::{DeviceKind, Model, Resolved};
+use crate::resolve::{Model, Resolved};
 
 /// How fast weights are assumed to come in, in bytes a second: a floor for storage that a machine
 /// boots from, copying and checking included. Profiles do not measure it.
@@ -36,6 +37,8 @@ pub enum PagingRule {
         /// A paged model of the GPU's.
         on_gpu: String,
     },
+    #[error("the weights of model {model:?} would come and go, and ONNX Runtime holds all of them")]
+    OrtDoesNotPage { model: String },
     /// A profile of what a paged model does not run.
     #[error("the profile of {model:?} was measured with solutions that a paged model cannot have")]
     ProfiledWithSolutions { model: String },
@@ -49,6 +52,9 @@ impl Rule for PagingRule {
         match self {
             Self::CacheTooSmall { .. } => "each paged model fits the cache by itself",
             Self::TwoDevices { .. } => "models whose weights come and go are on one device",
+            Self::OrtDoesNotPage { .. } => {
+                "models whose weights come and go are on a device that can page them"
+            }
             Self::ProfiledWithSolutions { .. } => {
                 "a paged model is profiled as it runs, all of it computed directly"
             }
@@ -66,6 +72,10 @@ impl Rule for PagingRule {
             }
             Self::TwoDevices { .. } => {
                 "give the tasks of one device a reservation, or both models the same device".into()
+            }
+            Self::OrtDoesNotPage { .. } => {
+                "give one of its tasks a reservation, or its tasks a partition without `device`"
+                    .into()
             }
             Self::ProfiledWithSolutions { .. } => {
                 "run `punctual profile --direct` with this manifest".to_owned()
@@ -118,6 +128,11 @@ impl Paging {
             .collect();
         two_devices(models, &weights, &asked.place, problems);
         for (model, weights) in models.iter().zip(&weights) {
+            if weights.is_some() && model.device == DeviceKind::Ort {
+                let model_name = model.name.clone();
+                let cause = PagingRule::OrtDoesNotPage { model: model_name };
+                problems.add(&model.place, cause);
+            }
             if weights.is_some() && !model.profile.solutions.is_empty() {
                 let model_name = model.name.clone();
                 let cause = PagingRule::ProfiledWithSolutions { model: model_name };
@@ -187,8 +202,8 @@ fn two_devices(
 
 fn weights(model: &Model<'_>, gpu: Option<&GpuHost>) -> Weights {
     let page_bytes = page_bytes(model, gpu);
-    let pages = match (model.device, model.cuda) {
-        (DeviceKind::Cuda, Some(footprint)) => u64::from(footprint.weight_pages),
+    let pages = match (model.device, model.footprint) {
+        (DeviceKind::Cuda, Some(footprint)) => footprint.weights.div_ceil(page_bytes),
         _ => {
             let image = model.image().map(|image| image.pages() as u64);
             image.unwrap_or_else(|| footprint::weights(model).div_ceil(page_bytes))

@@ -4,7 +4,8 @@
 use punctual_core::{ModelConfig, ModelId};
 use punctual_model::Package;
 
-use crate::resolve::{DeviceKind, Model};
+use crate::inputs::DeviceKind;
+use crate::resolve::Model;
 
 /// Which stages run as another model's.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,19 @@
 //! What a plan is made from. Everything is an argument; nothing here looks at the machine.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_model::{ImageLayout, Package, PackageError, Profile, ProfileError};
+use punctual_model::{Footprint, ImageLayout, Package, PackageError, Profile, ProfileError};
 
 mod accounts;
 mod board;
+mod device;
 mod policy;
 
 pub use accounts::Accounts;
 pub use board::{Board, Fact, Gpu, Source, UnknownSource};
+pub use device::DeviceKind;
 pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule};
 
 /// Batch sizes that packages are compiled and profiled for.
@@ -52,30 +55,9 @@ pub struct PackageInput {
     pub package: Result<Package, Arc<PackageError>>,
     /// How this machine's device lays the network out. Without it, memory is bounded from above.
     pub layout: Option<ImageLayout>,
-    /// What it takes on this machine's GPU; none if it cannot run there, or nobody asked. Needed if
-    /// one of its tasks is to run there.
-    pub cuda: Option<CudaFootprint>,
-}
-
-/// What a network takes on a GPU, as its device would place it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CudaFootprint {
-    /// Pages of [`GpuHost::page_bytes`] that its packed weights fill.
-    pub weight_pages: u32,
-    /// Bytes of what one request carries from stage to stage, in the GPU's memory.
-    pub request_bytes: u64,
-    /// Bytes of a partition's workspace, by position in
-    /// [`BATCH_SIZES`]: enough for batches up to that size on any number of TPCs.
-    pub workspace_bytes: [u64; BATCH_SIZES.len()],
-}
-
-impl CudaFootprint {
-    /// The workspace for batches up to `batch`.
-    pub(crate) fn workspace(&self, batch: u8) -> u64 {
-        let sizes = BATCH_SIZES.iter().zip(&self.workspace_bytes);
-        let up_to = sizes.take_while(|&(size, _)| *size <= batch);
-        up_to.map(|(_, bytes)| *bytes).max().unwrap_or(0)
-    }
+    /// What it takes on other devices of this machine than the processor's cores; not of those where
+    /// it cannot run, or of which nobody asked. Needed of those where one of its tasks is to run.
+    pub footprints: BTreeMap<DeviceKind, Footprint>,
 }
 
 /// A profile file that was read.
@@ -111,6 +93,18 @@ pub struct Host {
     pub accounts: Accounts,
     /// The GPU, if it can be used and a plan may ask for a part of it.
     pub gpu: Option<GpuHost>,
+    /// ONNX Runtime, or why it cannot be used.
+    pub ort: Result<OrtHost, String>,
+}
+
+/// ONNX Runtime as it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrtHost {
+    /// Its name and version.
+    pub library: String,
+    /// Processor and library, as in
+    /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine) of what is measured with it.
+    pub machine: String,
 }
 
 /// A GPU as its driver and the mechanism for partitions offer it.

@@ -18,7 +18,7 @@ use punctual_core::{Criticality, Delivery, Nanos};
 use punctual_diagnostics::{Document, Place, Problems, Section, Spanned, unique};
 use serde::Serialize;
 
-use crate::inputs::{BATCH_SIZES, Policies, PolicyChoice};
+use crate::inputs::{BATCH_SIZES, DeviceKind, Policies, PolicyChoice};
 use byte_size::ByteSize;
 use limits::{MODELS_MAX, TASKS_MAX};
 
@@ -82,6 +82,10 @@ pub(crate) struct RawPartition {
     pub(crate) units: Option<Spanned<u64>>,
     /// Given: a partition of the GPU, and `cores` is its leader's.
     pub(crate) tpcs: Option<Spanned<u64>>,
+    /// What runs its stages, as written or as `tpcs` says.
+    pub(crate) device: DeviceKind,
+    /// The key `device`, if it is there.
+    pub(crate) device_place: Option<Place>,
     pub(crate) place: Place,
 }
 
@@ -221,12 +225,21 @@ impl RawPartition {
         let tpcs = section
             .optional::<u64>("tpcs", problems)
             .map(|at| at.within(1..=TPCS_MAX, " TPCs", problems));
+        let device = section.optional::<String>("device", problems);
+        let device_place = device.as_ref().map(|at| at.place.clone());
+        let words = DeviceKind::ALL.map(|kind| (kind.name(), kind));
+        let device = device.and_then(|at| at.one_of(&words, problems));
         let place = section.place().clone();
         section.finish(problems);
         Some(Self {
             name: name?,
             cores,
             units,
+            device: device.unwrap_or(match tpcs {
+                Some(_) => DeviceKind::Cuda,
+                None => DeviceKind::Cpu,
+            }),
+            device_place,
             tpcs,
             place,
         })

@@ -15,11 +15,9 @@ use serde::Serialize;
 
 use super::warning::Warning;
 use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport};
-use crate::inputs::PolicyChoice;
+use crate::inputs::{DeviceKind, PolicyChoice};
 use crate::manifest::Margins;
-use crate::resolve::{
-    AdmissionPlan, ChannelPlan, DeviceKind, EntryPlan, FramePlan, PartitionPlan, ThreadPlan,
-};
+use crate::resolve::{AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, ThreadPlan};
 
 /// A validated configuration, ready to be carried out. Made by [`Plan::build`] only.
 #[derive(Clone, Debug, PartialEq, Serialize)]

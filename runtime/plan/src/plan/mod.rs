@@ -89,6 +89,7 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
         name: placed.name.clone(),
         cores: placed.cores.clone(),
         tpcs: placed.tpcs.clone(),
+        device: placed.device,
     }
 }
 

@@ -6,9 +6,10 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::budget::Budgeted;
+use crate::inputs::DeviceKind;
 use crate::inputs::PlanInputs;
 use crate::manifest::{Manifest, Margins, RawTask};
-use crate::resolve::{DeviceKind, Model, Placed, Placement, Task};
+use crate::resolve::{Model, Placed, Placement, Task};
 
 /// Something to know about a plan.
 #[derive(Clone, Debug, PartialEq, Error, Serialize)]
@@ -64,6 +65,13 @@ pub enum Warning {
         /// How many partitions share the GPU.
         partitions: usize,
     },
+    /// A library that promises less than Punctual's own devices.
+    #[error(
+        "partition {partition:?} runs {library}: it allocates while a stage runs, a stage cannot be \
+         stopped within a bound shorter than itself, and what the library takes for itself is not \
+         in the memory budget, only an estimate"
+    )]
+    OrtPromisesLess { partition: String, library: String },
     #[error("{what} {name:?} is used by no task")]
     Unused { what: &'static str, name: String },
     #[error(
@@ -142,9 +150,17 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     let mut warnings = Vec::new();
     warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
     let on_gpu = placement.partitions.iter();
-    let partitions = on_gpu.filter(|p| p.device() == DeviceKind::Cuda).count();
+    let partitions = on_gpu.filter(|p| p.device == DeviceKind::Cuda).count();
     if partitions > 1 && inputs.gpu().is_some_and(|gpu| !gpu.enforced) {
         warnings.push(Warning::TpcsNotEnforced { partitions });
+    }
+    if let Ok(ort) = &inputs.host.ort {
+        let by_ort = placement.partitions.iter();
+        let by_ort = by_ort.filter(|p| p.device == DeviceKind::Ort);
+        warnings.extend(by_ort.map(|partition| Warning::OrtPromisesLess {
+            partition: partition.name.clone(),
+            library: ort.library.clone(),
+        }));
     }
     if !inputs.host.realtime {
         warnings.push(Warning::NoRealtime);

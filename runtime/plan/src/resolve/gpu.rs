@@ -1,4 +1,4 @@
-//! Partitions of the GPU: which TPCs are whose, and which models are there.
+//! Partitions of the GPU: which TPCs are whose.
 //!
 //! A partition of TPCs is led by a thread on one core. While a stage runs, the leader hands launches
 //! to the driver and watches what they report in memory; it sleeps between stages. So a stage keeps
@@ -9,11 +9,10 @@
 use punctual_diagnostics::{Problems, Rule, Spanned};
 use thiserror::Error;
 
-use super::partition::DeviceKind;
 use crate::inputs::{GpuHost, PlanInputs};
-use crate::manifest::{Manifest, RawPartition};
+use crate::manifest::Manifest;
 
-/// What is wrong with a partition of TPCs, or with a model on one.
+/// What is wrong with a partition of TPCs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GpuRule {
@@ -33,12 +32,6 @@ pub enum GpuRule {
     /// A number that the mechanism cannot grant.
     #[error("{tpcs} TPCs, and this machine grants them in multiples of {granularity}")]
     Granularity { tpcs: u16, granularity: u16 },
-    #[error("model {model:?} is run by {cores:?}, of cores, and by {tpcs:?}, of the GPU")]
-    BothDevices {
-        model: String,
-        cores: String,
-        tpcs: String,
-    },
 }
 
 impl Rule for GpuRule {
@@ -48,7 +41,6 @@ impl Rule for GpuRule {
             Self::NoneOnHost => "a plan with TPCs is made on the machine that has them",
             Self::TooFewTpcs { .. } => "partitions of the GPU share no TPC",
             Self::Granularity { .. } => "TPCs are granted in the multiples that the driver has",
-            Self::BothDevices { .. } => "a model is on one device",
         }
     }
 
@@ -65,9 +57,6 @@ impl Rule for GpuRule {
             Self::Granularity { tpcs, granularity } => {
                 let least = tpcs.next_multiple_of((*granularity).max(1));
                 format!("set tpcs = {least}, or another multiple")
-            }
-            Self::BothDevices { .. } => {
-                "name the package twice, as two [[model]]s of different names".into()
             }
         }
     }
@@ -146,54 +135,4 @@ fn grant(gpu: &GpuHost, asked: &Spanned<u16>, next: u16, problems: &mut Problems
         };
         problems.add(&asked.place, cause);
     }
-}
-
-/// The device of each model of the manifest: that of the partitions of its tasks. A model that no
-/// task uses is on the GPU if everything else is.
-pub(crate) fn devices(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<DeviceKind> {
-    let mut devices = Vec::new();
-    let all_on_gpu = !manifest.partitions.is_empty()
-        && manifest
-            .partitions
-            .iter()
-            .all(|p| device(p) == DeviceKind::Cuda);
-    for model in &manifest.models {
-        let users = partitions_of(manifest, &model.name.value);
-        let first = |kind| users.iter().find(|p| device(p) == kind);
-        let (cores, tpcs) = (first(DeviceKind::Cpu), first(DeviceKind::Cuda));
-        if let (Some(cores), Some(tpcs)) = (cores, tpcs) {
-            let cause = GpuRule::BothDevices {
-                model: model.name.value.clone(),
-                cores: cores.name.value.clone(),
-                tpcs: tpcs.name.value.clone(),
-            };
-            problems.add(&model.name.place, cause);
-        }
-        let on_gpu = tpcs.is_some() || (users.is_empty() && all_on_gpu);
-        devices.push(match on_gpu {
-            true => DeviceKind::Cuda,
-            false => DeviceKind::Cpu,
-        });
-    }
-    devices
-}
-
-/// What a partition's stages run on.
-pub(crate) fn device(partition: &RawPartition) -> DeviceKind {
-    match partition.tpcs {
-        Some(_) => DeviceKind::Cuda,
-        None => DeviceKind::Cpu,
-    }
-}
-
-/// The partitions of the tasks that use a model.
-fn partitions_of<'m>(manifest: &'m Manifest, model: &str) -> Vec<&'m RawPartition> {
-    let tasks = manifest.tasks.iter();
-    let tasks = tasks.filter(|task| task.model.as_ref().is_some_and(|at| at.value == model));
-    tasks
-        .filter_map(|task| {
-            let name = &task.partition.as_ref()?.value;
-            manifest.partitions.iter().find(|p| p.name.value == *name)
-        })
-        .collect()
 }

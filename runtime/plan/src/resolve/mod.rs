@@ -2,8 +2,9 @@
 //! packages and profiles, accounts, tasks that refer to each other.
 
 mod access;
+pub(crate) mod device;
 mod frame;
-pub(crate) mod gpu;
+mod gpu;
 mod models;
 mod partition;
 mod placement;
@@ -12,12 +13,13 @@ mod tasks;
 mod threads;
 
 pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
+pub use device::DeviceRule;
 pub(crate) use frame::resolve as frame;
 pub use frame::{FramePlan, FrameRule};
 pub use gpu::GpuRule;
 pub use models::ModelRule;
 pub(crate) use models::{MEASURE, Model, batches_up_to};
-pub use partition::{DeviceKind, PartitionPlan};
+pub use partition::PartitionPlan;
 pub use placement::PlacementRule;
 pub(crate) use placement::{Placed, Placement};
 pub use spill::SpillRule;
@@ -51,8 +53,9 @@ pub(crate) fn resolve<'i>(
 ) -> Resolved<'i> {
     let (daemon, host) = (&manifest.daemon, &inputs.host);
     let power_mode = power_mode(&manifest, inputs, problems);
+    device::check(&manifest, host, problems);
     let tpcs = gpu::tpcs(&manifest, inputs, problems);
-    let devices = gpu::devices(&manifest, problems);
+    let devices = device::of_models(&manifest, problems);
     let placement = Placement::new(&manifest, host, tpcs, problems);
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let (partitions, accounts) = (&placement.partitions, &host.accounts);

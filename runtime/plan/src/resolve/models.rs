@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use punctual_diagnostics::{Place, Problems, Rule, Spanned};
 use punctual_model::{
-    ImageLayout, InputForm, Package, PackageError, Profile, ProfileError, ProfileKey, WeightImage,
+    Footprint, ImageLayout, InputForm, Package, PackageError, Profile, ProfileError, ProfileKey,
+    WeightImage,
 };
 use thiserror::Error;
 
-use super::partition::DeviceKind;
-use crate::inputs::{BATCH_SIZES, CudaFootprint, PackageInput, PlanInputs};
+use super::device::DeviceRule;
+use crate::inputs::DeviceKind;
+use crate::inputs::{BATCH_SIZES, PackageInput, PlanInputs};
 use crate::manifest::{Manifest, RawModel};
 use punctual_types::Size;
 
@@ -105,8 +107,8 @@ pub(crate) struct Model<'i> {
     /// The device's memory plan on this machine, if it is known.
     pub(crate) layout: Option<&'i ImageLayout>,
     pub(crate) device: DeviceKind,
-    /// What it takes on the GPU.
-    pub(crate) cuda: Option<&'i CudaFootprint>,
+    /// What it takes on a device that is not the processor's own.
+    pub(crate) footprint: Option<&'i Footprint>,
     /// Of the machine that runs it.
     pub(crate) profile: &'i Profile,
     /// Of the processor, which prepares its frames.
@@ -151,13 +153,20 @@ fn model<'i>(
     let profile = match (device, inputs.gpu()) {
         (DeviceKind::Cpu, _) => on_processor,
         (DeviceKind::Cuda, Some(gpu)) => matching((&gpu.machine, &gpu.clocks)),
+        (DeviceKind::Ort, _) if host.ort.is_ok() => {
+            let machine = host.ort.as_ref().map_or("", |ort| &ort.machine);
+            matching((machine, &host.clocks))
+        }
         // Noted with the partition.
-        (DeviceKind::Cuda, None) => None,
+        (DeviceKind::Cuda | DeviceKind::Ort, _) => None,
     };
     let (profile, preparation) = (profile?, on_processor?);
-    if device == DeviceKind::Cuda && input.cuda.is_none() {
-        let model = raw.name.value.clone();
-        problems.add(&raw.name.place, ModelRule::NotLowered { model });
+    let footprint = input.footprints.get(&device);
+    let (model, place) = (raw.name.value.clone(), &raw.name.place);
+    match (device, footprint) {
+        (DeviceKind::Cuda, None) => problems.add(place, ModelRule::NotLowered { model }),
+        (DeviceKind::Ort, None) => problems.add(place, DeviceRule::NotWritten { model }),
+        _ => {}
     }
     Some(Model {
         name: raw.name.value.clone(),
@@ -165,7 +174,7 @@ fn model<'i>(
         package,
         layout: input.layout.as_ref(),
         device,
-        cuda: input.cuda.as_ref(),
+        footprint,
         profile,
         preparation,
         place: raw.name.place.clone(),

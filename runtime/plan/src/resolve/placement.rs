@@ -4,7 +4,7 @@ use punctual_core::{Partitioning, PolicySpec as _};
 use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned, numbers};
 use thiserror::Error;
 
-use super::partition::DeviceKind;
+use crate::inputs::DeviceKind;
 use crate::inputs::{Host, PolicyChoice};
 use crate::manifest::{Manifest, PARTITIONS_MAX, RawPartition};
 
@@ -48,7 +48,9 @@ impl Rule for PlacementRule {
             Self::TooFewCores { .. } => "with two cores or more, the daemon keeps its own",
             Self::OneLeader { .. } => "one core leads a partition of the GPU",
             Self::NoCoreToLead { .. } => "a leader's core runs no other partition",
-            Self::PolicyChooses { .. } => "partitions of the GPU are those of the manifest",
+            Self::PolicyChooses { .. } => {
+                "partitions of the GPU and of ONNX Runtime are those of the manifest"
+            }
             Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
         }
     }
@@ -86,19 +88,16 @@ pub(crate) struct Placed {
     /// A leader's, if it has TPCs.
     pub(crate) cores: Vec<u16>,
     pub(crate) tpcs: Vec<u16>,
+    pub(crate) device: DeviceKind,
     pub(crate) place: Place,
 }
 
 impl Placed {
-    pub(crate) fn device(&self) -> DeviceKind {
-        DeviceKind::with_tpcs(&self.tpcs)
-    }
-
     /// How many compute units run its stages.
     pub(crate) fn unit_count(&self) -> usize {
-        match self.device() {
-            DeviceKind::Cpu => self.cores.len(),
-            DeviceKind::Cuda => self.tpcs.len(),
+        match self.device.runs_on_cores() {
+            true => self.cores.len(),
+            false => self.tpcs.len(),
         }
     }
 }
@@ -140,6 +139,7 @@ impl Placement {
                     name: raw.name.value.clone(),
                     cores: cores?,
                     tpcs,
+                    device: raw.device,
                     place: raw.place.clone(),
                 })
             })
@@ -164,16 +164,21 @@ impl Placement {
         }
     }
 
-    /// Whether any partition is one of the GPU.
-    pub(crate) fn uses_gpu(&self) -> bool {
-        self.partitions.iter().any(|p| !p.tpcs.is_empty())
+    /// Whether any partition is run by it.
+    pub(crate) fn has(&self, device: DeviceKind) -> bool {
+        self.partitions.iter().any(|p| p.device == device)
+    }
+
+    /// Whether any partition is run by something else than the processor's own kernels.
+    fn has_other_devices(&self) -> bool {
+        self.partitions.iter().any(|p| p.device != DeviceKind::Cpu)
     }
 
     /// Cores of partitions, as compute units: in the order of the partitions that name them. TPCs come after them.
     pub(crate) fn units(&self) -> Vec<u16> {
         let mut units = Vec::new();
         let of_cores = self.partitions.iter();
-        let of_cores = of_cores.filter(|p| p.device() == DeviceKind::Cpu);
+        let of_cores = of_cores.filter(|p| p.device.runs_on_cores());
         for core in of_cores.flat_map(|p| &p.cores) {
             if !units.contains(core) {
                 units.push(*core);
@@ -185,7 +190,7 @@ impl Placement {
     /// Adds every contiguous range of units that is not a partition yet, for policies that choose
     /// among them while they run.
     fn add_ranges(&mut self, policy: &Spanned<PolicyChoice>, problems: &mut Problems<'_>) {
-        if self.uses_gpu() {
+        if self.has_other_devices() {
             let policy_name = policy.value.name();
             let cause = PlacementRule::PolicyChooses {
                 policy: policy_name,
@@ -205,6 +210,7 @@ impl Placement {
                         name: range_name(cores),
                         cores: cores.to_vec(),
                         tpcs: Vec::new(),
+                        device: DeviceKind::Cpu,
                         place: policy.place.clone(),
                     });
                 }

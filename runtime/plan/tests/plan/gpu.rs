@@ -189,7 +189,7 @@ fn an_integrated_gpus_memory_is_the_machines_and_another_has_its_own() {
 #[test]
 fn a_model_that_nobody_lowered_is_not_served_by_the_gpu() {
     let mut inputs = inputs(GPU);
-    inputs.packages[0].cuda = None;
+    inputs.packages[0].footprints.clear();
     let model = "signs-gpu".to_owned();
     let cause: ModelRule = cause(&inputs);
     assert!(matches!(cause, ModelRule::NotLowered { model: of } if of == model));
