@@ -46,7 +46,7 @@ pub enum Element {
 
 impl BlockedLayout {
     /// A layout of `channels` x `height` x `width` for `isa`, with `halo` zeros on all four sides:
-    /// at least the [largest padding](crate::Padding::largest) with which the tensor is convolved.
+    /// at least the [largest padding](punctual_types::Padding::largest) with which the tensor is convolved.
     pub fn new(
         isa: Isa,
         channels: usize,
