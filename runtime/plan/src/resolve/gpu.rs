@@ -31,7 +31,7 @@ pub enum GpuRule {
         there: u16,
     },
     /// A number that the mechanism cannot grant.
-    #[error("{tpcs} TPCs, and this machine grants them in multiples of {granularity}")]
+    #[error("{tpcs} TPCs wanted, and this machine grants them in multiples of {granularity}")]
     Granularity { tpcs: u16, granularity: u16 },
     #[error("model {model:?} is run by {cores:?}, of cores, and by {tpcs:?}, of the GPU")]
     BothDevices {
