@@ -27,7 +27,7 @@ pub enum FleetRule {
     )]
     QueryUnreachable { deadline: Nanos },
     /// Stages that depend on each other in another way.
-    #[error("the stages of query {query:?} are no fork-join graph")]
+    #[error("the stages of query {query:?} are not a fork-join graph")]
     NotForkJoin { query: String },
     #[error("model {model:?} has weights of {}, and the largest board holds {}", Bytes(*bytes), Bytes(*most))]
     TooLarge {

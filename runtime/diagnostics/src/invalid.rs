@@ -30,7 +30,7 @@ pub enum Invalid {
         known: Vec<&'static str>,
     },
     /// A key that must be there.
-    #[error("`{key}` is missing: {expected} is wanted")]
+    #[error("`{key}` is missing: expected {expected}")]
     MissingKey {
         key: &'static str,
         expected: &'static str,
@@ -40,12 +40,12 @@ pub enum Invalid {
         expected: &'static str,
         found: &'static str,
     },
-    #[error("{value}{unit} is not within {least}{unit} to {most}{unit}")]
+    #[error("expected {least} to {most}{unit}, found {value}")]
     OutOfRange {
         value: f64,
         least: f64,
         most: f64,
-        /// Of all three, with a leading space, or empty.
+        /// With a leading space, or empty.
         unit: &'static str,
     },
     /// A word that is not in the list.
@@ -55,7 +55,7 @@ pub enum Invalid {
     BadName(String),
     #[error("the {what} {name:?} is defined twice")]
     Duplicate { what: &'static str, name: String },
-    #[error("no [[{0}]] at all")]
+    #[error("there is no [[{0}]]")]
     NoneGiven(&'static str),
     /// More than there is room for.
     #[error("{count} {what}, more than {limit}")]
@@ -153,6 +153,7 @@ fn one_of(word: &str, known: &[String]) -> String {
     match nearest(word, known) {
         Some(near) => format!("did you mean {near:?}?"),
         None if known.is_empty() => "define it".into(),
-        None => format!("choose {}", list(known)),
+        None if known.len() == 1 => format!("choose {}", list(known)),
+        None => format!("choose one of {}", list(known)),
     }
 }

@@ -90,7 +90,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The cause, if it is of these.
+    /// The cause as the rule that it is, if that is a `T`.
     #[must_use]
     pub fn cause<T: Rule>(&self) -> Option<&T> {
         let cause: &dyn Any = &*self.cause;

@@ -29,7 +29,7 @@ pub use files::FileRule;
 use files::Files;
 pub use model::ModelRule;
 pub use partition::PartitionRule;
-pub use task::TaskRule;
+pub use task::PatternRefused;
 pub use timing::QuantilesOutOfOrder;
 pub use trace::TraceError;
 

@@ -10,16 +10,12 @@ use super::files::{self, Files};
 use super::{names, trace};
 use crate::profiles::millis;
 
-/// What is wrong with how requests come in.
+/// Numbers of a pattern of arrivals that do not go together.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[non_exhaustive]
-pub enum TaskRule {
-    /// Numbers that do not go together.
-    #[error(transparent)]
-    Pattern(PatternError),
-}
+#[error(transparent)]
+pub struct PatternRefused(pub PatternError);
 
-impl Rule for TaskRule {
+impl Rule for PatternRefused {
     fn rule(&self) -> &'static str {
         "a pattern of arrivals can be played"
     }
@@ -86,7 +82,7 @@ pub(super) fn read(
         let pattern = arrivals.and_then(|arrivals| read_pattern(arrivals, &names, problems));
         let pattern = pattern.unwrap_or(Pattern::Continuous);
         if let Err(error) = pattern.check() {
-            problems.add(&section.place_of("arrivals"), TaskRule::Pattern(error));
+            problems.add(&section.place_of("arrivals"), PatternRefused(error));
         }
         let mut task = read_task(&mut section, name, models, pattern, problems);
         let delivery = section.optional_word("delivery", &DELIVERIES, problems);
@@ -319,7 +315,7 @@ fn recordings(
             *entries = of_task;
         }
         if let Err(error) = tasks[task].pattern.check() {
-            problems.add(&place, TaskRule::Pattern(error));
+            problems.add(&place, PatternRefused(error));
         }
     }
 }

@@ -25,7 +25,7 @@ impl Rule for AccessRule {
     fn rule(&self) -> &'static str {
         match self {
             Self::UnknownAccount { .. } => "names stand in /etc/passwd or /etc/group",
-            Self::NobodyAllowed => "a task is there for somebody",
+            Self::NobodyAllowed => "`allow` lets somebody in",
         }
     }
 

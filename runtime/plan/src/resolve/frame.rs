@@ -27,7 +27,7 @@ pub enum FrameRule {
     /// NV12 or YUYV with half a chroma sample.
     #[error("{0} is odd")]
     OddDimension(u64),
-    #[error("{count} numbers where [width, height] is wanted")]
+    #[error("expected [width, height], found {count} numbers")]
     NotASize { count: usize },
 }
 

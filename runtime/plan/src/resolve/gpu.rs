@@ -30,7 +30,7 @@ pub enum GpuRule {
         there: u16,
     },
     /// A number that the mechanism cannot grant.
-    #[error("{tpcs} TPCs, and this machine grants them in multiples of {granularity}")]
+    #[error("{tpcs} TPCs wanted, and this machine grants them in multiples of {granularity}")]
     Granularity { tpcs: u16, granularity: u16 },
 }
 

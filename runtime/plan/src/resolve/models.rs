@@ -50,7 +50,7 @@ pub enum ModelRule {
     #[error("what model {model:?} takes on the GPU is not known")]
     NotLowered { model: String },
     /// An exit that the network does not have.
-    #[error("exit {exit} of a network with exits 0 to {last}")]
+    #[error("the network has no exit {exit}, its last is {last}")]
     NoSuchExit { exit: u64, last: u8 },
 }
 

@@ -25,7 +25,7 @@ pub enum PlacementRule {
         /// How many of them are the daemon's own.
         system: usize,
     },
-    #[error("{cores} cores to lead a partition of the GPU")]
+    #[error("{cores} cores are named to lead a partition of the GPU")]
     OneLeader { cores: usize },
     #[error(
         "no core is free to lead the partition; available are {}",
@@ -43,7 +43,9 @@ pub enum PlacementRule {
 impl Rule for PlacementRule {
     fn rule(&self) -> &'static str {
         match self {
-            Self::CoreMissing { .. } => "all cores are such that this process may run on",
+            Self::CoreMissing { .. } => {
+                "every core that is named is one that this process may run on"
+            }
             Self::CoreOverlap { .. } => "partitions share no core",
             Self::TooFewCores { .. } => "with two cores or more, the daemon keeps its own",
             Self::OneLeader { .. } => "one core leads a partition of the GPU",

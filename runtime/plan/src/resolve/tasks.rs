@@ -20,10 +20,10 @@ const PAGE: u64 = 4096;
 #[non_exhaustive]
 pub enum TaskRule {
     /// A key that promises something to a best-effort task.
-    #[error("`{0}` of a best-effort task")]
+    #[error("a best-effort task has `{0}`")]
     NotForBestEffort(&'static str),
     /// A key that the task's criticality needs.
-    #[error("a real-time task without `{0}`")]
+    #[error("a real-time task has no `{0}`")]
     RealTimeNeeds(&'static str),
 }
 

@@ -161,9 +161,7 @@ fn a_frame_that_no_channel_takes_is_refused() {
         "width = 16384, height = 16384",
     ));
     assert!(
-        errors
-            .to_string()
-            .contains("is not within 1 bytes to 67108864 bytes"),
+        errors.to_string().contains("expected 1 to 67108864 bytes"),
         "{errors}"
     );
 }
