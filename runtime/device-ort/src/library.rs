@@ -54,7 +54,7 @@ impl Library {
 }
 
 impl Library {
-    /// Its name and version: `onnxruntime 1.31.1 (26250ae)`.
+    /// Its name, its release and the commit that it was built from, as far as it tells: `onnxruntime 1.31.1 (26250ae)`.
     #[must_use]
     pub fn version(self) -> String {
         version(ort::info())
@@ -69,11 +69,12 @@ fn version(build: &str) -> String {
             .filter_map(|word| word.strip_prefix(key)?.strip_prefix('='))
             .next()
     };
-    let branch = said("git-branch").unwrap_or("of an unknown version");
-    let branch = branch.strip_prefix("rel-").unwrap_or(branch);
-    match said("git-commit-id") {
-        Some(commit) => format!("onnxruntime {branch} ({commit})"),
-        None => format!("onnxruntime {branch}"),
+    // A build of no release has no branch of one.
+    let release = said("git-branch").and_then(|branch| branch.strip_prefix("rel-"));
+    match (release, said("git-commit-id")) {
+        (Some(release), Some(commit)) => format!("onnxruntime {release} ({commit})"),
+        (Some(name), None) | (None, Some(name)) => format!("onnxruntime {name}"),
+        (None, None) => "onnxruntime of an unknown version".to_owned(),
     }
 }
 
@@ -93,6 +94,8 @@ mod tests {
         let build =
             "ORT Build Info: git-branch=rel-1.31.1, git-commit-id=26250ae, build type=Release";
         assert_eq!(version(build), "onnxruntime 1.31.1 (26250ae)");
+        let wheel = "ORT Build Info: git-branch=HEAD, git-commit-id=6af1a93, build type=Release";
+        assert_eq!(version(wheel), "onnxruntime 6af1a93");
         assert_eq!(version(""), "onnxruntime of an unknown version");
     }
 }

@@ -7,6 +7,7 @@ mod granted;
 mod limits;
 mod log_levels;
 mod memory;
+mod ort;
 mod policies;
 mod reconnection;
 mod service_manager;

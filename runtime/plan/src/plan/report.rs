@@ -8,6 +8,7 @@ use punctual_report::{Column, Table, WIDTH};
 
 use super::frozen::{Plan, TaskPlan};
 use crate::budget::{CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget};
+use crate::inputs::DeviceKind;
 use crate::resolve::{PartitionPlan, Reservation, Role, ThreadPlan};
 
 impl fmt::Display for Plan {
@@ -353,6 +354,7 @@ fn units(partition: &PartitionPlan) -> String {
     let cores: Vec<String> = partition.cores.iter().map(ToString::to_string).collect();
     let cores = cores.join(" ");
     match partition.tpcs[..] {
+        [] if partition.device == DeviceKind::Ort => format!("{cores}, ONNX Runtime"),
         [] => cores,
         [one] => format!("{cores}, TPC {one}"),
         [first, .., last] => format!("{cores}, TPCs {first}-{last}"),

@@ -10,6 +10,7 @@ mod fixture;
 mod gpu;
 mod hostile;
 mod manifests;
+mod ort;
 mod properties;
 mod real_time;
 mod reference;
