@@ -66,6 +66,7 @@ fn load(inputs: &mut PlanInputs) -> Option<Library> {
     inputs.host.ort = library.clone().map(|library| OrtHost {
         library: library.version(),
         machine: punctual_device_ort::machine(library),
+        promises: OrtProvider::PROMISES,
     });
     // As locking memory brings it in.
     let file = punctual_device_ort::named().and_then(|path| path.metadata().ok());

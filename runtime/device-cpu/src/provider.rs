@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
 use punctual_device::profile::{PRIORITY, Request};
-use punctual_device::{DeviceSpec, PartitionSpec, Promises, Provider};
+use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_kernels::Isa;
-use punctual_model::{Footprint, Network, SolutionChoice};
+use punctual_model::{Footprint, Network, Promises, SolutionChoice};
 use punctual_platform::Doorbell;
 
 use crate::{CpuDevice, StartError, image_layout, machine, solutions};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
 use punctual_device::profile::PRIORITY;
-use punctual_device::{DeviceSpec, PartitionSpec, Promises, Provider};
-use punctual_model::{Footprint, Network};
+use punctual_device::{DeviceSpec, PartitionSpec, Provider};
+use punctual_model::{Footprint, Network, Promises};
 use punctual_platform::Doorbell;
 
 use crate::driver::Driver;

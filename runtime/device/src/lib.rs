@@ -50,7 +50,7 @@ pub mod weights;
 
 pub use catalogue::Catalogue;
 pub use device::{Device, SubmitError};
-pub use provider::{Promises, Provider};
+pub use provider::Provider;
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
 pub use residency::Residency;
 pub use set::{DeviceSet, LoadFailures};

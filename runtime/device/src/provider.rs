@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_model::{Footprint, Network, SolutionChoice};
+use punctual_model::{Footprint, Network, Promises, SolutionChoice};
 use punctual_platform::Doorbell;
 
 use crate::profile::Request;
@@ -70,15 +70,4 @@ pub trait Provider {
         spec: &DeviceSpec<'_>,
         report: Arc<Doorbell>,
     ) -> Result<Self::Device, Self::Error>;
-}
-
-/// What a kind of device can be relied upon for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promises {
-    /// A best-effort stage that is told to stop does so within a bound that is shorter than the stage.
-    pub preemptible: bool,
-    /// Running a stage allocates nothing.
-    pub allocation_free: bool,
-    /// Weights can come and go in pages.
-    pub pages: bool,
 }

@@ -1,4 +1,4 @@
-//! What a network takes on a device.
+//! What plans need to know of a device: what a network takes on it, and what it can be relied upon for.
 
 use punctual_core::BATCH_MAX;
 
@@ -34,4 +34,15 @@ impl Footprint {
         }
         larger
     }
+}
+
+/// What a kind of device can be relied upon for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// A best-effort stage that is told to stop does so within a bound that is shorter than the stage.
+    pub preemptible: bool,
+    /// Running a stage allocates nothing.
+    pub allocation_free: bool,
+    /// Weights can come and go in pages.
+    pub pages: bool,
 }

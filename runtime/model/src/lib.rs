@@ -39,7 +39,7 @@ pub use calibration::{
     TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
 pub use floats::Floats;
-pub use footprint::Footprint;
+pub use footprint::{Footprint, Promises};
 pub use layout::{
     IMAGE_FLOATS_MAX, ImageLayout, LANES, PACKED_ALIGNMENT, PLANNED_FLOATS_MAX, StageLayout,
 };

@@ -7,13 +7,13 @@ use punctual_device::conformance::networks;
 use punctual_device::profile::{
     Effort, Frame, MeasureError, Phase, Request, measure, measure_preparation,
 };
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Promises, Provider};
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
 use punctual_device_cpu::{
     CpuDevice, CpuProvider, SolutionRequest, StartError, machine, measure_solutions,
 };
 use punctual_kernels::Isa;
 use punctual_model::{
-    Calibration, Footprint, Network, Package, Profile, SolutionChoice, SolutionMemory,
+    Calibration, Footprint, Network, Package, Profile, Promises, SolutionChoice, SolutionMemory,
 };
 use punctual_platform::{Doorbell, affinity};
 use punctual_types::{PixelFormat, Size};

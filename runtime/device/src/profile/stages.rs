@@ -69,6 +69,8 @@ pub(super) fn measure<P: Provider>(
 
 struct Bench<D> {
     device: D,
+    /// Whether a stage can be stopped before its end.
+    preemptible: bool,
     bell: Arc<Doorbell>,
     /// Request buffers: two sets of the largest batch, used in turn, so that a batch does not find
     /// its own input in the nearest cache.
@@ -126,6 +128,7 @@ impl<D: HostedDevice> Bench<D> {
         let of_batch = |&batch: &u8| (0..stages).map(move |stage| figure(batch, stage));
         Ok(Self {
             device,
+            preemptible: P::PROMISES.preemptible,
             bell,
             set: set.into(),
             figures: request.batches.iter().flat_map(of_batch).collect(),
@@ -140,6 +143,7 @@ impl<D: HostedDevice> Bench<D> {
             let Figure { stage, batch, .. } = self.figures[index];
             let finished = self.run(stage, batch, first)?;
             let longest = self.device.longest_step(ModelId(0), StageId(stage));
+            let longest = longest.filter(|_| self.preemptible);
             let longest = longest.unwrap_or(finished.measured);
             let figure = &mut self.figures[index];
             figure.took.add(finished.measured);

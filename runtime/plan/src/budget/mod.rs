@@ -55,7 +55,7 @@ pub(crate) fn budget<'i>(
     problems: &mut Problems<'_>,
 ) -> Budgeted<'i> {
     let contract = resolved.manifest.daemon.policy.value.contract();
-    let paging = Paging::find(&resolved, inputs.gpu(), problems);
+    let paging = Paging::find(&resolved, &inputs.host, inputs.gpu(), problems);
     let sharing = if resolved.manifest.daemon.share_stages && contract.promises {
         // Weights that are there for good are not shared with such as come and go.
         Sharing::find(&resolved.models, |model| !paging.is_paged(model))

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::footprint;
 use crate::inputs::DeviceKind;
-use crate::inputs::GpuHost;
+use crate::inputs::{GpuHost, Host};
 use crate::resolve::{Model, Resolved};
 
 /// How fast weights are assumed to come in, in bytes a second: a floor for storage that a machine
@@ -100,9 +100,11 @@ impl Paging {
     /// Pages the models that tasks use, none of them reserved: a reservation does not wait for weights.
     pub(crate) fn find(
         resolved: &Resolved<'_>,
+        host: &Host,
         gpu: Option<&GpuHost>,
         problems: &mut Problems<'_>,
     ) -> Self {
+        let ort_pages = host.ort.as_ref().is_ok_and(|ort| ort.promises.pages);
         let (daemon, models) = (&resolved.manifest.daemon, &resolved.models);
         let policy = &daemon.policy.value;
         let none = Self {
@@ -128,7 +130,7 @@ impl Paging {
             .collect();
         two_devices(models, &weights, &asked.place, problems);
         for (model, weights) in models.iter().zip(&weights) {
-            if weights.is_some() && model.device == DeviceKind::Ort {
+            if weights.is_some() && model.device == DeviceKind::Ort && !ort_pages {
                 let model_name = model.name.clone();
                 let cause = PagingRule::OrtDoesNotPage { model: model_name };
                 problems.add(&model.place, cause);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual_model::{Footprint, ImageLayout, Package, PackageError, Profile, ProfileError};
+use punctual_model::{
+    Footprint, ImageLayout, Package, PackageError, Profile, ProfileError, Promises,
+};
 
 mod accounts;
 mod board;
@@ -105,6 +107,7 @@ pub struct OrtHost {
     /// Processor and library, as in
     /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine) of what is measured with it.
     pub machine: String,
+    pub promises: Promises,
 }
 
 /// A GPU as its driver and the mechanism for partitions offer it.

@@ -1,6 +1,7 @@
 //! What a plan allows, but somebody should know.
 
 use punctual_core::{Config, Nanos, PolicySpec, TaskId};
+use punctual_model::Promises;
 use punctual_types::Size;
 use serde::Serialize;
 use thiserror::Error;
@@ -67,11 +68,15 @@ pub enum Warning {
     },
     /// A library that promises less than Punctual's own devices.
     #[error(
-        "partition {partition:?} runs {library}: it allocates while a stage runs, a stage cannot be \
-         stopped within a bound shorter than itself, and what the library takes for itself is not \
-         in the memory budget, only an estimate"
+        "partition {partition:?} runs {library}: {}the memory that it takes for itself is an estimate",
+        lacking(*promises)
     )]
-    OrtPromisesLess { partition: String, library: String },
+    OrtPromisesLess {
+        partition: String,
+        library: String,
+        #[serde(skip)]
+        promises: Promises,
+    },
     #[error("{what} {name:?} is used by no task")]
     Unused { what: &'static str, name: String },
     #[error(
@@ -106,6 +111,19 @@ pub enum Warning {
         samples: u32,
         needed: u32,
     },
+}
+
+/// What a device does not promise, each part followed by a comma.
+fn lacking(promises: Promises) -> String {
+    let allocates = "it allocates while a stage runs, ";
+    let runs_on = "a stage cannot be stopped within a bound shorter than itself, ";
+    let lacks = |promised: bool, text: &'static str| if promised { "" } else { text };
+    [
+        lacks(promises.allocation_free, allocates),
+        lacks(promises.preemptible, runs_on),
+        "and ",
+    ]
+    .concat()
 }
 
 pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> {
@@ -160,6 +178,7 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
         warnings.extend(by_ort.map(|partition| Warning::OrtPromisesLess {
             partition: partition.name.clone(),
             library: ort.library.clone(),
+            promises: ort.promises,
         }));
     }
     if !inputs.host.realtime {

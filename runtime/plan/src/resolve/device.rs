@@ -17,7 +17,7 @@ pub enum DeviceRule {
     /// TPCs, and what they are of no use to.
     #[error("`tpcs` of a partition that {:?} runs", device.name())]
     TpcsElsewhere { device: DeviceKind },
-    #[error("no ONNX Runtime: {reason}")]
+    #[error("{reason}")]
     NoLibrary { reason: String },
     /// An operator that is not handed to the library.
     #[error("what model {model:?} takes with ONNX Runtime is not known")]
