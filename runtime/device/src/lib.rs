@@ -36,6 +36,7 @@
 mod catalogue;
 pub mod conformance;
 mod device;
+mod page_ledger;
 pub mod pool;
 pub mod profile;
 mod provider;
@@ -50,6 +51,7 @@ pub mod weights;
 
 pub use catalogue::Catalogue;
 pub use device::{Device, SubmitError};
+pub use page_ledger::{NO_PIECE, PageLedger};
 pub use provider::Provider;
 pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
 pub use residency::Residency;

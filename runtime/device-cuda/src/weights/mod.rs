@@ -23,7 +23,6 @@
 //! the device failed ends as failed.
 
 mod failure;
-mod ledger;
 mod loader;
 mod pool;
 mod residents;
@@ -34,16 +33,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 
 use punctual_core::ModelId;
+use punctual_device::NO_PIECE;
 use punctual_platform::Doorbell;
 
 pub use failure::{FitError, LoadError};
-use ledger::Ledger;
 pub use loader::Loader;
 use pool::Pool;
 pub use residents::Residents;
 pub use table::PageTable;
-
-const NONE: u32 = u32::MAX;
 
 /// Where a model's weights come from.
 pub struct Source {
@@ -139,7 +136,7 @@ fn numbered(sources: Vec<Source>) -> (Box<[Model]>, Contents) {
         let contents: Box<[u32]> = source.pages.into_iter().map(&mut number).collect();
         Model {
             paged: source.paged,
-            pieces: contents.iter().map(|_| AtomicU32::new(NONE)).collect(),
+            pieces: contents.iter().map(|_| AtomicU32::new(NO_PIECE)).collect(),
             contents,
             there: AtomicBool::new(false),
         }

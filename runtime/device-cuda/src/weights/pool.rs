@@ -3,8 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{NONE, Shared, Weights};
+use punctual_device::NO_PIECE;
+
+use super::{Shared, Weights};
 use crate::driver::{CallError, Context, DeviceMemory, Event, MappedMemory, Stream};
+
+/// What a piece holds that was not filled.
+const NOTHING: u32 = u32::MAX;
 
 /// The pool, and the way to it.
 pub(super) struct Pool {
@@ -39,7 +44,7 @@ impl Pool {
         };
         Ok(Self {
             staging: [staging()?, staging()?],
-            holds: vec![NONE; shared.pieces].into(),
+            holds: vec![NOTHING; shared.pieces].into(),
             memory,
             stream,
             next: 0,
@@ -53,7 +58,7 @@ impl Pool {
         for (place, &content) in model.pieces.iter().zip(&model.contents) {
             // Relaxed: the ring of orders, or the lock, publishes it.
             let piece = place.load(Ordering::Relaxed);
-            if piece != NONE && self.holds[piece as usize] != content {
+            if piece != NO_PIECE && self.holds[piece as usize] != content {
                 self.fill(shared, piece as usize, content)?;
             }
         }
@@ -65,7 +70,7 @@ impl Pool {
         let staging = &mut self.staging[self.next];
         self.next = 1 - self.next;
         staging.over.synchronize()?;
-        self.holds[piece] = NONE;
+        self.holds[piece] = NOTHING;
         staging.memory.write(0, bytes);
         let to = (&self.memory, piece * shared.page_bytes);
         self.stream.copy_in((&staging.memory, 0), to, bytes.len())?;
@@ -79,12 +84,12 @@ impl Pool {
         let ended = self.stream.synchronize();
         if ended.is_err() {
             // What was on its way may not have arrived.
-            self.holds.fill(NONE);
+            self.holds.fill(NOTHING);
         }
         ended?;
         for (page, place) in shared.models[model].pieces.iter().enumerate() {
             let piece = place.load(Ordering::Relaxed);
-            if piece != NONE {
+            if piece != NO_PIECE {
                 let offset = piece as usize * shared.page_bytes;
                 let address = self.memory.address() + offset as u64;
                 shared.table.publish(model, page, address);

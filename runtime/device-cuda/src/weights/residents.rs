@@ -1,19 +1,21 @@
 //! The end of the thread that submits: pieces for models, and orders for the loader.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use punctual_core::{ActionId, ModelId};
+use punctual_device::PageLedger;
 use punctual_device::weights::{Loaded, WeightStore};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::Shared;
 use super::loader::{Ended, Load, Loader};
-use super::{Ledger, Shared};
 
 /// The weights of all models, as far as the thread that submits is concerned. Nothing here waits,
 /// locks or allocates.
 pub struct Residents {
     shared: Arc<Shared>,
-    ledger: Ledger,
+    ledger: PageLedger,
     orders: Producer<Load>,
     done: Consumer<Ended>,
 }
@@ -21,9 +23,9 @@ pub struct Residents {
 impl Residents {
     /// Gives the models that are there for good their pieces; all others are absent.
     pub(super) fn new(shared: Arc<Shared>) -> (Self, Loader) {
-        let mut ledger = Ledger::new(shared.clone());
-        for (id, _) in (0..).zip(&shared.models).filter(|(_, model)| !model.paged) {
-            ledger.give(ModelId(id));
+        let mut ledger = PageLedger::new(shared.contents.len(), shared.pieces as u32);
+        for model in shared.models.iter().filter(|model| !model.paged) {
+            ledger.give(&model.pieces, &model.contents);
         }
         // A model has at most one load whose end was not polled.
         let (orders, order_out) = RingBuffer::new(shared.models.len());
@@ -42,6 +44,17 @@ impl Residents {
         (residents, loader)
     }
 
+    /// Takes a model's pieces back. Nobody launches with them any more.
+    fn take_back(&mut self, model: ModelId) {
+        self.shared.table.hide(model.index());
+        let model = &self.shared.models[model.index()];
+        // Relaxed, both: the keeper may see a model as there that has just gone, and fill its pieces
+        // once more; if they are another's by then, the loader fills them for that one afterwards,
+        // as it waits for the keeper.
+        model.there.store(false, Ordering::Relaxed);
+        self.ledger.take_back(&model.pieces, &model.contents);
+    }
+
     /// Bytes of the pool on the device.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -56,21 +69,22 @@ impl WeightStore for Residents {
     }
 
     fn load(&mut self, action: ActionId, model: ModelId) {
-        self.ledger.give(model);
+        let of = &self.shared.models[model.index()];
+        self.ledger.give(&of.pieces, &of.contents);
         let pushed = self.orders.push(Load { action, model });
         assert!(pushed.is_ok(), "the ring holds a load a model");
         self.shared.orders.ring();
     }
 
     fn unload(&mut self, model: ModelId) {
-        self.ledger.take_back(model);
+        self.take_back(model);
     }
 
     fn poll(&mut self) -> Option<Loaded> {
         let Ended { load, took } = self.done.pop().ok()?;
         let Load { action, model } = load;
         if took.is_none() {
-            self.ledger.take_back(model);
+            self.take_back(model);
         }
         Some(Loaded {
             action,

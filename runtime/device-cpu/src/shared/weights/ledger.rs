@@ -7,31 +7,21 @@ use std::sync::atomic::Ordering;
 use punctual_core::{ActionId, ModelId};
 use rtrb::{Consumer, Producer};
 
+use punctual_device::PageLedger;
 use punctual_device::weights::Loaded;
 
 use super::loader::{Ended, Load};
-use super::{NONE, Order, Source, Weights};
+use super::{Order, Source, Weights};
 
 /// The end of the thread that submits: gives pages to models and takes them back. Pages with the
 /// same bytes are one, whoever has them.
 pub(crate) struct Ledger {
     weights: Arc<Weights>,
-    /// What each model's pages contain, as positions in `contents`.
+    /// What each model's pages contain, equal ones having the same number.
     models: Box<[Box<[u32]>]>,
-    contents: Box<[Content]>,
-    /// Pieces of the store that nobody has, the next one to give away last.
-    free: Vec<u32>,
+    pages: PageLedger,
     orders: Producer<Order>,
     done: Consumer<Ended>,
-}
-
-/// Bytes that fill a page.
-#[derive(Clone, Copy)]
-struct Content {
-    /// The piece of the store that was given for it, while somebody has it.
-    page: u32,
-    /// How many pages of models it is.
-    holders: u32,
 }
 
 impl Ledger {
@@ -43,19 +33,11 @@ impl Ledger {
     ) -> Self {
         let models = contents_of(sources);
         let contents = models.iter().flatten().max().map_or(0, |last| last + 1);
-        let pages = weights.store.pages() as u32;
+        let pieces = weights.store.pages() as u32;
         Self {
             weights,
             models,
-            contents: vec![
-                Content {
-                    page: NONE,
-                    holders: 0
-                };
-                contents as usize
-            ]
-            .into(),
-            free: (0..pages).rev().collect(),
+            pages: PageLedger::new(contents as usize, pieces),
             orders,
             done,
         }
@@ -63,7 +45,7 @@ impl Ledger {
 
     /// Pages that nobody has.
     pub(crate) fn free(&self) -> usize {
-        self.free.len()
+        self.pages.free()
     }
 
     /// Gives `model` its pages and orders its load. With `early`, its weights may be read as far
@@ -73,21 +55,7 @@ impl Ledger {
     /// If there are too few pages, or a load of the model was ordered before and not taken back.
     pub(crate) fn load(&mut self, action: ActionId, model: ModelId, early: bool) {
         let shared = &self.weights.models[model.index()];
-        // Each page's place shows whether the model has it: no page is given twice.
-        for (place, &content) in shared.pages.iter().zip(&self.models[model.index()]) {
-            assert_eq!(
-                place.load(Ordering::Relaxed),
-                NONE,
-                "a model is loaded once"
-            );
-            let content = &mut self.contents[content as usize];
-            if content.holders == 0 {
-                content.page = self.free.pop().expect("enough free pages");
-            }
-            content.holders += 1;
-            // Relaxed: the ring of orders publishes it.
-            place.store(content.page, Ordering::Relaxed);
-        }
+        self.pages.give(&shared.pages, &self.models[model.index()]);
         shared.ready.store(0, Ordering::Relaxed);
         shared.failed.store(false, Ordering::Relaxed);
         self.order(Order::Load(Load::of(action, model, early)));
@@ -128,16 +96,8 @@ impl Ledger {
     /// The gate is closed.
     fn give_back(&mut self, model: ModelId) {
         let shared = &self.weights.models[model.index()];
-        for (place, &content) in shared.pages.iter().zip(&self.models[model.index()]) {
-            place.store(NONE, Ordering::Relaxed);
-            let content = &mut self.contents[content as usize];
-            content.holders -= 1;
-            if content.holders == 0 {
-                // Room for all pages was made at the start.
-                self.free.push(content.page);
-                content.page = NONE;
-            }
-        }
+        self.pages
+            .take_back(&shared.pages, &self.models[model.index()]);
         self.order(Order::Hide(model));
     }
 

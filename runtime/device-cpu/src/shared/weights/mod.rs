@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use punctual_core::{ActionId, ModelId};
+use punctual_device::NO_PIECE;
 use punctual_model::{PAGE_BYTES, WeightImage};
 use punctual_platform::paging::{AddressRange, PageStore};
 use punctual_platform::{Doorbell, OsError};
@@ -36,9 +37,6 @@ pub(crate) use ledger::Ledger;
 use loader::Load;
 pub use loader::LoadError;
 pub(crate) use loader::{Loader, Source};
-
-/// No page.
-const NONE: u32 = u32::MAX;
 
 /// A gate through which nobody gets; else it counts those who are inside.
 const CLOSED: u32 = u32::MAX;
@@ -88,7 +86,7 @@ pub(crate) fn weights(
     pages: usize,
     at_once: bool,
 ) -> Result<(Arc<Weights>, Ledger, Loader), OsError> {
-    assert!(pages < NONE as usize, "{pages} pages");
+    assert!(pages < NO_PIECE as usize, "{pages} pages");
     let mut end = 0;
     let models = sources.iter().map(|source| {
         let at = end;
@@ -119,7 +117,9 @@ impl Model {
         Self {
             at,
             floats: image.floats(),
-            pages: (0..image.pages()).map(|_| AtomicU32::new(NONE)).collect(),
+            pages: (0..image.pages())
+                .map(|_| AtomicU32::new(NO_PIECE))
+                .collect(),
             gate: AtomicU32::new(CLOSED),
             ready: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
