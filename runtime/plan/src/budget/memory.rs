@@ -147,6 +147,8 @@ pub enum Purpose {
     SchedulerTables,
     /// Stacks of the plan's threads.
     Stacks,
+    /// What a library that runs stages takes for itself.
+    LibraryHeap,
 }
 
 impl Purpose {
@@ -170,6 +172,7 @@ impl Purpose {
             Self::CropCopies => "crop copies",
             Self::SchedulerTables => "tables",
             Self::Stacks => "stacks",
+            Self::LibraryHeap => "library heap",
         }
     }
 }
