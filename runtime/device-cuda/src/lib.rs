@@ -14,7 +14,7 @@
 //! | [`padding`], [`filling`], `grounds` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`cold_start`], `later` | answers before all code is loaded |
 //! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
-//! | [`structures`], [`bench`] | the papers' networks, and what benchmarks need beside the contract |
+//! | [`structures`], [`mod@bench`] | the papers' networks, and what benchmarks need beside the contract |
 
 pub mod bench;
 mod blueprint;
