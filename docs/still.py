@@ -12,6 +12,8 @@ lines = [f"$ {sys.argv[1]}", ""] + [line.rstrip() for line in sys.stdin]
 width = max(map(len, lines)) * WIDTH + 2 * LEFT
 height = len(lines) * LINE + TOP + 8
 print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}">')
+# Browsers collapse the spaces between columns otherwise, whatever `xml:space` says.
+print('<style>text { white-space: pre }</style>')
 print(f'<rect width="{width:.0f}" height="{height}" rx="8" fill="#16181d"/>')
 for at, colour in enumerate(("#ff5f57", "#febc2e", "#28c840")):
     print(f'<circle cx="{LEFT + 4 + 18 * at}" cy="16" r="5" fill="{colour}"/>')
