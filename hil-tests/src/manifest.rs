@@ -56,27 +56,27 @@ impl Task {
         match self {
             Self::Front => {
                 "criticality = \"real-time\"\nrate_hz = 30\ndeadline_ms = 50\nthreshold = 0.9
-batch_max = 2\nqueue = 8\nclients = 2
+batch_max = 2\nqueue_depth = 8\nclients = 2
 frame = { format = \"rgb8\", width = 640, height = 480, crop = [192, 192] }\n"
             }
             Self::Fast => {
                 "criticality = \"real-time\"\nrate_hz = 60\ndeadline_ms = 25\nthreshold = 0.9
-batch_max = 2\nqueue = 8\nclients = 2
+batch_max = 2\nqueue_depth = 8\nclients = 2
 frame = { format = \"nv12\", width = 320, height = 240, crop = [192, 192] }\n"
             }
             Self::Watch => {
                 "criticality = \"best-effort\"\nrate_hz = 1000\nthreshold = 0.9
-batch_max = 2\nqueue = 8\nclients = 6
+batch_max = 2\nqueue_depth = 8\nclients = 6
 frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
             Self::Own => {
                 "criticality = \"best-effort\"\nrate_hz = 100\nthreshold = 0.9
-batch_max = 2\nqueue = 8\nclients = 4\nown_buffers = true
+batch_max = 2\nqueue_depth = 8\nclients = 4\nimport_buffers = true
 frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
             Self::Guest => {
                 "criticality = \"best-effort\"\nrate_hz = 100\nthreshold = 0.9
-batch_max = 2\nqueue = 8\nclients = 2
+batch_max = 2\nqueue_depth = 8\nclients = 2
 frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
         }

@@ -56,7 +56,7 @@ impl Options {
     /// Frames lie in buffers that the client has already, a slot for each: memfds that are sealed
     /// against shrinking, or DMA-BUFs of a camera's driver. Nothing is copied on this side. A slot
     /// has the number of its buffer ([`Client::claim_at`]), and its pixels are empty. Every
-    /// connection of the client's life gets them; the manifest must allow it (`own_buffers`).
+    /// connection of the client's life gets them; the manifest must allow it (`import_buffers`).
     #[must_use]
     pub fn buffers(mut self, buffers: Vec<OwnedFd>) -> Self {
         self.buffers = buffers.into();

@@ -48,7 +48,7 @@ fn buffers(hello: &Hello, task: &TaskPlan) -> Result<(), BufferRefusal> {
     let (given, slots) = (hello.buffers, task.channel.slots);
     match given {
         0 => Ok(()),
-        _ if !task.entry.own_buffers => Err(BufferRefusal::NotWanted),
+        _ if !task.entry.import_buffers => Err(BufferRefusal::NotWanted),
         _ if given > slots => Err(BufferRefusal::TooMany { given, slots }),
         _ => Ok(()),
     }

@@ -25,7 +25,7 @@ pub struct Intake {
     pub housekeeping: Waker,
     /// The client's task, and the one that takes on what that one would refuse.
     pub own: Target,
-    pub spill: Option<Target>,
+    pub offload_to: Option<Target>,
     /// The crop's rows, as the client had them when they were copied: checked and used once.
     pub copy: Box<[u8]>,
     /// Of the client that holds the slot now.
@@ -91,8 +91,8 @@ impl Intake {
     fn copy_and_convert(&mut self, buffer: u16, task: TaskId, payload: Payload) -> Option<()> {
         self.welcome();
         let reader = self.reader.as_ref()?;
-        let spill = self.spill.as_mut();
-        let target = spill.filter(|target| target.task == task);
+        let offload_to = self.offload_to.as_mut();
+        let target = offload_to.filter(|target| target.task == task);
         let target = target.unwrap_or(&mut self.own);
         // Where the client has its rows; the copy is packed, and the same wherever they lay.
         let layout = FrameLayout::from(*reader.frame());

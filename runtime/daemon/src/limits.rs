@@ -89,7 +89,7 @@ fn clients_files(plan: &Plan) -> u64 {
     let clients = plan.client_slots.iter();
     let files = clients.map(|client| {
         let task = plan.task(client.task);
-        let own = if task.entry.own_buffers {
+        let own = if task.entry.import_buffers {
             task.channel.slots
         } else {
             0

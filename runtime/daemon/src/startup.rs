@@ -82,6 +82,9 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     for warning in warnings.filter(|warning| **warning != Warning::NoRealtime) {
         warn!("warning: {warning}");
     }
+    for key in &validated.plan.renamed_keys {
+        warn!("warning: {key}");
+    }
     let reserved = Reserved::take(&validated, origin.socket.take())?;
     let mut missing = prefault(&validated.plan);
     let idle = hold_idle(&validated.plan, &mut missing);

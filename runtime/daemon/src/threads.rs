@@ -211,9 +211,11 @@ impl Crew<'_> {
     fn intake(&self, ends: IntakeEnds, devices: &DeviceSet) -> Result<Hired<Intake>, StartupError> {
         let client = ends.client;
         let task = self.plan().client_slots[client.index()].task;
-        let spill = self.plan().scheduler.tasks[task.index()].spill;
+        let offload_to = self.plan().scheduler.tasks[task.index()].spill;
         let own = self.target(task, devices)?;
-        let spill = spill.map(|task| self.target(task, devices)).transpose()?;
+        let offload_to = offload_to
+            .map(|task| self.target(task, devices))
+            .transpose()?;
         let stop = Arc::new(Flag::default());
         let alarm = Alarm::Bell(Arc::clone(&ends.bell));
         let heart = Arc::default();
@@ -222,10 +224,10 @@ impl Crew<'_> {
             stop: Arc::clone(&stop),
             heart: Arc::clone(&heart),
             housekeeping: self.housekeeping.clone(),
-            // A spill has the same frames, so their rows fit too.
+            // The task of `offload_to` has the same frames, so their rows fit too.
             copy: vec![0; own.preprocessor.copy_len_max()].into(),
             own,
-            spill,
+            offload_to,
             reader: None,
         };
         let spec = self.spec(

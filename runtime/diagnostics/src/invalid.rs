@@ -8,6 +8,7 @@ use thiserror::Error;
 use toml::de::DeValue;
 
 use crate::bytes::Bytes;
+use crate::renamed::RenamedKey;
 use crate::rule::Rule;
 use crate::spelling::{list, nearest};
 
@@ -79,6 +80,8 @@ pub enum Invalid {
         /// Whether both are there, or neither.
         both: bool,
     },
+    #[error("`{former}` and `{now}` are one key, and both are given", former = .0.former, now = .0.now)]
+    BothNames(RenamedKey),
 }
 
 impl Invalid {
@@ -111,6 +114,7 @@ impl Rule for Invalid {
             Self::TooMany { .. } => "all tables have fixed limits",
             Self::Unresolved { .. } => "a name refers to something that the file defines",
             Self::ExactlyOne { .. } => "exactly one of the two keys is given",
+            Self::BothNames(_) => "a key is given once, under one name",
         }
     }
 
@@ -141,6 +145,7 @@ impl Rule for Invalid {
                 let verb = if *both { "remove" } else { "add" };
                 format!("{verb} `{one}` or `{other}`")
             }
+            Self::BothNames(renamed) => format!("remove `{}`, its former name", renamed.former),
         }
     }
 

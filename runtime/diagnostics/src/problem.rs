@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use crate::place::Place;
+use crate::renamed::RenamedKey;
 use crate::rule::Rule;
 
 /// Beyond these nobody reads on, and a file of garbage has one a byte.
@@ -166,6 +167,7 @@ pub struct Problems<'a> {
     text: &'a str,
     aim: &'static str,
     found: Vec<(Place, Arc<dyn Rule>)>,
+    renamed: Vec<RenamedKey>,
 }
 
 impl<'a> Problems<'a> {
@@ -176,6 +178,7 @@ impl<'a> Problems<'a> {
             text,
             aim,
             found: Vec::new(),
+            renamed: Vec::new(),
         }
     }
 
@@ -191,6 +194,19 @@ impl<'a> Problems<'a> {
 
     pub fn add(&mut self, place: &Place, cause: impl Rule) {
         self.found.push((place.clone(), Arc::new(cause)));
+    }
+
+    /// Notes a former name that the file has; it is no problem, and told once however often it is there.
+    pub(crate) fn add_renamed(&mut self, key: RenamedKey) {
+        if !self.renamed.contains(&key) {
+            self.renamed.push(key);
+        }
+    }
+
+    /// The keys that the file has under their former names, each once.
+    #[must_use]
+    pub fn renamed(&self) -> &[RenamedKey] {
+        &self.renamed
     }
 
     /// How many there are so far.

@@ -6,11 +6,12 @@ use std::ops::RangeInclusive;
 
 use punctual_platform::read::Refused;
 use serde::Deserialize as _;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::de::{DeString, DeTable, DeValue, ValueDeserializer};
 
 use crate::invalid::Invalid;
 use crate::place::{Place, Spanned};
 use crate::problem::Problems;
+use crate::renamed::RenamedKey;
 
 /// Ten thousand lines. A file beyond it is not what somebody wrote, and is not looked into.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -53,6 +54,12 @@ impl<'t> Document<'t> {
     }
 }
 
+/// A key and its value, each with its place.
+type Entry<'d, 't> = (
+    &'d toml::Spanned<DeString<'t>>,
+    &'d toml::Spanned<DeValue<'t>>,
+);
+
 /// One table of the file, being read. Keys that nobody asked for are refused by
 /// [`finish`](Self::finish).
 pub struct Section<'d, 't> {
@@ -60,6 +67,7 @@ pub struct Section<'d, 't> {
     table: Option<&'d DeTable<'t>>,
     place: Place,
     known: Vec<&'static str>,
+    renamed: &'static [RenamedKey],
 }
 
 impl<'d, 't> Section<'d, 't> {
@@ -68,7 +76,16 @@ impl<'d, 't> Section<'d, 't> {
             table,
             place,
             known: Vec::new(),
+            renamed: &[],
         }
+    }
+
+    /// Reads each of these keys under its former name as well. [`finish`](Self::finish) tells of
+    /// those that the file has, and refuses both names of one key in one table.
+    #[must_use]
+    pub const fn with_renamed(mut self, keys: &'static [RenamedKey]) -> Self {
+        self.renamed = keys;
+        self
     }
 
     #[must_use]
@@ -79,7 +96,16 @@ impl<'d, 't> Section<'d, 't> {
     /// Whether `key` is given, whatever its value.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
-        self.table.is_some_and(|table| table.contains_key(key))
+        self.given(key).is_some()
+    }
+
+    /// The entry of `key`, under its former name if the file has that one.
+    fn given(&self, key: &str) -> Option<Entry<'d, 't>> {
+        let table = self.table?;
+        let mut former = self.renamed.iter().filter(|renamed| renamed.now == key);
+        table
+            .get_key_value(key)
+            .or_else(|| former.find_map(|renamed| table.get_key_value(renamed.former)))
     }
 
     /// Those of these keys that are not given.
@@ -114,9 +140,9 @@ impl<'d, 't> Section<'d, 't> {
     /// Where `key` stands, or would if it were given.
     #[must_use]
     pub fn place_of(&self, key: &str) -> Place {
-        match self.table.and_then(|table| table.get_key_value(key)) {
+        match self.given(key) {
             Some((name, value)) => Place {
-                key: self.path(key),
+                key: self.path(name.get_ref()),
                 span: Some(name.span().start..value.span().end),
             },
             None => self.absent(key),
@@ -125,7 +151,7 @@ impl<'d, 't> Section<'d, 't> {
 
     fn find(&mut self, key: &'static str) -> Option<(Place, &'d DeValue<'t>)> {
         self.known.push(key);
-        let value = self.table?.get(key)?;
+        let (_, value) = self.given(key)?;
         Some((self.place_of(key), value.get_ref()))
     }
 
@@ -261,6 +287,18 @@ impl<'d, 't> Section<'d, 't> {
                 key: self.path(key),
                 span: Some(name.span()),
             };
+            let mut renamed = self.renamed.iter();
+            if let Some(&renamed) = renamed.find(|renamed| renamed.former == *key) {
+                if self
+                    .table
+                    .is_some_and(|table| table.contains_key(renamed.now))
+                {
+                    problems.add(&place, Invalid::BothNames(renamed));
+                } else {
+                    problems.add_renamed(renamed);
+                }
+                continue;
+            }
             let cause = Invalid::UnknownKey {
                 key: key.to_string(),
                 known: self.known.clone(),

@@ -68,8 +68,8 @@ impl RequestLayout {
     }
 
     /// As these terms want it.
-    pub(crate) fn of(terms: &StreamTerms, own_buffers: bool) -> Self {
-        match own_buffers {
+    pub(crate) fn of(terms: &StreamTerms, import_buffers: bool) -> Self {
+        match import_buffers {
             true => Self::without_payload(terms.slots, &terms.frame),
             false => Self::new(terms.slots, &terms.frame),
         }

@@ -17,8 +17,8 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// For a client with these terms, which may have its payload elsewhere.
-    pub(crate) fn create(terms: &StreamTerms, own_buffers: bool) -> Result<Self, OsError> {
-        let requests = RequestLayout::of(terms, own_buffers);
+    pub(crate) fn create(terms: &StreamTerms, import_buffers: bool) -> Result<Self, OsError> {
+        let requests = RequestLayout::of(terms, import_buffers);
         let results = ResultLayout::new(terms.slots, terms.results);
         let request_file = MemoryFile::create(c"punctual-requests", requests.bytes)?;
         let result_file = MemoryFile::create(c"punctual-results", results.bytes)?;

@@ -67,6 +67,10 @@ pub fn run(options: &Options, policies: &Policies) -> Termination {
     match plan(options, policies) {
         Ok(plan) => {
             let text = if options.json {
+                // They are no part of the plan, which the JSON is.
+                for key in &plan.renamed_keys {
+                    output::note(format!("warning: {key}"));
+                }
                 plan.to_json()
             } else {
                 format!("{plan:0$}", output::width())

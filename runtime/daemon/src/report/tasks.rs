@@ -22,7 +22,7 @@ pub struct TaskReport {
     pub rejected: RejectedReport,
     /// Taken on, then not answered.
     pub failed: FailedReport,
-    /// Those that the task's `spill` took on; their verdicts are counted here.
+    /// Those that the task of `offload_to` admitted; their verdicts are counted here.
     #[serde(default)]
     pub spilled: u64,
     /// Times that a stage of its frames ran longer than was promised.

@@ -217,7 +217,7 @@ fn buffer(frame: &FrameSpec) -> OwnedFd {
 
 #[test]
 fn a_frame_in_the_clients_own_memory_gives_the_answer_that_a_copy_of_it_gives() {
-    let daemon = Daemon::start(&manifest("", "own_buffers = true"));
+    let daemon = Daemon::start(&manifest("", "import_buffers = true"));
     let planned = FrameSpec::packed(PixelFormat::Nv12, 320, 240);
     // Larger than a slot of the plan: it is the client's memory.
     let layout = FrameSpec::strided(PixelFormat::Nv12, 320, 240, 512).layout();
@@ -260,7 +260,7 @@ fn buffers_that_nobody_wants_or_too_many_are_refused() {
     for (task, expected) in [
         ("", BufferRefusal::NotWanted),
         (
-            "own_buffers = true",
+            "import_buffers = true",
             BufferRefusal::TooMany {
                 given: 10,
                 slots: 9,

@@ -51,7 +51,7 @@ rate_hz = 0.1
 deadline_ms = 20_000
 mandatory_exit = 1
 threshold = 1.0
-queue = 8
+queue_depth = 8
 frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
 "#;
 
@@ -75,7 +75,7 @@ rate_hz = 0.1
 deadline_ms = 20_000
 mandatory_exit = 1
 threshold = 1.0
-queue = 8
+queue_depth = 8
 frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
 "#;
     format!(

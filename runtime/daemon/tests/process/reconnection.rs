@@ -157,7 +157,7 @@ fn a_task_that_is_gone_after_an_upgrade_ends_its_client_with_the_daemons_words()
 
 #[test]
 fn a_client_brings_its_buffers_along_to_each_daemon() {
-    let folder = Folder::with(&MANIFEST.replace("[[task]]", "[[task]]\nown_buffers = true"));
+    let folder = Folder::with(&MANIFEST.replace("[[task]]", "[[task]]\nimport_buffers = true"));
     let mut daemon = Running::start(&folder);
     let buffer = |()| {
         MemoryFile::create(c"frame", 320 * 240 * 3)

@@ -14,7 +14,7 @@ fn manifest() -> String {
         format!(
             "[[model]]\nname = \"{name}\"\npackage = \"signs.punctual\"\n\n[[task]]\nname = \
              \"{name}\"\nmodel = \"{name}\"\npartition = \"{partition}\"\ncriticality = \
-             \"real-time\"\nrate_hz = 10\ndeadline_ms = 500\nreserved = false\nqueue = {queue}\n\
+             \"real-time\"\nrate_hz = 10\ndeadline_ms = 500\nreserved = false\nqueue_depth = {queue}\n\
              slots = 8\n{spill}frame = {{ format = \"rgb8\", width = 320, height = 240, crop = [192, \
              192] }}\n\n"
         )
@@ -27,7 +27,7 @@ fn manifest() -> String {
     };
     format!(
         "[daemon]\nboard = \"host\"\n\n{partitions}{}{}",
-        task("own", "first", 1, "spill = \"taker\"\n"),
+        task("own", "first", 1, "offload_to = \"taker\"\n"),
         task("taker", on, 2, ""),
     )
 }

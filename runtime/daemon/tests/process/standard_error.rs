@@ -56,8 +56,11 @@ fn a_full_pipe_holds_up_neither_metrics_nor_clients_nor_the_end() {
 #[test]
 fn a_second_signal_is_heard_behind_a_full_pipe() {
     let manifest = MANIFEST
-        .replace("board = \"host\"", "board = \"host\"\ndrain_ms = 60000")
-        .replace("queue = 8", "queue = 63");
+        .replace(
+            "board = \"host\"",
+            "board = \"host\"\ndrain_timeout_ms = 60000",
+        )
+        .replace("queue_depth = 8", "queue_depth = 63");
     let (_reader, writer) = full();
     let daemon = start_with_standard_error(&manifest, writer);
     provoke(&daemon);

@@ -52,8 +52,8 @@ fn sigterm_answers_what_was_accepted() {
 #[test]
 fn a_drain_that_exceeds_its_bound_counts_what_it_loses() {
     let manifest = MANIFEST
-        .replace("board = \"host\"", "board = \"host\"\ndrain_ms = 1")
-        .replace("queue = 8", "queue = 63");
+        .replace("board = \"host\"", "board = \"host\"\ndrain_timeout_ms = 1")
+        .replace("queue_depth = 8", "queue_depth = 63");
     let daemon = Daemon::start(&manifest);
     let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
     for _ in 0..63 {
@@ -73,8 +73,11 @@ fn a_drain_that_exceeds_its_bound_counts_what_it_loses() {
 #[test]
 fn a_second_signal_ends_the_drain_at_once() {
     let manifest = MANIFEST
-        .replace("board = \"host\"", "board = \"host\"\ndrain_ms = 60000")
-        .replace("queue = 8", "queue = 63");
+        .replace(
+            "board = \"host\"",
+            "board = \"host\"\ndrain_timeout_ms = 60000",
+        )
+        .replace("queue_depth = 8", "queue_depth = 63");
     let daemon = Daemon::start(&manifest);
     let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
     for _ in 0..63 {

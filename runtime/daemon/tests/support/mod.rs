@@ -37,7 +37,7 @@ criticality = "real-time"
 rate_hz = 10
 deadline_ms = 500
 batch_max = 4
-queue = 8
+queue_depth = 8
 clients = 2
 frame = { format = "rgb8", width = 320, height = 240, crop = [192, 192] }
 
@@ -48,7 +48,7 @@ partition = "main"
 criticality = "best-effort"
 rate_hz = 1000
 batch_max = 4
-queue = 8
+queue_depth = 8
 clients = 2
 frame = { format = "nv12", width = 320, height = 240, crop = [192, 192] }
 "#;

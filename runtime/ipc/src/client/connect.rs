@@ -24,7 +24,7 @@ pub(crate) struct Welcome {
     /// Requests, results, as far as the daemon keeps its word.
     pub(crate) files: Vec<OwnedFd>,
     /// Whether its frames are in buffers of its own.
-    pub(crate) own_buffers: bool,
+    pub(crate) import_buffers: bool,
 }
 
 /// Shakes hands.
@@ -82,7 +82,7 @@ fn answer(socket: OwnedFd, hello: &Hello) -> Result<Result<Welcome, OwnedFd>, Co
         return Err(ConnectError::Memory("there is not a slot for each buffer"));
     }
     Ok(Ok(Welcome {
-        own_buffers: hello.buffers > 0,
+        import_buffers: hello.buffers > 0,
         agreement,
         terms,
         socket,

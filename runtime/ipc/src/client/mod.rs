@@ -85,7 +85,7 @@ impl ClientChannel {
     /// number of its buffer ([`claim_at`](Self::claim_at)), and [`Claim::pixels`] is empty.
     ///
     /// # Errors
-    /// If there is no daemon, or it says no: `own_buffers` in the manifest.
+    /// If there is no daemon, or it says no: `import_buffers` in the manifest.
     pub fn connect_with_buffers(
         path: &Path,
         hello: &Hello,
@@ -100,9 +100,9 @@ impl ClientChannel {
             terms,
             socket,
             files,
-            own_buffers,
+            import_buffers,
         } = welcome;
-        let request_layout = RequestLayout::of(&terms, own_buffers);
+        let request_layout = RequestLayout::of(&terms, import_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         let [requests, results, bell] = <[OwnedFd; 3]>::try_from(files)
             .map_err(|_| ConnectError::Memory("there must be three files"))?;
@@ -110,7 +110,7 @@ impl ClientChannel {
         let results = map(results, result_layout.bytes, Access::Read)?;
         let ends = (socket, ClientBell::received(bell));
         let memory = (requests, results);
-        Ok(Self::new(agreement, terms, ends, memory, own_buffers))
+        Ok(Self::new(agreement, terms, ends, memory, import_buffers))
     }
 
     /// Over memory that has the layout of these (checked) terms.
@@ -119,9 +119,9 @@ impl ClientChannel {
         terms: StreamTerms,
         (socket, bell): (OwnedFd, ClientBell),
         (requests, results): (Region, Region),
-        own_buffers: bool,
+        import_buffers: bool,
     ) -> Self {
-        let request_layout = RequestLayout::of(&terms, own_buffers);
+        let request_layout = RequestLayout::of(&terms, import_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         let watch = BellWatch::new(results.clone(), result_layout.bell);
         Self {

@@ -70,7 +70,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BufferRefusal {
     /// The manifest does not want them.
-    #[error("clients of this task may not bring any (`own_buffers` in the manifest)")]
+    #[error("clients of this task may not bring any (`import_buffers` in the manifest)")]
     NotWanted,
     /// More than there can be slots.
     #[error("{given} of them, this task has {slots} slots (`slots` in the manifest)")]

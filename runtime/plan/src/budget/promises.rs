@@ -56,7 +56,7 @@ impl Rule for PromiseRule {
     fn help(&self) -> String {
         match self {
             Self::ArrivalTooSlow { .. } => {
-                "lower `daemon.channel_us` if the channel is faster, crop less, or give the task \
+                "lower `daemon.channel_bound_us` if the channel is faster, crop less, or give the task \
                  more time"
                     .into()
             }
@@ -65,7 +65,7 @@ impl Rule for PromiseRule {
                  partition"
                     .into()
             }
-            Self::QueueTooShort { least, .. } => format!("set queue = {least} or more"),
+            Self::QueueTooShort { least, .. } => format!("set queue_depth = {least} or more"),
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn check(
 /// Whether each queue holds its promised frames.
 fn queues(tasks: &[Task], config: &Config, problems: &mut Problems<'_>) {
     for (task, settings) in tasks.iter().zip(&config.tasks) {
-        let (queue, least) = (task.queue, kept(task, settings));
+        let (queue, least) = (task.queue_depth, kept(task, settings));
         // A jitter beyond the deadline was noted as such; its queue of thousands would be noise.
         let hopeless = task
             .deadline

@@ -129,9 +129,9 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         threshold: Confidence::from_probability(task.threshold as f32),
         threshold_min: Confidence::from_probability(task.threshold_min as f32),
         batch_max: task.batch_max,
-        queue_max: task.queue,
+        queue_max: task.queue_depth,
         reserved: task.reserved,
-        eager: task.eager,
+        eager: task.answer_early,
         weight: task.weight,
         spill: None,
         delivery: task.delivery,
@@ -149,7 +149,7 @@ pub(crate) fn kept(task: &Task, config: &TaskConfig) -> u64 {
 /// As many buffers as all queues together, and one more than is kept for promised frames, so
 /// that the others are not shut out. At most 64 queues of 64.
 fn request_buffers(tasks: &[Task], settings: &[TaskConfig]) -> u16 {
-    let queues: u64 = tasks.iter().map(|task| u64::from(task.queue)).sum();
+    let queues: u64 = tasks.iter().map(|task| u64::from(task.queue_depth)).sum();
     let kept = tasks.iter().zip(settings);
     let kept: u64 = kept
         .map(|(task, settings)| kept_at_most(task, settings))
@@ -158,5 +158,5 @@ fn request_buffers(tasks: &[Task], settings: &[TaskConfig]) -> u16 {
 }
 
 fn kept_at_most(task: &Task, config: &TaskConfig) -> u64 {
-    kept(task, config).min(u64::from(task.queue))
+    kept(task, config).min(u64::from(task.queue_depth))
 }

@@ -71,7 +71,7 @@ impl RawAdmission {
 pub(crate) struct RawEntry {
     pub(crate) allow: Option<RawAccess>,
     pub(crate) submission_period: Option<Spanned<Nanos>>,
-    pub(crate) own_buffers: bool,
+    pub(crate) import_buffers: bool,
 }
 
 impl RawEntry {
@@ -85,7 +85,7 @@ impl RawEntry {
                 |hz| 1e9 / hz,
                 problems,
             ),
-            own_buffers: section.or("own_buffers", false, problems).value,
+            import_buffers: section.or("import_buffers", false, problems).value,
         }
     }
 }

@@ -3,20 +3,20 @@ use serde::Serialize;
 
 /// How a budget is made from measurements, and the bounds that no profile can give.
 ///
-/// A budget is `margin * q + noise_floor`, where `q` is the measured 99% quantile, or the longest
+/// A budget is `factor * q + noise_floor`, where `q` is the measured 99% quantile, or the longest
 /// measurement when there are fewer than [`Margins::SAMPLES_FOR_P99`] of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Margins {
-    /// Factor on the measured quantile. Manifest key `daemon.margin`.
+    /// Factor on the measured quantile. Manifest key `daemon.budget_factor`.
     pub factor: f64,
     /// Added to each budget, for interrupts and cold caches, which cost the same however short the work is.
     pub noise_floor: Nanos,
     /// Capture to the decision to prepare, apart from the preparation: the client's own copy,
-    /// the wake-ups of ingress, scheduler and intake. Manifest key `daemon.channel_us`.
+    /// the wake-ups of ingress, scheduler and intake. Manifest key `daemon.channel_bound_us`.
     pub channel: Nanos,
-    /// One decision and hand-over to a worker (delta). Manifest key `daemon.dispatch_us`.
+    /// One decision and hand-over to a worker (delta). Manifest key `daemon.dispatch_bound_us`.
     pub dispatch: Nanos,
-    /// A finished stage to the client (epsilon). Manifest key `daemon.egress_us`.
+    /// A finished stage to the client (epsilon). Manifest key `daemon.egress_bound_us`.
     pub egress: Nanos,
 }
 

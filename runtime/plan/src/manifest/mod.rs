@@ -15,12 +15,33 @@ pub use margins::Margins;
 pub use socket::{METRICS_SUFFIX, SocketRule};
 
 use punctual_core::{Criticality, Delivery, Nanos};
-use punctual_diagnostics::{Document, Place, Problems, Section, Spanned, unique};
+use punctual_diagnostics::{Document, Place, Problems, RenamedKey, Section, Spanned, unique};
 use serde::Serialize;
 
 use crate::inputs::{BATCH_SIZES, DeviceKind, Policies, PolicyChoice};
 use byte_size::ByteSize;
 use limits::{MODELS_MAX, TASKS_MAX};
+
+/// Keys of `[daemon]` that had other names.
+const DAEMON_RENAMED: [RenamedKey; 5] = [
+    renamed("drain_ms", "drain_timeout_ms"),
+    renamed("margin", "budget_factor"),
+    renamed("channel_us", "channel_bound_us"),
+    renamed("dispatch_us", "dispatch_bound_us"),
+    renamed("egress_us", "egress_bound_us"),
+];
+
+/// Keys of `[[task]]` that had other names.
+const TASK_RENAMED: [RenamedKey; 4] = [
+    renamed("queue", "queue_depth"),
+    renamed("own_buffers", "import_buffers"),
+    renamed("eager", "answer_early"),
+    renamed("spill", "offload_to"),
+];
+
+const fn renamed(former: &'static str, now: &'static str) -> RenamedKey {
+    RenamedKey { former, now }
+}
 
 const QUEUE_MAX: u64 = 64;
 const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
@@ -100,15 +121,15 @@ pub(crate) struct RawTask {
     pub(crate) threshold: f64,
     pub(crate) threshold_min: f64,
     pub(crate) batch_max: u8,
-    pub(crate) queue: Spanned<u64>,
+    pub(crate) queue_depth: Spanned<u64>,
     pub(crate) clients: Spanned<u64>,
     /// Keys that every promise needs, and that are not there.
     pub(crate) unpromised: Vec<&'static str>,
     pub(crate) slots: Option<u16>,
     pub(crate) reserved: Option<Spanned<bool>>,
-    pub(crate) eager: bool,
+    pub(crate) answer_early: bool,
     pub(crate) weight: u16,
-    pub(crate) spill: Option<Spanned<String>>,
+    pub(crate) offload_to: Option<Spanned<String>>,
     pub(crate) delivery: Delivery,
     pub(crate) entry: RawEntry,
     pub(crate) frame: Option<RawFrame>,
@@ -145,11 +166,8 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
 }
 
 impl RawDaemon {
-    fn read(
-        mut section: Section<'_, '_>,
-        policies: &Policies,
-        problems: &mut Problems<'_>,
-    ) -> Self {
+    fn read(section: Section<'_, '_>, policies: &Policies, problems: &mut Problems<'_>) -> Self {
+        let mut section = section.with_renamed(&DAEMON_RENAMED);
         let board = section.required::<String>("board", problems);
         // It names a file.
         let board = board.filter(|name| name.is_name(problems));
@@ -159,18 +177,18 @@ impl RawDaemon {
             problems.add(&socket.place, cause);
         }
         let admission = RawAdmission::read(&mut section, problems);
-        let drain = section.milliseconds("drain_ms", 1_000.0, 1.0..=60_000.0, problems);
+        let drain = section.milliseconds("drain_timeout_ms", 1_000.0, 1.0..=60_000.0, problems);
         let watchdog = section.milliseconds("watchdog_ms", 1_000.0, 100.0..=60_000.0, problems);
         let scheduling = section.optional_word("scheduling", &SCHEDULINGS, problems);
         let us = section.optional::<u64>("idle_latency_us", problems);
         let idle_latency =
             us.map(|at| Nanos::from_micros(at.within(0..=10_000, " us", problems).value));
         let margins = Margins {
-            factor: section.number("margin", 1.25, 1.0..=10.0, "", problems),
+            factor: section.number("budget_factor", 1.25, 1.0..=10.0, "", problems),
             noise_floor: section.microseconds("noise_us", 20.0, problems),
-            channel: section.microseconds("channel_us", 2_000.0, problems),
-            dispatch: section.microseconds("dispatch_us", 100.0, problems),
-            egress: section.microseconds("egress_us", 300.0, problems),
+            channel: section.microseconds("channel_bound_us", 2_000.0, problems),
+            dispatch: section.microseconds("dispatch_bound_us", 100.0, problems),
+            egress: section.microseconds("egress_bound_us", 300.0, problems),
         };
         let memory_bytes = section.optional::<u64>("memory_mb", problems);
         let memory_bytes = memory_bytes.map(|at| {
@@ -253,7 +271,8 @@ impl RawTask {
             && self.reserved.as_ref().is_none_or(|at| at.value)
     }
 
-    fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+    fn read(section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
+        let mut section = section.with_renamed(&TASK_RENAMED);
         let before = problems.count();
         let s = &mut section;
         let name = s.name(problems);
@@ -272,15 +291,15 @@ impl RawTask {
         let threshold = s.number("threshold", 0.9, 0.0..=1.0, "", problems);
         let threshold_min = s.number("threshold_min", 0.0, 0.0..=threshold, "", problems);
         let batch_max = s.whole("batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
-        let queue = s.whole("queue", 8, 1..=QUEUE_MAX, problems);
+        let queue_depth = s.whole("queue_depth", 8, 1..=QUEUE_MAX, problems);
         let clients = s.whole("clients", 1, 1..=CLIENT_SLOTS_MAX as u64, problems);
         let slots = s
             .optional::<u64>("slots", problems)
             .map(|at| at.within(2..=64, " slots", problems).value as u16);
         let reserved = s.optional("reserved", problems);
-        let eager = s.or("eager", false, problems).value;
+        let answer_early = s.or("answer_early", false, problems).value;
         let weight = s.whole("weight", 1, 1..=1_000, problems).value as u16;
-        let spill = s.optional("spill", problems);
+        let offload_to = s.optional("offload_to", problems);
         let delivery = s
             .optional_word("delivery", &DELIVERIES, problems)
             .unwrap_or_default();
@@ -300,14 +319,14 @@ impl RawTask {
             threshold,
             threshold_min,
             batch_max,
-            queue,
+            queue_depth,
             clients,
             unpromised,
             slots,
             reserved,
-            eager,
+            answer_early,
             weight,
-            spill,
+            offload_to,
             delivery,
             entry,
             frame,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use punctual_core::{
     Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
 };
+use punctual_diagnostics::RenamedKey;
 use punctual_model::{PAGE_BYTES, SolutionChoice};
 use punctual_types::Size;
 use serde::Serialize;
@@ -76,6 +77,9 @@ pub struct Plan {
     pub schedulability: Vec<PartitionReport>,
     /// What is allowed, but somebody should know.
     pub warnings: Vec<Warning>,
+    /// Keys that the manifest has under their former names. Spelling is no part of the content.
+    #[serde(skip)]
+    pub renamed_keys: Vec<RenamedKey>,
 }
 
 impl Plan {
@@ -196,7 +200,8 @@ pub struct TaskPlan {
     /// The largest batch its requests may join.
     pub batch_max: u8,
     /// Most requests inside the scheduler at once.
-    pub queue: u16,
+    #[serde(rename = "queue")]
+    pub queue_depth: u16,
     /// The client slots of this task: positions in [`Plan::client_slots`].
     pub client_slots: Vec<u16>,
     /// Who may feed it, and how fast.

@@ -79,6 +79,7 @@ pub(crate) fn freeze(
         core_loads: promises.loads,
         schedulability: promises.schedulability,
         warnings,
+        renamed_keys: problems.renamed().to_vec(),
     };
     plan.hash = PlanHash::of(&plan);
     plan
@@ -132,7 +133,7 @@ fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
             mandatory_exit: StageId(task.mandatory_exit),
             threshold: Confidence::from_probability(task.threshold as f32),
             batch_max: task.batch_max,
-            queue: task.queue,
+            queue_depth: task.queue_depth,
             client_slots: (next_slot..next_slot + task.clients).collect(),
             entry: task.entry.clone(),
             frame: task.frame,

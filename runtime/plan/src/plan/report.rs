@@ -92,6 +92,9 @@ impl fmt::Display for Plan {
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
         }
+        for key in &self.renamed_keys {
+            writeln!(f, "warning: {key}")?;
+        }
         Ok(())
     }
 }
@@ -244,7 +247,7 @@ impl Plan {
             Column::number("rate"),
             Column::number("deadline"),
             Column::words("exits"),
-            Column::number("theta"),
+            Column::number("threshold"),
             Column::number("batch"),
             Column::number("queue"),
             Column::number("clients"),
@@ -280,7 +283,7 @@ impl Plan {
             format!("{mandatory}..{}", model.stages - 1),
             format!("{:.2}", task.threshold.as_probability()),
             task.batch_max.to_string(),
-            task.queue.to_string(),
+            task.queue_depth.to_string(),
             task.client_slots.len().to_string(),
             format!("{} {}", frame.format.name(), frame.size),
             frame.crop.to_string(),

@@ -73,7 +73,8 @@ pub struct EntryPlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submission_period: Option<Nanos>,
     /// Whether they may bring buffers of their own.
-    pub own_buffers: bool,
+    #[serde(rename = "own_buffers")]
+    pub import_buffers: bool,
 }
 
 impl Access {
@@ -112,7 +113,7 @@ impl EntryPlan {
         Self {
             allow: allow.map(|allow| Access::resolve(allow, accounts, problems)),
             submission_period: raw.submission_period.as_ref().map(|at| at.value),
-            own_buffers: raw.own_buffers,
+            import_buffers: raw.import_buffers,
         }
     }
 }

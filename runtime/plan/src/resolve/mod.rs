@@ -6,9 +6,9 @@ pub(crate) mod device;
 mod frame;
 mod gpu;
 mod models;
+mod offload;
 mod partition;
 mod placement;
-mod spill;
 mod tasks;
 mod threads;
 
@@ -19,11 +19,11 @@ pub use frame::{FramePlan, FrameRule};
 pub use gpu::GpuRule;
 pub use models::ModelRule;
 pub(crate) use models::{MEASURE, Model, batches_up_to};
+pub use offload::OffloadRule;
+pub(crate) use offload::taker;
 pub use partition::PartitionPlan;
 pub use placement::PlacementRule;
 pub(crate) use placement::{Placed, Placement};
-pub use spill::SpillRule;
-pub(crate) use spill::taker;
 pub(crate) use tasks::Task;
 pub use tasks::{ChannelPlan, TaskRule};
 pub use threads::{PrioritiesExhausted, Reservation, Role, ThreadPlan};
@@ -61,7 +61,7 @@ pub(crate) fn resolve<'i>(
     let (partitions, accounts) = (&placement.partitions, &host.accounts);
     let tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
     let admission = AdmissionPlan::resolve(&daemon.admission, accounts, problems);
-    spill::check(&manifest, &tasks, &models, problems);
+    offload::check(&manifest, &tasks, &models, problems);
     let threads = threads::threads(&manifest, &placement, &models, &tasks, host, problems);
     Resolved {
         power_mode,

@@ -79,14 +79,14 @@ pub(crate) struct Task {
     pub(crate) threshold: f64,
     pub(crate) threshold_min: f64,
     pub(crate) batch_max: u8,
-    pub(crate) queue: u16,
+    pub(crate) queue_depth: u16,
     pub(crate) clients: u16,
     pub(crate) slots: u16,
     pub(crate) reserved: bool,
-    pub(crate) eager: bool,
+    pub(crate) answer_early: bool,
     pub(crate) weight: u16,
     /// The task that takes on what this one would refuse.
-    pub(crate) spill: Option<Spanned<String>>,
+    pub(crate) offload_to: Option<Spanned<String>>,
     pub(crate) delivery: Delivery,
     pub(crate) entry: EntryPlan,
     pub(crate) frame: FramePlan,
@@ -117,7 +117,7 @@ impl Task {
             submissions: self.slots.next_power_of_two(),
             // A slot is free again with its answer, which may be read later: a client that is
             // behind can go on submitting for another queue's length.
-            results: (self.slots + self.queue).next_power_of_two(),
+            results: (self.slots + self.queue_depth).next_power_of_two(),
         }
     }
 }
@@ -174,7 +174,7 @@ fn task(
         return None;
     }
     let criticality = raw.criticality?;
-    let queue = raw.queue.value as u16;
+    let queue_depth = raw.queue_depth.value as u16;
     let absent = |at: Option<&Place>| at.unwrap_or(&raw.place).clone();
     Some(Task {
         name: raw.name.value.clone(),
@@ -187,19 +187,25 @@ fn task(
         threshold: raw.threshold,
         threshold_min: raw.threshold_min,
         batch_max: raw.batch_max,
-        queue,
+        queue_depth,
         clients: raw.clients.value as u16,
         // One more than can be queued: a client fills a frame while the others wait.
-        slots: raw.slots.unwrap_or(queue + 1),
+        slots: raw.slots.unwrap_or(queue_depth + 1),
         reserved: raw.is_reserved(),
-        eager: raw.eager,
+        answer_early: raw.answer_early,
         weight: raw.weight,
-        spill: raw.spill.clone(),
+        offload_to: raw.offload_to.clone(),
         delivery: raw.delivery,
         entry,
         frame: frame?,
         deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
-        queue_place: absent(raw.queue.place.span.as_ref().map(|_| &raw.queue.place)),
+        queue_place: absent(
+            raw.queue_depth
+                .place
+                .span
+                .as_ref()
+                .map(|_| &raw.queue_depth.place),
+        ),
         frame_place: absent(raw.frame.as_ref().map(|frame| &frame.width.place)),
     })
 }

@@ -137,3 +137,30 @@ fn a_paged_model_is_profiled_without_solutions() {
     let refused = Plan::build(&inputs).expect_err("it would run otherwise than measured");
     assert!(refused.to_string().contains("measured with solutions"));
 }
+
+#[test]
+fn former_names_of_keys_mean_the_same_and_each_is_warned_of_once() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manifests/good");
+    let former = fs::read_to_string(folder.join("former-keys.toml")).expect("a manifest");
+    let of = |text: &str| Plan::build(&crate::fixture::inputs(text, "keys.toml"));
+    let plan = of(&former).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut renamed = former.clone();
+    for key in &plan.renamed_keys {
+        let line = |name: &str| format!("\n{name} = ");
+        renamed = renamed.replace(&line(key.former), &line(key.now));
+    }
+    let present = of(&renamed).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(
+        (plan.renamed_keys.len(), present.renamed_keys.len()),
+        (9, 0)
+    );
+    assert_eq!(plan.hash, present.hash);
+    assert_eq!(plan.to_json(), present.to_json());
+
+    let twice = renamed.replace("queue_depth = 4", "queue = 4")
+        + &former[former.rfind("[[task]]").expect("a task")..]
+            .replace("rear-camera", "another")
+            .replace("reserved = ", "queue = 4\nreserved = ");
+    let warned = of(&twice).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(warned.renamed_keys.len(), 1, "{:?}", warned.renamed_keys);
+}

@@ -45,8 +45,8 @@ fn daemon() -> impl Strategy<Value = String> {
     (
         line("board", &["\"host\""], 0.99),
         line("cores", &["[0]", "[0, 1]", "[3]"], 0.2),
-        line("margin", &["1.0", "1.25", "2"], 0.3),
-        line("channel_us", &["500", "2_000", "0"], 0.3),
+        line("budget_factor", &["1.0", "1.25", "2"], 0.3),
+        line("channel_bound_us", &["500", "2_000", "0"], 0.3),
         line("memory_mb", &["64", "1_000"], 0.2),
         line("priority", &["1", "40", "90"], 0.2),
         line("weight_cache", &["\"1 MiB\"", "\"1 KiB\""], 0.2),
@@ -76,7 +76,7 @@ fn task(position: usize) -> impl Strategy<Value = String> {
     );
     let second = (
         line("batch_max", &["1", "2", "3", "8"], 0.5),
-        line("queue", &["4", "8", "64"], 0.5),
+        line("queue_depth", &["4", "8", "64"], 0.5),
         line("clients", &["1", "2", "5"], 0.3),
         line("slots", &["2", "8"], 0.2),
         line("reserved", &["false"], 0.1),

@@ -94,7 +94,7 @@ pub fn boost(machine: &Machine) -> Option<Finding> {
     Some(match on {
         false => Finding::good(Subject::Boost, "off"),
         true => Finding::new(Subject::Boost, Gravity::Notice, "on").mended_by(format!(
-            "{off}   (then profile again; or keep it, and give [daemon] margin more room)"
+            "{off}   (then profile again; or keep it, and give [daemon] budget_factor more room)"
         )),
     })
 }

@@ -9,18 +9,18 @@ use super::tasks::{Task, TaskRule};
 use crate::manifest::Manifest;
 use punctual_types::Size;
 
-/// What is wrong with the task that another names as its spill.
+/// What is wrong with the task that another names in `offload_to`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum SpillRule {
-    #[error("task {0:?} would spill to itself")]
+pub enum OffloadRule {
+    #[error("task {0:?} would offload to itself")]
     Itself(String),
-    #[error("task {0:?} is best-effort, and what spills keeps its deadline")]
+    #[error("task {0:?} is best-effort, and an offloaded frame keeps its deadline")]
     BestEffort(String),
     /// A taker whose capacity is reserved.
     #[error("the time of task {0:?} is reserved for frames of its own")]
     Reserved(String),
-    #[error("task {0:?} has a spill itself, and a frame is handed on once")]
+    #[error("task {0:?} has `offload_to` itself, and a frame is offloaded once")]
     HandsOn(String),
     /// Frames that the taker's preparation does not understand.
     #[error("task {0:?} takes frames of another format, size or crop")]
@@ -40,12 +40,12 @@ pub enum SpillRule {
     Shallower { task: String, theirs: u8, own: u8 },
 }
 
-impl Rule for SpillRule {
+impl Rule for OffloadRule {
     fn rule(&self) -> &'static str {
         match self {
-            Self::Itself(_) | Self::HandsOn(_) => "a frame spills once, to another task",
+            Self::Itself(_) | Self::HandsOn(_) => "a frame is offloaded once, to another task",
             Self::BestEffort(_) | Self::Reserved(_) => {
-                "what spills is taken on while there is slack, and then promised its deadline"
+                "an offloaded frame is admitted while there is slack, and then promised its deadline"
             }
             Self::Frames(_) | Self::Input { .. } => {
                 "a frame can be prepared for either task, in the same time"
@@ -58,12 +58,12 @@ impl Rule for SpillRule {
 
     fn help(&self) -> String {
         match self {
-            Self::Itself(_) => "name another task, or remove `spill`".into(),
+            Self::Itself(_) => "name another task, or remove `offload_to`".into(),
             Self::BestEffort(task) => format!("make {task:?} real-time, with reserved = false"),
             Self::Reserved(task) => {
                 format!("set reserved = false in {task:?}, or add a task there")
             }
-            Self::HandsOn(task) => format!("remove `spill` from {task:?}"),
+            Self::HandsOn(task) => format!("remove `offload_to` from {task:?}"),
             Self::Frames(_) => "give both tasks the same `frame`".into(),
             Self::Input { .. } | Self::Classes(_) | Self::Stages { .. } => {
                 "compile both packages from one network".into()
@@ -75,7 +75,7 @@ impl Rule for SpillRule {
     }
 }
 
-/// Notes what keeps each spill of the manifest from being one.
+/// Notes what is wrong with each `offload_to` of the manifest.
 pub(crate) fn check(
     manifest: &Manifest,
     tasks: &[Task],
@@ -84,43 +84,43 @@ pub(crate) fn check(
 ) {
     for task in tasks {
         let known = manifest.tasks.iter().map(|raw| &raw.name.value);
-        let Some(at) = &task.spill else { continue };
+        let Some(at) = &task.offload_to else { continue };
         let Some(named) = at.resolve("task", known, problems) else {
             continue;
         };
         // One that is not sound was reported itself.
         let taker = tasks.iter().find(|other| other.name == *named);
         if task.is_best_effort() {
-            problems.add(&at.place, TaskRule::NotForBestEffort("spill"));
+            problems.add(&at.place, TaskRule::NotForBestEffort("offload_to"));
         } else if let Some(cause) = taker.and_then(|taker| cause(task, taker, models)) {
             problems.add(&at.place, cause);
         }
     }
 }
 
-fn cause(own: &Task, taker: &Task, models: &[Model<'_>]) -> Option<SpillRule> {
+fn cause(own: &Task, taker: &Task, models: &[Model<'_>]) -> Option<OffloadRule> {
     let task = taker.name.clone();
     let (model, other) = (&models[own.model], &models[taker.model]);
     Some(match () {
-        () if own.name == taker.name => SpillRule::Itself(task),
-        () if taker.is_best_effort() => SpillRule::BestEffort(task),
-        () if taker.reserved => SpillRule::Reserved(task),
-        () if taker.spill.is_some() => SpillRule::HandsOn(task),
-        () if own.frame != taker.frame => SpillRule::Frames(task),
-        () if model.input() != other.input() => SpillRule::Input {
+        () if own.name == taker.name => OffloadRule::Itself(task),
+        () if taker.is_best_effort() => OffloadRule::BestEffort(task),
+        () if taker.reserved => OffloadRule::Reserved(task),
+        () if taker.offload_to.is_some() => OffloadRule::HandsOn(task),
+        () if own.frame != taker.frame => OffloadRule::Frames(task),
+        () if model.input() != other.input() => OffloadRule::Input {
             task,
             theirs: other.input(),
             own: model.input(),
         },
         () if model.package.network().classes != other.package.network().classes => {
-            SpillRule::Classes(task)
+            OffloadRule::Classes(task)
         }
-        () if model.stages() != other.stages() => SpillRule::Stages {
+        () if model.stages() != other.stages() => OffloadRule::Stages {
             task,
             theirs: other.stages(),
             own: model.stages(),
         },
-        () if taker.mandatory_exit < own.mandatory_exit => SpillRule::Shallower {
+        () if taker.mandatory_exit < own.mandatory_exit => OffloadRule::Shallower {
             task,
             theirs: taker.mandatory_exit,
             own: own.mandatory_exit,
@@ -131,7 +131,9 @@ fn cause(own: &Task, taker: &Task, models: &[Model<'_>]) -> Option<SpillRule> {
 
 /// The position of the task that takes on what `task` would refuse.
 pub(crate) fn taker(task: &Task, tasks: &[Task]) -> Option<TaskId> {
-    let spill = task.spill.as_ref()?;
-    let taker = tasks.iter().position(|other| other.name == spill.value)?;
+    let offload_to = task.offload_to.as_ref()?;
+    let taker = tasks
+        .iter()
+        .position(|other| other.name == offload_to.value)?;
     Some(TaskId(taker as u16))
 }
