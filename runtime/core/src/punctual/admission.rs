@@ -7,7 +7,7 @@ use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::joint::Applicant;
 use crate::punctual::partition::{Pending, Waiting};
-use crate::punctual::requests::{Request, State};
+use crate::punctual::requests::{Request, State, Submission};
 use crate::punctual::share::Voluntary;
 use crate::time::Instant;
 
@@ -47,24 +47,14 @@ impl Punctual {
         let state = &mut self.tasks[task.index()];
         state.inside += 1;
         state.kept_held += u16::from(holds_kept);
-        let request = self.requests.take(Request {
-            generation: 0,
-            state: State::Preparing,
+        let request = self.requests.take(Submission {
             task,
             origin: arrival.task,
             ticket: arrival.ticket,
             captured: arrival.captured,
             deadline,
             due,
-            order: 0,
-            stage: StageId(0),
-            cohort: 0,
-            answer: None,
             holds_kept,
-            relies_on_weights: false,
-            gone: false,
-            superseded: false,
-            demoted: false,
         });
         actions.push(Action::Prepare {
             request,
@@ -158,7 +148,7 @@ impl Punctual {
 
     /// The intake is done with a request's input: promise its deadline, or reject it.
     pub(crate) fn prepared(&mut self, id: RequestId, ok: bool, actions: &mut Actions) {
-        let Some(&mut request) = self.requests.find(id) else {
+        let Some(&request) = self.requests.find(id) else {
             return self.note_stale();
         };
         if request.state != State::Preparing {
@@ -300,7 +290,7 @@ impl Punctual {
     }
 
     fn promise(&mut self, request: &Request, buffer: u16, index: usize, admission: &Admission) {
-        self.requests.get_mut(buffer).state = State::Pending;
+        self.requests.transition(buffer, State::Pending);
         let (extra, fit) = match admission {
             Admission::Conforming(fit) => (false, fit),
             Admission::Extra(fit) => (true, fit),
@@ -337,7 +327,7 @@ impl Punctual {
             let state = &mut self.tasks[request.task.index()];
             state.service = state.service.max(partition.virtual_time);
         }
-        self.requests.get_mut(buffer).state = State::Waiting;
+        self.requests.transition(buffer, State::Waiting);
         partition.insert_waiting(Waiting {
             order: request.order,
             buffer,

@@ -6,7 +6,6 @@ use crate::event::{Answer, Finished};
 use crate::ids::ActionId;
 use crate::punctual::Punctual;
 use crate::punctual::partition::{Kind, Running};
-use crate::punctual::requests::State;
 use crate::time::Instant;
 
 impl Punctual {
@@ -138,16 +137,11 @@ impl Punctual {
 
     /// One member's stage is done.
     fn advance(&mut self, buffer: u16, answer: Answer, actions: &mut Actions) {
-        let request = self.requests.get_mut(buffer);
-        debug_assert_eq!(request.state, State::Running);
+        let request = self.requests.get(buffer);
         let exit = request.stage;
         let table = self.tables.task(request.task);
         let answers = self.tables.own(table, exit).answers;
-        if answers {
-            request.answer = Some((exit, answer));
-        }
-        request.stage = exit.next();
-        let request = *request;
+        let request = *self.requests.deepen(buffer, answers.then_some(answer));
         let index = self.partition_of(buffer);
         let table = self.tables.task(request.task);
         let (last, threshold) = (exit.next().0 == table.stages, table.threshold);

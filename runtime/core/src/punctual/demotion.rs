@@ -95,7 +95,7 @@ impl Punctual {
                     self.remove_pending(index, buffer);
                     self.enqueue_demoted(&request, buffer);
                 }
-                State::Running => self.requests.get_mut(buffer).demoted = true,
+                State::Running => self.requests.mark_demoted(buffer),
                 State::Parked => {
                     self.partitions[index].remove_parked(buffer);
                     self.answer(buffer, actions);
@@ -145,7 +145,7 @@ impl Punctual {
 
     /// Puts a request of a demoted model in line with best-effort work.
     pub(crate) fn enqueue_demoted(&mut self, request: &Request, buffer: u16) {
-        self.requests.get_mut(buffer).demoted = true;
+        self.requests.mark_demoted(buffer);
         let request = Request {
             demoted: true,
             ..*request

@@ -229,11 +229,9 @@ impl Punctual {
 
     /// Takes a member off the list it waited in; promised work stays there with what is left after this stage.
     fn mark_running(&mut self, index: usize, buffer: u16, id: ActionId) {
-        let request = self.requests.get_mut(buffer);
-        if !self.parameters.rebatching {
-            request.cohort = id.0 + 1;
-        }
-        let state = core::mem::replace(&mut request.state, State::Running);
+        let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
+        let state = self.requests.begin(buffer, cohort);
+        let request = self.requests.get(buffer);
         let (task, stage) = (request.task, request.stage);
         let partition = &mut self.partitions[index];
         match state {
@@ -271,7 +269,7 @@ impl Punctual {
         let row = self.tables.row_of(table, request.stage);
         let work = table.work_from(request.stage);
         let cohort = request.cohort;
-        self.requests.get_mut(buffer).state = State::Pending;
+        self.requests.transition(buffer, State::Pending);
         let entry = self.partitions[index]
             .pending_of(buffer)
             .expect("promised work stays in the list while it runs");

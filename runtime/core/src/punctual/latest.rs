@@ -70,7 +70,7 @@ impl Punctual {
         // What a reservation waits for keeps its worth when something has to be dropped.
         entry.extra &= !conforms;
         let extra = entry.extra;
-        self.requests.get_mut(buffer).state = State::Pending;
+        self.requests.transition(buffer, State::Pending);
         self.counters_of(request).conforming += u64::from(!extra);
         self.conclude(older, Verdict::Rejected(Rejection::Superseded), actions);
         self.supersede(request, actions);
@@ -96,20 +96,15 @@ impl Punctual {
             if !self.is_older(buffer, request) {
                 continue;
             }
-            let older = *self.requests.get(buffer);
-            let index = self.tables.task(older.task).partition.index();
-            match older.state {
-                State::Preparing => {
-                    self.requests.get_mut(buffer).superseded = true;
-                    continue;
+            match self.requests.get(buffer).state {
+                State::Preparing => self.requests.mark_superseded(buffer),
+                State::Pending | State::Waiting | State::Awaiting => {
+                    let index = self.withdraw(buffer);
+                    self.partitions[index].touched = true;
+                    self.conclude(buffer, Verdict::Rejected(Rejection::Superseded), actions);
                 }
-                State::Pending => self.remove_pending(index, buffer),
-                State::Waiting => self.partitions[index].remove_waiting(buffer),
-                State::Awaiting => self.paging.remove(buffer),
-                State::Free | State::Parked | State::Running | State::Locked => continue,
+                State::Free | State::Parked | State::Running | State::Locked => {}
             }
-            self.partitions[index].touched = true;
-            self.conclude(buffer, Verdict::Rejected(Rejection::Superseded), actions);
         }
     }
 
@@ -122,8 +117,8 @@ impl Punctual {
     /// task, runs by the rules of the same one, and no stage of it has begun.
     fn is_older(&self, buffer: u16, newer: &Request) -> bool {
         let request = self.requests.get(buffer);
-        let open = !matches!(request.state, State::Free | State::Locked);
-        open && request.ticket.client == newer.ticket.client
+        request.state.is_open()
+            && request.ticket.client == newer.ticket.client
             && (request.origin, request.task) == (newer.origin, newer.task)
             && request.order < newer.order
             && request.stage == StageId(0)

@@ -57,13 +57,7 @@ impl Punctual {
         if !waits || !self.waits_in_vain(task) {
             return;
         }
-        let index = self.tables.task(task).partition.index();
-        match state {
-            State::Pending => self.remove_pending(index, buffer),
-            State::Parked => self.partitions[index].remove_parked(buffer),
-            State::Awaiting => self.paging.remove(buffer),
-            _ => self.partitions[index].remove_waiting(buffer),
-        }
+        self.withdraw(buffer);
         if self.holds_answer_that_counts(buffer) {
             self.answer(buffer, actions);
         } else {
@@ -90,7 +84,7 @@ impl Punctual {
     /// A lost action was reported after all: its members' buffers are free.
     pub(crate) fn unlock(&mut self, running: &Running) {
         for id in &running.members {
-            let request = self.requests.unlock(id.buffer);
+            let request = self.requests.release(id.buffer);
             let model = self.tables.task(request.task).model;
             self.paging.residency.unlock(model);
             self.let_go(&request);

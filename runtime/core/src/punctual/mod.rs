@@ -344,28 +344,34 @@ impl Punctual {
     /// Ends the open requests of a client: at once, or once the intake or the device lets go of their buffers.
     fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
         for buffer in 0..self.requests.buffers() {
-            let request = self.requests.get_mut(buffer);
-            let over = matches!(request.state, State::Free | State::Locked);
-            if over || request.ticket.client != client {
+            let request = self.requests.get(buffer);
+            if !request.state.is_open() || request.ticket.client != client {
                 continue;
             }
-            let (state, task) = (request.state, request.task);
-            let index = self.tables.task(task).partition.index();
-            let partition = &mut self.partitions[index];
-            partition.touched = true;
-            match state {
-                State::Free | State::Locked => {}
-                State::Preparing | State::Running => {
-                    self.requests.get_mut(buffer).gone = true;
-                    continue;
-                }
-                State::Pending => self.remove_pending(index, buffer),
-                State::Parked => self.partitions[index].remove_parked(buffer),
-                State::Waiting => self.partitions[index].remove_waiting(buffer),
-                State::Awaiting => self.paging.remove(buffer),
+            let in_use = matches!(request.state, State::Preparing | State::Running);
+            let index = self.withdraw(buffer);
+            self.partitions[index].touched = true;
+            if in_use {
+                self.requests.mark_gone(buffer);
+            } else {
+                self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
             }
-            self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
         }
+    }
+
+    /// Takes a request off the list that it waits in, if it waits in one; the partition it belongs to.
+    pub(crate) fn withdraw(&mut self, buffer: u16) -> usize {
+        let request = self.requests.get(buffer);
+        let (state, task) = (request.state, request.task);
+        let index = self.tables.task(task).partition.index();
+        match state {
+            State::Pending => self.remove_pending(index, buffer),
+            State::Parked => self.partitions[index].remove_parked(buffer),
+            State::Waiting => self.partitions[index].remove_waiting(buffer),
+            State::Awaiting => self.paging.remove(buffer),
+            State::Free | State::Preparing | State::Running | State::Locked => {}
+        }
+        index
     }
 
     pub(crate) fn is_real_time(&self, task: TaskId) -> bool {

@@ -87,7 +87,7 @@ impl Punctual {
             eager: table.eager,
         };
         let partition = table.partition.index();
-        self.requests.get_mut(buffer).state = State::Parked;
+        self.requests.transition(buffer, State::Parked);
         self.partitions[partition].insert_parked(entry);
     }
 

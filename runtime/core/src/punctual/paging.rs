@@ -124,7 +124,7 @@ impl Punctual {
         }
         let stages = self.tables.rows_of(table).iter();
         let demand = stages.fold(Nanos::ZERO, |sum, row| sum + row.cost_alone());
-        self.requests.get_mut(buffer).state = State::Awaiting;
+        self.requests.transition(buffer, State::Awaiting);
         self.paging.insert(Awaiting {
             due: request.due,
             order: request.order,
@@ -137,8 +137,7 @@ impl Punctual {
 
     /// From now on a request relies on its model's weights, until its verdict.
     pub(crate) fn rely_on_weights(&mut self, buffer: u16) {
-        let request = self.requests.get_mut(buffer);
-        request.relies_on_weights = true;
+        let request = self.requests.mark_reliant(buffer);
         let model = self.tables.task(request.task).model;
         self.paging.residency.used(model);
     }

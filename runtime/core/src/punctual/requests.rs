@@ -9,7 +9,7 @@ use crate::time::Instant;
 
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// The buffer is nobody's.
     Free,
     /// The intake is writing its input.
@@ -28,41 +28,79 @@ pub(crate) enum State {
     Locked,
 }
 
-/// One request. Meaningless while `state` is `Free`.
+impl State {
+    /// Whether a request may go from here to there. All but the first and the last step are
+    /// between the lists that it can wait in and the action that takes it from them.
+    const fn leads_to(self, to: Self) -> bool {
+        use State::{Awaiting, Free, Locked, Parked, Pending, Preparing, Running, Waiting};
+        match self {
+            Free => matches!(to, Preparing),
+            Preparing => matches!(to, Awaiting | Pending | Waiting | Free),
+            Awaiting => matches!(to, Pending | Waiting | Free),
+            // A model that loses its promises takes them from the list of promised work.
+            Pending => matches!(to, Running | Waiting | Free),
+            // To itself: another layout keeps it in the list of another partition.
+            Parked => matches!(to, Running | Parked | Free),
+            Waiting => matches!(to, Running | Waiting | Free),
+            Running => matches!(to, Pending | Parked | Waiting | Free | Locked),
+            Locked => matches!(to, Free),
+        }
+    }
+
+    /// Whether the request has no verdict yet.
+    pub const fn is_open(self) -> bool {
+        !matches!(self, Self::Free | Self::Locked)
+    }
+}
+
+/// What arrives and gets a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) generation: u32,
-    pub(crate) state: State,
+pub struct Submission {
+    pub task: TaskId,
+    pub origin: TaskId,
+    pub ticket: Ticket,
+    pub captured: Instant,
+    pub deadline: Instant,
+    pub due: Instant,
+    pub holds_kept: bool,
+}
+
+/// One request. Meaningless while `state` is `Free`. It is changed by [`Requests`] alone, which
+/// lends it for reading.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub generation: u32,
+    pub state: State,
     /// Whose rules it is under: where it runs, by which model.
-    pub(crate) task: TaskId,
+    pub task: TaskId,
     /// Who submitted it, and counts what becomes of it; another than `task` if it was spilled.
-    pub(crate) origin: TaskId,
-    pub(crate) ticket: Ticket,
+    pub origin: TaskId,
+    pub ticket: Ticket,
     /// Capture time, never after the arrival.
-    pub(crate) captured: Instant,
+    pub captured: Instant,
     /// The deadline as the client knows it.
-    pub(crate) deadline: Instant,
+    pub deadline: Instant,
     /// The deadline less the egress bound: answers decided by then are on time.
-    pub(crate) due: Instant,
+    pub due: Instant,
     /// Order of arrival among all requests.
-    pub(crate) order: u64,
+    pub order: u64,
     /// The next stage to run.
-    pub(crate) stage: StageId,
+    pub stage: StageId,
     /// What must be equal for two requests to share a batch beside the stage: 0, or without
     /// re-batching the last action that both were in, plus 1.
-    pub(crate) cohort: u64,
+    pub cohort: u64,
     /// The deepest answer so far.
-    pub(crate) answer: Option<(StageId, Answer)>,
+    pub answer: Option<(StageId, Answer)>,
     /// Whether it holds one of the buffers kept for its task's conforming requests.
-    pub(crate) holds_kept: bool,
+    pub holds_kept: bool,
     /// Whether its model's weights have to stay for it.
-    pub(crate) relies_on_weights: bool,
+    pub relies_on_weights: bool,
     /// Its client is gone; it ends when nobody touches its buffer any more.
-    pub(crate) gone: bool,
+    pub gone: bool,
     /// A newer frame took its place while its input was being prepared.
-    pub(crate) superseded: bool,
+    pub superseded: bool,
     /// It is promised nothing (any more), as a model that it runs overran.
-    pub(crate) demoted: bool,
+    pub demoted: bool,
 }
 
 const FREE: Request = Request {
@@ -91,10 +129,11 @@ const FREE: Request = Request {
 
 /// All request buffers.
 ///
-/// Invariant: `free >= kept_unused`, so a conforming request of a task that does not use up its
-/// kept buffers always finds one.
+/// Promises: `free >= kept_unused`, so a conforming request of a task that does not use up its
+/// kept buffers always finds one; a state changes only along [`State::leads_to`]; a buffer that is
+/// free or locked is no open request's.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests {
+pub struct Requests {
     slots: Box<[Request]>,
     free: List<u16>,
     /// Buffers kept for conforming requests and not held by one, over all tasks.
@@ -104,7 +143,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(buffers: u16, kept: usize) -> Self {
+    pub fn new(buffers: u16, kept: usize) -> Self {
         let mut free = List::with_capacity(usize::from(buffers));
         for buffer in (0..buffers).rev() {
             free.push(buffer);
@@ -118,80 +157,122 @@ impl Requests {
         }
     }
 
-    pub(crate) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.slots.len() - self.free.len() - self.locked
     }
 
     /// Whether a request that has no kept buffer to take may have one of the others.
-    pub(crate) fn has_spare(&self) -> bool {
+    pub fn has_spare(&self) -> bool {
         self.free.len() > self.kept_unused
     }
 
-    /// Gives a buffer to a request. `request.generation` and `order` are set here.
-    pub(crate) fn take(&mut self, request: Request) -> RequestId {
-        if request.holds_kept {
-            self.kept_unused -= 1;
-        }
+    /// Gives a buffer to a request, whose input is prepared from now on.
+    pub fn take(&mut self, new: Submission) -> RequestId {
+        self.kept_unused -= usize::from(new.holds_kept);
         let buffer = self
             .free
             .pop()
             .expect("a buffer is free: has_spare, or one kept for this request");
+        self.transition(buffer, State::Preparing);
         let slot = &mut self.slots[usize::from(buffer)];
         let generation = slot.generation.wrapping_add(1);
         *slot = Request {
             generation,
+            state: State::Preparing,
+            task: new.task,
+            origin: new.origin,
+            ticket: new.ticket,
+            captured: new.captured,
+            deadline: new.deadline,
+            due: new.due,
             order: self.arrivals,
-            ..request
+            holds_kept: new.holds_kept,
+            ..FREE
         };
         self.arrivals += 1;
         RequestId { buffer, generation }
     }
 
+    /// Moves a request on. Where it came from; whoever calls takes it off the list there.
+    pub fn transition(&mut self, buffer: u16, to: State) -> State {
+        let slot = &mut self.slots[usize::from(buffer)];
+        let from = core::mem::replace(&mut slot.state, to);
+        debug_assert!(from.leads_to(to), "request {buffer}: {from:?} to {to:?}");
+        from
+    }
+
+    /// It is a member of an action: whoever shares a batch with it later has to have its cohort.
+    pub fn begin(&mut self, buffer: u16, cohort: Option<u64>) -> State {
+        let slot = &mut self.slots[usize::from(buffer)];
+        slot.cohort = cohort.unwrap_or(slot.cohort);
+        self.transition(buffer, State::Running)
+    }
+
+    /// Its stage came to its end, with an answer if it ends in an exit.
+    pub fn deepen(&mut self, buffer: u16, answer: Option<Answer>) -> &Request {
+        let slot = &mut self.slots[usize::from(buffer)];
+        debug_assert_eq!(slot.state, State::Running);
+        if let Some(answer) = answer {
+            slot.answer = Some((slot.stage, answer));
+        }
+        slot.stage = slot.stage.next();
+        slot
+    }
+
+    /// Its client is gone; somebody still writes to its buffer.
+    pub fn mark_gone(&mut self, buffer: u16) {
+        self.slots[usize::from(buffer)].gone = true;
+    }
+
+    /// A newer frame has its place; the intake still writes to its buffer.
+    pub fn mark_superseded(&mut self, buffer: u16) {
+        self.slots[usize::from(buffer)].superseded = true;
+    }
+
+    /// It is promised nothing from now on.
+    pub fn mark_demoted(&mut self, buffer: u16) {
+        self.slots[usize::from(buffer)].demoted = true;
+    }
+
+    /// Its model's weights have to stay until its verdict.
+    pub fn mark_reliant(&mut self, buffer: u16) -> &Request {
+        let slot = &mut self.slots[usize::from(buffer)];
+        slot.relies_on_weights = true;
+        slot
+    }
+
     /// Takes the buffer back.
-    pub(crate) fn release(&mut self, buffer: u16) -> Request {
+    pub fn release(&mut self, buffer: u16) -> Request {
         let slot = &mut self.slots[usize::from(buffer)];
         assert!(slot.state != State::Free, "buffer {buffer} is freed twice");
         let request = *slot;
-        slot.state = State::Free;
-        if request.holds_kept {
-            self.kept_unused += 1;
-        }
+        self.locked -= usize::from(request.state == State::Locked);
+        self.kept_unused += usize::from(request.holds_kept);
+        self.transition(buffer, State::Free);
         self.free.push(buffer);
         debug_assert!(self.free.len() >= self.kept_unused);
         request
     }
 
     /// Ends a request whose buffer nobody may have yet.
-    pub(crate) fn lock(&mut self, buffer: u16) -> Request {
-        let slot = &mut self.slots[usize::from(buffer)];
-        slot.state = State::Locked;
+    pub fn lock(&mut self, buffer: u16) -> Request {
         self.locked += 1;
-        *slot
-    }
-
-    /// A locked buffer is nobody's again.
-    pub(crate) fn unlock(&mut self, buffer: u16) -> Request {
-        debug_assert_eq!(self.get(buffer).state, State::Locked);
-        self.locked -= 1;
-        self.release(buffer)
+        self.transition(buffer, State::Locked);
+        *self.get(buffer)
     }
 
     /// The request, if this is not a stale name.
-    pub(crate) fn find(&mut self, id: RequestId) -> Option<&mut Request> {
+    pub fn find(&self, id: RequestId) -> Option<&Request> {
         self.slots
-            .get_mut(usize::from(id.buffer))
+            .get(usize::from(id.buffer))
             .filter(|r| r.state != State::Free && r.generation == id.generation)
     }
 
-    pub(crate) fn get(&self, buffer: u16) -> &Request {
+    pub fn get(&self, buffer: u16) -> &Request {
         &self.slots[usize::from(buffer)]
     }
 
-    pub(crate) fn get_mut(&mut self, buffer: u16) -> &mut Request {
-        &mut self.slots[usize::from(buffer)]
-    }
-
-    pub(crate) fn id(&self, buffer: u16) -> RequestId {
+    pub fn id(&self, buffer: u16) -> RequestId {
         RequestId {
             buffer,
             generation: self.slots[usize::from(buffer)].generation,
@@ -199,7 +280,23 @@ impl Requests {
     }
 
     /// Number of buffers, free or not.
-    pub(crate) fn buffers(&self) -> u16 {
+    pub fn buffers(&self) -> u16 {
         self.slots.len() as u16
+    }
+
+    /// Recounts. What is wrong, if anything is.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self) -> Result<(), &'static str> {
+        let (mut free, mut locked) = (0, 0);
+        for request in &self.slots {
+            free += usize::from(request.state == State::Free);
+            locked += usize::from(request.state == State::Locked);
+        }
+        match () {
+            () if free != self.free.len() => Err("a buffer is free and listed as taken, or not"),
+            () if locked != self.locked => Err("locked buffers are miscounted"),
+            () if self.free.len() < self.kept_unused => Err("kept buffers were given away"),
+            () => Ok(()),
+        }
     }
 }
