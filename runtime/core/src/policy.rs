@@ -35,6 +35,14 @@ pub trait Policy: fmt::Debug + Send {
     /// Events that named something that is not open.
     fn stale_events(&self) -> u64;
 
+    /// Recounts what the policy keeps account of, between two steps.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    fn check(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     /// By how much budgets are lengthened at present, in 1/65536.
     fn scale(&self, _partition: PartitionId) -> u64 {
         1 << 16

@@ -73,6 +73,15 @@ impl Scheduler {
         self.policy.stale_events()
     }
 
+    /// Recounts what the policy keeps account of, between two steps: for tests. Debug builds do so
+    /// after each step by themselves.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.policy.check()
+    }
+
     /// By how much all budgets of a partition are lengthened at present because stages run
     /// longer than profiled, in 1/65536 (65536: not at all).
     ///

@@ -170,6 +170,7 @@ impl Policy for Punctual {
             }
         }
         self.fetch(actions);
+        debug_assert_eq!(self.check(), Ok(()));
     }
 
     fn next_timer(&self) -> Option<Instant> {
@@ -191,6 +192,10 @@ impl Policy for Punctual {
 
     fn stale_events(&self) -> u64 {
         self.stale_events
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        self.requests.check()
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
