@@ -6,18 +6,19 @@ use crate::event::Arrival;
 use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::joint::Applicant;
+use crate::punctual::ledger::Note;
 use crate::punctual::partition::{Pending, Waiting};
 use crate::punctual::requests::{Request, State, Submission};
 use crate::punctual::share::Voluntary;
 use crate::time::Instant;
 
-/// How a prepared real-time request is taken on.
+/// What is promised to a request that passed its test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Admission {
-    /// It is the request that its task's reservation was made for.
-    Conforming(Fit),
-    /// Beyond the reservation; it fits nevertheless.
-    Extra(Fit),
+struct Grant {
+    /// It is the request that its task's reservation was made for: from when on the next one may
+    /// come. `None`: beyond the reservation; it fits nevertheless.
+    next: Option<Instant>,
+    fit: Fit,
 }
 
 /// In what company a request fits: the promises that it joins, none if it fits alone.
@@ -34,19 +35,16 @@ impl Punctual {
         let own = own.map_or(Instant::FAR_FUTURE, |d| arrival.captured + d);
         let deadline = arrival.deadline.map_or(own, |d| d.min(own));
         let due = self.tables.due(deadline);
-        self.tasks[arrival.task.index()].counters.submitted += 1;
+        self.ledger.submitted(arrival.task);
         self.load.arrived(arrival.task);
         let (task, holds_kept) = match self.taker(&arrival, due) {
-            Err(reason) => return self.refuse(&arrival, deadline, reason, actions),
+            Err(reason) => return self.ledger.refuse(&arrival, deadline, reason, actions),
             Ok(taker) => taker,
         };
         if !holds_kept && self.is_full(task) {
             self.make_room(task, actions);
         }
-        self.tasks[arrival.task.index()].counters.open += 1;
-        let state = &mut self.tasks[task.index()];
-        state.inside += 1;
-        state.kept_held += u16::from(holds_kept);
+        self.ledger.enter(arrival.task, task, holds_kept);
         let request = self.requests.take(Submission {
             task,
             origin: arrival.task,
@@ -88,18 +86,19 @@ impl Punctual {
         if self.paging.residency.ready_at(table.model, self.now) + work > due {
             return Err(Rejection::NoSlack);
         }
-        let state = &mut self.tasks[task.index()];
-        let stamp = arrival.captured.max(self.now - table.jitter);
-        if state.kept_held < table.kept && stamp >= state.next_arrival {
-            // Counted from its capture, however late it came: see `admit`.
-            state.next_arrival = arrival.captured.max(state.next_arrival) + table.period;
+        let captured = arrival.captured;
+        if self.ledger.kept_held(task) < table.kept
+            && self
+                .reservations
+                .keep_buffer(task, table, captured, self.now)
+        {
             return Ok(true);
         }
-        let next = state.next;
         if self.is_full(task) && self.least_gaining(task).is_none() {
             return Err(Rejection::QueueFull);
         }
-        let reserved = table.guaranteed && stamp >= next;
+        let reserved =
+            table.guaranteed && self.reservations.in_rhythm(task, table, captured, self.now);
         if self.promises_to(task) && !reserved && !self.finds_place(task, arrival, due) {
             // Hopeless even if the running action ended now: spare the intake the work. Whether
             // it really fits is decided when it is prepared.
@@ -115,11 +114,9 @@ impl Punctual {
 
     /// Whether a request of `task` beyond the buffers kept for it finds none.
     fn is_full(&self, task: TaskId) -> bool {
-        let (table, state) = (self.tables.task(task), &self.tasks[task.index()]);
-        // A locked buffer is held by nobody who is open.
-        let held = u64::from(state.kept_held);
-        let others = state.inside.saturating_sub(held);
-        others >= u64::from(table.queue_max - table.kept) || !self.requests.has_spare()
+        let table = self.tables.task(task);
+        let places = u64::from(table.queue_max - table.kept);
+        self.ledger.others_inside(task) >= places || !self.requests.has_spare()
     }
 
     /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it;
@@ -172,7 +169,7 @@ impl Punctual {
         self.partitions[index].touched = true;
         if request.task == request.origin {
             // What is spilled comes in no rhythm of the task that takes it on.
-            self.tasks[request.task.index()].rhythm.ready(self.now);
+            self.rhythms[request.task.index()].ready(self.now);
         }
         let model = self.tables.task(request.task).model;
         if self.waits_in_vain(request.task) {
@@ -196,11 +193,11 @@ impl Punctual {
         if self.take_place(request, buffer, actions) {
             return;
         }
-        match self.admit(request, index) {
+        match self.judge(request, index) {
             Err(reason) => self.conclude(buffer, Verdict::Rejected(reason), actions),
-            Ok(admission) => {
+            Ok(grant) => {
                 self.rely_on_weights(buffer);
-                self.promise(request, buffer, index, &admission);
+                self.promise(request, buffer, index, &grant);
                 self.supersede(request, actions);
             }
         }
@@ -225,18 +222,15 @@ impl Punctual {
         }
     }
 
-    /// The promise: every accepted request's mandatory part ends by its deadline.
-    fn admit(&mut self, request: &Request, index: usize) -> Result<Admission, Rejection> {
+    /// The promise: every accepted request's mandatory part ends by its deadline. Reserves nothing.
+    fn judge(&mut self, request: &Request, index: usize) -> Result<Grant, Rejection> {
         let table = self.tables.task(request.task);
-        let (work, jitter, period) = (table.work(), table.jitter, table.period);
-        if self.now + work > request.due {
+        if self.now + table.work() > request.due {
             return Err(Rejection::LateOnArrival);
         }
-        let applicant = self.applicant(request.task, request.due);
-        let free = self.free_from(index);
-        let next = self.tasks[request.task.index()].next;
-        let stamp = request.captured.max(self.now - jitter);
-        let guaranteed = table.guaranteed;
+        let (guaranteed, period) = (table.guaranteed, table.period);
+        let stamp = request.captured.max(self.now - table.jitter);
+        let next = self.reservations.next(request.task);
         let conforms = guaranteed && stamp >= next;
         let own_due = table.own_due().map(|d| stamp + d);
         // The next place in the rhythm is counted from this one, not from when it was ready: a frame
@@ -244,24 +238,28 @@ impl Punctual {
         let place = request.captured.max(next);
         if conforms && own_due.is_some_and(|own_due| request.due >= own_due) {
             // It asks for no more than was reserved: the offline test has decided.
-            self.tasks[request.task.index()].next = place + period;
-            return Ok(Admission::Conforming(Fit::new()));
+            return Ok(Grant {
+                next: Some(place + period),
+                fit: Fit::new(),
+            });
         }
+        let mut applicant = self.applicant(request.task, request.due);
+        let free = self.free_from(index);
         if !conforms
             && !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
             && let Some(fit) = self.fits(index, &applicant, free)
         {
-            return Ok(Admission::Extra(fit));
+            return Ok(Grant { next: None, fit });
         }
         // With a deadline earlier than was reserved for (the client's own wish, or late preparation),
         // or while its task pays for an overrun, it must fit beside what is still reserved after it.
         let place = if conforms { place } else { request.captured };
         if conforms || guaranteed && request.holds_kept {
-            self.tasks[request.task.index()].next = place + period;
+            applicant.next = Some(place + period);
             if let Some(fit) = self.fits(index, &applicant, free) {
-                return Ok(Admission::Conforming(fit));
+                let next = applicant.next;
+                return Ok(Grant { next, fit });
             }
-            self.tasks[request.task.index()].next = next;
         }
         Err(Rejection::NoSlack)
     }
@@ -276,7 +274,7 @@ impl Punctual {
         free: Instant,
     ) -> Option<Fit> {
         let work = self.tables.task(applicant.task).work();
-        self.scan(index, free, Some((applicant.due, work)));
+        self.scan(index, free, Some((applicant, work)));
         if self.partitions[index].scan.least_from(applicant.due) >= 0 {
             return Some(Fit::new());
         }
@@ -289,13 +287,12 @@ impl Punctual {
         Applicant::new(task, due, row, table.batch_max)
     }
 
-    fn promise(&mut self, request: &Request, buffer: u16, index: usize, admission: &Admission) {
+    fn promise(&mut self, request: &Request, buffer: u16, index: usize, grant: &Grant) {
         self.requests.transition(buffer, State::Pending);
-        let (extra, fit) = match admission {
-            Admission::Conforming(fit) => (false, fit),
-            Admission::Extra(fit) => (true, fit),
-        };
-        self.counters_of(request).conforming += u64::from(!extra);
+        if let Some(next) = grant.next {
+            self.reservations.use_up(request.task, next);
+            self.ledger.note(request.origin, Note::Conforming);
+        }
         let table = self.tables.task(request.task);
         let entry = Pending {
             due: request.due,
@@ -307,31 +304,29 @@ impl Punctual {
             running: false,
             promise: request.order,
             joint: false,
-            extra,
+            extra: grant.next.is_none(),
             late: false,
             batch_max: table.batch_max,
         };
         self.partitions[index].insert_pending(entry);
-        if !fit.is_empty() {
-            self.join(index, request, fit);
+        if !grant.fit.is_empty() {
+            self.join(index, request, &grant.fit);
         }
     }
 
     /// Puts a best-effort request that is between two stages in line for a gap.
     pub(crate) fn enqueue_best_effort(&mut self, request: &Request, buffer: u16) {
         let table = self.tables.task(request.task);
-        let partition = &mut self.partitions[table.partition.index()];
-        let alone = |task: TaskId| !partition.waiting.iter().any(|w| w.task == task.0);
-        if alone(request.task) {
-            // A task that was away gets no credit for the time it did not ask for.
-            let state = &mut self.tasks[request.task.index()];
-            state.service = state.service.max(partition.virtual_time);
+        let index = table.partition.index();
+        let partition = &mut self.partitions[index];
+        if !partition.waiting.iter().any(|w| w.task == request.task) {
+            self.service.wake(request.task, index);
         }
         self.requests.transition(buffer, State::Waiting);
         partition.insert_waiting(Waiting {
             order: request.order,
             buffer,
-            task: request.task.0,
+            task: request.task,
             row: self.tables.row_of(table, request.stage),
             cohort: request.cohort,
             due: request.due,

@@ -15,9 +15,8 @@ impl Punctual {
             .waiting
             .iter()
             .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(index, w, room))
-            .min_by_key(|w| (self.tasks[usize::from(w.task)].service, w.order))?;
-        let partition = &mut self.partitions[index];
-        partition.virtual_time = self.tasks[usize::from(head.task)].service;
+            .min_by_key(|w| (self.service.received(w.task), w.order))?;
+        self.service.choose(head.task, index);
         if head.demoted {
             return Some(self.demoted_choice(index, &head, room));
         }
@@ -100,8 +99,7 @@ impl Punctual {
         let share = took.as_nanos() / members.len().max(1) as u64;
         for id in members {
             let task = self.requests.get(id.buffer).task;
-            let service = &mut self.tasks[task.index()].service;
-            *service = service.saturating_add(share);
+            self.service.charge(task, share);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::actions::Actions;
 use crate::event::{Answer, Finished};
 use crate::ids::ActionId;
 use crate::punctual::Punctual;
+use crate::punctual::ledger::Note;
 use crate::punctual::partition::{Kind, Running};
 use crate::time::Instant;
 
@@ -40,7 +41,7 @@ impl Punctual {
         };
         for id in &running.members {
             let origin = self.requests.get(id.buffer).origin;
-            self.tasks[origin.index()].counters.not_run += 1;
+            self.ledger.note(origin, Note::NotRun);
             self.put_back(id.buffer, actions);
         }
     }
@@ -56,7 +57,7 @@ impl Punctual {
         self.partitions[index].gap_was_short(batch);
         for id in &running.members {
             let origin = self.requests.get(id.buffer).origin;
-            self.tasks[origin.index()].counters.preempted += 1;
+            self.ledger.note(origin, Note::Preempted);
             self.put_back(id.buffer, actions);
         }
     }

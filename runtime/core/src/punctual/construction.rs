@@ -2,18 +2,22 @@
 
 use crate::bounded::List;
 use crate::config::{Config, PartitionConfig};
+use crate::punctual::Punctual;
 use crate::punctual::conduct::Conduct;
+use crate::punctual::ledger::Ledger;
 use crate::punctual::load::Load;
 use crate::punctual::paging::Paging;
 use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::Partition;
 use crate::punctual::price::Prices;
 use crate::punctual::requests::Requests;
+use crate::punctual::reservations::Reservations;
+use crate::punctual::rhythm::Rhythm;
+use crate::punctual::service::Service;
 use crate::punctual::share::Share;
 use crate::punctual::slack::Scan;
 use crate::punctual::speed::Speed;
 use crate::punctual::tables::Tables;
-use crate::punctual::{Punctual, TaskState};
 use crate::time::Instant;
 
 impl Punctual {
@@ -33,7 +37,10 @@ impl Punctual {
             parameters,
             prices: prices.collect(),
             load: Load::new(config.tasks.len()),
-            tasks: alloc::vec![TaskState::default(); config.tasks.len()].into(),
+            ledger: Ledger::new(config.tasks.len()),
+            reservations: Reservations::new(config.tasks.len()),
+            service: Service::new(config.tasks.len(), config.partitions.len()),
+            rhythms: alloc::vec![Rhythm::default(); config.tasks.len()].into(),
             requests: Requests::new(config.request_buffers, kept),
             partitions: (0..config.partitions.len())
                 .map(|index| partition(config, &tables, &parameters, index))
@@ -90,7 +97,6 @@ fn partition(
         changes: false,
         overlapping: overlapping(&config.partitions, index),
         timer: None,
-        virtual_time: 0,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::ids::{ModelId, PartitionId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::conduct::{Fault, Offence};
 use crate::punctual::dispatch::{Choice, ns};
+use crate::punctual::ledger::Note;
 use crate::punctual::partition::{Kind, Running, Waiting};
 use crate::punctual::requests::{Request, State};
 use crate::punctual::share::Voluntary;
@@ -33,7 +34,7 @@ use crate::time::Nanos;
 impl Punctual {
     /// Books how a real-time stage kept its budget, and demotes or reinstates its model. Whether the
     /// partition's scale is to learn from it: not from what is one model's fault.
-    pub(crate) fn judge(
+    pub(crate) fn book_conduct(
         &mut self,
         index: usize,
         running: &Running,
@@ -81,10 +82,7 @@ impl Punctual {
             of: offence.of,
             worst: offence.worst,
         }));
-        for task in 0..self.tasks.len() {
-            let runs = self.runs(TaskId(task as u16), index, model);
-            self.tasks[task].counters.demotions += u64::from(runs);
-        }
+        self.note_all_that_run(index, model, Note::Demoted);
         for buffer in 0..self.requests.buffers() {
             let request = *self.requests.get(buffer);
             if !self.runs(request.task, index, model) {
@@ -118,9 +116,14 @@ impl Punctual {
             partition: PartitionId(index as u16),
             model,
         });
-        for task in 0..self.tasks.len() {
-            let runs = self.runs(TaskId(task as u16), index, model);
-            self.tasks[task].counters.reinstatements += u64::from(runs);
+        self.note_all_that_run(index, model, Note::Reinstated);
+    }
+
+    fn note_all_that_run(&mut self, index: usize, model: ModelId, note: Note) {
+        for task in (0..self.rhythms.len()).map(|task| TaskId(task as u16)) {
+            if self.runs(task, index, model) {
+                self.ledger.note(task, note);
+            }
         }
     }
 

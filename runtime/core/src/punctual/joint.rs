@@ -25,6 +25,9 @@ pub(crate) struct Applicant {
     pub(crate) due: Instant,
     pub(crate) row: Row,
     pub(crate) batch_max: u8,
+    /// From when on its task's next conforming request may come, if it is promised its deadline;
+    /// `None`: that stays as it is.
+    pub(crate) next: Option<Instant>,
 }
 
 impl Applicant {
@@ -34,6 +37,7 @@ impl Applicant {
             due,
             row,
             batch_max,
+            next: None,
         }
     }
 }
@@ -68,7 +72,7 @@ impl Punctual {
         let table = self.tables.task(applicant.task);
         let left = table.work_from(row.stage.next());
         // A point at its deadline, without its work.
-        self.scan(index, free, Some((applicant.due, Nanos::ZERO)));
+        self.scan(index, free, Some((applicant, Nanos::ZERO)));
         let partition = &self.partitions[index];
         let members = || partition.pending.iter().filter(|p| company.includes(p));
         let first = members().map(|p| p.due).min()?.min(applicant.due);

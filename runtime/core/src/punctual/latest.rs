@@ -23,6 +23,7 @@ use crate::actions::Actions;
 use crate::event::Arrival;
 use crate::ids::{ClientId, StageId, TaskId};
 use crate::punctual::Punctual;
+use crate::punctual::ledger::Note;
 use crate::punctual::partition::Pending;
 use crate::punctual::requests::{Request, State};
 use crate::time::Instant;
@@ -50,9 +51,9 @@ impl Punctual {
         if !self.wants_latest(request.origin) || self.now + table.work() > request.due {
             return false;
         }
-        let conforms = table.guaranteed
-            && request.captured.max(self.now - table.jitter)
-                >= self.tasks[request.task.index()].next;
+        let (own, captured) = (request.task, request.captured);
+        let conforms =
+            table.guaranteed && self.reservations.in_rhythm(own, table, captured, self.now);
         let index = table.partition.index();
         let (client, origin) = (request.ticket.client, request.origin);
         let older = self.partitions[index].pending.iter().position(|p| {
@@ -71,7 +72,9 @@ impl Punctual {
         entry.extra &= !conforms;
         let extra = entry.extra;
         self.requests.transition(buffer, State::Pending);
-        self.counters_of(request).conforming += u64::from(!extra);
+        if !extra {
+            self.ledger.note(request.origin, Note::Conforming);
+        }
         self.conclude(older, Verdict::Rejected(Rejection::Superseded), actions);
         self.supersede(request, actions);
         true

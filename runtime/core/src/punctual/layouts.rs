@@ -168,13 +168,11 @@ impl Punctual {
                 self.moving.insert(at, moved);
             }
         }
-        let tables = self.tables.tasks_in(target).iter().zip(&self.tasks);
+        let tables = self.tables.tasks_in(target).iter();
+        let tables = tables.zip(self.reservations.all());
         let reserved = tables
             .filter(|(table, _)| table.guaranteed && table.partition.index() == index)
-            .map(|(table, state)| Reservation {
-                table,
-                next: state.next,
-            });
+            .map(|(table, next)| Reservation { table, next });
         let scan = &mut self.partitions[index].scan;
         scan.run(self.now, opens, &self.moving, None, reserved);
         scan.least()

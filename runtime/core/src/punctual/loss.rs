@@ -36,7 +36,8 @@ impl Punctual {
             let request = self.requests.lock(id.buffer);
             let model = self.tables.task(request.task).model;
             self.paging.residency.lock(model);
-            self.reply(id.buffer, &request, Verdict::Failed(failure), actions);
+            let verdict = Verdict::Failed(failure);
+            self.ledger.finish(*id, &request, verdict, actions);
         }
         for buffer in 0..self.requests.buffers() {
             self.end_wait_in_vain(buffer, actions);

@@ -35,6 +35,7 @@ mod gain;
 mod joint;
 mod latest;
 mod layouts;
+mod ledger;
 mod load;
 mod look_ahead;
 mod loss;
@@ -46,7 +47,9 @@ mod parameters;
 mod partition;
 mod price;
 mod requests;
+mod reservations;
 mod rhythm;
+mod service;
 mod share;
 mod shedding;
 mod slack;
@@ -59,24 +62,28 @@ mod timers;
 
 use alloc::boxed::Box;
 
-use crate::action::{Action, Failure, Rejection, Reply, Verdict};
+use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::bounded::List;
 #[cfg(test)]
 use crate::config::Config;
 use crate::config::Criticality;
 use crate::counters::Counters;
-use crate::event::{Arrival, Event};
+use crate::event::Event;
 use crate::ids::{ActionId, ClientId, PartitionId, RequestId, TaskId};
 use crate::policy::Policy;
 use crate::punctual::ablation::Ablation;
+use crate::punctual::joint::Applicant;
+use crate::punctual::ledger::Ledger;
 use crate::punctual::load::{Load, load_of};
 use crate::punctual::paging::Paging;
 pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Pending};
 use crate::punctual::price::Prices;
 use crate::punctual::requests::{Request, Requests, State};
+use crate::punctual::reservations::Reservations;
 use crate::punctual::rhythm::Rhythm;
+use crate::punctual::service::Service;
 use crate::punctual::slack::Reservation;
 use crate::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
@@ -90,8 +97,12 @@ pub(crate) struct Punctual {
     /// By layout; none if there is no price.
     pub(crate) prices: Box<[Prices]>,
     pub(crate) load: Load,
-    pub(crate) tasks: Box<[TaskState]>,
-    pub(crate) requests: Requests,
+    requests: Requests,
+    ledger: Ledger,
+    reservations: Reservations,
+    service: Service,
+    /// By task: when its inputs become ready.
+    rhythms: Box<[Rhythm]>,
     pub(crate) partitions: Box<[Partition]>,
     pub(crate) paging: Paging,
     /// The time of this step.
@@ -108,26 +119,6 @@ pub(crate) struct Punctual {
     stale_events: u64,
     #[cfg(test)]
     pub(crate) ablation: Option<Ablation>,
-}
-
-/// What changes about a task.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TaskState {
-    pub(crate) counters: Counters,
-    /// The earliest stamp of its next conforming request.
-    pub(crate) next: Instant,
-    /// The same, judged at arrival, where only a kept buffer is at stake.
-    pub(crate) next_arrival: Instant,
-    /// Open requests under its rules: its own but for those it spilled, and those spilled to it.
-    pub(crate) inside: u64,
-    /// Kept buffers that its requests hold.
-    pub(crate) kept_held: u16,
-    /// When it will have paid for its last overrun.
-    pub(crate) in_debt_until: Instant,
-    /// When its inputs become ready.
-    pub(crate) rhythm: Rhythm,
-    /// Best-effort: service received, in nanoseconds of partition time.
-    pub(crate) service: u64,
 }
 
 impl Policy for Punctual {
@@ -183,7 +174,7 @@ impl Policy for Punctual {
     }
 
     fn counters(&self, task: TaskId) -> &Counters {
-        &self.tasks[task.index()].counters
+        self.ledger.counters(task)
     }
 
     fn open(&self) -> usize {
@@ -195,7 +186,8 @@ impl Policy for Punctual {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        self.requests.check()
+        self.requests.check()?;
+        self.ledger.check(&self.requests)
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
@@ -240,19 +232,25 @@ impl Punctual {
         &mut self,
         index: usize,
         free: Instant,
-        candidate: Option<(Instant, Nanos)>,
+        candidate: Option<(&Applicant, Nanos)>,
     ) {
         let pending_only = candidate.is_some() && self.ablated(Ablation::PendingOnlyAdmission);
         let partition = &mut self.partitions[index];
-        let reserved = self.tables.tasks().iter().zip(&self.tasks);
+        let tested = candidate.and_then(|(applicant, _)| Some((applicant.task, applicant.next?)));
+        let reserved = self.tables.tasks().iter().zip(self.reservations.all());
         let reserved = reserved
-            .filter(|(table, _)| {
+            .enumerate()
+            .filter(|(_, (table, _))| {
                 !pending_only && table.guaranteed && table.partition.index() == index
             })
-            .map(|(table, state)| Reservation {
+            .map(|(task, (table, next))| Reservation {
                 table,
-                next: state.next,
+                next: match tested {
+                    Some((own, then)) if own.index() == task => then,
+                    _ => next,
+                },
             });
+        let candidate = candidate.map(|(applicant, work)| (applicant.due, work));
         partition
             .scan
             .run(self.now, free, &partition.pending, candidate, reserved);
@@ -262,44 +260,20 @@ impl Punctual {
     pub(crate) fn conclude(&mut self, buffer: u16, verdict: Verdict, actions: &mut Actions) {
         let request = self.requests.release(buffer);
         self.let_go(&request);
-        self.reply(buffer, &request, verdict, actions);
-    }
-
-    /// What a request held beside its buffer is free.
-    pub(crate) fn let_go(&mut self, request: &Request) {
-        self.tasks[request.task.index()].kept_held -= u16::from(request.holds_kept);
-        if request.relies_on_weights {
-            let model = self.tables.task(request.task).model;
-            self.paging.released(model);
-        }
-    }
-
-    /// Says what became of a request that was in `buffer`.
-    fn reply(&mut self, buffer: u16, request: &Request, verdict: Verdict, actions: &mut Actions) {
         let id = RequestId {
             buffer,
             generation: request.generation,
         };
-        let answered = matches!(verdict, Verdict::OnTime | Verdict::Late);
-        let answer = request.answer.filter(|_| answered);
-        self.tasks[request.task.index()].inside -= 1;
-        let counters = self.counters_of(request);
-        counters.open -= 1;
-        counters.count(verdict, answer.map(|(exit, _)| exit));
-        actions.push(Action::Reply(Reply {
-            request: Some(id),
-            task: request.origin,
-            ticket: request.ticket,
-            verdict,
-            answer,
-            captured: request.captured,
-            deadline: request.deadline,
-        }));
+        self.ledger.finish(id, &request, verdict, actions);
     }
 
-    /// The counters of who submitted a request.
-    pub(crate) fn counters_of(&mut self, request: &Request) -> &mut Counters {
-        &mut self.tasks[request.origin.index()].counters
+    /// What a request held beside its buffer is free.
+    pub(crate) fn let_go(&mut self, request: &Request) {
+        self.ledger.let_go(request);
+        if request.relies_on_weights {
+            let model = self.tables.task(request.task).model;
+            self.paging.released(model);
+        }
     }
 
     /// Answers a request with the deepest answer it has.
@@ -311,29 +285,6 @@ impl Punctual {
             Verdict::Late
         };
         self.conclude(buffer, verdict, actions);
-    }
-
-    /// Refuses a submission that never got a buffer.
-    pub(crate) fn refuse(
-        &mut self,
-        arrival: &Arrival,
-        deadline: Instant,
-        reason: Rejection,
-        actions: &mut Actions,
-    ) {
-        let verdict = Verdict::Rejected(reason);
-        self.tasks[arrival.task.index()]
-            .counters
-            .count(verdict, None);
-        actions.push(Action::Reply(Reply {
-            request: None,
-            task: arrival.task,
-            ticket: arrival.ticket,
-            verdict,
-            answer: None,
-            captured: arrival.captured,
-            deadline,
-        }));
     }
 
     /// The partition on which an action is in flight.

@@ -11,6 +11,7 @@ use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::event::Finished;
 use crate::punctual::Punctual;
+use crate::punctual::ledger::Note;
 use crate::punctual::partition::{Kind, Pending, Running};
 use crate::punctual::speed::Change;
 use crate::time::{Instant, Nanos};
@@ -49,7 +50,7 @@ impl Punctual {
             running.overran = true;
             for id in &running.members {
                 let origin = self.requests.get(id.buffer).origin;
-                self.tasks[origin.index()].counters.overruns += 1;
+                self.ledger.note(origin, Note::Overran);
             }
         }
         self.shed(index, actions);
@@ -83,15 +84,16 @@ impl Punctual {
             for id in &running.members {
                 let request = *self.requests.get(id.buffer);
                 if !running.overran {
-                    self.counters_of(&request).overruns += 1;
+                    self.ledger.note(request.origin, Note::Overran);
                 }
-                self.put_in_debt(request.task.index(), share);
+                let (task, table) = (request.task, self.tables.task(request.task));
+                self.reservations.put_in_debt(task, table, share, self.now);
             }
         }
         if finished.measured > budget {
             self.note_worst(running, finished.measured, raw);
         }
-        if !self.judge(index, running, finished, actions) {
+        if !self.book_conduct(index, running, finished, actions) {
             return;
         }
         match self.partitions[index]
@@ -116,25 +118,9 @@ impl Punctual {
         let ratio = u128::from(measured.as_nanos()) * 1_000 / u128::from(budget.as_nanos().max(1));
         let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
         for id in &running.members {
-            let request = *self.requests.get(id.buffer);
-            let counters = self.counters_of(&request);
-            counters.overrun_worst = counters.overrun_worst.max(ratio);
+            let origin = self.requests.get(id.buffer).origin;
+            self.ledger.note(origin, Note::Took(ratio));
         }
-    }
-
-    /// `next += overrun / U`: the task gets no reserved request until its own share of the
-    /// partition has paid for the overrun (the idea of a constant-bandwidth server).
-    fn put_in_debt(&mut self, task: usize, overrun: Nanos) {
-        let table = &self.tables.tasks()[task];
-        if !table.guaranteed {
-            return;
-        }
-        let wide = u128::from(overrun.as_nanos()) * u128::from(table.period.as_nanos());
-        let delay = wide.div_ceil(u128::from(table.work().as_nanos().max(1)));
-        let delay = Nanos::new(u64::try_from(delay).unwrap_or(u64::MAX));
-        let state = &mut self.tasks[task];
-        state.next = state.next.max(self.now - table.jitter) + delay;
-        state.in_debt_until = state.next;
     }
 
     fn change_level(&mut self, index: usize, level: usize) {
@@ -214,7 +200,7 @@ impl Punctual {
         match entry {
             entry if entry.late => 0,
             entry if entry.extra => 1,
-            _ if self.tasks[task.index()].in_debt_until > self.now => 2,
+            _ if self.reservations.is_in_debt(task, self.now) => 2,
             _ => 3,
         }
     }

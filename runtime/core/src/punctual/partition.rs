@@ -59,7 +59,7 @@ pub(crate) struct Parked {
 pub(crate) struct Waiting {
     pub(crate) order: u64,
     pub(crate) buffer: u16,
-    pub(crate) task: u16,
+    pub(crate) task: TaskId,
     /// The next stage.
     pub(crate) row: Row,
     pub(crate) cohort: u64,
@@ -144,8 +144,6 @@ pub(crate) struct Partition {
     pub(crate) gaps_used: u8,
     /// When something here is due, if no event comes before.
     pub(crate) timer: Option<Instant>,
-    /// Service received by the best-effort task chosen last: where a task that wakes up starts.
-    pub(crate) virtual_time: u64,
 }
 
 impl Partition {

@@ -60,12 +60,12 @@ impl Punctual {
         if members.map(|p| p.batch_max).min()? < row.sizes[larger] {
             return None;
         }
-        let tasks = self.tables.tasks().iter().zip(&self.tasks);
+        let tasks = self.tables.tasks().iter().zip(&self.rhythms);
         let joining = tasks.filter(|(table, _)| {
             self.tables.row_of(table, crate::StageId(0)) == choice.row
                 && table.batch_max >= row.sizes[larger]
         });
-        let next = joining.filter_map(|(_, state)| state.rhythm.next());
+        let next = joining.filter_map(|(_, rhythm)| rhythm.next());
         let next = next.filter(|next| *next > self.now).min()?;
         let wait = signed(next, self.now);
         let apart = ns(row.cost[choice.size]) + ns(row.cost_alone());

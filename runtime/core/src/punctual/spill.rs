@@ -20,6 +20,7 @@ use crate::action::Rejection;
 use crate::event::Arrival;
 use crate::ids::TaskId;
 use crate::punctual::Punctual;
+use crate::punctual::ledger::Note;
 use crate::punctual::requests::{Request, State};
 use crate::punctual::share::Voluntary;
 use crate::time::{Instant, Nanos};
@@ -40,7 +41,7 @@ impl Punctual {
             && self.refusal(spill, arrival, due).is_ok()
             && self.has_room(spill, captured, due)
         {
-            self.tasks[own.index()].counters.spilled += 1;
+            self.ledger.note(own, Note::Spilled);
             // What is asked of the taker's partition has grown, and its price of depth with it.
             self.load.arrived(spill);
             return Ok((spill, false));
@@ -56,8 +57,7 @@ impl Punctual {
         }
         let table = self.tables.task(task);
         let index = table.partition.index();
-        let stamp = captured.max(self.now - table.jitter);
-        if table.guaranteed && stamp >= self.tasks[task.index()].next {
+        if table.guaranteed && self.reservations.in_rhythm(task, table, captured, self.now) {
             return true;
         }
         let there = self.paging.residency.ready_at(table.model, self.now);

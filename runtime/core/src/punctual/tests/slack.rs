@@ -13,12 +13,16 @@ use crate::{Instant, Nanos, PunctualConfig, TaskId};
 
 /// Work of conforming requests, not yet released at the scheduler's time, that may be due by `y`.
 fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
-    let tasks = scheduler.tables.tasks().iter().zip(&scheduler.tasks);
+    let tasks = scheduler
+        .tables
+        .tasks()
+        .iter()
+        .zip(scheduler.reservations.all());
     tasks
         .filter(|(table, _)| table.guaranteed && table.partition.index() == index)
-        .map(|(table, state)| {
+        .map(|(table, next)| {
             let deadline = table.own_due().expect("reserved tasks have one");
-            let mut due = state.next.max(scheduler.now - table.jitter) + deadline;
+            let mut due = next.max(scheduler.now - table.jitter) + deadline;
             let mut work = 0;
             while due <= y {
                 work += table.work().as_nanos();
