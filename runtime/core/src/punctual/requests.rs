@@ -285,7 +285,6 @@ impl Requests {
     }
 
     /// Recounts. What is wrong, if anything is.
-    #[cfg(any(test, debug_assertions))]
     pub fn check(&self) -> Result<(), &'static str> {
         let (mut free, mut locked) = (0, 0);
         for request in &self.slots {
