@@ -7,7 +7,7 @@ use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::joint::Applicant;
 use crate::punctual::ledger::Note;
-use crate::punctual::partition::{Pending, Waiting};
+use crate::punctual::queues::{Pending, Waiting};
 use crate::punctual::requests::{Request, State, Submission};
 use crate::punctual::share::Voluntary;
 use crate::time::Instant;
@@ -123,7 +123,7 @@ impl Punctual {
     /// not one in a buffer kept for the task, whose end would make no room for others.
     fn least_gaining(&self, task: TaskId) -> Option<u16> {
         let partition = &self.partitions[self.tables.task(task).partition.index()];
-        let waiting = partition.parked.iter().filter(|parked| {
+        let waiting = partition.queues.parked().iter().filter(|parked| {
             let request = self.requests.get(parked.buffer);
             request.task == task && !request.holds_kept
         });
@@ -137,9 +137,8 @@ impl Punctual {
         let Some(buffer) = self.least_gaining(task) else {
             return;
         };
-        let index = self.tables.task(task).partition.index();
+        let index = self.withdraw(buffer);
         self.partitions[index].touched = true;
-        self.partitions[index].remove_parked(buffer);
         self.answer(buffer, actions);
     }
 
@@ -301,6 +300,7 @@ impl Punctual {
             row: self.tables.row_of(table, StageId(0)),
             cohort: request.cohort,
             work: table.work(),
+            rest: table.work_from(StageId(1)),
             running: false,
             promise: request.order,
             joint: false,
@@ -308,9 +308,10 @@ impl Punctual {
             late: false,
             batch_max: table.batch_max,
         };
-        self.partitions[index].insert_pending(entry);
+        let queues = &mut self.partitions[index].queues;
+        queues.promise(entry);
         if !grant.fit.is_empty() {
-            self.join(index, request, &grant.fit);
+            queues.join(request.order, &grant.fit, &self.tables);
         }
     }
 
@@ -319,11 +320,16 @@ impl Punctual {
         let table = self.tables.task(request.task);
         let index = table.partition.index();
         let partition = &mut self.partitions[index];
-        if !partition.waiting.iter().any(|w| w.task == request.task) {
+        if !partition
+            .queues
+            .waiting()
+            .iter()
+            .any(|w| w.task == request.task)
+        {
             self.service.wake(request.task, index);
         }
         self.requests.transition(buffer, State::Waiting);
-        partition.insert_waiting(Waiting {
+        partition.queues.line_up(Waiting {
             order: request.order,
             buffer,
             task: request.task,

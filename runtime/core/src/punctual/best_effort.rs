@@ -3,7 +3,8 @@
 use crate::ids::BATCH_MAX;
 use crate::punctual::Punctual;
 use crate::punctual::dispatch::{Choice, ns};
-use crate::punctual::partition::{Kind, Waiting};
+use crate::punctual::partition::Kind;
+use crate::punctual::queues::Waiting;
 use crate::punctual::tables::StageRow;
 use crate::time::{Instant, Nanos};
 
@@ -12,7 +13,8 @@ impl Punctual {
     pub(crate) fn best_effort(&mut self, index: usize) -> Option<Choice> {
         let room = self.room_for_demoted(index);
         let head = *self.partitions[index]
-            .waiting
+            .queues
+            .waiting()
             .iter()
             .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(index, w, room))
             .min_by_key(|w| (self.service.received(w.task), w.order))?;
@@ -22,7 +24,7 @@ impl Punctual {
         }
         let row = self.tables.row(head.row);
         let mut best: Option<Choice> = None;
-        for size in 0..self.sizes_of(row) {
+        for size in 0..row.sizes.len() {
             let Some(choice) = self.gap_batch(index, &head, row, size) else {
                 continue;
             };
@@ -53,7 +55,7 @@ impl Punctual {
         if !fits(&head) {
             return None;
         }
-        let others = self.partitions[index].waiting.iter();
+        let others = self.partitions[index].queues.waiting().iter();
         let others = others.filter(|w| w.buffer != head.buffer).filter(fits);
         let members: heapless::Vec<&Waiting, BATCH_MAX> = core::iter::once(head)
             .chain(others)

@@ -10,6 +10,7 @@ use crate::punctual::paging::Paging;
 use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::Partition;
 use crate::punctual::price::Prices;
+use crate::punctual::queues::Queues;
 use crate::punctual::requests::Requests;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::rhythm::Rhythm;
@@ -23,7 +24,7 @@ use crate::time::Instant;
 impl Punctual {
     /// For a plan that has been checked.
     pub(crate) fn from_plan(config: &Config, parameters: PunctualConfig) -> Self {
-        let tables = Tables::new(config);
+        let tables = Tables::new(config, parameters.batching);
         let kept = tables.tasks().iter().map(|t| usize::from(t.kept)).sum();
         // Without a price there is no table of it.
         let priced = if parameters.price {
@@ -80,9 +81,7 @@ fn partition(
         preemption: plan.preemption_bound + config.dispatch_cost,
         running: None,
         queued: None,
-        pending: List::with_capacity(buffers),
-        parked: List::with_capacity(buffers),
-        waiting: List::with_capacity(buffers),
+        queues: Queues::new(buffers),
         touched: false,
         scan: Scan::new(buffers, reserved.unwrap_or(0)),
         speed: Speed::default(),

@@ -25,7 +25,8 @@ use crate::punctual::Punctual;
 use crate::punctual::conduct::{Fault, Offence};
 use crate::punctual::dispatch::{Choice, ns};
 use crate::punctual::ledger::Note;
-use crate::punctual::partition::{Kind, Running, Waiting};
+use crate::punctual::partition::{Kind, Running};
+use crate::punctual::queues::Waiting;
 use crate::punctual::requests::{Request, State};
 use crate::punctual::share::Voluntary;
 use crate::punctual::tables::Row;
@@ -90,12 +91,12 @@ impl Punctual {
             }
             match request.state {
                 State::Pending => {
-                    self.remove_pending(index, buffer);
+                    self.withdraw(buffer);
                     self.enqueue_demoted(&request, buffer);
                 }
                 State::Running => self.requests.mark_demoted(buffer),
                 State::Parked => {
-                    self.partitions[index].remove_parked(buffer);
+                    self.withdraw(buffer);
                     self.answer(buffer, actions);
                 }
                 // What is taken on from now on is judged then.
@@ -160,7 +161,7 @@ impl Punctual {
     /// the partition's share is spent.
     pub(crate) fn room_for_demoted(&mut self, index: usize) -> i64 {
         let partition = &self.partitions[index];
-        let waits = partition.waiting.iter().any(|w| w.demoted);
+        let waits = partition.queues.waiting().iter().any(|w| w.demoted);
         if !waits || partition.share_is_spent(Voluntary::Depth, self.now) {
             return i64::MIN;
         }

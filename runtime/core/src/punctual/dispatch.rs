@@ -10,7 +10,7 @@ use crate::punctual::ablation::Ablation;
 use crate::punctual::partition::{Kind, Running};
 use crate::punctual::requests::State;
 use crate::punctual::share::Voluntary;
-use crate::punctual::tables::{Row, StageRow};
+use crate::punctual::tables::Row;
 use crate::time::{Instant, Nanos};
 
 /// An action started later than ordered by up to this many dispatch costs is still run, if there
@@ -56,7 +56,7 @@ impl Punctual {
     /// in overload the promise before optional work.
     fn choose(&mut self, index: usize, actions: &mut Actions) -> Option<Choice> {
         let partition = &self.partitions[index];
-        if !(partition.pending.is_empty() && partition.parked.is_empty()) {
+        if !(partition.queues.promised().is_empty() && partition.queues.parked().is_empty()) {
             self.scan(index, self.now, None);
             if self.partitions[index].scan.least() < 0 && self.shed(index, actions) {
                 self.scan(index, self.now, None);
@@ -77,7 +77,7 @@ impl Punctual {
         // More is asked than was planned for while an extra waits: a first answer for it is worth
         // more than a deeper one for another, and more extras find slack.
         let partition = &self.partitions[index];
-        let overloaded = self.parameters.mandatory_first && partition.extra_waits();
+        let overloaded = self.parameters.mandatory_first && partition.queues.extra_waits();
         if overloaded || partition.share_is_spent(Voluntary::Depth, self.now) {
             return self.mandatory(index, start);
         }
@@ -89,10 +89,12 @@ impl Punctual {
     /// deeper stages that endanger nothing, or no best-effort work is to run at all.
     fn has_to_stop(&mut self, index: usize) -> bool {
         let partition = &self.partitions[index];
-        if !partition.pending.is_empty() || self.is_shedding() {
+        if !partition.queues.promised().is_empty() || self.is_shedding() {
             return true;
         }
-        if partition.parked.is_empty() || partition.share_is_spent(Voluntary::Depth, self.now) {
+        if partition.queues.parked().is_empty()
+            || partition.share_is_spent(Voluntary::Depth, self.now)
+        {
             return false;
         }
         let free = self.free_from(index);
@@ -221,34 +223,12 @@ impl Punctual {
             &mut partition.queued
         };
         *place = Some(running);
+        let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
         for &buffer in &choice.members {
-            self.mark_running(index, buffer, id);
+            let from = self.requests.begin(buffer, cohort);
+            partition.queues.begin(buffer, from, &self.tables);
         }
         actions.push(Action::Infer(infer));
-    }
-
-    /// Takes a member off the list it waited in; promised work stays there with what is left after this stage.
-    fn mark_running(&mut self, index: usize, buffer: u16, id: ActionId) {
-        let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
-        let state = self.requests.begin(buffer, cohort);
-        let request = self.requests.get(buffer);
-        let (task, stage) = (request.task, request.stage);
-        let partition = &mut self.partitions[index];
-        match state {
-            State::Pending => {
-                let left = self.tables.task(task).work_from(stage.next());
-                let entry = partition
-                    .pending_of(buffer)
-                    .expect("a pending request is in its partition's list");
-                entry.running = true;
-                entry.work = left;
-            }
-            State::Parked => partition.remove_parked(buffer),
-            State::Waiting => partition.remove_waiting(buffer),
-            State::Free | State::Preparing | State::Awaiting | State::Running | State::Locked => {
-                unreachable!("a member waits in a list of its partition")
-            }
-        }
     }
 
     /// Puts the members of an action that did not run back where they waited.
@@ -264,36 +244,13 @@ impl Punctual {
             return self.enqueue_best_effort(&request, buffer);
         }
         if request.stage.0 > table.mandatory_exit.0 {
-            return self.park(&request, buffer);
+            self.requests.transition(buffer, State::Parked);
+            let queues = &mut self.partitions[table.partition.index()].queues;
+            return queues.park(&request, buffer, table, &self.tables);
         }
-        let row = self.tables.row_of(table, request.stage);
-        let work = table.work_from(request.stage);
-        let cohort = request.cohort;
         self.requests.transition(buffer, State::Pending);
-        let entry = self.partitions[index]
-            .pending_of(buffer)
-            .expect("promised work stays in the list while it runs");
-        entry.running = false;
-        entry.cohort = cohort;
-        entry.work = work;
-        if entry.row != row {
-            // The stage that was promised jointly is done.
-            entry.row = row;
-            entry.promise = entry.order;
-            entry.joint = false;
-        } else if entry.joint {
-            let promise = entry.promise;
-            self.share_out(index, promise);
-        }
-    }
-
-    /// How many of a stage's batch sizes may be used.
-    pub(crate) fn sizes_of(&self, row: &StageRow) -> usize {
-        if self.parameters.batching {
-            row.sizes.len()
-        } else {
-            1
-        }
+        let queues = &mut self.partitions[index].queues;
+        queues.put_back(&request, buffer, table, &self.tables);
     }
 
     /// Time from now to `at`, in signed nanoseconds.

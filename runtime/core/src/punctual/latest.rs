@@ -24,7 +24,7 @@ use crate::event::Arrival;
 use crate::ids::{ClientId, StageId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::ledger::Note;
-use crate::punctual::partition::Pending;
+use crate::punctual::queues::Pending;
 use crate::punctual::requests::{Request, State};
 use crate::time::Instant;
 
@@ -33,7 +33,7 @@ impl Punctual {
     /// waits when the frame is prepared. Then it needs no slack of its own.
     pub(crate) fn finds_place(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
         let partition = self.tables.task(task).partition;
-        let pending = self.partitions[partition.index()].pending.iter();
+        let pending = self.partitions[partition.index()].queues.promised().iter();
         let mut older = pending.filter(|p| p.due <= due);
         self.wants_latest(arrival.task)
             && older.any(|p| self.is_replaceable(p, task, arrival.ticket.client, arrival.task))
@@ -56,21 +56,21 @@ impl Punctual {
             table.guaranteed && self.reservations.in_rhythm(own, table, captured, self.now);
         let index = table.partition.index();
         let (client, origin) = (request.ticket.client, request.origin);
-        let older = self.partitions[index].pending.iter().position(|p| {
-            p.due <= request.due
-                && self.is_replaceable(p, request.task, client, origin)
-                && self.requests.get(p.buffer).order < request.order
-        });
+        let older = self.partitions[index]
+            .queues
+            .promised()
+            .iter()
+            .position(|p| {
+                p.due <= request.due
+                    && self.is_replaceable(p, request.task, client, origin)
+                    && self.requests.get(p.buffer).order < request.order
+            });
         let Some(at) = older else {
             return false;
         };
         self.rely_on_weights(buffer);
-        let entry = &mut self.partitions[index].pending[at];
-        let older = core::mem::replace(&mut entry.buffer, buffer);
-        entry.cohort = request.cohort;
-        // What a reservation waits for keeps its worth when something has to be dropped.
-        entry.extra &= !conforms;
-        let extra = entry.extra;
+        let queues = &mut self.partitions[index].queues;
+        let (older, extra) = queues.hand_over(at, request, buffer, conforms);
         self.requests.transition(buffer, State::Pending);
         if !extra {
             self.ledger.note(request.origin, Note::Conforming);
@@ -83,7 +83,10 @@ impl Punctual {
     /// A best-effort request with the place in line of the first older one that it supersedes.
     pub(crate) fn in_place_of_older(&self, request: &Request) -> Request {
         let table = self.tables.task(request.task);
-        let waiting = self.partitions[table.partition.index()].waiting.iter();
+        let waiting = self.partitions[table.partition.index()]
+            .queues
+            .waiting()
+            .iter();
         let latest = self.wants_latest(request.origin);
         let mut older = waiting.filter(|w| latest && self.is_older(w.buffer, request));
         let order = older.next().map_or(request.order, |w| w.order);

@@ -17,7 +17,8 @@ use crate::actions::Actions;
 use crate::ids::PartitionId;
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
-use crate::punctual::partition::{Kind, Pending};
+use crate::punctual::partition::Kind;
+use crate::punctual::queues::Pending;
 use crate::punctual::requests::State;
 use crate::punctual::slack::Reservation;
 use crate::time::{Instant, Nanos};
@@ -104,7 +105,7 @@ impl Punctual {
     /// Joint promises are kept where they were made: another layout has other batches.
     fn has_joint_promises(&self) -> bool {
         let changing = self.partitions.iter().filter(|p| p.changes);
-        let mut pending = changing.flat_map(|p| p.pending.iter());
+        let mut pending = changing.flat_map(|p| p.queues.promised().iter());
         pending.any(|entry| entry.joint && !entry.running)
     }
 
@@ -159,7 +160,11 @@ impl Punctual {
     /// S of a partition under another layout, if it is free from `opens` on.
     fn least_slack_in(&mut self, target: usize, index: usize, opens: Instant) -> i64 {
         self.moving.clear();
-        for entry in self.partitions.iter().flat_map(|p| p.pending.iter()) {
+        for entry in self
+            .partitions
+            .iter()
+            .flat_map(|p| p.queues.promised().iter())
+        {
             let task = self.requests.get(entry.buffer).task;
             if self.tables.tasks_in(target)[task.index()].partition.index() == index {
                 let moved = self.moved(entry, target);
@@ -190,6 +195,7 @@ impl Punctual {
         Pending {
             row: self.tables.row_of(table, request.stage),
             work: table.work_from(left_from),
+            rest: table.work_from(request.stage.next()),
             ..*entry
         }
     }
@@ -205,10 +211,11 @@ impl Punctual {
             if running.is_some_and(|r| r.kind == Kind::BestEffort && !r.told_to_stop) {
                 self.preempt(index, actions);
             }
-            while let Some(entry) = self.partitions[index].pending.pop() {
+            while let Some(entry) = self.partitions[index].queues.pop_promise() {
                 let moved = self.moved(&entry, target);
                 self.moving.push(moved);
             }
+            self.partitions[index].queues.clear_unpromised();
             self.partitions[index].close_until(opens);
             self.inherit_share(index);
         }
@@ -217,7 +224,7 @@ impl Punctual {
         while let Some(entry) = self.moving.pop() {
             let task = self.requests.get(entry.buffer).task;
             let index = self.tables.task(task).partition.index();
-            self.partitions[index].insert_pending(entry);
+            self.partitions[index].queues.promise(entry);
         }
         self.enlist_again(from);
         self.weigh();

@@ -40,7 +40,8 @@ impl Punctual {
     /// end is unknown, another follows already, nothing waits, or the layout may change.
     fn looks_ahead_from(&self, index: usize) -> Option<&Running> {
         let partition = &self.partitions[index];
-        let waits = partition.pending.iter().any(|p| !p.running) || !partition.parked.is_empty();
+        let waits = partition.queues.promised().iter().any(|p| !p.running)
+            || !partition.queues.parked().is_empty();
         let steady = self.tables.layouts() == 1 && partition.overlapping.is_empty();
         if self.parameters.launch_lead == Nanos::ZERO
             || partition.queued.is_some()

@@ -5,7 +5,8 @@ use crate::ids::BATCH_MAX;
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::partition::{Kind, Partition, Pending};
+use crate::punctual::partition::{Kind, Partition};
+use crate::punctual::queues::Pending;
 use crate::time::Instant;
 
 /// Promised requests that run in one batch: deadline, what they count for the stage, buffer.
@@ -22,16 +23,16 @@ impl Punctual {
     /// (policy, section 8; `joint`). Any larger batch does.
     pub(crate) fn mandatory(&self, index: usize, start: Instant) -> Option<Choice> {
         let partition = &self.partitions[index];
-        let head = *partition.pending.iter().find(|p| !p.running)?;
+        let head = *partition.queues.promised().iter().find(|p| !p.running)?;
         let row = self.tables.row(head.row);
-        let together = partition.pending.iter();
+        let together = partition.queues.promised().iter();
         let together = together.filter(|p| p.promise == head.promise && !p.running);
         let (count, most) = together.fold((0, u8::MAX), |(count, most), member| {
             (count + 1, most.min(member.batch_max))
         });
-        let least = self.size_holding(row, count);
+        let least = row.size_holding(count);
         let least = least.expect("a joint promise was made for a batch that is compiled");
-        (least + 1..self.sizes_of(row))
+        (least + 1..row.sizes.len())
             .rev()
             .filter(|&size| row.sizes[size] <= most)
             .find_map(|size| {
@@ -73,10 +74,15 @@ impl Punctual {
     /// were promised their deadlines in another batch. In EDF order.
     fn promised(&self, partition: &Partition, head: &Pending, places: u8) -> Promised {
         let of_promise = |p: &&Pending| p.promise == head.promise && !p.running;
-        let with_head = partition.pending.iter().filter(of_promise).count();
+        let with_head = partition
+            .queues
+            .promised()
+            .iter()
+            .filter(of_promise)
+            .count();
         let mut others = usize::from(places).saturating_sub(with_head);
         let mut promised = Promised::new();
-        for entry in partition.pending.iter().filter(|p| !p.running) {
+        for entry in partition.queues.promised().iter().filter(|p| !p.running) {
             let own = entry.promise == head.promise;
             if !own {
                 let can = same_group(entry, head) && !entry.joint && entry.batch_max >= places;
@@ -85,7 +91,7 @@ impl Punctual {
                 }
                 others -= 1;
             }
-            let full = promised.push((entry.due, self.charge_of_stage(entry), entry.buffer));
+            let full = promised.push((entry.due, entry.charge_of_stage(), entry.buffer));
             assert!(full.is_ok(), "a batch has no more than {places} members");
         }
         promised
@@ -135,9 +141,10 @@ fn in_group<'a>(
 ) -> impl Iterator<Item = (Instant, u8, u16)> + 'a {
     let group = (head.row, head.cohort);
     let start = partition
-        .parked
+        .queues
+        .parked()
         .partition_point(|p| (p.row, p.cohort) < group);
-    partition.parked[start..]
+    partition.queues.parked()[start..]
         .iter()
         .take_while(move |p| (p.row, p.cohort) == group)
         .map(|p| (p.due, p.batch_max, p.buffer))

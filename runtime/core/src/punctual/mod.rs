@@ -46,6 +46,7 @@ mod paging;
 mod parameters;
 mod partition;
 mod price;
+mod queues;
 mod requests;
 mod reservations;
 mod rhythm;
@@ -78,8 +79,9 @@ use crate::punctual::ledger::Ledger;
 use crate::punctual::load::{Load, load_of};
 use crate::punctual::paging::Paging;
 pub use crate::punctual::parameters::PunctualConfig;
-use crate::punctual::partition::{Partition, Pending};
+use crate::punctual::partition::Partition;
 use crate::punctual::price::Prices;
+use crate::punctual::queues::Pending;
 use crate::punctual::requests::{Request, Requests, State};
 use crate::punctual::reservations::Reservations;
 use crate::punctual::rhythm::Rhythm;
@@ -187,7 +189,9 @@ impl Policy for Punctual {
 
     fn check(&self) -> Result<(), &'static str> {
         self.requests.check()?;
-        self.ledger.check(&self.requests)
+        self.ledger.check(&self.requests)?;
+        let mut partitions = self.partitions.iter().enumerate();
+        partitions.try_for_each(|(index, p)| p.queues.check(index, &self.requests, &self.tables))
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
@@ -251,9 +255,19 @@ impl Punctual {
                 },
             });
         let candidate = candidate.map(|(applicant, work)| (applicant.due, work));
-        partition
-            .scan
-            .run(self.now, free, &partition.pending, candidate, reserved);
+        partition.scan.run(
+            self.now,
+            free,
+            partition.queues.promised(),
+            candidate,
+            reserved,
+        );
+    }
+
+    /// Ends a request's promise on a partition, if it has one there.
+    pub(crate) fn remove_pending(&mut self, index: usize, buffer: u16) {
+        let queues = &mut self.partitions[index].queues;
+        queues.remove_promise(buffer, &self.tables);
     }
 
     /// Gives a request its verdict and its buffer back. The caller has taken it off the lists.
@@ -320,12 +334,10 @@ impl Punctual {
         let request = self.requests.get(buffer);
         let (state, task) = (request.state, request.task);
         let index = self.tables.task(task).partition.index();
-        match state {
-            State::Pending => self.remove_pending(index, buffer),
-            State::Parked => self.partitions[index].remove_parked(buffer),
-            State::Waiting => self.partitions[index].remove_waiting(buffer),
-            State::Awaiting => self.paging.remove(buffer),
-            State::Free | State::Preparing | State::Running | State::Locked => {}
+        let queues = &mut self.partitions[index].queues;
+        queues.remove(buffer, state, &self.tables);
+        if state == State::Awaiting {
+            self.paging.remove(buffer);
         }
         index
     }

@@ -3,8 +3,8 @@
 use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::Punctual;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::partition::{Kind, Parked};
-use crate::punctual::requests::{Request, State};
+use crate::punctual::partition::Kind;
+use crate::punctual::queues::Parked;
 use crate::time::Instant;
 
 /// A batch that may run, and what it is worth.
@@ -34,11 +34,12 @@ impl Punctual {
         let promised = self.first_promised(index);
         // The list is sorted by row and cohort, so each group is a chunk.
         for group in self.partitions[index]
-            .parked
+            .queues
+            .parked()
             .chunk_by(|a, b| (a.row, a.cohort) == (b.row, b.cohort))
         {
             let row = self.tables.row(group[0].row);
-            for size in 0..self.sizes_of(row) {
+            for size in 0..row.sizes.len() {
                 let Some(candidate) = self.batch_deeper(index, group, size, start) else {
                     continue;
                 };
@@ -63,32 +64,9 @@ impl Punctual {
 
     /// The earliest deadline of promised work that could run.
     fn first_promised(&self, index: usize) -> Instant {
-        let mut pending = self.partitions[index].pending.iter();
+        let mut pending = self.partitions[index].queues.promised().iter();
         let head = pending.find(|p| !p.running);
         head.map_or(Instant::FAR_FUTURE, |p| p.due)
-    }
-
-    /// Puts a request that holds an answer that counts in line for its next stage.
-    pub(crate) fn park(&mut self, request: &Request, buffer: u16) {
-        let table = self.tables.task(request.task);
-        let row = self.tables.row_of(table, request.stage);
-        let own = self.tables.own(table, request.stage);
-        let (_, answer) = request.answer.expect("a parked request holds an answer");
-        let gain = own.gain_of(answer.confidence);
-        let entry = Parked {
-            row,
-            cohort: request.cohort,
-            due: request.due,
-            buffer,
-            task: request.task,
-            confidence: answer.confidence,
-            gain: gain * u64::from(table.weight),
-            batch_max: table.batch_max,
-            eager: table.eager,
-        };
-        let partition = table.partition.index();
-        self.requests.transition(buffer, State::Parked);
-        self.partitions[partition].insert_parked(entry);
     }
 
     /// The members of a group that gain most, at one compiled batch size. `None` if it may not run,

@@ -12,7 +12,8 @@ use crate::actions::Actions;
 use crate::event::Finished;
 use crate::punctual::Punctual;
 use crate::punctual::ledger::Note;
-use crate::punctual::partition::{Kind, Pending, Running};
+use crate::punctual::partition::{Kind, Running};
+use crate::punctual::queues::Pending;
 use crate::punctual::speed::Change;
 use crate::time::{Instant, Nanos};
 
@@ -127,21 +128,8 @@ impl Punctual {
         let partition = crate::ids::PartitionId(index as u16);
         self.tables.set_level(partition, level);
         self.partitions[index].speed.set_level(level, self.now);
-        for entry in self.partitions[index].pending.iter_mut() {
-            let request = self.requests.get(entry.buffer);
-            let stage = if entry.running {
-                request.stage.next()
-            } else {
-                request.stage
-            };
-            entry.work = self.tables.task(request.task).work_from(stage);
-        }
-        for at in 0..self.partitions[index].pending.len() {
-            let entry = self.partitions[index].pending[at];
-            if entry.joint {
-                self.share_out(index, entry.promise);
-            }
-        }
+        let queues = &mut self.partitions[index].queues;
+        queues.rescale(&self.requests, &self.tables);
     }
 
     /// Drops requests until no pending one is late for certain that is worth more than one that
@@ -151,24 +139,23 @@ impl Punctual {
     /// left first), reserved requests of a task in debt, other reserved requests. A late request
     /// that harms nobody stays: it is answered late, not silently dropped.
     pub(crate) fn shed(&mut self, index: usize, actions: &mut Actions) -> bool {
-        for entry in self.partitions[index].pending.iter_mut() {
-            entry.late = false;
-        }
+        self.partitions[index].queues.forget_late();
         let mut dropped = false;
         let free = self.free_from(index);
         // Each turn drops or marks one request.
         while let Some(at) = self.first_late(index, free) {
-            let worth_of_late = self.worth(&self.partitions[index].pending[at]);
+            let worth_of_late = self.worth(&self.partitions[index].queues.promised()[at]);
             match self.least_worth(index, at) {
                 Some(victim)
-                    if self.worth(&self.partitions[index].pending[victim]) < worth_of_late =>
+                    if self.worth(&self.partitions[index].queues.promised()[victim])
+                        < worth_of_late =>
                 {
-                    let entry = self.partitions[index].pending[victim];
+                    let entry = self.partitions[index].queues.promised()[victim];
                     self.remove_pending(index, entry.buffer);
                     self.conclude(entry.buffer, Verdict::Failed(Failure::Shed), actions);
                     dropped = true;
                 }
-                _ => self.partitions[index].pending[at].late = true,
+                _ => self.partitions[index].queues.mark_late(at),
             }
         }
         dropped
@@ -178,15 +165,19 @@ impl Punctual {
     /// budgets in EDF order from `free` on.
     fn first_late(&self, index: usize, free: Instant) -> Option<usize> {
         let mut end = free;
-        self.partitions[index].pending.iter().position(|entry| {
-            end = end + entry.work;
-            end > entry.due && !entry.late
-        })
+        self.partitions[index]
+            .queues
+            .promised()
+            .iter()
+            .position(|entry| {
+                end = end + entry.work;
+                end > entry.due && !entry.late
+            })
     }
 
     /// The request of least worth among those up to `at` in EDF order that are not running.
     fn least_worth(&self, index: usize, at: usize) -> Option<usize> {
-        let pending = &self.partitions[index].pending[..=at];
+        let pending = &self.partitions[index].queues.promised()[..=at];
         (0..pending.len())
             .filter(|&i| !pending[i].running)
             .min_by_key(|&i| {

@@ -2,73 +2,14 @@
 
 use alloc::boxed::Box;
 
-use crate::bounded::List;
-use crate::ids::{ActionId, BATCH_MAX, Confidence, RequestId, TaskId};
+use crate::ids::{ActionId, BATCH_MAX, RequestId};
 use crate::punctual::conduct::Conduct;
+use crate::punctual::queues::Queues;
 use crate::punctual::share::{Share, Voluntary};
 use crate::punctual::slack::Scan;
 use crate::punctual::speed::Speed;
 use crate::punctual::tables::Row;
 use crate::time::{Instant, Nanos};
-
-/// Mandatory work of one request. Stays in the list while its stage runs, with the work that is
-/// left after that stage.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
-    pub(crate) due: Instant,
-    /// Ties: order of arrival.
-    pub(crate) order: u64,
-    pub(crate) buffer: u16,
-    /// The next stage to run.
-    pub(crate) row: Row,
-    pub(crate) cohort: u64,
-    /// Work left at batch 1 (w), without the stage that is running.
-    pub(crate) work: Nanos,
-    pub(crate) running: bool,
-    /// Equal for requests that are promised their deadlines jointly, as their next stage runs in
-    /// one batch; else the request's own `order`.
-    pub(crate) promise: u64,
-    /// Not the only one of its promise.
-    pub(crate) joint: bool,
-    /// Accepted beyond the task's reservation.
-    pub(crate) extra: bool,
-    /// Scratch of the overrun handling: cannot be on time any more.
-    pub(crate) late: bool,
-    pub(crate) batch_max: u8,
-}
-
-/// A real-time request that holds an answer that counts and could go deeper.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parked {
-    /// The next stage.
-    pub(crate) row: Row,
-    pub(crate) cohort: u64,
-    pub(crate) due: Instant,
-    pub(crate) buffer: u16,
-    pub(crate) task: TaskId,
-    /// Of the answer it holds.
-    pub(crate) confidence: Confidence,
-    /// Weight times the gain of its next stage.
-    pub(crate) gain: u64,
-    pub(crate) batch_max: u8,
-    pub(crate) eager: bool,
-}
-
-/// A best-effort request between two stages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) order: u64,
-    pub(crate) buffer: u16,
-    pub(crate) task: TaskId,
-    /// The next stage.
-    pub(crate) row: Row,
-    pub(crate) cohort: u64,
-    /// `FAR_FUTURE` if it has no deadline.
-    pub(crate) due: Instant,
-    pub(crate) batch_max: u8,
-    /// Of a real-time task whose model lost its promises.
-    pub(crate) demoted: bool,
-}
 
 /// Why an action runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,12 +54,7 @@ pub(crate) struct Partition {
     pub(crate) running: Option<Running>,
     /// Handed over ahead: starts when the running one has ended.
     pub(crate) queued: Option<Running>,
-    /// By (due, order).
-    pub(crate) pending: List<Pending>,
-    /// By (row, cohort, due): requests that can share a batch are a contiguous group.
-    pub(crate) parked: List<Parked>,
-    /// By order.
-    pub(crate) waiting: List<Waiting>,
+    pub(crate) queues: Queues,
     /// Something happened that may allow or demand a decision.
     pub(crate) touched: bool,
     pub(crate) scan: Scan,
@@ -147,39 +83,6 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    pub(crate) fn insert_pending(&mut self, entry: Pending) {
-        let key = (entry.due, entry.order);
-        let at = self.pending.partition_point(|p| (p.due, p.order) < key);
-        self.pending.insert(at, entry);
-    }
-
-    pub(crate) fn insert_parked(&mut self, entry: Parked) {
-        let key = (entry.row, entry.cohort, entry.due);
-        let at = self
-            .parked
-            .partition_point(|p| (p.row, p.cohort, p.due) <= key);
-        self.parked.insert(at, entry);
-    }
-
-    pub(crate) fn insert_waiting(&mut self, entry: Waiting) {
-        let at = self.waiting.partition_point(|w| w.order < entry.order);
-        self.waiting.insert(at, entry);
-    }
-
-    pub(crate) fn pending_of(&mut self, buffer: u16) -> Option<&mut Pending> {
-        self.pending.iter_mut().find(|p| p.buffer == buffer)
-    }
-
-    pub(crate) fn remove_pending(&mut self, buffer: u16) -> Option<Pending> {
-        let at = self.pending.iter().position(|p| p.buffer == buffer)?;
-        Some(self.pending.remove(at))
-    }
-
-    /// Whether a request beyond the reservations waits for its mandatory work.
-    pub(crate) fn extra_waits(&self) -> bool {
-        self.pending.iter().any(|p| p.extra && !p.running)
-    }
-
     /// A batch of best-effort work was stopped, and all that it did was lost: smaller ones.
     pub(crate) fn gap_was_short(&mut self, batch: u8) {
         self.gap_places = (batch / 2).max(1);
@@ -195,18 +98,6 @@ impl Partition {
         }
     }
 
-    pub(crate) fn remove_parked(&mut self, buffer: u16) {
-        if let Some(at) = self.parked.iter().position(|p| p.buffer == buffer) {
-            self.parked.remove(at);
-        }
-    }
-
-    pub(crate) fn remove_waiting(&mut self, buffer: u16) {
-        if let Some(at) = self.waiting.iter().position(|w| w.buffer == buffer) {
-            self.waiting.remove(at);
-        }
-    }
-
     /// Whether real-time work has had so much of the time that `work` has to be given up.
     pub(crate) fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
         let running = self.running.as_ref();
@@ -219,8 +110,6 @@ impl Partition {
         self.opens = opens;
         self.leaving = self.running.is_some();
         self.touched = true;
-        self.parked.clear();
-        self.waiting.clear();
     }
 
     /// Upper bound on when what runs here has ended, if nothing more is started.

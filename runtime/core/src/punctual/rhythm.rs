@@ -48,15 +48,20 @@ impl Punctual {
     /// one batch then ends sooner than this one now and that frame alone.
     pub(crate) fn waits_until(&self, index: usize, choice: &Choice) -> Option<Instant> {
         let partition = &self.partitions[index];
-        let ready = partition.pending.iter().filter(|p| !p.running).count();
-        let alone = partition.parked.is_empty() && partition.waiting.is_empty();
+        let ready = partition
+            .queues
+            .promised()
+            .iter()
+            .filter(|p| !p.running)
+            .count();
+        let alone = partition.queues.parked().is_empty() && partition.queues.waiting().is_empty();
         let all = ready == choice.members.len();
-        if !(self.parameters.waiting && self.parameters.batching && alone && all) {
+        if !(self.parameters.waiting && alone && all) {
             return None;
         }
         let row = self.tables.row(choice.row);
-        let larger = self.size_holding(row, choice.members.len() + 1)?;
-        let members = partition.pending.iter().filter(|p| !p.running);
+        let larger = row.size_holding(choice.members.len() + 1)?;
+        let members = partition.queues.promised().iter().filter(|p| !p.running);
         if members.map(|p| p.batch_max).min()? < row.sizes[larger] {
             return None;
         }

@@ -11,7 +11,7 @@
 //! so these are the only points looked at. Over-estimation can refuse, never endanger.
 
 use crate::bounded::List;
-use crate::punctual::partition::Pending;
+use crate::punctual::queues::Pending;
 use crate::punctual::tables::TaskTable;
 use crate::time::{Instant, Nanos};
 

@@ -39,7 +39,7 @@ pub(crate) struct StageRow {
     pub(crate) answers: bool,
     /// C at batch 1 of the stages after it up to the next exit; zero if it ends in one itself.
     onward: Nanos,
-    /// Compiled batch sizes, rising from 1.
+    /// Compiled batch sizes that may be used, rising from 1.
     pub(crate) sizes: heapless::Vec<u8, BATCH_MAX>,
     /// Profiled budgets, by size.
     pub(crate) budget: [Nanos; BATCH_MAX],
@@ -57,6 +57,12 @@ impl StageRow {
     /// C at batch 1 of the stages after it up to the next exit.
     pub(crate) const fn onward(&self) -> Nanos {
         self.onward
+    }
+
+    /// The smallest batch size, by position, that holds so many requests.
+    pub(crate) fn size_holding(&self, members: usize) -> Option<usize> {
+        let mut sizes = self.sizes.iter();
+        sizes.position(|&size| usize::from(size) >= members)
     }
 
     /// C at batch 1.
@@ -151,8 +157,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// From a plan that [`validate::check`] has accepted.
-    pub(crate) fn new(config: &Config) -> Self {
+    /// From a plan that [`validate::check`] has accepted. Without `batching` one request at a time.
+    pub(crate) fn new(config: &Config, batching: bool) -> Self {
         let mut firsts = Vec::with_capacity(config.models.len());
         let mut rows_each = 0;
         for model in &config.models {
@@ -167,6 +173,9 @@ impl Tables {
                     let at = partition * rows_each + firsts[as_model] + stage;
                     let mut row = stage_row(ModelId(index as u16), model, stage, partition);
                     row.runs_as = Row(at as u32);
+                    if !batching {
+                        row.sizes.truncate(1);
+                    }
                     rows.push(row);
                 }
             }

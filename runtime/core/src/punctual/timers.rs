@@ -4,7 +4,8 @@
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::punctual::Punctual;
-use crate::punctual::partition::{Kind, Parked, Waiting};
+use crate::punctual::partition::Kind;
+use crate::punctual::queues::{Parked, Waiting};
 use crate::punctual::share::Voluntary;
 use crate::time::{Instant, Nanos};
 
@@ -13,23 +14,23 @@ impl Punctual {
     /// what can still be started at the last moment is.
     pub(crate) fn expire(&mut self, index: usize, actions: &mut Actions) {
         let mut at = 0;
-        while let Some(parked) = self.partitions[index].parked.get(at).copied() {
+        while let Some(parked) = self.partitions[index].queues.parked().get(at).copied() {
             let in_vain = self.last_start_of_parked(&parked) <= self.now;
             if parked.eager || in_vain || !self.is_worth_it(index, &parked) {
-                self.partitions[index].parked.remove(at);
+                self.withdraw(parked.buffer);
                 self.answer(parked.buffer, actions);
             } else {
                 at += 1;
             }
         }
         let mut at = 0;
-        while let Some(waiting) = self.partitions[index].waiting.get(at).copied() {
+        while let Some(waiting) = self.partitions[index].queues.waiting().get(at).copied() {
             let shed = self.is_shedding() && !waiting.demoted;
             if self.last_start_of_waiting(&waiting) > self.now && !shed {
                 at += 1;
                 continue;
             }
-            self.partitions[index].waiting.remove(at);
+            self.withdraw(waiting.buffer);
             if self.holds_answer_that_counts(waiting.buffer) {
                 self.answer(waiting.buffer, actions);
             } else {
@@ -46,9 +47,9 @@ impl Punctual {
     /// When this partition needs a tick.
     pub(crate) fn timer_of(&self, index: usize) -> Option<Instant> {
         let partition = &self.partitions[index];
-        let parked = partition.parked.iter();
+        let parked = partition.queues.parked().iter();
         let parked = parked.map(|p| self.last_start_of_parked(p));
-        let waiting = partition.waiting.iter();
+        let waiting = partition.queues.waiting().iter();
         let waiting = waiting
             .filter(|w| w.due != Instant::FAR_FUTURE)
             .map(|w| self.last_start_of_waiting(w));
@@ -60,7 +61,7 @@ impl Punctual {
         // Deeper stages that wait for nothing but the partition's share.
         // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
         // that it would be stopped each time and never get through one.
-        let rested = (partition.running.is_none() && !partition.parked.is_empty())
+        let rested = (partition.running.is_none() && !partition.queues.parked().is_empty())
             .then(|| partition.share.recovers_at(Voluntary::Depth))
             .filter(|at| *at > self.now);
         let opens = Some(partition.opens).filter(|at| *at > self.now);

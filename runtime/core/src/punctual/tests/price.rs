@@ -35,7 +35,7 @@ fn halves() -> Config {
 }
 
 fn prices(config: &Config) -> Prices {
-    Prices::new(config, Tables::new(config).tasks(), 50)
+    Prices::new(config, Tables::new(config, true).tasks(), 50)
 }
 
 /// The least load, in 32nds, at which answers of this confidence do not go on.

@@ -34,7 +34,7 @@ fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
 }
 
 fn exact_slack(scheduler: &Punctual, index: usize, free: Instant, y: Instant) -> i64 {
-    let pending = scheduler.partitions[index].pending.iter();
+    let pending = scheduler.partitions[index].queues.promised().iter();
     let pending: u64 = pending
         .filter(|p| p.due <= y)
         .map(|p| p.work.as_nanos())
