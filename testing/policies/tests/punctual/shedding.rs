@@ -1,11 +1,9 @@
 //! Best-effort work given up on demand.
 
-use std::vec;
-
-use super::plans::{SURE, at, best_effort, model_alone, ms, plan, task};
-use super::world::{Exact, Nature, World};
-use crate::policy::Policy as _;
-use crate::{Confidence, Config, Event, Infer, Rejection, TaskId, Verdict};
+use super::SURE;
+use super::plans::{at, best_effort, model_alone, ms, plan, task};
+use punctual_core::{Confidence, Config, Event, Infer, Rejection, TaskId, Verdict};
+use punctual_policy_testing::world::{Exact, Nature, World};
 
 const SHED: Verdict = Verdict::Rejected(Rejection::Shedding);
 
@@ -16,7 +14,7 @@ fn mixed() -> Config {
     plan(tasks, models, ms(1))
 }
 
-fn verdict<N: Nature>(world: &World<N>, frame: u64) -> (crate::Instant, Verdict) {
+fn verdict<N: Nature>(world: &World<N>, frame: u64) -> (punctual_core::Instant, Verdict) {
     let (when, reply) = world.reply(frame).expect("it has a verdict");
     (when, reply.verdict)
 }
@@ -55,7 +53,7 @@ fn real_time_work_goes_on_and_best_effort_work_comes_back_when_the_hold_is_lifte
 struct SureLater;
 
 impl Nature for SureLater {
-    fn confidence(&mut self, infer: &Infer) -> Confidence {
+    fn confidence(&mut self, infer: &Infer, _: u64) -> Confidence {
         if infer.stage.0 == 0 {
             Confidence(1)
         } else {

@@ -1,0 +1,35 @@
+//! The default policy as a whole, in virtual time, from outside: the auditor looks at every step.
+//!
+//! What needs the inside of the scheduler (the slack, prices, layouts on demand, ablations) is tested beside it, on the
+//! same plans.
+
+mod admission;
+mod best_effort;
+mod demotion;
+mod depth;
+mod exhaustive;
+mod latest;
+mod misbehaviour;
+mod overrun;
+mod paging;
+/// The core's tests cannot depend on a crate above, and two copies of the plans would drift apart.
+#[path = "../../../../runtime/core/src/punctual/tests/plans.rs"]
+mod plans;
+mod prefix;
+#[path = "../../../../runtime/core/src/punctual/tests/random_plans.rs"]
+#[expect(
+    dead_code,
+    reason = "layouts are changed at will beside the scheduler only"
+)]
+mod random_plans;
+mod rhythm;
+mod shedding;
+mod spill;
+mod switches;
+mod worked_example;
+
+// Those plans name the core's types from the root of the crate.
+use punctual_core::*;
+
+/// Sure enough to stop in those plans.
+const SURE: Confidence = Confidence(65_000);
