@@ -54,7 +54,7 @@ impl Nature for Weather {
         Nanos::new(random.within(0, planned.as_nanos() * 2))
     }
 
-    fn confidence(&mut self, infer: &Infer, member: u64) -> Confidence {
+    fn confidence_of(&mut self, member: u64, infer: &Infer) -> Confidence {
         match &mut self.foul {
             None => (self.confidence)(member, infer.stage),
             Some(random) => Confidence(random.next_u64() as u16),

@@ -23,9 +23,13 @@ pub trait Nature {
     fn preparation(&mut self, _: TaskId) -> Nanos {
         Nanos::ZERO
     }
-    /// What an exit says of a member, which is named by the sequence number of its submission.
-    fn confidence(&mut self, _: &Infer, _member: u64) -> Confidence {
+    /// What an exit says.
+    fn confidence(&mut self, _: &Infer) -> Confidence {
         Confidence(20_000)
+    }
+    /// What it says of a member, which is named by the sequence number of its submission.
+    fn confidence_of(&mut self, _member: u64, infer: &Infer) -> Confidence {
+        self.confidence(infer)
     }
     /// From `Preempt` until the partition is free, given the bound.
     fn stopping(&mut self, bound: Nanos) -> Nanos {
@@ -362,7 +366,7 @@ impl<N: Nature> World<N> {
             let sequence = sequence_of(&self.log, *id);
             Answer {
                 class: 1,
-                confidence: self.nature.confidence(infer, sequence),
+                confidence: self.nature.confidence_of(sequence, infer),
             }
         };
         infer.members.iter().map(answer).collect()

@@ -10,7 +10,7 @@ use punctual_policy_testing::world::{Nature, World};
 struct SureAt(StageId);
 
 impl Nature for SureAt {
-    fn confidence(&mut self, infer: &Infer, _: u64) -> Confidence {
+    fn confidence(&mut self, infer: &Infer) -> Confidence {
         if infer.stage == self.0 { SURE } else { UNSURE }
     }
 }

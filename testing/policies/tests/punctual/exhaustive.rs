@@ -85,7 +85,7 @@ impl Nature for Chosen {
     fn preparation(&mut self, task: TaskId) -> Nanos {
         self.up_to(self.config.tasks[task.index()].jitter, 0)
     }
-    fn confidence(&mut self, infer: &Infer, _: u64) -> Confidence {
+    fn confidence(&mut self, infer: &Infer) -> Confidence {
         if self.decides(infer) && self.choose(2) == 1 {
             return SURE;
         }

@@ -8,11 +8,12 @@ mod best_effort;
 mod demotion;
 mod depth;
 mod exhaustive;
+mod guarantee;
 mod latest;
 mod misbehaviour;
 mod overrun;
 mod paging;
-/// The core's tests cannot depend on a crate above, and two copies of the plans would drift apart.
+/// The core's tests cannot depend on a crate above, and two copies of plans and workload would drift apart.
 #[path = "../../../../runtime/core/src/punctual/tests/plans.rs"]
 mod plans;
 mod prefix;
@@ -27,9 +28,12 @@ mod shedding;
 mod spill;
 mod switches;
 mod worked_example;
+#[path = "../../../../runtime/core/src/punctual/tests/workload.rs"]
+mod workload;
 
-// Those plans name the core's types from the root of the crate.
+// Those files name the core's types from the root of the crate, and the world beside them.
 use punctual_core::*;
+use punctual_policy_testing::world;
 
 /// Sure enough to stop in those plans.
 const SURE: Confidence = Confidence(65_000);

@@ -28,7 +28,7 @@ impl Nature for Careless {
     fn preparation(&mut self, _: TaskId) -> Nanos {
         units(self.0.within(0, 30))
     }
-    fn confidence(&mut self, _: &Infer, _: u64) -> Confidence {
+    fn confidence(&mut self, _: &Infer) -> Confidence {
         Confidence(self.0.next_u64() as u16)
     }
     fn stopping(&mut self, bound: Nanos) -> Nanos {

@@ -53,7 +53,7 @@ fn real_time_work_goes_on_and_best_effort_work_comes_back_when_the_hold_is_lifte
 struct SureLater;
 
 impl Nature for SureLater {
-    fn confidence(&mut self, infer: &Infer, _: u64) -> Confidence {
+    fn confidence(&mut self, infer: &Infer) -> Confidence {
         if infer.stage.0 == 0 {
             Confidence(1)
         } else {

@@ -5,9 +5,10 @@ use std::vec::Vec;
 
 use punctual_types::Random;
 
-use super::guarantee::{plans, run_plan};
+use super::guarantee::run_plan;
 use super::plans::{at, model, ms, plan, task};
 use super::random_plans::random_layouts;
+use super::workload::plans;
 use super::world::{Exact, World};
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;

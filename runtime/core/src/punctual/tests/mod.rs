@@ -9,4 +9,5 @@ mod plans;
 mod price;
 mod random_plans;
 mod slack;
+mod workload;
 mod world;

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
+use punctual_types::Random;
+
 use crate::policy::Policy as _;
 use crate::punctual::Punctual;
 use crate::{
@@ -47,10 +49,6 @@ pub trait Nature {
     fn ending(&mut self) -> Ending {
         Ending::Finished
     }
-    /// The layout to ask for before the next step, if any.
-    fn layout(&mut self) -> Option<usize> {
-        None
-    }
     /// Whether the payload can be read.
     fn payload_ok(&mut self, _: TaskId) -> bool {
         true
@@ -82,6 +80,8 @@ pub struct World<N> {
     pub nature: N,
     /// Everything ordered, with the time of the order.
     pub log: Vec<(Instant, Action)>,
+    /// Layouts are asked for at random moments, in no order.
+    pub layouts: Option<Random>,
     /// Real-time requests that were taken on and are late, or given up after that.
     pub misses: u64,
     actions: Actions,
@@ -109,6 +109,7 @@ impl<N: Nature> World<N> {
             nature,
             now: Instant::ZERO,
             log: Vec::new(),
+            layouts: None,
             misses: 0,
             agenda: BTreeMap::new(),
             scheduled: 0,
@@ -192,8 +193,11 @@ impl<N: Nature> World<N> {
     /// One step, carried out.
     pub fn step(&mut self, event: &Event) {
         self.actions.clear();
-        if let Some(layout) = self.nature.layout() {
-            self.scheduler.want_layout(layout);
+        if let Some(random) = &mut self.layouts
+            && random.one_in(8)
+        {
+            let layout = random.within(0, self.config.layouts.len() as u64);
+            self.scheduler.want_layout(layout as usize);
         }
         self.scheduler.step(self.now, event, &mut self.actions);
         let actions: Vec<Action> = self.actions.iter().cloned().collect();
