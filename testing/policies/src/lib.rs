@@ -3,15 +3,15 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | clients, an intake and a device, calm or foul; every step is booked | [`world`], [`books`] |
+//! | clients, an intake and a device, calm or foul; the auditor looks at every step | [`world`], [`weather`] |
 //! | plans with the partitions that a policy expects | [`plans`] |
 //! | a plan played in exact virtual time, for worked examples | [`timeline`] |
 //! | full queues, for benchmarks and the test of allocations | [`load`], [`emulated`] |
 #![forbid(unsafe_code)]
 
-pub mod books;
 pub mod emulated;
 pub mod load;
 pub mod plans;
 pub mod timeline;
+pub mod weather;
 pub mod world;

@@ -1,19 +1,19 @@
-//! Faults of a policy that the books must find; without these tests they could be blank.
+//! Faults of a policy that promises nothing, which the auditor must name all the same.
 
 use super::conformance::{far, lone_task};
 use punctual_baselines::SeqConfig;
 use punctual_core::{Action, Instant, Verdict};
-use punctual_policy_testing::books::Breach;
+use punctual_simulator::audit::Violation;
 
-fn breach(tamper: fn(&mut Vec<Action>)) -> Breach {
+fn found(tamper: fn(&mut Vec<Action>)) -> Violation {
     // A seed whose network takes batches of two.
     let mut world = lone_task(&SeqConfig::default(), 1);
-    world.tamper = tamper;
+    world.tamper = Some(tamper);
     for at in 0..4 {
         world.frame(0, Instant::from_nanos(at));
     }
     let run = world.run_until(far()).and_then(|()| world.drain());
-    run.expect_err("a breach")
+    run.expect_err("a violation")
 }
 
 fn first_infer(actions: &mut [Action]) -> Option<&mut punctual_core::Infer> {
@@ -25,7 +25,8 @@ fn first_infer(actions: &mut [Action]) -> Option<&mut punctual_core::Infer> {
 
 #[test]
 fn an_arrival_without_an_answer() {
-    assert_eq!(breach(Vec::clear), Breach::Arrival);
+    let found = found(Vec::clear);
+    assert!(matches!(found, Violation::Undecided { .. }), "{found}");
 }
 
 #[test]
@@ -33,7 +34,8 @@ fn a_verdict_that_never_comes() {
     let tamper = |actions: &mut Vec<Action>| {
         actions.retain(|a| !matches!(a, Action::Reply(r) if r.answer.is_some()));
     };
-    assert_eq!(breach(tamper), Breach::Lost);
+    let found = found(tamper);
+    assert!(matches!(found, Violation::Lost { .. }), "{found}");
 }
 
 #[test]
@@ -42,7 +44,11 @@ fn two_verdicts() {
         let reply = actions.iter().find(|a| matches!(a, Action::Reply(_)));
         actions.extend(reply.cloned());
     };
-    assert_eq!(breach(tamper), Breach::Reply);
+    let found = found(tamper);
+    assert!(
+        matches!(found, Violation::VerdictWithoutSubmission { .. }),
+        "{found}"
+    );
 }
 
 #[test]
@@ -51,7 +57,8 @@ fn a_stage_ordered_twice() {
         let infer = actions.iter().find(|a| matches!(a, Action::Infer(_)));
         actions.extend(infer.cloned());
     };
-    assert_eq!(breach(tamper), Breach::Partition);
+    let found = found(tamper);
+    assert!(matches!(found, Violation::UnknownPlace { .. }), "{found}");
 }
 
 #[test]
@@ -62,7 +69,8 @@ fn a_member_that_is_in_the_batch_twice() {
             infer.batch = 2;
         }
     };
-    assert_eq!(breach(tamper), Breach::Member);
+    let found = found(tamper);
+    assert!(matches!(found, Violation::MemberNotReady { .. }), "{found}");
 }
 
 #[test]
@@ -72,7 +80,8 @@ fn a_batch_larger_than_its_members_need() {
             infer.batch = 8;
         }
     };
-    assert_eq!(breach(tamper), Breach::Batch);
+    let found = found(tamper);
+    assert!(matches!(found, Violation::WrongBatch { .. }), "{found}");
 }
 
 #[test]
@@ -82,7 +91,8 @@ fn a_stage_out_of_turn() {
             infer.criticality = punctual_core::Criticality::BestEffort;
         }
     };
-    assert_eq!(breach(tamper), Breach::Stage);
+    let found = found(tamper);
+    assert!(matches!(found, Violation::WrongMember { .. }), "{found}");
 }
 
 #[test]
@@ -92,7 +102,8 @@ fn a_window_that_ends_before_it_begins() {
             infer.window.latest = Instant::ZERO;
         }
     };
-    assert_eq!(breach(tamper), Breach::Window);
+    let found = found(tamper);
+    assert!(matches!(found, Violation::WrongWindow { .. }), "{found}");
 }
 
 #[test]
@@ -104,5 +115,6 @@ fn an_answer_on_time_that_was_late() {
             }
         }
     };
-    assert_eq!(breach(tamper), Breach::Verdict);
+    let found = found(tamper);
+    assert!(matches!(found, Violation::WrongVerdict { .. }), "{found}");
 }

@@ -12,7 +12,8 @@ use punctual_core::{
 use punctual_plan::PolicyChoice;
 use punctual_policy_seeb::{SeebBatch, SeebConfig};
 use punctual_policy_testing::plans::random_plan;
-use punctual_policy_testing::world::{Weather, World};
+use punctual_policy_testing::weather::Weather;
+use punctual_policy_testing::world;
 use punctual_types::Random;
 use std::sync::Arc;
 
@@ -76,6 +77,8 @@ fn variants() -> Vec<Arc<dyn PolicySpec>> {
     ]
 }
 
+pub type World = world::World<Weather>;
+
 fn subjects() -> Vec<Arc<dyn PolicySpec>> {
     let all = punctual_baselines::all();
     let defaults = all.iter().map(PolicyChoice::shared);
@@ -83,12 +86,15 @@ fn subjects() -> Vec<Arc<dyn PolicySpec>> {
 }
 
 /// A world with a few hundred milliseconds of frames, vanishing clients and stale names ahead.
-fn busy_world(policy: &dyn PolicySpec, weather: Weather, seed: u64) -> World {
+fn busy_world(policy: &dyn PolicySpec, foul: bool, seed: u64) -> World {
     let mut random = Random::new(seed);
     let config = random_plan(policy, &mut random);
     let tasks = config.tasks.len() as u64;
-    let mut world = World::new(&config, policy, weather, random.clone());
-    world.books.depth = look_ahead(policy);
+    let weather = match foul {
+        true => Weather::foul(&config, random.clone()),
+        false => Weather::calm(&config),
+    };
+    let mut world = World::under(config, policy, weather);
     let mut at = Instant::ZERO;
     for _ in 0..random.within(20, 80) {
         // Bursts, and pauses.
@@ -98,21 +104,13 @@ fn busy_world(policy: &dyn PolicySpec, weather: Weather, seed: u64) -> World {
         };
         let task = random.within(0, tasks - 1) as u16;
         match random.within(0, 40) {
-            0 if weather == Weather::Foul => vanish(&mut world, ClientId(task), at),
-            1 if weather == Weather::Foul => name_nothing(&mut world, at),
+            0 if foul => vanish(&mut world, ClientId(task), at),
+            1 if foul => name_nothing(&mut world, at),
             2 => world.schedule(at, Event::Tick),
             _ => drop(world.frame(task, at)),
         }
     }
     world
-}
-
-/// How many actions a partition may hold at once.
-fn look_ahead(policy: &dyn PolicySpec) -> usize {
-    match policy.name() {
-        "clockwork" | "punctual" => 2,
-        _ => 1,
-    }
 }
 
 fn vanish(world: &mut World, client: ClientId, at: Instant) {
@@ -157,12 +155,12 @@ pub fn far() -> Instant {
 fn every_policy_keeps_the_rules_in_calm_and_in_foul_weather() {
     for policy in subjects() {
         let policy = &*policy;
-        for weather in [Weather::Calm, Weather::Foul] {
+        for foul in [false, true] {
             for seed in 0..PLANS {
-                let mut world = busy_world(policy, weather, seed);
+                let mut world = busy_world(policy, foul, seed);
                 let half = Instant::from_nanos(100_000_000);
                 let run = world.run_until(half).and_then(|()| world.drain());
-                assert_eq!(run, Ok(()), "{policy:?}, {weather:?}, seed {seed}");
+                assert_eq!(run, Ok(()), "{policy:?}, foul: {foul}, seed {seed}");
             }
         }
     }
@@ -174,8 +172,8 @@ fn every_policy_decides_the_same_for_the_same_events() {
         let policy = &*policy;
         for seed in 0..20 {
             let log = || {
-                let mut world = busy_world(policy, Weather::Foul, seed);
-                world.run_until(far()).expect("no breach");
+                let mut world = busy_world(policy, true, seed);
+                world.run_until(far()).expect("no violation");
                 world.log
             };
             assert_eq!(log(), log(), "{policy:?}, seed {seed}");
@@ -186,9 +184,8 @@ fn every_policy_decides_the_same_for_the_same_events() {
 /// A calm world of one task whose deadline is far away.
 pub fn lone_task(policy: &dyn PolicySpec, seed: u64) -> World {
     let config = lone_plan(policy, seed);
-    let mut world = World::new(&config, policy, Weather::Calm, Random::new(seed));
-    world.books.depth = look_ahead(policy);
-    world
+    let calm = Weather::calm(&config);
+    World::under(config, policy, calm)
 }
 
 fn lone_plan(policy: &dyn PolicySpec, seed: u64) -> Config {
@@ -230,7 +227,7 @@ fn a_lone_frame_with_time_to_spare_is_answered_on_time_at_the_last_exit() {
 fn first_order(world: &mut World) -> ActionId {
     let mut until = Instant::ZERO;
     loop {
-        world.run_until(until).expect("no breach");
+        world.run_until(until).expect("no violation");
         if let Some((_, infer)) = world.orders().next() {
             return infer.id;
         }
@@ -246,7 +243,7 @@ fn a_device_s_failure_fails_the_members_of_that_action_and_nothing_else() {
         let mut world = lone_task(policy, 1);
         let failed = world.frame(0, Instant::ZERO);
         let action = first_order(&mut world);
-        world.step(&Event::Failed { action }).expect("no breach");
+        world.step(&Event::Failed { action }).expect("no violation");
         let (_, reply) = world.reply(failed).expect("a verdict");
         let expected = Verdict::Failed(Failure::Device);
         assert_eq!(reply.verdict, expected, "{policy:?}");
@@ -261,7 +258,7 @@ fn an_action_that_was_not_run_is_made_up_for() {
         let frame = world.frame(0, Instant::ZERO);
         let action = first_order(&mut world);
         let now = world.now + Nanos::new(1);
-        world.forget_end_of(action);
+        world.forget(|event| matches!(event, Event::Finished(end) if end.action == action));
         world.schedule(now, Event::NotRun { action });
         assert_eq!(world.run_until(far()), Ok(()), "{policy:?}");
         let (_, reply) = world.reply(frame).expect("a verdict");
@@ -279,9 +276,9 @@ fn a_client_that_vanishes_gets_its_verdict_when_the_device_lets_go() {
         let client = ClientId(0);
         world
             .step(&Event::ClientGone { client })
-            .expect("no breach");
+            .expect("no violation");
         assert_eq!(world.reply(frame), None, "{policy:?}: its stage runs");
-        world.run_until(far()).expect("no breach");
+        world.run_until(far()).expect("no violation");
         let (_, reply) = world.reply(frame).expect("a verdict");
         let expected = Verdict::Failed(Failure::ClientGone);
         assert_eq!(reply.verdict, expected, "{policy:?}");

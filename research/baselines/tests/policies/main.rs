@@ -1,7 +1,6 @@
 //! Tests of all policies alike, and a worked example of each that is small enough for it.
 //!
-//! `conformance` holds what every policy owes the world, the books of `punctual_policy_testing`
-//! check it, and `canaries` checks the books.
+//! `conformance` holds what every policy owes the world, as the auditor of `punctual_simulator` reads it.
 
 mod canaries;
 mod conformance;

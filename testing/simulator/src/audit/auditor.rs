@@ -40,6 +40,12 @@ pub struct Auditor {
     pub(super) config: Config,
     /// The default policy, which alone makes promises.
     pub(super) punctual: bool,
+    /// Batches shrink as members leave them.
+    pub(super) shrinks_batches: bool,
+    /// Promised work may wait for a frame to share a batch with.
+    pub(super) may_wait: bool,
+    /// How many real-time requests were promised their deadlines.
+    promised: u64,
     pub(super) now: Instant,
     pub(super) subject: Subject,
     pub(super) books: Books,
@@ -80,6 +86,9 @@ impl Auditor {
         };
         Self {
             punctual,
+            shrinks_batches: contract.shrinks_batches,
+            may_wait: batches(config),
+            promised: 0,
             now: Instant::ZERO,
             subject: Subject::Other,
             books: Books::new(config.request_buffers, config.tasks.len()),
@@ -103,6 +112,38 @@ impl Auditor {
             stolen: Nanos::ZERO,
             config: config.clone(),
         }
+    }
+
+    /// Holds the policy to work that never waits for a frame to share a batch with.
+    #[must_use]
+    pub fn without_waiting(mut self) -> Self {
+        self.may_wait = false;
+        self
+    }
+
+    /// Books a whole step.
+    ///
+    /// # Errors
+    /// The first violation found so far.
+    pub fn step(
+        &mut self,
+        now: Instant,
+        event: &Event,
+        actions: &[Action],
+    ) -> Result<(), Violation> {
+        self.event(now, event);
+        for action in actions {
+            self.action(now, action);
+        }
+        self.close_step();
+        self.outcome()
+    }
+
+    /// # Errors
+    /// The first violation found so far.
+    pub fn outcome(&self) -> Result<(), Violation> {
+        let first = self.findings.first();
+        first.map_or(Ok(()), |finding| Err(finding.violation))
     }
 
     /// Books an event, when the scheduler learns of it. Its actions follow.
@@ -165,15 +206,23 @@ impl Auditor {
                     Err(Violation::WrongPreemption { action: *action })
                 }
             }
-            Action::Load { id, model } => self.memory.load(self.now, *id, *model),
+            Action::Load { id, model } => {
+                if self.floor.is_new(*id) {
+                    self.memory.load(self.now, *id, *model)
+                } else {
+                    Err(Violation::UnknownPlace { action: *id })
+                }
+            }
             Action::Unload { model } => {
                 let flights = self.floor.flights.values();
                 let in_use = flights.into_iter().any(|f| f.infer.model == *model);
                 let mut open = self.books.open.values();
                 // Others promise nothing, and load again what is still wanted.
-                let promised =
-                    self.punctual && open.any(|s| s.mandatory && self.task(s.task).model == *model);
-                self.memory.unload(*model, in_use || promised)
+                let relied_upon = self.punctual
+                    && open.any(|s| {
+                        (s.mandatory || s.next_stage > 0) && self.task(s.task).model == *model
+                    });
+                self.memory.unload(*model, in_use || relied_upon)
             }
             Action::Demote(demotion) => self.demoted(demotion),
             Action::Reinstate { partition, model } => self.reinstated(*partition, *model),
@@ -199,6 +248,18 @@ impl Auditor {
                 arrived: submission.arrived,
             });
         }
+    }
+
+    /// Submissions without a verdict.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.books.open.len()
+    }
+
+    /// How many real-time requests were promised their deadlines so far.
+    #[must_use]
+    pub const fn promised(&self) -> u64 {
+        self.promised
     }
 
     #[must_use]
@@ -233,7 +294,7 @@ impl Auditor {
                 }
             }
             Subject::Prepared(key) => {
-                self.promised(key);
+                self.promise(key);
                 self.take_places(key);
             }
             Subject::Loaded(model) => {
@@ -244,7 +305,7 @@ impl Auditor {
                 let mut keys: Vec<(u64, Key)> = open.map(|(key, s)| (s.order, *key)).collect();
                 keys.sort_unstable();
                 for (_, key) in keys {
-                    self.promised(key);
+                    self.promise(key);
                 }
                 self.take_places_of(model);
             }
@@ -260,11 +321,12 @@ impl Auditor {
             self.found(Violation::SupersededByNobody { task, sequence });
         }
         self.check_shedding();
+        self.check_priorities();
         self.claims.settle(self.now);
     }
 
     /// A request was taken on, if it is still there: its deadline is promised, unless it still waits for weights.
-    fn promised(&mut self, key: Key) {
+    fn promise(&mut self, key: Key) {
         let demoted = self.books.open.get(&key).map(|s| s.task);
         let demoted = demoted.is_some_and(|task| self.is_demoted(task));
         let Some(submission) = self.books.open.get_mut(&key) else {
@@ -277,6 +339,7 @@ impl Auditor {
         let there = !self.punctual || self.memory.is_present(task.model);
         if there && is_real_time(task) && submission.answer.is_none() {
             submission.mandatory = true;
+            self.promised += 1;
             submission.promised_in = self.claims.epoch(task.partition);
             self.claims.mandatory(task.partition, true);
         }
@@ -295,6 +358,14 @@ impl Observer for Auditor {
     fn end(&mut self, now: Instant) {
         self.finish(now);
     }
+}
+
+/// Whether any two frames can share a batch.
+fn batches(config: &Config) -> bool {
+    config.tasks.iter().any(|task| {
+        let first = &config.models[task.model.index()].stages[0];
+        first.times.len() > 1 && task.batch_max > 1
+    })
 }
 
 /// Buffers and queue places that only a task's conforming requests may take.

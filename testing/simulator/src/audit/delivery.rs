@@ -4,6 +4,7 @@ use punctual_core::ModelId;
 
 use super::auditor::{Auditor, Subject};
 use super::books::{Key, Place, Submission};
+use super::claims::is_real_time;
 use super::violation::Violation;
 
 impl Auditor {
@@ -73,6 +74,12 @@ impl Auditor {
         });
         if let Some(action) = running.next().map(|flight| flight.infer.id) {
             self.found(Violation::NotShed { action });
+        }
+        let best_effort = |s: &&Submission| !is_real_time(self.task(s.task));
+        let mut open = self.books.open.values().filter(best_effort);
+        let waits = open.find(|s| s.place == Place::Waiting);
+        if let Some((task, request)) = waits.and_then(|s| Some((s.task, s.request?))) {
+            self.found(Violation::NotGivenUp { task, request });
         }
     }
 }

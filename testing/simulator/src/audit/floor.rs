@@ -126,12 +126,7 @@ impl Floor {
             });
         }
         if window.latest < window.earliest || window.earliest < now {
-            return Err(Violation::WrongWindow {
-                action: infer.id,
-                at: now,
-                earliest: window.earliest,
-                latest: window.latest,
-            });
+            return Err(wrong_window(now, infer));
         }
         Ok(())
     }
@@ -192,5 +187,14 @@ impl Floor {
             });
         }
         Ok(())
+    }
+}
+
+pub(super) const fn wrong_window(at: Instant, infer: &Infer) -> Violation {
+    Violation::WrongWindow {
+        action: infer.id,
+        at,
+        earliest: infer.window.earliest,
+        latest: infer.window.latest,
     }
 }

@@ -4,6 +4,7 @@ use punctual_core::{BatchTime, Criticality, Infer, RequestId, TaskId};
 
 use super::auditor::{Auditor, Subject};
 use super::books::{Key, Place, Refusal};
+use super::floor::wrong_window;
 use super::violation::Violation;
 
 impl Auditor {
@@ -17,7 +18,7 @@ impl Auditor {
         let asked = self.subject == Subject::Arrived(key);
         let waits = self.books.open.get(&key);
         let waits = waits.filter(|s| s.place == Place::Arriving);
-        if !asked || waits.is_none_or(|s| !self.may_take(task, s.origin)) {
+        if self.draining || !asked || waits.is_none_or(|s| !self.may_take(task, s.origin)) {
             return Err(Violation::UnaskedPreparation { task });
         }
         let inside = self.books.inside[task.index()];
@@ -74,6 +75,12 @@ impl Auditor {
         };
         let longest = on.max_seen.max(on.budget);
         let placed = self.floor.take_off(self.now, infer, (budget, longest));
+        // It decides when there is something to start, never ahead of that.
+        let opens_late = self.punctual && infer.window.earliest > self.now;
+        let placed = placed.and(match opens_late {
+            true => Err(wrong_window(self.now, infer)),
+            false => Ok(()),
+        });
         let weights = if self.memory.is_present(infer.model) {
             Ok(())
         } else {
@@ -102,8 +109,8 @@ impl Auditor {
         let mut sizes = stage.times.iter().map(|t| t.batch);
         let smallest = sizes.find(|&b| usize::from(b) >= members);
         let fits = members > 0 && members <= usize::from(infer.batch);
-        // Others may run a batch on with places that became empty (BranchyNet does).
-        if !fits || self.punctual && smallest != Some(infer.batch) {
+        // Some run a batch on with places that became empty (BranchyNet does).
+        if !fits || self.shrinks_batches && smallest != Some(infer.batch) {
             return Err(Violation::WrongBatch {
                 action: infer.id,
                 batch: infer.batch,

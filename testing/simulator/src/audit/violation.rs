@@ -101,6 +101,9 @@ pub enum Violation {
     /// An action on weights that are not there, or a load of weights that are, or the eviction of weights in use.
     #[error("model {}: its weights are not in the state that the action needs", model.0)]
     WrongWeights { model: ModelId },
+    /// Weights ordered while others are on their way: the two would share the bus, and neither keep to its time.
+    #[error("model {}: loaded while another transfer is under way", model.0)]
+    TwoTransfers { model: ModelId },
     /// A request whose deadline was promised did not make it, though every assumption held.
     #[error(
         "task {}: {request:?} was promised for {deadline:?} and got {verdict:?} at {at:?}", task.0
@@ -142,6 +145,19 @@ pub enum Violation {
     /// Best-effort work that runs on, or was started, while it is to be given up.
     #[error("{action:?} is best-effort and runs on although such work is to be given up")]
     NotShed { action: ActionId },
+    /// Best-effort work that waits on although it is to be given up.
+    #[error("task {}: {request:?} is best-effort and waits on although such work is to be given up", task.0)]
+    NotGivenUp { task: TaskId, request: RequestId },
+    /// Best-effort work runs on where promised work is ready, and was not told to stop in that step.
+    #[error("task {}: {request:?} is promised and ready, and {action:?} was not told to stop", task.0)]
+    NotToldToStop {
+        task: TaskId,
+        request: RequestId,
+        action: ActionId,
+    },
+    /// Promised work is ready, and its partition has nothing to do.
+    #[error("task {}: {request:?} is promised and ready, and its partition idles", task.0)]
+    IdleWhilePromised { task: TaskId, request: RequestId },
     /// Best-effort work stood in the way of promised work for longer than it may.
     #[error("task {}: {request:?} waited {waited} for best-effort work, at most {bound}", task.0)]
     BestEffortInTheWay {
@@ -219,13 +235,18 @@ impl Violation {
             | Self::QueueBound { .. }
             | Self::RoomDenied { .. }
             | Self::PagesExceeded { .. }
+            | Self::TwoTransfers { .. }
             | Self::WrongWeights { .. } => Invariant::Resources,
             Self::PromiseBroken { .. }
+            | Self::IdleWhilePromised { .. }
             | Self::PlaceLate { .. }
             | Self::SupersededByNobody { .. }
             | Self::WrongDemotion { .. }
             | Self::ReservationDenied { .. } => Invariant::Promises,
-            Self::BestEffortInTheWay { .. } | Self::NotShed { .. } => Invariant::BestEffort,
+            Self::BestEffortInTheWay { .. }
+            | Self::NotToldToStop { .. }
+            | Self::NotShed { .. }
+            | Self::NotGivenUp { .. } => Invariant::BestEffort,
             Self::UnknownPlace { .. }
             | Self::UnaskedPreparation { .. }
             | Self::MemberNotReady { .. }

@@ -84,6 +84,7 @@ impl Memory {
         if self.states.get(model.index()) != Some(&State::Absent) {
             return Err(Violation::WrongWeights { model });
         }
+        let under_way = self.loads.values().any(|load| load.lost_from > now);
         self.states[model.index()] = State::Loading;
         self.taken += self.sizes[model.index()];
         let patience = self.budgets[model.index()].saturating_mul(super::LOST_FACTOR);
@@ -95,6 +96,9 @@ impl Memory {
                 taken: self.taken,
                 pages: self.pages,
             });
+        }
+        if under_way {
+            return Err(Violation::TwoTransfers { model });
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ fn world_of_four(compact: bool) -> World {
     };
     let sizes: Sizes = &[(1, 2), (2, 3), (4, 4)];
     let mut world = world(&policy, &[&[sizes; 3]], vec![task(0, 10)]);
-    world.confidence = confidence;
+    world.nature.confidence = confidence;
     frames(&mut world, 4, 0, 0);
     world
 }

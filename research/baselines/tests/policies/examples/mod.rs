@@ -12,8 +12,9 @@ use punctual_core::{
     ModelId, Nanos, PartitionConfig, PartitionId, Partitioning, PolicySpec, StageConfig, StageId,
     StageTime, TaskConfig, Units, Verdict,
 };
-use punctual_policy_testing::world::{Weather, World};
-use punctual_types::Random;
+use punctual_policy_testing::weather::Weather;
+
+use super::conformance::World;
 
 /// Batch sizes of a stage with their times in milliseconds.
 type Sizes<'a> = &'a [(u8, u64)];
@@ -98,7 +99,8 @@ fn world(policy: &dyn PolicySpec, models: &[&[Sizes]], mut tasks: Vec<TaskConfig
         dispatch_cost: Nanos::ZERO,
         egress_bound: Nanos::ZERO,
     };
-    World::new(&config, policy, Weather::Calm, Random::new(0))
+    let calm = Weather::calm(&config);
+    World::under(config, policy, calm)
 }
 
 /// Submits so many frames of a task at the same time.
@@ -110,8 +112,8 @@ fn frames(world: &mut World, count: usize, task: u16, ms: u64) {
 
 /// Runs to the end and returns what was ordered: when, the batch size, who.
 fn orders(world: &mut World) -> Vec<(u64, u8, Vec<u64>)> {
-    world.run_until(at(1_000)).expect("no breach");
-    world.drain().expect("no breach");
+    world.run_until(at(1_000)).expect("no violation");
+    world.drain().expect("no violation");
     let order = |(at, infer): (Instant, &punctual_core::Infer)| {
         let members = infer.members.iter().map(|id| world.sequence(*id));
         (at.as_nanos() / 1_000_000, infer.batch, members.collect())

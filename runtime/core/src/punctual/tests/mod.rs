@@ -1,28 +1,13 @@
-//! Tests of the scheduler as a whole, in virtual time.
+//! Tests that need the inside of the scheduler, in virtual time. What shows from outside is tested in
+//! `testing/policies`, where the auditor looks at every step.
 
-mod admission;
-mod best_effort;
-mod canaries;
-mod checker;
-mod demotion;
-mod depth;
-mod exhaustive;
 mod guarantee;
 mod joint;
-mod latest;
 mod layouts;
 mod look_ahead;
-mod misbehaviour;
-mod overrun;
-mod paging;
 mod plans;
-mod prefix;
 mod price;
 mod random_plans;
-mod rhythm;
-mod shedding;
 mod slack;
-mod spill;
-mod switches;
-mod worked_example;
+mod workload;
 mod world;

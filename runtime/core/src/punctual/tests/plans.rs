@@ -19,8 +19,6 @@ pub const fn at(n: u64) -> Instant {
 
 /// Unsure enough to go deeper in every plan here.
 pub const UNSURE: Confidence = Confidence(20_000);
-/// Sure enough to stop.
-pub const SURE: Confidence = Confidence(65_000);
 
 /// A model of stages, each given by its compiled batch sizes and their times on every partition.
 /// Each deeper exit is more accurate than the one before by the same amount.

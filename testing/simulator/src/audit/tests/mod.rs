@@ -5,5 +5,7 @@ mod canaries;
 mod claims;
 mod delivery;
 mod demotion;
+mod priorities;
 mod schedulability;
 mod spill;
+mod steps;

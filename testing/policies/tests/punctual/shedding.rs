@@ -1,11 +1,9 @@
 //! Best-effort work given up on demand.
 
-use std::vec;
-
-use super::plans::{SURE, at, best_effort, model_alone, ms, plan, task};
-use super::world::{Exact, Nature, World};
-use crate::policy::Policy as _;
-use crate::{Confidence, Config, Event, Infer, Rejection, TaskId, Verdict};
+use super::SURE;
+use super::plans::{at, best_effort, model_alone, ms, plan, task};
+use punctual_core::{Confidence, Config, Event, Infer, Rejection, TaskId, Verdict};
+use punctual_policy_testing::world::{Exact, Nature, World};
 
 const SHED: Verdict = Verdict::Rejected(Rejection::Shedding);
 
@@ -16,7 +14,7 @@ fn mixed() -> Config {
     plan(tasks, models, ms(1))
 }
 
-fn verdict<N: Nature>(world: &World<N>, frame: u64) -> (crate::Instant, Verdict) {
+fn verdict<N: Nature>(world: &World<N>, frame: u64) -> (punctual_core::Instant, Verdict) {
     let (when, reply) = world.reply(frame).expect("it has a verdict");
     (when, reply.verdict)
 }

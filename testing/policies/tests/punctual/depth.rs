@@ -1,12 +1,9 @@
 //! How deep a request goes.
 
-use std::vec;
-use std::vec::Vec;
-
-use super::plans::{SURE, UNSURE, at, best_effort, model, model_alone, ms, plan, task};
-use super::world::{Nature, World};
-use crate::policy::Policy as _;
-use crate::{Confidence, Criticality, Infer, StageId, TaskConfig, TaskId, Verdict};
+use super::SURE;
+use super::plans::{UNSURE, at, best_effort, model, model_alone, ms, plan, task};
+use punctual_core::{Confidence, Criticality, Infer, StageId, TaskConfig, TaskId, Verdict};
+use punctual_policy_testing::world::{Nature, World};
 
 /// Exact times; sure at one exit and unsure before.
 #[derive(Clone, Debug)]
@@ -103,7 +100,7 @@ fn survivors_of_different_batches_run_the_next_stage_together() {
         world.frame_captured(0, at(2 * n), at(2 * n), Some(deadline));
     }
     world.run_until(at(100)).expect("no violation");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     let orders: Vec<_> = orders.iter().map(|o| (o.1, o.2)).collect();
     assert_eq!(orders, [(0, 1), (0, 1), (0, 1), (0, 1), (1, 4)]);
 }
@@ -138,7 +135,7 @@ fn a_first_answer_beyond_the_reservations_comes_before_deeper_ones() {
     let mut world = World::new(plan(tasks, models, ms(1)), SureAt(StageId(9)));
     let (first, second) = (world.frame(0, at(0)), world.frame(0, at(1)));
     world.run_until(at(100)).expect("no violation");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     let stages: Vec<_> = orders.iter().map(|o| o.1).collect();
     assert_eq!(stages, [0, 0, 1, 1]);
     assert_eq!(exit_and_time(&world, first), (1, 6));

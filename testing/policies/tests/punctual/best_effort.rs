@@ -1,12 +1,8 @@
 //! Work in the gaps.
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
-use super::world::{Exact, World};
-use crate::policy::Policy as _;
-use crate::{Criticality, Rejection, TaskConfig, TaskId, Verdict};
+use punctual_core::{Criticality, Rejection, TaskConfig, TaskId, Verdict};
+use punctual_policy_testing::world::{Exact, World};
 
 #[test]
 fn real_time_work_waits_for_best_effort_work_no_longer_than_the_preemption_bound() {
@@ -16,10 +12,10 @@ fn real_time_work_waits_for_best_effort_work_no_longer_than_the_preemption_bound
     world.frame(1, at(0));
     world.frame(0, at(5));
     world.run_until(at(100)).expect("no violation");
-    assert_eq!(world.orders(Criticality::RealTime), [(0, 0, 1, at(6))]);
+    assert_eq!(world.orders_of(Criticality::RealTime), [(0, 0, 1, at(6))]);
     // Stopped, and run again from its inputs.
     let runs: Vec<_> = world
-        .orders(Criticality::BestEffort)
+        .orders_of(Criticality::BestEffort)
         .iter()
         .map(|o| o.3)
         .collect();
@@ -45,7 +41,7 @@ fn tasks_share_the_gaps_by_time_not_by_requests() {
         world.frame(1, at(0));
     }
     world.run_until(at(40)).expect("no violation");
-    let orders = world.orders(Criticality::BestEffort);
+    let orders = world.orders_of(Criticality::BestEffort);
     let time = |task| orders.iter().filter(|o| o.0 == task).count() * [1, 4][usize::from(task)];
     assert!((16..=24).contains(&time(0)), "{} of 40", time(0));
     assert!((16..=24).contains(&time(1)), "{} of 40", time(1));
@@ -61,7 +57,7 @@ fn a_gap_goes_to_the_batch_that_costs_least_a_member() {
     world.run_until(at(100)).expect("no violation");
     // The first came alone; then 2 at 5 beats 3 at 12.
     let members: Vec<_> = world
-        .orders(Criticality::BestEffort)
+        .orders_of(Criticality::BestEffort)
         .iter()
         .map(|o| o.2)
         .collect();

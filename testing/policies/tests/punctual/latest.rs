@@ -1,15 +1,11 @@
 //! The newest frame instead of one that still waits.
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
-use super::world::{Exact, Nature, World};
-use crate::policy::Policy as _;
-use crate::{
+use punctual_core::{
     Arrival, ClientId, Config, Criticality, Delivery, Event, Instant, Nanos, Rejection, TaskConfig,
     TaskId, Ticket, Verdict,
 };
+use punctual_policy_testing::world::{Exact, Nature, World};
 
 const SUPERSEDED: Verdict = Verdict::Rejected(Rejection::Superseded);
 
@@ -178,7 +174,7 @@ fn best_effort_work_takes_the_place_in_line() {
     world.run_until(at(50)).expect("no violation");
     assert_eq!(verdict(&world, older), (at(3), SUPERSEDED));
     let order: Vec<u16> = world
-        .orders(Criticality::BestEffort)
+        .orders_of(Criticality::BestEffort)
         .iter()
         .map(|order| order.0)
         .collect();

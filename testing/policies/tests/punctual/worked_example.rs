@@ -1,15 +1,12 @@
 //! The worked example of the policy, step by step. A, B and C as in its table; each task has a
 //! model of its own, so the model names the task.
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
-use super::world::{Exact, World};
-use crate::{
-    Config, Criticality, Nanos, PartitionId, PunctualConfig, Rejection, StageId, TaskConfig,
-    Verdict, offline,
+use punctual_core::{
+    Config, Criticality, Nanos, PartitionId, PunctualConfig, Rejection, Scheduler, StageId,
+    TaskConfig, Verdict, offline,
 };
+use punctual_policy_testing::world::{Exact, World};
 
 const A: u16 = 0;
 const B: u16 = 1;
@@ -75,7 +72,7 @@ fn offline_test_refuses_the_example_with_c_unsplit_although_its_density_fits() {
         panic!("{:?}", report.outcome);
     };
     assert_eq!((c.length, c.demand, c.blocking), (ms(8), ms(3), ms(8)));
-    assert!(crate::punctual::Punctual::new(&config, PunctualConfig::default()).is_err());
+    assert!(Scheduler::new(&config, &PunctualConfig::default()).is_err());
 }
 
 #[test]
@@ -92,7 +89,7 @@ fn every_decision_of_the_example_is_made() {
     let extra = world.frame(A, at(6));
     let second_extra = world.frame(A, at(6));
     world.run_until(at(25)).expect("no violation");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     let expected = [
         (A, 0, 1, at(0)),
         (A, 1, 1, at(3)),
@@ -117,7 +114,7 @@ fn every_decision_of_the_example_is_made() {
     assert_eq!(reply(b), (at(18), Verdict::OnTime, Some(1)));
     assert_eq!(reply(a[2]), (at(25), Verdict::OnTime, Some(0)));
     world.drain().expect("nothing lost");
-    assert_eq!(world.checker.misses, 0);
+    assert_eq!(world.misses(), 0);
 }
 
 #[test]
@@ -127,7 +124,7 @@ fn ungated_optional_work_of_c_would_make_a_miss() {
     let mut world = World::new(example(), Exact);
     world.frame(C, at(0));
     world.run_until(at(40)).expect("no violation");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     assert_eq!(orders, [(C, 0, 1, at(0)), (C, 1, 1, at(4))]);
 }
 
@@ -149,7 +146,7 @@ fn batch_example(bystander: u64) -> World<Exact> {
     world
 }
 
-fn run_batch_example(bystander: u64) -> (Vec<(u8, usize, u64)>, u64) {
+fn run_batch_example(bystander: u64) -> (Vec<(u8, usize, u64)>, usize) {
     let mut world = batch_example(bystander);
     let start = bystander;
     let frames = [
@@ -162,14 +159,14 @@ fn run_batch_example(bystander: u64) -> (Vec<(u8, usize, u64)>, u64) {
         let (_, reply) = world.reply(frame).expect("answered");
         assert_eq!(reply.verdict, Verdict::OnTime, "{reply:?}");
     }
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     let after: Vec<_> = orders[1..]
         .iter()
         .map(|(task, _, members, when)| {
             (*task as u8, *members, when.as_nanos() / 1_000_000 - start)
         })
         .collect();
-    (after, world.checker.misses)
+    (after, world.misses())
 }
 
 #[test]

@@ -1,14 +1,11 @@
 //! Networks that begin alike: their requests share batches as long as they are alike.
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{UNSURE, at, model, ms, plan, task};
-use super::world::{Exact, World};
-use crate::{
+use punctual_core::{
     Action, Config, ConfigError, Criticality, ModelId, Nanos, PunctualConfig, Scheduler, StageId,
     TaskConfig, Verdict, Weights,
 };
+use punctual_policy_testing::world::{Exact, World};
 
 /// Two networks of two stages that begin alike, compiled for 1, 2 and 4, and a task of each. The
 /// common beginning takes 4, 5 and 6 ms, what follows 2 an image.
@@ -116,7 +113,7 @@ fn a_stage_without_an_exit_leaves_the_answer_that_a_request_has() {
     let (when, reply) = world.reply(shallow).expect("a verdict");
     assert_eq!(when, at(2));
     assert_eq!(reply.answer.map(|(exit, _)| exit), Some(StageId(0)));
-    assert_eq!(world.orders(Criticality::RealTime).len(), 1);
+    assert_eq!(world.orders_of(Criticality::RealTime).len(), 1);
 }
 
 #[test]

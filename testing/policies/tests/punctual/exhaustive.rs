@@ -1,18 +1,17 @@
 //! Every course of events of small plans: who submits when, how long each preparation and each stage takes,
 //! how sure each exit is, when a stopped device lets go; and once more with actions that fail or do not
-//! start, and a client that dies. Each course runs from the start; the checker looks at every step.
+//! start, and a client that dies. Each course runs from the start; the auditor looks at every step.
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::vec;
-use std::vec::Vec;
 
-use super::plans::{SURE, UNSURE, best_effort, model, model_alone, plan, task};
-use super::world::{Ending, Nature, World};
-use crate::{
+use super::SURE;
+use super::plans::{UNSURE, best_effort, model, model_alone, plan, task};
+use punctual_core::{
     ClientId, Confidence, Config, Event, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
     StageTime, TaskConfig, TaskId,
 };
+use punctual_policy_testing::world::{Ending, Nature, World};
 
 /// The path through a tree of choices. The next path after this one changes the last choice that
 /// has an alternative left.
@@ -139,11 +138,9 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Exp
         config: config.clone(),
         faults,
     };
-    let mut start = World::new(config.clone(), chosen.clone());
-    start.checker.world_keeps_bounds = faults == 0;
     let mut explored = Explored::default();
     loop {
-        let mut world = start.clone();
+        let mut world = World::new(config.clone(), chosen.clone());
         for f in frames {
             submit(&mut world, &chosen, f);
         }
@@ -156,15 +153,17 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Exp
             .and_then(|()| world.drain());
         let course = || std::format!("{:?}\n{:#?}", path.borrow().choices, world.log);
         assert_eq!(outcome, Ok(()), "{}", course());
+        let kept = world.auditor.gaps().is_empty() && world.misses() == 0;
+        assert!(kept || faults > 0, "{}", course());
         for f in frames {
             let task = usize::from(f.task);
             let reserved = config.tasks[task].reserved && f.extra.is_empty();
-            let refused = world.checker.refused[task];
+            let refused = world.refused(TaskId(f.task));
             assert!(!reserved || faults > 0 || refused == 0, "{}", course());
         }
         explored.courses += 1;
-        explored.promised += world.checker.promised;
-        explored.spilled += world.checker.spilled;
+        explored.promised += world.auditor.promised();
+        explored.spilled += world.spilled();
         if !path.borrow_mut().advance() {
             return explored;
         }

@@ -1,15 +1,11 @@
 //! Requests for weights that are not on the device.
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
-use super::world::{Exact, Nature, World};
-use crate::policy::Policy as _;
-use crate::{
+use punctual_core::{
     Action, Config, ConfigError, Event, Failure, ModelId, Nanos, PunctualConfig, Rejection,
     Scheduler, TaskConfig, Verdict, Weights,
 };
+use punctual_policy_testing::world::{Exact, Nature, World};
 
 /// A reserved task whose model is resident for good, and three tasks without a reservation that
 /// ask a model of a page each, brought in 8 ms and run in 3; room for two.
@@ -107,7 +103,11 @@ fn nothing_is_promised_before_the_weights_are_there() {
     let (when, reply) = world.reply(asked).expect("a verdict");
     let no_slack = Verdict::Rejected(Rejection::NoSlack);
     assert_eq!((when, reply.verdict), (at(8), no_slack));
-    assert_eq!(world.checker.promised, 1, "the frame of the reserved task");
+    assert_eq!(
+        world.auditor.promised(),
+        1,
+        "the frame of the reserved task"
+    );
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_transfer_that_failed_fails_who_waited_for_it_and_the_next_request_tries_aga
     struct FirstFails(bool);
     impl Nature for FirstFails {
         fn transfer_ok(&mut self, _: ModelId) -> bool {
-            core::mem::replace(&mut self.0, true)
+            std::mem::replace(&mut self.0, true)
         }
     }
     let mut world = World::new(config(), FirstFails(false));

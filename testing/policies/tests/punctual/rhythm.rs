@@ -1,11 +1,8 @@
 //! Waiting for a frame that is expected, where one batch ends sooner than two.
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
-use super::world::{Exact, World};
-use crate::{Config, Criticality, PunctualConfig, TaskConfig};
+use punctual_core::{Config, Criticality, PunctualConfig, TaskConfig};
+use punctual_policy_testing::world::{Exact, World};
 
 /// Two cameras of one model, each 100; a stage takes 6 alone and 7 for both.
 fn two_cameras(deadline: u64) -> Config {
@@ -32,7 +29,7 @@ fn orders_of(mut world: World<Exact>, behind: u64) -> Vec<(u64, usize)> {
         world.frame(1, at(100 * n + behind));
     }
     world.run_until(at(1_000)).expect("no violation");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     let last = orders.iter().filter(|order| order.3 >= at(900));
     last.map(|order| (order.3.as_nanos() / 1_000_000 - 900, order.2))
         .collect()
@@ -67,7 +64,7 @@ fn it_does_not_wait_while_best_effort_work_could_use_the_time() {
     }
     world.frame(2, at(850));
     world.run_until(at(1_000)).expect("no violation");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     let last: Vec<_> = orders.iter().filter(|order| order.3 >= at(900)).collect();
     assert_eq!((last[0].2, last[0].3), (1, at(901)));
 }
@@ -93,6 +90,6 @@ fn it_does_not_wait_for_frames_that_come_at_random() {
         world.frame(1, at(now + 3));
     }
     world.run_until(at(2_000)).expect("no violation");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     assert!(orders.iter().all(|order| order.2 == 1));
 }

@@ -1,19 +1,15 @@
 //! Whatever clients, the intake and the device do, and however late it is: every submission gets
 //! one verdict, buffers and partitions have one user at a time, nothing panics.
 
-use std::vec::Vec;
-
 use proptest::prelude::*;
 use punctual_types::Random;
 
 use super::random_plans::{UNIT, random_plan, units};
-use super::world::{Ending, Nature, World};
-use crate::policy::Policy as _;
-use crate::punctual::Punctual;
-use crate::{
-    Arrival, ClientId, Confidence, Delivery, Event, Finished, Infer, Instant, ModelId, Nanos,
-    PunctualConfig, RequestId, StageTime, TaskId, Ticket, Window, validate,
+use punctual_core::{
+    Arrival, ClientId, Confidence, Config, Delivery, Event, Finished, Infer, Instant, ModelId,
+    Nanos, PunctualConfig, RequestId, Scheduler, StageTime, TaskId, Ticket, Window,
 };
+use punctual_policy_testing::world::{Ending, Nature, World};
 
 /// Keeps no bound.
 #[derive(Clone, Debug)]
@@ -165,7 +161,7 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
                     ok: true,
                 },
             );
-            let action = crate::ActionId(u64::MAX - action);
+            let action = punctual_core::ActionId(u64::MAX - action);
             world.schedule(now, Event::Failed { action });
             let finished = Finished {
                 action,
@@ -175,17 +171,17 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
             };
             world.schedule(now, Event::Finished(finished));
         }
-        Act::Tick => drop(world.schedule(now, Event::Tick)),
-        Act::Shed { hold } => drop(world.schedule(now, Event::Shed { hold })),
-        Act::Drain => drop(world.schedule(now, Event::Drain)),
+        Act::Tick => world.schedule(now, Event::Tick),
+        Act::Shed { hold } => world.schedule(now, Event::Shed { hold }),
+        Act::Drain => world.schedule(now, Event::Drain),
     }
 }
 
 fn valid_plan() -> impl Strategy<Value = u64> {
     any::<u64>().prop_filter("plans that pass the offline test", |seed| {
-        Punctual::new(
+        Scheduler::new(
             &random_plan(&mut Random::new(*seed)),
-            PunctualConfig::default(),
+            &PunctualConfig::default(),
         )
         .is_ok()
     })
@@ -203,15 +199,19 @@ proptest! {
         let mut random = Random::new(seed);
         let mut config = random_plan(&mut random);
         // From as few buffers as the plan may have upwards.
-        let kept: u64 = config.tasks.iter().map(validate::kept).sum();
-        config.request_buffers = kept as u16 + 1 + spare;
+        let passes = |buffers: &u16| {
+            let request_buffers = *buffers;
+            let config = Config { request_buffers, ..config.clone() };
+            Scheduler::new(&config, &PunctualConfig::default()).is_ok()
+        };
+        let least = (1..=config.request_buffers).find(passes);
+        config.request_buffers = least.expect("the plan passes") + spare;
         for task in &mut config.tasks {
             if random.one_in(3) {
                 task.delivery = Delivery::LatestFrame;
             }
         }
         let mut world = World::new(config, Careless(random));
-        world.checker.world_keeps_bounds = false;
         for (sequence, (after, act)) in acts.iter().enumerate() {
             let at = world.now + units(*after);
             prop_assert_eq!(world.run_until(at), Ok(()));
@@ -231,12 +231,11 @@ fn same_events_lead_to_the_same_decisions() {
         let mut random = Random::new(7);
         let config = loop {
             let config = random_plan(&mut random);
-            if Punctual::new(&config, PunctualConfig::default()).is_ok() {
+            if Scheduler::new(&config, &PunctualConfig::default()).is_ok() {
                 break config;
             }
         };
         let mut world = World::new(config, Careless(random.clone()));
-        world.checker.world_keeps_bounds = false;
         for sequence in 0..300 {
             let age = random.within(0, 20) as i64;
             let task = random.next_u64() as u16;

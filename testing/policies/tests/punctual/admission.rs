@@ -1,15 +1,11 @@
 //! Who is let in.
 
-use std::vec;
-
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
-use super::world::{Exact, World};
-use crate::policy::Policy as _;
-use crate::punctual::Punctual;
-use crate::{
+use punctual_core::{
     ClientId, Config, ConfigError, Criticality, Event, Failure, Instant, PunctualConfig, Rejection,
-    TaskConfig, TaskId, Verdict, offline,
+    Scheduler, TaskConfig, TaskId, Verdict, offline,
 };
+use punctual_policy_testing::world::{Exact, World};
 
 /// A reserved task, an unreserved one with a long deadline, and a best-effort one; 2 each.
 fn config() -> Config {
@@ -52,7 +48,7 @@ fn a_reserved_task_finds_a_buffer_however_many_frames_the_others_send() {
     // Two are kept for the reserved task, so two are left.
     config.request_buffers = 4;
     let mut world = World::new(config, Exact);
-    let others: [u64; 6] = core::array::from_fn(|n| world.frame(1 + n as u16 % 2, at(0)));
+    let others: [u64; 6] = std::array::from_fn(|n| world.frame(1 + n as u16 % 2, at(0)));
     let reserved = world.frame(0, at(0));
     world.run_until(at(100)).expect("no violation");
     assert_eq!(verdict(&world, reserved).1, Verdict::OnTime);
@@ -66,7 +62,7 @@ fn a_task_has_no_more_requests_inside_than_its_queue_holds() {
     let mut config = config();
     config.tasks[1].queue_max = 3;
     let mut world = World::new(config, Exact);
-    let frames: [u64; 5] = core::array::from_fn(|_| world.frame(1, at(0)));
+    let frames: [u64; 5] = std::array::from_fn(|_| world.frame(1, at(0)));
     world.run_until(at(0)).expect("no violation");
     let full = Verdict::Rejected(Rejection::QueueFull);
     assert_eq!(verdict(&world, frames[3]), (at(0), full));
@@ -152,7 +148,7 @@ fn a_plan_that_cannot_keep_its_promises_is_refused_with_the_reason() {
     let mut config = config();
     config.models[0] = model_alone(&[ms(6)]);
     let error =
-        Punctual::new(&config, PunctualConfig::default()).expect_err("6 and 6 of blocking in 10");
+        Scheduler::new(&config, &PunctualConfig::default()).expect_err("6 and 6 of blocking in 10");
     let ConfigError::Infeasible {
         reason: offline::Infeasible::Overload(point),
         ..
@@ -183,7 +179,7 @@ fn what_is_beyond_the_reservations_leaves_the_operating_system_its_share_of_the_
     for frame in reserved {
         assert_eq!(verdict(&world, frame).1, Verdict::OnTime);
     }
-    let busy: usize = world.orders(Criticality::RealTime).len() * 2;
+    let busy: usize = world.orders_of(Criticality::RealTime).len() * 2;
     assert!((850..=915).contains(&busy), "{busy} ms of 1000");
     assert!(world.scheduler.counters(TaskId(1)).rejected() > 0);
 }

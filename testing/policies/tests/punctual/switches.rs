@@ -1,12 +1,9 @@
 //! Each switch of the policy does what it says, and none of them is needed for safety (which
 //! `guarantee` tests with all of them drawn at random).
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{at, model, model_alone, ms, plan, task};
-use super::world::{Exact, World};
-use crate::{Config, Criticality, PunctualConfig, StageId, TaskConfig};
+use punctual_core::{Config, Criticality, PunctualConfig, StageId, TaskConfig};
+use punctual_policy_testing::world::{Exact, World};
 
 /// (stage, members) of each action, the frames being submitted at times in ms, each with a deadline of its own.
 fn orders(config: Config, parameters: PunctualConfig, frames: &[(u64, u64)]) -> Vec<(u8, usize)> {
@@ -16,7 +13,7 @@ fn orders(config: Config, parameters: PunctualConfig, frames: &[(u64, u64)]) -> 
     }
     world.run_until(at(200)).expect("no violation");
     world.drain().expect("nothing lost");
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     orders.iter().map(|order| (order.1, order.2)).collect()
 }
 

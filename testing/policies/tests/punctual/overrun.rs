@@ -1,15 +1,13 @@
 //! What happens when the world breaks its bounds: who pays, who is dropped, and how the promises recover.
 
 use std::collections::BTreeMap;
-use std::vec;
 
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
-use super::world::{Nature, World};
-use crate::policy::Policy as _;
-use crate::{
+use punctual_core::{
     Config, Criticality, Event, Failure, Infer, Instant, Nanos, Rejection, StageTime, TaskConfig,
     TaskId, Verdict,
 };
+use punctual_policy_testing::world::{Nature, World};
 
 /// Takes its budget times a factor of 1/100, set by order of action.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +31,7 @@ fn scripted(percent: &[(u64, u64)]) -> Scripted {
 }
 
 fn world(config: Config, nature: Scripted) -> World<Scripted> {
-    let mut world = World::new(config, nature);
-    world.checker.world_keeps_bounds = false;
-    world
+    World::new(config, nature)
 }
 
 /// One mandatory stage of 2, deadline and period 10, and another task of the same kind.
@@ -75,7 +71,7 @@ fn a_task_pays_for_its_overrun_from_its_own_reservation() {
     // Both are answered, but the offender's next one had to pass the test that extras pass.
     assert_eq!(world.scheduler.counters(TaskId(0)).conforming, 1);
     assert_eq!(world.scheduler.counters(TaskId(1)).conforming, 1);
-    assert_eq!(world.checker.misses, 0);
+    assert_eq!(world.misses(), 0);
 }
 
 #[test]
@@ -145,16 +141,19 @@ fn promises_hold_again_after_an_overrun() {
         world.frame(1, at(10 * n));
     }
     world.run_until(at(30)).expect("no violation");
-    world.checker.world_keeps_bounds = true;
     world.run_until(at(300)).expect("no violation");
     world.drain().expect("nothing lost");
+    let [gap] = world.auditor.gaps() else {
+        panic!("one gap, not {:?}", world.auditor.gaps());
+    };
+    assert!(gap.until.is_some_and(|until| until <= at(60)), "{gap:?}");
 }
 
 #[test]
 fn a_board_that_is_slow_for_long_gets_longer_budgets_and_later_its_own_back() {
     let mut world = world(two_alike(), Scripted::default());
     world.nature.otherwise = 120;
-    let partition = crate::PartitionId(0);
+    let partition = punctual_core::PartitionId(0);
     let mut n = 0;
     let mut frames = |world: &mut World<Scripted>, count: u64| {
         for _ in 0..count {
@@ -169,9 +168,10 @@ fn a_board_that_is_slow_for_long_gets_longer_budgets_and_later_its_own_back() {
     // 1.125 squared covers 1.2.
     assert_eq!(world.scheduler.scale(partition), 82_944);
     // From here on nothing may be late: the longer budgets are kept.
-    world.checker.world_keeps_bounds = true;
+    let before = world.misses();
     frames(&mut world, 100);
     assert_eq!(world.scheduler.scale(partition), 82_944);
+    assert_eq!(world.misses(), before);
     world.nature.otherwise = 90;
     frames(&mut world, 700);
     assert_eq!(world.scheduler.scale(partition), 65_536);
@@ -190,7 +190,6 @@ fn best_effort_work_that_does_not_stop_is_noticed_and_charged_to_f() {
         }
     }
     let mut world = World::new(config, Stubborn);
-    world.checker.world_keeps_bounds = false;
     world.frame(2, at(0));
     world.frame(0, at(1));
     // Arrives while the best-effort stage should long have stopped: 2 is too much to promise
@@ -198,7 +197,7 @@ fn best_effort_work_that_does_not_stop_is_noticed_and_charged_to_f() {
     let hasty = world.frame_captured(1, at(7), at(0), Some(at(10)));
     world.run_until(at(100)).expect("no violation");
     assert_eq!(world.scheduler.counters(TaskId(2)).overruns, 1);
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     assert_eq!(orders[0].3, at(8));
     let verdict = world.reply(hasty).expect("answered").1.verdict;
     assert_eq!(verdict, Verdict::Rejected(Rejection::NoSlack));
@@ -210,7 +209,7 @@ fn a_failed_action_fails_its_members_and_nobody_else() {
     let frames = [world.frame(0, at(0)), world.frame(1, at(0))];
     world.run_until(at(0)).expect("no violation");
     world.now = at(1);
-    let action = crate::ActionId(0);
+    let action = punctual_core::ActionId(0);
     world.step(&Event::Failed { action }).expect("no violation");
     world.run_until(at(20)).expect("no violation");
     let verdict = |frame| world.reply(frame).expect("answered").1.verdict;

@@ -1,15 +1,11 @@
 //! A model that breaks its profile loses its promises; others keep theirs.
 
-use std::vec;
-use std::vec::Vec;
-
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
-use super::world::{Nature, World};
-use crate::policy::Policy as _;
-use crate::{
+use punctual_core::{
     Action, Config, Counters, Criticality, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
     StageTime, TaskId,
 };
+use punctual_policy_testing::world::{Nature, World};
 
 /// Stages of some models take so many per cent of their budgets, from some action to another.
 #[derive(Clone, Debug)]
@@ -37,7 +33,6 @@ fn three() -> Config {
 
 fn run(config: Config, liars: Liars, frames: u64) -> World<Liars> {
     let mut world = World::new(config, liars);
-    world.checker.world_keeps_bounds = false;
     let tasks = world.config.tasks.len() as u16;
     for n in 0..frames {
         for task in 0..tasks {
@@ -87,7 +82,7 @@ fn others_keep_their_promises_beside_a_model_that_takes_one_and_a_half_three_or_
         let missed_later = world.log.iter().filter(|(when, action)| {
             matches!(action, Action::Reply(reply)
                 if (1..=2).contains(&reply.task.0)
-                    && reply.verdict != crate::Verdict::OnTime
+                    && reply.verdict != punctual_core::Verdict::OnTime
                     && *when > demoted[0].0 + ms(20))
         });
         assert_eq!(missed_later.count(), 0, "{percent}%");
@@ -105,7 +100,7 @@ fn a_demoted_models_frames_are_answered_where_promises_leave_time() {
     assert!(c.on_time > 150, "{c:?}");
     // In a gap, to its end, at real-time priority.
     let after = demotions(&world)[0].0;
-    let orders = world.orders(Criticality::RealTime);
+    let orders = world.orders_of(Criticality::RealTime);
     assert!(
         orders
             .iter()
@@ -196,7 +191,6 @@ fn a_stage_that_is_given_its_stretched_budget_is_not_taken_for_lost_within_it() 
     let models = vec![model_alone(&[ms(1), ms(8)]), model_alone(&[ms(2)])];
     let nature = FiftyTimes { second_from: 20 };
     let mut world = World::new(plan(tasks, models, ms(1)), nature);
-    world.checker.world_keeps_bounds = false;
     for n in 0..12 {
         world.frame(0, at(1_000 * n));
         // One while the first stage runs, one while the second does.
@@ -207,7 +201,7 @@ fn a_stage_that_is_given_its_stretched_budget_is_not_taken_for_lost_within_it() 
     world.run_until(at(12_000)).expect("no violation");
     world.drain().expect("nothing is lost");
     assert_eq!(demotions(&world).len(), 1);
-    let slow = world.orders(Criticality::RealTime).into_iter();
+    let slow = world.orders_of(Criticality::RealTime).into_iter();
     let slow = slow.filter(|&(task, stage, _, when)| (task, stage) == (0, 1) && when > at(8_000));
     assert!(slow.count() > 2, "the second stage ran 50 times as long");
     for task in [0, 1] {

@@ -1,0 +1,166 @@
+//! What random plans are asked in a world that keeps its bounds. Used here and by `testing/policies`.
+
+use std::vec::Vec;
+
+use punctual_types::Random;
+
+use super::random_plans::{UNIT, units};
+use super::world::{Nature, World};
+use crate::{
+    Action, Confidence, Config, Delivery, Infer, Instant, Nanos, PunctualConfig, Rejection,
+    StageTime, TaskConfig, TaskId, Verdict, Window,
+};
+
+/// Frames of a task that kept to their period, at most.
+const RELEASES: u64 = 40;
+/// Plans drawn; about half pass the offline test. The environment may ask for more.
+pub fn plans() -> u64 {
+    let asked = std::env::var("PUNCTUAL_PLANS").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
+/// Times within the budgets: the whole budget more often than not.
+#[derive(Clone, Debug)]
+pub struct WithinBounds {
+    random: Random,
+    jitter: Vec<Nanos>,
+}
+
+impl WithinBounds {
+    pub fn new(config: &Config, random: Random) -> Self {
+        Self {
+            random,
+            jitter: config.tasks.iter().map(|t| t.jitter).collect(),
+        }
+    }
+}
+
+impl Nature for WithinBounds {
+    fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
+        let budget = time.budget.as_nanos();
+        if self.random.one_in(3) {
+            Nanos::new(self.random.within(1, budget))
+        } else {
+            time.budget
+        }
+    }
+    fn preparation(&mut self, task: TaskId) -> Nanos {
+        let bound = self.jitter[task.index()].as_nanos();
+        Nanos::new(self.random.within(0, bound / UNIT) * UNIT)
+    }
+    fn confidence(&mut self, _: &Infer) -> Confidence {
+        Confidence(self.random.within(0, 65_535) as u16)
+    }
+    fn stopping(&mut self, bound: Nanos) -> Nanos {
+        Nanos::new(self.random.within(bound.as_nanos() / 2, bound.as_nanos()))
+    }
+    fn start(&mut self, window: Window) -> Instant {
+        // A best-effort action without a deadline may start arbitrarily late.
+        let latest = window.latest.min(window.earliest + units(20));
+        let lateness = latest.since(window.earliest).as_nanos();
+        window.earliest + Nanos::new(self.random.within(0, lateness))
+    }
+}
+
+/// Frames at most once a period, bursts of extras from some tasks, best-effort frames all the
+/// time. Returns the frames of reserved tasks that kept to their period, but for those that came
+/// late: none of these may be refused.
+pub fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<u64> {
+    let tasks = world.config.tasks.clone();
+    let mut lateness = Random::new(random.clone().next_u64());
+    let longest = tasks.iter().map(|t| t.period.as_nanos()).max();
+    let end = longest.unwrap_or(1) * RELEASES / 4;
+    // Zero: all at once, the worst case for EDF.
+    let together = random.one_in(2);
+    let mut in_time = Vec::new();
+    for (index, task) in tasks.iter().enumerate() {
+        let period = task.period.as_nanos();
+        let bursts = random.one_in(2) || task.spill.is_some();
+        let keeps_to_period = task.reserved && !bursts;
+        // So late that it overtakes none of its task's, of which each takes J at most.
+        let latest = task.period.saturating_sub(task.jitter).as_nanos() / UNIT;
+        let mut captured = if together {
+            0
+        } else {
+            random.within(0, period / UNIT) * UNIT
+        };
+        for _ in 0..RELEASES {
+            if captured >= end {
+                break;
+            }
+            let at = Instant::from_nanos(captured);
+            if keeps_to_period && latest > 0 && lateness.one_in(6) {
+                let late = units(lateness.within(1, latest));
+                world.frame_captured(index as u16, at + late, at, None);
+            } else {
+                let frame = world.frame(index as u16, at);
+                in_time.extend(keeps_to_period.then_some(frame));
+            }
+            if bursts && random.one_in(2) {
+                extras(world, random, index as u16, task, at);
+            }
+            captured += period;
+            if random.one_in(3) {
+                captured += random.within(0, period / UNIT) * UNIT;
+            }
+        }
+    }
+    in_time
+}
+
+/// Frames beyond the reservation, some of them with a deadline of the client's own.
+fn extras(
+    world: &mut World<WithinBounds>,
+    random: &mut Random,
+    index: u16,
+    task: &TaskConfig,
+    captured: Instant,
+) {
+    // Few frames spill unless many come.
+    let most = if task.spill.is_some() { 12 } else { 3 };
+    for _ in 0..random.within(1, most) {
+        let after = units(random.within(0, task.period.as_nanos() / UNIT));
+        let deadline = captured + task.deadline.unwrap_or(units(50));
+        let early = random.one_in(4).then(|| deadline - units(2));
+        world.frame_captured(index, captured + after, captured, early);
+    }
+}
+
+/// Half of the plans have every switch on, the others any of them: all are for quality, none for safety.
+pub fn random_parameters(seed: u64) -> PunctualConfig {
+    let mut random = Random::new(!seed);
+    if random.one_in(2) {
+        return PunctualConfig::default();
+    }
+    PunctualConfig {
+        batching: random.one_in(2),
+        rebatching: random.one_in(2),
+        mandatory_first: random.one_in(2),
+        waiting: random.one_in(2),
+        launch_lead: units([0, 2, 100][random.within(0, 2) as usize]),
+        price: random.one_in(2),
+        price_margin: random.within(0, 500) as u16,
+        ..PunctualConfig::default()
+    }
+}
+
+/// In half of the plans, some tasks want the latest frame only: nobody's promises depend on it.
+pub fn random_delivery(seed: u64, config: &mut Config) {
+    let mut random = Random::new(seed.rotate_left(32));
+    let some = random.one_in(2);
+    for task in &mut config.tasks {
+        if some && random.one_in(2) {
+            task.delivery = Delivery::LatestFrame;
+        }
+    }
+}
+
+/// Of frames that came in time, those that were refused, late or given up.
+pub fn broken_terms(log: &[(Instant, Action)], in_time: &[u64]) -> Vec<Verdict> {
+    let verdicts = log.iter().filter_map(|(_, action)| match action {
+        Action::Reply(reply) if in_time.contains(&reply.ticket.sequence) => Some(reply.verdict),
+        _ => None,
+    });
+    let kept = [Verdict::OnTime, Verdict::Rejected(Rejection::Superseded)];
+    verdicts.filter(|verdict| !kept.contains(verdict)).collect()
+}

@@ -1,0 +1,39 @@
+//! The default policy as a whole, in virtual time, from outside: the auditor looks at every step.
+//!
+//! What needs the inside of the scheduler (the slack, prices, layouts on demand, ablations) is tested beside it, on the
+//! same plans.
+
+mod admission;
+mod best_effort;
+mod demotion;
+mod depth;
+mod exhaustive;
+mod guarantee;
+mod latest;
+mod misbehaviour;
+mod overrun;
+mod paging;
+/// The core's tests cannot depend on a crate above, and two copies of plans and workload would drift apart.
+#[path = "../../../../runtime/core/src/punctual/tests/plans.rs"]
+mod plans;
+mod prefix;
+#[path = "../../../../runtime/core/src/punctual/tests/random_plans.rs"]
+#[expect(
+    dead_code,
+    reason = "layouts are changed at will beside the scheduler only"
+)]
+mod random_plans;
+mod rhythm;
+mod shedding;
+mod spill;
+mod switches;
+mod worked_example;
+#[path = "../../../../runtime/core/src/punctual/tests/workload.rs"]
+mod workload;
+
+// Those files name the core's types from the root of the crate, and the world beside them.
+use punctual_core::*;
+use punctual_policy_testing::world;
+
+/// Sure enough to stop in those plans.
+const SURE: Confidence = Confidence(65_000);
