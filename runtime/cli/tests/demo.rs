@@ -172,11 +172,12 @@ fn an_interrupted_demo_says_what_there_was_at_the_rates_that_there_were() {
         seconds.parse::<f64>().is_ok_and(|s| s < 60.0) && digits <= 1,
         "{seconds}"
     );
+    // A table that is wider than the terminal goes on below: the part with the rates is meant.
+    let heading = closing.iter().rposition(|line| line.contains("rate/s"));
+    let rows = &closing[heading.expect("a table of rates")..];
     for (name, rate) in [("signs ", 30.0), ("signs-fast ", 60.0)] {
-        let row = closing
-            .iter()
-            .rfind(|line| line.starts_with(name))
-            .expect("a row");
+        let row = rows.iter().find(|line| line.starts_with(name));
+        let row = row.expect("a row");
         let shown: f64 = row
             .split_whitespace()
             .nth(1)
