@@ -138,7 +138,7 @@ impl Punctual {
             return;
         };
         let index = self.withdraw(buffer);
-        self.partitions[index].touched = true;
+        self.partitions[index].touch();
         self.answer(buffer, actions);
     }
 
@@ -165,7 +165,7 @@ impl Punctual {
             return self.conclude(buffer, Verdict::Rejected(reason), actions);
         }
         let index = self.tables.task(request.task).partition.index();
-        self.partitions[index].touched = true;
+        self.partitions[index].touch();
         if request.task == request.origin {
             // What is spilled comes in no rhythm of the task that takes it on.
             self.rhythms[request.task.index()].ready(self.now);
@@ -184,7 +184,7 @@ impl Punctual {
     /// best-effort work is put in line.
     pub(crate) fn take_on(&mut self, request: &Request, buffer: u16, actions: &mut Actions) {
         let index = self.tables.task(request.task).partition.index();
-        self.partitions[index].touched = true;
+        self.partitions[index].touch();
         if !self.promises_to(request.task) {
             return self.put_in_line(request, buffer, actions);
         }
@@ -243,7 +243,7 @@ impl Punctual {
             });
         }
         let mut applicant = self.applicant(request.task, request.due);
-        let free = self.free_from(index);
+        let free = self.partitions.free_from(index, self.now);
         if !conforms
             && !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)
             && let Some(fit) = self.fits(index, &applicant, free)

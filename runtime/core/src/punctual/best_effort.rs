@@ -3,8 +3,8 @@
 use crate::ids::BATCH_MAX;
 use crate::punctual::Punctual;
 use crate::punctual::dispatch::{Choice, ns};
-use crate::punctual::partition::Kind;
 use crate::punctual::queues::Waiting;
+use crate::punctual::slot::Kind;
 use crate::punctual::tables::StageRow;
 use crate::time::{Instant, Nanos};
 
@@ -44,7 +44,7 @@ impl Punctual {
         size: usize,
     ) -> Option<Choice> {
         let places = row.sizes[size];
-        if size > 0 && places > self.partitions[index].gap_places {
+        if size > 0 && places > self.partitions[index].gaps.places() {
             return None;
         }
         let fits = |w: &&Waiting| {

@@ -6,8 +6,7 @@ use crate::event::{Answer, Finished};
 use crate::ids::ActionId;
 use crate::punctual::Punctual;
 use crate::punctual::ledger::Note;
-use crate::punctual::partition::{Kind, Running};
-use crate::time::Instant;
+use crate::punctual::slot::{Kind, Running};
 
 impl Punctual {
     /// A stage ran: each member is answered, or waits for its next stage.
@@ -22,7 +21,7 @@ impl Punctual {
         if running.kind == Kind::BestEffort {
             let took = self.now.since(running.ordered);
             self.charge(&running.members, took);
-            self.partitions[index].gap_was_long_enough();
+            self.partitions[index].gaps.was_long_enough();
         } else {
             if running.kind == Kind::Demoted {
                 self.charge(&running.members, self.now.since(running.ordered));
@@ -54,7 +53,7 @@ impl Punctual {
         };
         self.charge(&running.members, self.now.since(running.ordered));
         let batch = self.tables.row(running.row).sizes[running.size];
-        self.partitions[index].gap_was_short(batch);
+        self.partitions[index].gaps.was_short(batch);
         for id in &running.members {
             let origin = self.requests.get(id.buffer).origin;
             self.ledger.note(origin, Note::Preempted);
@@ -69,38 +68,22 @@ impl Punctual {
         }
     }
 
+    /// The action that a report is of, and where it was in flight, unless it had been taken for lost.
     fn take_running(&mut self, action: ActionId) -> Option<(usize, Running)> {
-        let index = self.partition_running(action)?;
-        let left = core::mem::take(&mut self.partitions[index].leaving);
-        for other in 0..self.partitions[index].overlapping.len() {
-            let other = usize::from(self.partitions[index].overlapping[other]);
-            self.partitions[other].touched = true;
-        }
-        for changed in self
-            .partitions
-            .iter_mut()
-            .filter(|p| p.opens > Instant::ZERO)
-        {
-            changed.touched |= left;
-        }
-        let partition = &mut self.partitions[index];
-        partition.touched = true;
-        let ran = partition.running.as_ref().is_some_and(|r| r.id == action);
-        let running = if ran {
-            partition.running.take()?
-        } else {
-            partition.queued.take()?
+        let Some(index) = self.partitions.running(action) else {
+            self.note_stale();
+            return None;
         };
-        if ran {
-            self.promote(index);
-        }
-        let partition = &mut self.partitions[index];
+        let ended = self.partitions[index].slot.end(action, self.now)?;
+        self.partitions.touch_around(index, ended.left);
+        let running = ended.action;
         if running.lost {
             self.unlock(&running);
             return None;
         }
-        if ran && running.kind != Kind::BestEffort {
-            partition.share.ran(running.ordered, self.now);
+        if ended.ran && running.kind != Kind::BestEffort {
+            let share = &mut self.partitions[index].share;
+            share.ran(running.ordered, self.now);
         }
         Some((index, running))
     }
@@ -132,7 +115,7 @@ impl Punctual {
     fn partition_of(&mut self, buffer: u16) -> usize {
         let task = self.requests.get(buffer).task;
         let index = self.tables.task(task).partition.index();
-        self.partitions[index].touched = true;
+        self.partitions[index].touch();
         index
     }
 

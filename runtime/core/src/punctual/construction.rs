@@ -8,7 +8,7 @@ use crate::punctual::ledger::Ledger;
 use crate::punctual::load::Load;
 use crate::punctual::paging::Paging;
 use crate::punctual::parameters::PunctualConfig;
-use crate::punctual::partition::Partition;
+use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::price::Prices;
 use crate::punctual::queues::Queues;
 use crate::punctual::requests::Requests;
@@ -17,7 +17,7 @@ use crate::punctual::rhythm::Rhythm;
 use crate::punctual::service::Service;
 use crate::punctual::share::Share;
 use crate::punctual::slack::Scan;
-use crate::punctual::speed::Speed;
+use crate::punctual::slot::Slot;
 use crate::punctual::tables::Tables;
 use crate::time::Instant;
 
@@ -43,9 +43,10 @@ impl Punctual {
             service: Service::new(config.tasks.len(), config.partitions.len()),
             rhythms: alloc::vec![Rhythm::default(); config.tasks.len()].into(),
             requests: Requests::new(config.request_buffers, kept),
-            partitions: (0..config.partitions.len())
-                .map(|index| partition(config, &tables, &parameters, index))
-                .collect(),
+            partitions: Partitions::new(
+                (0..config.partitions.len())
+                    .map(|index| partition(config, &tables, &parameters, index)),
+            ),
             paging: Paging::new(config),
             now: Instant::ZERO,
             actions_ordered: 0,
@@ -77,26 +78,14 @@ fn partition(
         here.count()
     };
     let reserved = (0..tables.layouts()).map(reserved_in).max();
-    Partition {
-        preemption: plan.preemption_bound + config.dispatch_cost,
-        running: None,
-        queued: None,
-        queues: Queues::new(buffers),
-        touched: false,
-        scan: Scan::new(buffers, reserved.unwrap_or(0)),
-        speed: Speed::default(),
-        conduct: Conduct::new(config.models.len(), parameters),
-        share: Share::new(plan.share_max),
-        load: 0,
-        opens: Instant::ZERO,
-        leaving: false,
-        waits: None,
-        gap_places: u8::MAX,
-        gaps_used: 0,
-        changes: false,
-        overlapping: overlapping(&config.partitions, index),
-        timer: None,
-    }
+    Partition::new(
+        Slot::new(plan.preemption_bound + config.dispatch_cost),
+        Queues::new(buffers),
+        Scan::new(buffers, reserved.unwrap_or(0)),
+        Conduct::new(config.models.len(), parameters),
+        Share::new(plan.share_max),
+        overlapping(&config.partitions, index),
+    )
 }
 
 /// The other partitions that share a compute unit with this one.

@@ -25,10 +25,10 @@ use crate::punctual::Punctual;
 use crate::punctual::conduct::{Fault, Offence};
 use crate::punctual::dispatch::{Choice, ns};
 use crate::punctual::ledger::Note;
-use crate::punctual::partition::{Kind, Running};
 use crate::punctual::queues::Waiting;
 use crate::punctual::requests::{Request, State};
 use crate::punctual::share::Voluntary;
+use crate::punctual::slot::{Kind, Running};
 use crate::punctual::tables::Row;
 use crate::time::Nanos;
 

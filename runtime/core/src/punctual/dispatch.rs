@@ -7,9 +7,9 @@ use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
 use crate::lost::{LOST_FLOOR, lost_from};
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
-use crate::punctual::partition::{Kind, Running};
 use crate::punctual::requests::State;
 use crate::punctual::share::Voluntary;
+use crate::punctual::slot::{Kind, Running};
 use crate::punctual::tables::Row;
 use crate::time::{Instant, Nanos};
 
@@ -35,15 +35,15 @@ impl Punctual {
     /// Starts something on a free partition, or tells best-effort work to make room.
     pub(crate) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
         self.partitions[index].waits = None;
-        match &self.partitions[index].running {
-            None if !self.may_start(index) => {}
+        match self.partitions[index].slot.running() {
+            None if !self.partitions.may_start(index, self.now) => {}
             None => {
                 if let Some(choice) = self.choose(index, actions) {
                     self.start(index, &choice, self.now, actions);
                     self.look_ahead(index, actions);
                 }
             }
-            Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop && !r.lost => {
+            Some(r) if r.is_stoppable() && !r.lost => {
                 if self.has_to_stop(index) {
                     self.preempt(index, actions);
                 }
@@ -97,31 +97,9 @@ impl Punctual {
         {
             return false;
         }
-        let free = self.free_from(index);
+        let free = self.partitions.free_from(index, self.now);
         self.scan(index, free, None);
         self.optional(index, free).is_some()
-    }
-
-    /// Whether nothing that shares its compute units runs, and it is open: what was in flight when
-    /// the layout changed has ended, and the change is paid for.
-    fn may_start(&self, index: usize) -> bool {
-        let partition = &self.partitions[index];
-        let others = partition.overlapping.iter();
-        let mut others = others.map(|&other| &self.partitions[usize::from(other)]);
-        let awaits = partition.opens > Instant::ZERO && self.partitions.iter().any(|p| p.leaving);
-        !awaits && partition.opens <= self.now && others.all(|other| other.running.is_none())
-    }
-
-    /// f: upper bound on when a partition is free, if nothing more is started.
-    pub(crate) fn free_from(&self, index: usize) -> Instant {
-        let partition = &self.partitions[index];
-        let others = partition.overlapping.iter();
-        let others = others.map(|&other| self.partitions[usize::from(other)].busy_until(self.now));
-        let own = partition.busy_until(self.now).max(partition.opens);
-        let changed = partition.opens > Instant::ZERO;
-        let leaving = self.partitions.iter().filter(|p| changed && p.leaving);
-        let leaving = leaving.map(|p| p.busy_until(self.now));
-        others.chain(leaving).fold(own, Instant::max)
     }
 
     /// The time that optional work may take from everybody else (S), after the last scan.
@@ -133,15 +111,10 @@ impl Punctual {
     }
 
     pub(crate) fn preempt(&mut self, index: usize, actions: &mut Actions) {
-        let partition = &mut self.partitions[index];
-        let until = self.now + partition.preemption;
-        let running = partition.running.as_mut().expect("best-effort work runs");
-        running.told_to_stop = true;
-        running.promised = until;
-        running.until = until;
+        let action = self.partitions[index].slot.preempt(self.now);
         actions.push(Action::Preempt {
             partition: PartitionId(index as u16),
-            action: running.id,
+            action,
         });
     }
 
@@ -217,12 +190,7 @@ impl Punctual {
             lost: false,
         };
         let partition = &mut self.partitions[index];
-        let place = if partition.running.is_none() {
-            &mut partition.running
-        } else {
-            &mut partition.queued
-        };
-        *place = Some(running);
+        partition.slot.start(running);
         let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
         for &buffer in &choice.members {
             let from = self.requests.begin(buffer, cohort);

@@ -106,7 +106,7 @@ impl Punctual {
                 State::Preparing => self.requests.mark_superseded(buffer),
                 State::Pending | State::Waiting | State::Awaiting => {
                     let index = self.withdraw(buffer);
-                    self.partitions[index].touched = true;
+                    self.partitions[index].touch();
                     self.conclude(buffer, Verdict::Rejected(Rejection::Superseded), actions);
                 }
                 State::Free | State::Parked | State::Running | State::Locked => {}

@@ -17,10 +17,11 @@ use crate::actions::Actions;
 use crate::ids::PartitionId;
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
-use crate::punctual::partition::Kind;
+use crate::punctual::partition::Partition;
 use crate::punctual::queues::Pending;
 use crate::punctual::requests::State;
 use crate::punctual::slack::Reservation;
+use crate::punctual::slot::Running;
 use crate::time::{Instant, Nanos};
 
 /// A layout is wanted only if its fullest partition is at most this part as full as now, in
@@ -38,7 +39,7 @@ impl Punctual {
             self.thinks_again = self.now + self.parameters.replan_interval;
             self.wanted_layout = self.best_layout();
         }
-        let boundary = self.partitions.iter().any(|p| p.touched);
+        let boundary = self.partitions.iter().any(Partition::is_touched);
         if boundary && self.wanted_layout != self.tables.layout() {
             self.change_layout(self.wanted_layout, actions);
         }
@@ -83,11 +84,11 @@ impl Punctual {
         let Some(level) = self.common_level() else {
             return;
         };
-        if self.has_joint_promises() || self.partitions.iter().any(|p| p.queued.is_some()) {
+        if self.has_joint_promises() || self.partitions.iter().any(|p| p.slot.queued().is_some()) {
             return;
         }
         // A lost action is never over: there is no f'.
-        if (0..self.partitions.len()).any(|index| self.is_locked(index)) {
+        if (0..self.partitions.len()).any(|index| self.partitions.is_locked(index)) {
             return;
         }
         for index in 0..self.partitions.len() {
@@ -143,7 +144,7 @@ impl Punctual {
     /// Condition 2: f'.
     fn opens_after_change(&self) -> Instant {
         let changing = (0..self.partitions.len()).filter(|&index| self.partitions[index].changes);
-        let free = changing.map(|index| self.free_from(index));
+        let free = changing.map(|index| self.partitions.free_from(index, self.now));
         free.fold(self.now, Instant::max) + self.tables.switch_cost
     }
 
@@ -207,15 +208,14 @@ impl Punctual {
             if !self.partitions[index].changes {
                 continue;
             }
-            let running = self.partitions[index].running.as_ref();
-            if running.is_some_and(|r| r.kind == Kind::BestEffort && !r.told_to_stop) {
+            let running = self.partitions[index].slot.running();
+            if running.is_some_and(Running::is_stoppable) {
                 self.preempt(index, actions);
             }
             while let Some(entry) = self.partitions[index].queues.pop_promise() {
                 let moved = self.moved(&entry, target);
                 self.moving.push(moved);
             }
-            self.partitions[index].queues.clear_unpromised();
             self.partitions[index].close_until(opens);
             self.inherit_share(index);
         }
@@ -247,7 +247,7 @@ impl Punctual {
     /// A partition that shares compute units with a busy one begins with its excess.
     fn inherit_share(&mut self, index: usize) {
         let mut share = self.partitions[index].share;
-        for other in &self.partitions[index].overlapping {
+        for other in self.partitions[index].overlapping() {
             share.at_least(&self.partitions[usize::from(*other)].share);
         }
         self.partitions[index].share = share;

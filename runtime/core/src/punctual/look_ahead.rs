@@ -9,7 +9,7 @@
 use crate::actions::Actions;
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
-use crate::punctual::partition::{Kind, Running};
+use crate::punctual::slot::{Kind, Running};
 use crate::time::{Instant, Nanos};
 
 impl Punctual {
@@ -42,25 +42,14 @@ impl Punctual {
         let partition = &self.partitions[index];
         let waits = partition.queues.promised().iter().any(|p| !p.running)
             || !partition.queues.parked().is_empty();
-        let steady = self.tables.layouts() == 1 && partition.overlapping.is_empty();
+        let steady = self.tables.layouts() == 1 && partition.overlapping().is_empty();
         if self.parameters.launch_lead == Nanos::ZERO
-            || partition.queued.is_some()
+            || partition.slot.queued().is_some()
             || !(waits && steady)
         {
             return None;
         }
-        let running = partition.running.as_ref();
+        let running = partition.slot.running();
         running.filter(|r| r.kind != Kind::BestEffort && !r.overran && !r.lost)
-    }
-
-    /// The running action has ended: the one that was handed over ahead runs now.
-    pub(crate) fn promote(&mut self, index: usize) {
-        let Some(mut next) = self.partitions[index].queued.take() else {
-            return;
-        };
-        // Its window is what it was: that the one before ended early does not say that it starts
-        // early.
-        next.ordered = self.now;
-        self.partitions[index].running = Some(next);
     }
 }

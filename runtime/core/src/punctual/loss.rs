@@ -1,8 +1,9 @@
 //! Actions that the device does not report ([`crate::lost`]).
 
 use super::Punctual;
-use super::partition::Running;
+use super::partition::Partition;
 use super::requests::State;
+use super::slot::Running;
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::ids::TaskId;
@@ -10,21 +11,15 @@ use crate::ids::TaskId;
 impl Punctual {
     /// Takes a partition's action for lost, if it should have been reported long ago.
     pub(crate) fn give_up(&mut self, index: usize, actions: &mut Actions) {
-        let now = self.now;
-        let partition = &mut self.partitions[index];
-        let mut orders = partition.running.iter_mut().chain(&mut partition.queued);
-        let Some(running) = orders.find(|r| !r.lost && r.lost_from <= now) else {
+        let Some(lost) = self.partitions[index].slot.give_up(self.now) else {
             return;
         };
-        running.lost = true;
-        let members = running.members.clone();
         // Its members end now: nobody waits for what they would have become.
-        let left = core::mem::take(&mut self.partitions[index].leaving);
-        self.partitions[index].touched = true;
-        for partition in &mut self.partitions {
-            partition.touched |= left;
+        self.partitions[index].touch();
+        if lost.left {
+            self.partitions.iter_mut().for_each(Partition::touch);
         }
-        for id in &members {
+        for id in &lost.members {
             let request = *self.requests.get(id.buffer);
             let failure = if request.gone {
                 Failure::ClientGone
@@ -69,17 +64,8 @@ impl Punctual {
     /// Whether a lost action or transfer keeps a task's requests from running.
     pub(crate) fn waits_in_vain(&self, task: TaskId) -> bool {
         let table = self.tables.task(task);
-        self.is_locked(table.partition.index()) || !self.paging.residency.can_come(table.model)
-    }
-
-    /// Whether a lost action holds a partition, or compute units of it.
-    pub(crate) fn is_locked(&self, index: usize) -> bool {
-        let lost = |index: usize| {
-            let running = self.partitions[index].running.as_ref();
-            running.is_some_and(|running| running.lost)
-        };
-        let mut others = self.partitions[index].overlapping.iter();
-        lost(index) || others.any(|&other| lost(usize::from(other)))
+        self.partitions.is_locked(table.partition.index())
+            || !self.paging.residency.can_come(table.model)
     }
 
     /// A lost action was reported after all: its members' buffers are free.

@@ -5,8 +5,9 @@ use crate::ids::BATCH_MAX;
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::partition::{Kind, Partition};
+use crate::punctual::partition::Partition;
 use crate::punctual::queues::Pending;
+use crate::punctual::slot::Kind;
 use crate::time::Instant;
 
 /// Promised requests that run in one batch: deadline, what they count for the stage, buffer.

@@ -54,6 +54,7 @@ mod service;
 mod share;
 mod shedding;
 mod slack;
+mod slot;
 mod speed;
 mod spill;
 mod tables;
@@ -71,7 +72,7 @@ use crate::config::Config;
 use crate::config::Criticality;
 use crate::counters::Counters;
 use crate::event::Event;
-use crate::ids::{ActionId, ClientId, PartitionId, RequestId, TaskId};
+use crate::ids::{ClientId, PartitionId, RequestId, TaskId};
 use crate::policy::Policy;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::joint::Applicant;
@@ -79,7 +80,7 @@ use crate::punctual::ledger::Ledger;
 use crate::punctual::load::{Load, load_of};
 use crate::punctual::paging::Paging;
 pub use crate::punctual::parameters::PunctualConfig;
-use crate::punctual::partition::Partition;
+use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::price::Prices;
 use crate::punctual::queues::Pending;
 use crate::punctual::requests::{Request, Requests, State};
@@ -105,7 +106,7 @@ pub(crate) struct Punctual {
     service: Service,
     /// By task: when its inputs become ready.
     rhythms: Box<[Rhythm]>,
-    pub(crate) partitions: Box<[Partition]>,
+    partitions: Partitions,
     pub(crate) paging: Paging,
     /// The time of this step.
     pub(crate) now: Instant,
@@ -126,8 +127,8 @@ pub(crate) struct Punctual {
 impl Policy for Punctual {
     fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
         self.now = self.now.max(now);
-        for partition in &mut self.partitions {
-            partition.touched |= partition.timer.is_some_and(|timer| timer <= self.now);
+        for partition in self.partitions.iter_mut() {
+            partition.wake(self.now);
         }
         if self.load.turn(self.now) {
             self.weigh();
@@ -154,12 +155,12 @@ impl Policy for Punctual {
         }
         self.consider_layouts(actions);
         for index in 0..self.partitions.len() {
-            if self.partitions[index].touched {
-                self.partitions[index].touched = false;
+            if self.partitions[index].take_touched() {
                 self.watch_overrun(index, actions);
                 self.dispatch(index, actions);
                 self.expire(index, actions);
-                self.partitions[index].timer = self.timer_of(index);
+                let timer = self.timer_of(index);
+                self.partitions[index].rearm(timer);
             }
         }
         self.fetch(actions);
@@ -167,7 +168,7 @@ impl Policy for Punctual {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        let partitions = self.partitions.iter().filter_map(|p| p.timer);
+        let partitions = self.partitions.iter().filter_map(Partition::timer);
         partitions.chain(self.paging.timer).min()
     }
 
@@ -190,8 +191,7 @@ impl Policy for Punctual {
     fn check(&self) -> Result<(), &'static str> {
         self.requests.check()?;
         self.ledger.check(&self.requests)?;
-        let mut partitions = self.partitions.iter().enumerate();
-        partitions.try_for_each(|(index, p)| p.queues.check(index, &self.requests, &self.tables))
+        self.partitions.check(&self.requests, &self.tables)
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
@@ -301,16 +301,6 @@ impl Punctual {
         self.conclude(buffer, verdict, actions);
     }
 
-    /// The partition on which an action is in flight.
-    pub(crate) fn partition_running(&mut self, action: ActionId) -> Option<usize> {
-        let here = |p: &Partition| p.running.iter().chain(&p.queued).any(|r| r.id == action);
-        let found = self.partitions.iter().position(here);
-        if found.is_none() {
-            self.note_stale();
-        }
-        found
-    }
-
     /// Ends the open requests of a client: at once, or once the intake or the device lets go of their buffers.
     fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
         for buffer in 0..self.requests.buffers() {
@@ -320,7 +310,7 @@ impl Punctual {
             }
             let in_use = matches!(request.state, State::Preparing | State::Running);
             let index = self.withdraw(buffer);
-            self.partitions[index].touched = true;
+            self.partitions[index].touch();
             if in_use {
                 self.requests.mark_gone(buffer);
             } else {

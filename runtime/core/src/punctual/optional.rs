@@ -3,8 +3,8 @@
 use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::Punctual;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::partition::Kind;
 use crate::punctual::queues::Parked;
+use crate::punctual::slot::Kind;
 use crate::time::Instant;
 
 /// A batch that may run, and what it is worth.

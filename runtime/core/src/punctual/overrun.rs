@@ -12,52 +12,26 @@ use crate::actions::Actions;
 use crate::event::Finished;
 use crate::punctual::Punctual;
 use crate::punctual::ledger::Note;
-use crate::punctual::partition::{Kind, Running};
 use crate::punctual::queues::Pending;
+use crate::punctual::slot::Running;
 use crate::punctual::speed::Change;
 use crate::time::{Instant, Nanos};
-
-/// An action that exceeds even the longest time ever measured is believed to need this fraction
-/// of its age more; so the number of extensions grows with the logarithm of its age only.
-const EXTENSION_FRACTION: u64 = 8;
 
 impl Punctual {
     /// Moves f of an action that should have ended.
     pub(crate) fn watch_overrun(&mut self, index: usize, actions: &mut Actions) {
-        let partition = &mut self.partitions[index];
-        let Some(running) = &mut partition.running else {
+        let slot = &mut self.partitions[index].slot;
+        let Some(members) = slot.extend(self.now, &self.tables) else {
             return;
         };
-        let best_effort = running.kind == Kind::BestEffort;
-        let unwatched = running.lost || best_effort && !running.told_to_stop;
-        if unwatched || self.now <= running.until {
-            return;
-        }
-        let delta = self.tables.dispatch_cost;
-        let age = self.now.since(running.ordered);
-        let tick = delta.max(Nanos::new(age.as_nanos() / EXTENSION_FRACTION + 1));
-        let row = self.tables.row(running.row);
-        let longest = running.ordered + row.max_seen[running.size] + delta;
-        running.until = if best_effort {
-            self.now + tick
-        } else {
-            longest.max(self.now + tick)
-        };
-        if let Some(queued) = &mut partition.queued {
-            let cost = self.tables.row(queued.row).cost[queued.size];
-            queued.until = queued.until.max(running.until + cost);
-        }
-        if !running.overran {
-            running.overran = true;
-            for id in &running.members {
-                let origin = self.requests.get(id.buffer).origin;
-                self.ledger.note(origin, Note::Overran);
-            }
+        for id in members {
+            let origin = self.requests.get(id.buffer).origin;
+            self.ledger.note(origin, Note::Overran);
         }
         self.shed(index, actions);
         // Those that wait for the same compute units under a new layout.
-        for other in 0..self.partitions[index].overlapping.len() {
-            let other = usize::from(self.partitions[index].overlapping[other]);
+        for other in 0..self.partitions[index].overlapping().len() {
+            let other = usize::from(self.partitions[index].overlapping()[other]);
             self.shed(other, actions);
         }
     }
@@ -141,7 +115,7 @@ impl Punctual {
     pub(crate) fn shed(&mut self, index: usize, actions: &mut Actions) -> bool {
         self.partitions[index].queues.forget_late();
         let mut dropped = false;
-        let free = self.free_from(index);
+        let free = self.partitions.free_from(index, self.now);
         // Each turn drops or marks one request.
         while let Some(at) = self.first_late(index, free) {
             let worth_of_late = self.worth(&self.partitions[index].queues.promised()[at]);

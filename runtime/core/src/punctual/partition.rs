@@ -1,127 +1,227 @@
-//! What one partition is doing and what waits for it.
+//! One partition, and what those that share compute units or a change of layout mean to each other.
 
 use alloc::boxed::Box;
+use core::ops::{Deref, DerefMut};
 
-use crate::ids::{ActionId, BATCH_MAX, RequestId};
+use crate::ids::ActionId;
 use crate::punctual::conduct::Conduct;
 use crate::punctual::queues::Queues;
+use crate::punctual::requests::{Requests, State};
+use crate::punctual::service::Gaps;
 use crate::punctual::share::{Share, Voluntary};
 use crate::punctual::slack::Scan;
+use crate::punctual::slot::{Kind, Slot};
 use crate::punctual::speed::Speed;
-use crate::punctual::tables::Row;
-use crate::time::{Instant, Nanos};
+use crate::punctual::tables::Tables;
+use crate::time::Instant;
 
-/// Why an action runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Accepted real-time work, possibly with optional members in free places of the batch.
-    Mandatory,
-    /// Deeper stages of real-time requests.
-    Optional,
-    BestEffort,
-    /// A stage of a model that lost its promises; it runs to its end like real-time work.
-    Demoted,
-}
-
-/// The action in flight.
+/// What one partition is doing and what waits for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
-    pub(crate) id: ActionId,
-    pub(crate) kind: Kind,
-    pub(crate) row: Row,
-    /// Position of its batch size in the row's sizes.
-    pub(crate) size: usize,
-    pub(crate) members: heapless::Vec<RequestId, BATCH_MAX>,
-    pub(crate) ordered: Instant,
-    /// f as promised when it was ordered; for best-effort work, once it was told to stop.
-    pub(crate) promised: Instant,
-    /// f: upper bound on its end, as now believed. Best-effort: meaningless until told to stop.
-    pub(crate) until: Instant,
-    /// Best-effort only: `Preempt` was sent.
-    pub(crate) told_to_stop: bool,
-    pub(crate) overran: bool,
-    /// From when on it is taken for lost.
-    pub(crate) lost_from: Instant,
-    /// It was taken for lost: its members have their verdicts, and it holds the partition.
-    pub(crate) lost: bool,
-}
-
-/// One partition.
-#[derive(Clone, Debug)]
-pub(crate) struct Partition {
-    /// P with the dispatch cost.
-    pub(crate) preemption: Nanos,
-    pub(crate) running: Option<Running>,
-    /// Handed over ahead: starts when the running one has ended.
-    pub(crate) queued: Option<Running>,
-    pub(crate) queues: Queues,
-    /// Something happened that may allow or demand a decision.
-    pub(crate) touched: bool,
-    pub(crate) scan: Scan,
-    pub(crate) speed: Speed,
-    pub(crate) conduct: Conduct,
-    pub(crate) share: Share,
+pub struct Partition {
+    pub slot: Slot,
+    pub queues: Queues,
+    pub scan: Scan,
+    pub speed: Speed,
+    pub conduct: Conduct,
+    pub share: Share,
+    pub gaps: Gaps,
     /// How much mandatory work is asked for, in steps of the price table.
-    pub(crate) load: usize,
-    /// Nothing starts before: the layout is being changed.
-    pub(crate) opens: Instant,
-    /// Its action was in flight when the layout changed: what moved from it may not be ready, so
-    /// nothing starts on a partition that changed before it has ended.
-    pub(crate) leaving: bool,
+    pub load: usize,
     /// Scratch of a change between layouts: its tasks change.
-    pub(crate) changes: bool,
-    /// Partitions that share compute units with it, in other layouts.
-    pub(crate) overlapping: Box<[u16]>,
+    pub changes: bool,
     /// Promised work waits until then for a larger batch.
-    pub(crate) waits: Option<Instant>,
-    /// The largest batch of best-effort work that the gaps of late have room for, and how many
-    /// have ended since it was set.
-    pub(crate) gap_places: u8,
-    pub(crate) gaps_used: u8,
+    pub waits: Option<Instant>,
+    /// Something happened that may allow or demand a decision.
+    touched: bool,
+    /// Nothing starts before: the layout is being changed.
+    opens: Instant,
+    /// Partitions that share compute units with it, in other layouts.
+    overlapping: Box<[u16]>,
     /// When something here is due, if no event comes before.
-    pub(crate) timer: Option<Instant>,
+    timer: Option<Instant>,
 }
 
 impl Partition {
-    /// A batch of best-effort work was stopped, and all that it did was lost: smaller ones.
-    pub(crate) fn gap_was_short(&mut self, batch: u8) {
-        self.gap_places = (batch / 2).max(1);
-        self.gaps_used = 0;
-    }
-
-    /// A batch of best-effort work came to its end: twice, and larger ones are tried again.
-    pub(crate) fn gap_was_long_enough(&mut self) {
-        self.gaps_used += 1;
-        if self.gaps_used == 2 {
-            self.gap_places = self.gap_places.saturating_mul(2);
-            self.gaps_used = 0;
+    pub fn new(
+        slot: Slot,
+        queues: Queues,
+        scan: Scan,
+        conduct: Conduct,
+        share: Share,
+        overlapping: Box<[u16]>,
+    ) -> Self {
+        Self {
+            slot,
+            queues,
+            scan,
+            speed: Speed::default(),
+            conduct,
+            share,
+            gaps: Gaps::new(),
+            load: 0,
+            changes: false,
+            waits: None,
+            touched: false,
+            opens: Instant::ZERO,
+            overlapping,
+            timer: None,
         }
     }
 
+    /// It is to be looked at before the step ends.
+    pub fn touch(&mut self) {
+        self.touched = true;
+    }
+
+    pub fn is_touched(&self) -> bool {
+        self.touched
+    }
+
+    /// Whether it is to be looked at, which begins now.
+    pub fn take_touched(&mut self) -> bool {
+        core::mem::take(&mut self.touched)
+    }
+
+    /// It is looked at if its time has come.
+    pub fn wake(&mut self, now: Instant) {
+        self.touched |= self.timer.is_some_and(|timer| timer <= now);
+    }
+
+    pub fn rearm(&mut self, timer: Option<Instant>) {
+        self.timer = timer;
+    }
+
+    pub fn timer(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    /// Nothing starts before.
+    pub fn opens(&self) -> Instant {
+        self.opens
+    }
+
+    /// Partitions that share compute units with it, in other layouts.
+    pub fn overlapping(&self) -> &[u16] {
+        &self.overlapping
+    }
+
     /// Whether real-time work has had so much of the time that `work` has to be given up.
-    pub(crate) fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
-        let running = self.running.as_ref();
+    pub fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
+        let running = self.slot.running();
         let running = running.filter(|r| r.kind != Kind::BestEffort);
         self.share.is_spent(work, now, running.map(|r| r.ordered))
     }
 
     /// Its tasks change: who waited here waits elsewhere, and nothing starts before `opens`.
-    pub(crate) fn close_until(&mut self, opens: Instant) {
+    pub fn close_until(&mut self, opens: Instant) {
+        self.queues.clear_unpromised();
         self.opens = opens;
-        self.leaving = self.running.is_some();
+        self.slot.leave();
         self.touched = true;
     }
+}
 
-    /// Upper bound on when what runs here has ended, if nothing more is started.
-    pub(crate) fn busy_until(&self, now: Instant) -> Instant {
-        if let Some(queued) = &self.queued {
-            return queued.until.max(now);
+/// All partitions.
+///
+/// Promises: two that share compute units never both run.
+#[derive(Clone, Debug)]
+pub struct Partitions(Box<[Partition]>);
+
+impl Partitions {
+    pub fn new(partitions: impl Iterator<Item = Partition>) -> Self {
+        Self(partitions.collect())
+    }
+
+    /// Where an action is in flight.
+    pub fn running(&self, action: ActionId) -> Option<usize> {
+        let here = |p: &Partition| p.slot.in_flight().any(|r| r.id == action);
+        self.iter().position(here)
+    }
+
+    /// An action ended on a partition: who waited for it is to be looked at, also those that wait for
+    /// all that was in flight when the layout changed, if it `left`.
+    pub fn touch_around(&mut self, index: usize, left: bool) {
+        for at in 0..self[index].overlapping.len() {
+            let other = usize::from(self[index].overlapping[at]);
+            self[other].touch();
         }
-        match &self.running {
-            None => now,
-            Some(r) if r.lost => Instant::FAR_FUTURE,
-            Some(r) if r.kind == Kind::BestEffort && !r.told_to_stop => now + self.preemption,
-            Some(r) => r.until.max(now),
+        for changed in self.iter_mut().filter(|p| p.opens > Instant::ZERO) {
+            changed.touched |= left;
         }
+        self[index].touch();
+    }
+
+    /// Whether nothing that shares its compute units runs, and it is open: what was in flight when
+    /// the layout changed has ended, and the change is paid for.
+    pub fn may_start(&self, index: usize, now: Instant) -> bool {
+        let partition = &self[index];
+        let mut others = self.around(index);
+        let awaits = partition.opens > Instant::ZERO && self.iter().any(|p| p.slot.is_leaving());
+        !awaits && partition.opens <= now && others.all(|other| other.slot.running().is_none())
+    }
+
+    /// f: upper bound on when a partition is free, if nothing more is started.
+    pub fn free_from(&self, index: usize, now: Instant) -> Instant {
+        let partition = &self[index];
+        let others = self.around(index);
+        let others = others.map(|other| other.slot.busy_until(now));
+        let own = partition.slot.busy_until(now).max(partition.opens);
+        let changed = partition.opens > Instant::ZERO;
+        let leaving = self.iter().filter(|p| changed && p.slot.is_leaving());
+        let leaving = leaving.map(|p| p.slot.busy_until(now));
+        others.chain(leaving).fold(own, Instant::max)
+    }
+
+    /// Whether a lost action holds a partition, or compute units of it.
+    pub fn is_locked(&self, index: usize) -> bool {
+        self[index].slot.is_lost() || self.around(index).any(|other| other.slot.is_lost())
+    }
+
+    fn around(&self, index: usize) -> impl Iterator<Item = &Partition> {
+        let others = self[index].overlapping.iter();
+        others.map(|&other| &self[usize::from(other)])
+    }
+
+    /// Recounts. What is wrong, if anything is.
+    pub fn check(&self, requests: &Requests, tables: &Tables) -> Result<(), &'static str> {
+        let mut members = 0;
+        for (index, partition) in self.iter().enumerate() {
+            partition.queues.check(index, requests, tables)?;
+            partition.slot.check(requests)?;
+            members += partition
+                .slot
+                .in_flight()
+                .map(|r| r.members.len())
+                .sum::<usize>();
+            let runs = partition.slot.running().is_some();
+            if runs
+                && self
+                    .around(index)
+                    .any(|other| other.slot.running().is_some())
+            {
+                return Err("two partitions that share compute units run");
+            }
+        }
+        let held = (0..requests.buffers()).filter(|&buffer| {
+            let state = requests.get(buffer).state;
+            matches!(state, State::Running | State::Locked)
+        });
+        if held.count() != members {
+            return Err("a request runs in no action, or in two");
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Partitions {
+    type Target = [Partition];
+    fn deref(&self) -> &[Partition] {
+        &self.0
+    }
+}
+
+impl DerefMut for Partitions {
+    fn deref_mut(&mut self) -> &mut [Partition] {
+        &mut self.0
     }
 }

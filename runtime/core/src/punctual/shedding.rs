@@ -9,6 +9,7 @@ use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::ids::TaskId;
 use crate::punctual::Punctual;
+use crate::punctual::partition::Partition;
 use crate::punctual::requests::State;
 
 impl Punctual {
@@ -16,9 +17,7 @@ impl Punctual {
     /// is looked at next (`timers`), as those are that come back from a stage.
     pub(crate) fn hold_best_effort(&mut self, hold: bool, actions: &mut Actions) {
         self.shedding = hold;
-        for partition in &mut self.partitions {
-            partition.touched = true;
-        }
+        self.partitions.iter_mut().for_each(Partition::touch);
         for buffer in 0..self.requests.buffers() {
             let request = *self.requests.get(buffer);
             if request.state == State::Awaiting && self.sheds(request.task) {

@@ -61,7 +61,7 @@ impl Punctual {
             return true;
         }
         let there = self.paging.residency.ready_at(table.model, self.now);
-        let free = self.free_from(index);
+        let free = self.partitions.free_from(index, self.now);
         let free = free.max(self.now + table.prepare).max(there) + self.work_prepared_for(index);
         let applicant = self.applicant(task, due);
         !self.partitions[index].share_is_spent(Voluntary::Extras, self.now)

@@ -4,7 +4,6 @@
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::punctual::Punctual;
-use crate::punctual::partition::Kind;
 use crate::punctual::queues::{Parked, Waiting};
 use crate::punctual::share::Voluntary;
 use crate::time::{Instant, Nanos};
@@ -54,19 +53,18 @@ impl Punctual {
             .filter(|w| w.due != Instant::FAR_FUTURE)
             .map(|w| self.last_start_of_waiting(w));
         let overrun = partition
-            .running
-            .as_ref()
-            .filter(|r| !r.lost && (r.kind != Kind::BestEffort || r.told_to_stop))
+            .slot
+            .running()
+            .filter(|r| !r.lost && !r.is_stoppable())
             .map(|r| r.until + self.tables.dispatch_cost.max(Nanos::new(1)));
         // Deeper stages that wait for nothing but the partition's share.
         // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
         // that it would be stopped each time and never get through one.
-        let rested = (partition.running.is_none() && !partition.queues.parked().is_empty())
+        let rested = (partition.slot.running().is_none() && !partition.queues.parked().is_empty())
             .then(|| partition.share.recovers_at(Voluntary::Depth))
             .filter(|at| *at > self.now);
-        let opens = Some(partition.opens).filter(|at| *at > self.now);
-        let running = partition.running.as_ref();
-        let lost = running.into_iter().chain(&partition.queued);
+        let opens = Some(partition.opens()).filter(|at| *at > self.now);
+        let lost = partition.slot.in_flight();
         let lost = lost.filter(|r| !r.lost).map(|r| r.lost_from);
         parked
             .chain(waiting)

@@ -117,7 +117,7 @@ proptest! {
         let mut scheduler = world.scheduler.clone();
         scheduler.now = world.now;
         for index in 0..partitions {
-            let free = scheduler.free_from(index);
+            let free = scheduler.partitions.free_from(index, scheduler.now);
             scheduler.scan(index, free, None);
             let scan = scheduler.partitions[index].scan.clone();
             for point in scan.points() {
