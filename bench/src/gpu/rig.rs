@@ -8,7 +8,7 @@ use punctual_core::{
 };
 use punctual_device::{Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec};
 use punctual_device_cuda::driver::{Attribute, Gpu};
-use punctual_device_cuda::filling::FillingSpec;
+use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Wait, Watchdog};
 use punctual_model::Network;
@@ -41,7 +41,7 @@ pub struct Rig<D> {
 
 /// A stage for a batch on a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct StageRun {
     pub partition: u16,
     pub model: u16,
     pub stage: u8,
@@ -57,14 +57,14 @@ impl Rig<CudaDevice> {
     /// A CUDA device. Leaders are on cores of their own as far as there are any, at ordinary priority: a
     /// real-time thread that spins for seconds would be stopped by the kernel every second.
     pub fn cuda(session: &Session<'_>, setup: &Setup<'_>) -> Result<Self, StepError> {
-        Self::filling(session, setup, &FillingSpec::default())
+        Self::with_padding(session, setup, &KernelPaddingSpec::default())
     }
 
     /// [`cuda`](Self::cuda), with partitions that fill.
-    pub fn filling(
+    pub fn with_padding(
         session: &Session<'_>,
         setup: &Setup<'_>,
-        filling: &FillingSpec,
+        kernel_padding: &KernelPaddingSpec,
     ) -> Result<Self, StepError> {
         let bell = Arc::new(Doorbell::new());
         let gpu = session.gpu()?;
@@ -82,7 +82,7 @@ impl Rig<CudaDevice> {
         let cuda = CudaSpec {
             division: setup.division.clone(),
             queue: setup.queue,
-            filling: filling.clone(),
+            kernel_padding: kernel_padding.clone(),
             ..cuda_spec(session)
         };
         let device = CudaDevice::start(gpu.driver(), &spec, &cuda, bell.clone())?;
@@ -204,7 +204,7 @@ impl<D: Device> Rig<D> {
     /// Gives the device a stage to run.
     pub fn submit(
         &mut self,
-        errand: Errand,
+        stage_run: StageRun,
         criticality: Criticality,
     ) -> Result<ActionId, StepError> {
         self.actions += 1;
@@ -215,11 +215,11 @@ impl<D: Device> Rig<D> {
         };
         self.device.submit(&Infer {
             id,
-            partition: PartitionId(errand.partition),
-            model: ModelId(errand.model),
-            stage: StageId(errand.stage),
-            batch: errand.batch,
-            members: (errand.first..errand.first + u16::from(errand.batch))
+            partition: PartitionId(stage_run.partition),
+            model: ModelId(stage_run.model),
+            stage: StageId(stage_run.stage),
+            batch: stage_run.batch,
+            members: (stage_run.first..stage_run.first + u16::from(stage_run.batch))
                 .map(member)
                 .collect(),
             window: Window {
@@ -253,8 +253,8 @@ impl<D: Device> Rig<D> {
     }
 
     /// Runs a stage on an idle device.
-    pub fn run(&mut self, errand: Errand) -> Result<Finished, StepError> {
-        let id = self.submit(errand, Criticality::RealTime)?;
+    pub fn run(&mut self, stage_run: StageRun) -> Result<Finished, StepError> {
+        let id = self.submit(stage_run, Criticality::RealTime)?;
         match self.event()? {
             Event::Finished(finished) if finished.action == id => Ok(finished),
             other => Err(StepError::Unexpected(Box::new(other))),
@@ -262,11 +262,11 @@ impl<D: Device> Rig<D> {
     }
 
     /// Runs all `stages` of a model, one after the other; the time of all together.
-    pub fn run_through(&mut self, errand: Errand, stages: usize) -> Result<u64, StepError> {
+    pub fn run_through(&mut self, stage_run: StageRun, stages: usize) -> Result<u64, StepError> {
         let start = clock::now_ns();
         for stage in 0..stages {
             let stage = stage as u8;
-            self.run(Errand { stage, ..errand })?;
+            self.run(StageRun { stage, ..stage_run })?;
         }
         Ok(clock::now_ns() - start)
     }
@@ -310,19 +310,22 @@ pub mod tests {
         let mut rig = cpu(&network, 1);
         rig.write(0, 0, 2, |seed| picture(&network, seed))
             .expect("free buffers");
-        let errand = Errand {
+        let stage_run = StageRun {
             partition: 0,
             model: 0,
             stage: 0,
             batch: 2,
             first: 0,
         };
-        let ran = rig.run(errand).expect("it runs");
+        let ran = rig.run(stage_run).expect("it runs");
         assert_eq!(ran.members.len(), 2);
         assert!(ran.measured.as_nanos() > 0, "{ran:?}");
-        let through = rig.run_through(errand, 2).expect("both stages");
+        let through = rig.run_through(stage_run, 2).expect("both stages");
         assert!(through > 0);
-        let refused = rig.run(Errand { stage: 7, ..errand });
+        let refused = rig.run(StageRun {
+            stage: 7,
+            ..stage_run
+        });
         assert!(matches!(refused, Err(StepError::Refused(_))), "{refused:?}");
     }
 }

@@ -14,7 +14,7 @@ use punctual_simulator::arrivals::PatternError;
 
 use super::folder::{Folder, FolderError};
 use super::result::StepResult;
-use super::rig::Errand;
+use super::rig::StageRun;
 
 pub trait Step {
     /// As on the command line, and of its file.
@@ -58,7 +58,7 @@ pub enum StepError {
     #[error("the device has said nothing for {seconds} s")]
     Silent { seconds: u64 },
     #[error("the device did not run {0:?}")]
-    NotRun(Errand),
+    NotRun(StageRun),
     /// Kernels that only take time were not preempted.
     #[error(transparent)]
     Hold(#[from] HoldError),

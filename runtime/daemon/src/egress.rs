@@ -8,12 +8,12 @@ use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 
+use crate::channels::EgressEnds;
 use crate::drain::Flag;
 use crate::messages::{Outbound, Refusal};
 use crate::metrics::Metrics;
 use crate::record;
 use crate::rt_events::client_fault;
-use crate::wiring::EgressEnds;
 
 /// What the egress thread works with.
 pub struct Egress {

@@ -14,7 +14,7 @@ use punctual_platform::signals::{Signal, TerminationSignals};
 use punctual_platform::{clock, logging};
 
 use crate::Termination;
-use crate::door::Door;
+use crate::acceptor::Acceptor;
 use crate::drain::DrainOrder;
 use crate::log_events::{STOPPED, STOPPING, STUCK};
 use crate::manager::Manager;
@@ -26,10 +26,10 @@ use crate::rt_events;
 use crate::threads::Threads;
 use crate::watchdog::{self, Health};
 
-/// The poller's tokens; the door's follow.
+/// The poller's tokens; the acceptor's follow.
 pub const SIGNALS: u64 = 0;
 pub const METRICS: u64 = 1;
-pub const DOOR: u64 = 2;
+pub const ACCEPTOR: u64 = 2;
 
 /// How often things are looked at that nobody wakes this thread for, in ns.
 const TICK_NS: u64 = 100_000_000;
@@ -43,7 +43,7 @@ pub struct Housekeeping {
     pub poller: Poller,
     pub signals: TerminationSignals,
     pub metrics_socket: MetricsSocket,
-    pub door: Door,
+    pub acceptor: Acceptor,
     pub threads: Threads,
     pub observer: Observer,
     pub drain: Arc<DrainOrder>,
@@ -104,17 +104,18 @@ impl Housekeeping {
             match token {
                 SIGNALS => self.obey_signals(),
                 METRICS => {
-                    let (observer, clients) = (&self.observer, self.door.report());
+                    let (observer, clients) = (&self.observer, self.acceptor.report());
                     let report = || observer.report(self.state, clients);
-                    self.metrics_socket.answer(&mut self.door.pools, report);
+                    self.metrics_socket.answer(&mut self.acceptor.pools, report);
                 }
-                token if self.door.owns(token) => self.door.answer(token, &self.poller),
+                token if self.acceptor.owns(token) => self.acceptor.answer(token, &self.poller),
                 _ => {}
             }
         }
-        self.door.look_after(&self.poller);
-        self.metrics_socket.attend(&self.poller, &self.door.pools);
-        tell_events(&mut self.log, &self.door);
+        self.acceptor.look_after(&self.poller);
+        self.metrics_socket
+            .attend(&self.poller, &self.acceptor.pools);
+        tell_events(&mut self.log, &self.acceptor);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|said| {
@@ -122,7 +123,7 @@ impl Housekeeping {
             });
         }
         self.watch();
-        let (observer, clients) = (&self.observer, self.door.report());
+        let (observer, clients) = (&self.observer, self.acceptor.report());
         let status = || observer.status(self.state, clients);
         self.manager.tell(clock::now_ns(), status);
     }
@@ -142,7 +143,7 @@ impl Housekeeping {
     fn report_now(&mut self) {
         let (level, said) = match &self.report {
             Some(path) => {
-                let report = self.observer.report(self.state, self.door.report());
+                let report = self.observer.report(self.state, self.acceptor.report());
                 match report.write(path) {
                     Ok(()) => (Level::Info, format!("SIGUSR1: wrote {}", path.display())),
                     Err(error) => (Level::Error, error.to_string()),
@@ -183,7 +184,7 @@ impl Housekeeping {
     /// Best-effort work gives way while a thread is silent: it may be what keeps it.
     fn shed(&self, hold: bool) {
         if self.drain.shed.give(hold) {
-            self.threads.scheduler.alarm.sound();
+            self.threads.scheduler.wakeup.send();
             match hold {
                 true => info!("best-effort work is refused until all threads are well"),
                 false => info!("all threads are well: best-effort work is taken again"),
@@ -199,7 +200,9 @@ impl Housekeeping {
             self.manager.notifier.stopping(&said);
         }
         error!("a real-time thread is stuck: terminating, so that the service is started again");
-        let report = self.observer.report(State::Terminated, self.door.report());
+        let report = self
+            .observer
+            .report(State::Terminated, self.acceptor.report());
         if let Some(Err(error)) = self.report.as_ref().map(|path| report.write(path)) {
             error!("{error}");
         }
@@ -235,7 +238,7 @@ impl Housekeeping {
             Reason::ParentGone => info!("the process that started this one is gone: terminating"),
             Reason::ThreadEnded => error!("a thread ended by itself, see above: terminating"),
         }
-        self.door.close(&self.poller);
+        self.acceptor.close(&self.poller);
         let mut bound = clock::now_ns() + drain_bound_ns;
         self.order_drain(bound);
         // A drain that no signal began is interrupted by the first.
@@ -257,8 +260,8 @@ impl Housekeeping {
 
     fn order_drain(&self, bound_ns: u64) {
         self.drain.give(bound_ns);
-        self.threads.ingress.alarm.sound();
-        self.threads.scheduler.alarm.sound();
+        self.threads.ingress.wakeup.send();
+        self.threads.scheduler.wakeup.send();
     }
 
     fn finish(mut self, interrupted: bool) -> Termination {
@@ -266,15 +269,17 @@ impl Housekeeping {
         self.observer.page_faults.freeze();
         // It closes connections that nobody accepted.
         let metrics_socket = self.metrics_socket;
-        self.door.pools.strangers.run(move || {
+        self.acceptor.pools.strangers.run(move || {
             drop(metrics_socket);
             None
         });
-        self.door.settle(&mut self.poller);
+        self.acceptor.settle(&mut self.poller);
         // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
-        let sound = drained && self.threads.dismiss();
-        tell_events(&mut self.log, &self.door);
-        let report = self.observer.report(State::Terminated, self.door.report());
+        let sound = drained && self.threads.stop_and_join();
+        tell_events(&mut self.log, &self.acceptor);
+        let report = self
+            .observer
+            .report(State::Terminated, self.acceptor.report());
         let lost: u64 = report.tasks.iter().map(|task| task.lost).sum();
         let written = self.report.as_ref().is_none_or(|path| {
             let outcome = report.write(path);
@@ -286,7 +291,9 @@ impl Housekeeping {
         if lost > 0 {
             error!("{lost} requests were open at the end and are lost");
         }
-        let status = self.observer.status(State::Terminated, self.door.report());
+        let status = self
+            .observer
+            .status(State::Terminated, self.acceptor.report());
         if logging::goes_to_journal() {
             info!(event = STOPPED; "{status}");
         }
@@ -301,14 +308,14 @@ impl Housekeeping {
 }
 
 /// Says what real-time threads had to say.
-fn tell_events(log: &mut RateLimit, door: &Door) {
+fn tell_events(log: &mut RateLimit, acceptor: &Acceptor) {
     while let Some(event) = rt_events::take() {
         let level = match event.value.is_detail() {
             true => Level::Debug,
             false => Level::Error,
         };
         if log.permits(level) {
-            event.value.say(event.at_ns, |client| door.who(client));
+            event.value.say(event.at_ns, |client| acceptor.who(client));
         }
     }
 }

@@ -9,12 +9,12 @@ use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::{Poller, Readiness};
 
+use crate::channels::IngressEnds;
 use crate::drain::{DrainOrder, Flag};
 use crate::messages::{Inbound, Payload, Refusal, Refused};
 use crate::metrics::{Metrics, count};
 use crate::pace::Pace;
 use crate::rt_events::client_fault;
-use crate::wiring::IngressEnds;
 
 /// What the ingress thread works with.
 pub struct Ingress {

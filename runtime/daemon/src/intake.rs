@@ -12,10 +12,10 @@ use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 use punctual_types::FrameLayout;
 
+use crate::channels::IntakeEnds;
 use crate::drain::Flag;
 use crate::messages::{IntakeOrder, Payload, Prepared};
 use crate::rt_events::{RtEvent, emit};
-use crate::wiring::IntakeEnds;
 
 /// What the intake thread of one client slot works with.
 pub struct Intake {

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | phases of the start | `startup`: `validate`, `reserve`, `threads`, then ready |
 //! | a frame's way | `ingress` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `egress` |
-//! | what goes from thread to thread | `messages`, over the rings of `wiring` |
-//! | clients in and out, log, signals, the end | `housekeeping`, `door` |
+//! | what goes from thread to thread | `messages`, over the rings of `channels` |
+//! | clients in and out, log, signals, the end | `housekeeping`, `acceptor` |
 //! | what a client can make slow | `pools`, threads that nobody waits for |
 //! | whether the threads live | `watchdog` |
 //! | what is counted and reported | `metrics`, `observer`, [`Report`] |
@@ -17,10 +17,11 @@
 //! is to free goes back to housekeeping through a ring, or with the thread's end.
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod admission;
 mod blocking;
+mod channels;
 mod devices;
-mod door;
 mod drain;
 mod driver;
 mod egress;
@@ -29,7 +30,6 @@ mod gate;
 pub mod gpu;
 mod gpu_watch;
 mod granted;
-mod hired;
 pub mod host;
 mod housekeeping;
 mod ingress;
@@ -37,6 +37,7 @@ mod intake;
 mod limits;
 mod log_events;
 mod lookup;
+mod managed_thread;
 mod manager;
 mod messages;
 mod metrics;
@@ -57,7 +58,6 @@ mod termination;
 mod threads;
 mod validate;
 mod watchdog;
-mod wiring;
 mod world;
 
 pub use error::StartupError;

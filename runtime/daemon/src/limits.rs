@@ -50,7 +50,7 @@ pub enum LimitError {
          LimitNOFILE= of the unit, or `ulimit -n`"
     )]
     Files {
-        /// With all clients connected, and one at the door.
+        /// With all clients connected, and one in its handshake.
         needed: u64,
         limit: u64,
     },

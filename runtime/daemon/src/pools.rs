@@ -7,7 +7,7 @@ use punctual_platform::poll::Waker;
 use crate::StartupError;
 use crate::blocking::BlockingPool;
 
-/// Connections that are not clients (yet): at the door, or with the pools.
+/// Connections that are not clients (yet): in their handshake, or with the pools.
 pub const STRANGERS_MAX: usize = 96;
 
 /// Readers of metrics that are answered, beyond those.
@@ -64,9 +64,9 @@ impl Pools {
         })
     }
 
-    /// Whether there may be another connection beside those `at_door`.
-    pub fn have_room_beside(&self, at_door: usize) -> bool {
-        at_door + self.strangers.pending() < self.strangers_max
+    /// Whether there may be another connection beside those `in_handshake`.
+    pub fn have_room_beside(&self, in_handshake: usize) -> bool {
+        in_handshake + self.strangers.pending() < self.strangers_max
     }
 
     /// What was done and not heard of yet.

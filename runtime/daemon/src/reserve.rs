@@ -10,14 +10,14 @@ use punctual_platform::thread::ThreadSpec;
 use punctual_platform::{Missing, affinity, logging, memory};
 
 use crate::StartupError;
+use crate::acceptor::VISITORS_MAX;
+use crate::channels::Channels;
 use crate::devices::Devices;
-use crate::door::VISITORS_MAX;
 use crate::housekeeping::METRICS;
 use crate::metrics::Metrics;
 use crate::metrics_socket::MetricsSocket;
 use crate::report::metrics_socket;
 use crate::validate::{Validated, check_socket};
-use crate::wiring::Wiring;
 
 // What the plan counts is what is taken.
 const _: () = assert!(punctual_plan::STACK_BYTES == ThreadSpec::STACK_BYTES as u64);
@@ -28,7 +28,7 @@ pub struct Reserved {
     /// Housekeeping's.
     pub poller: Poller,
     pub metrics: Arc<Metrics>,
-    pub wiring: Wiring,
+    pub channels: Channels,
     /// With their workers, pinned and prioritised, asleep.
     pub devices: Devices,
 }
@@ -47,14 +47,14 @@ impl Reserved {
         let metrics_socket = MetricsSocket::bind(&path, METRICS).map_err(StartupError::Metrics)?;
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
-        let wiring = Wiring::new(plan);
-        let devices = Devices::start(validated, &wiring.scheduler.bell)?;
+        let channels = Channels::new(plan);
+        let devices = Devices::start(validated, &channels.scheduler.bell)?;
         Ok(Self {
             listener,
             metrics_socket,
             poller,
             metrics: Arc::new(Metrics::new(plan)),
-            wiring,
+            channels,
             devices,
         })
     }

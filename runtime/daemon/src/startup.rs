@@ -15,12 +15,12 @@ use punctual_platform::signals::TerminationSignals;
 use punctual_platform::stall::StallProbe;
 use punctual_platform::{Missing, allocator, clock, limits, logging, memory, poll};
 
+use crate::acceptor::Acceptor;
 use crate::devices::Devices;
-use crate::door::Door;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
 use crate::granted;
-use crate::housekeeping::{DOOR, Housekeeping, SIGNALS};
+use crate::housekeeping::{ACCEPTOR, Housekeeping, SIGNALS};
 use crate::log_events::{self, NOT_STARTED, STARTED};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
@@ -30,7 +30,7 @@ use crate::rate_limit::RateLimit;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
 use crate::rt_events;
-use crate::threads::{Crew, Threads, stall_probes};
+use crate::threads::{ThreadFactory, Threads, stall_probes};
 use crate::validate::{Validated, validate};
 use crate::watchdog::Watchdog;
 use crate::{Options, StartupError, Termination};
@@ -89,7 +89,7 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     let mut missing = prefault(&validated.plan);
     let idle = hold_idle(&validated.plan, &mut missing);
     missing.extend(unlocked);
-    let mut daemon = hire(options, origin, &validated, reserved, missing)?;
+    let mut daemon = start_threads(options, origin, &validated, reserved, missing)?;
     daemon.idle = idle;
     Ok(daemon)
 }
@@ -180,8 +180,8 @@ impl Origin {
     }
 }
 
-/// Starts the real-time threads, seals the allocator, opens the door.
-fn hire(
+/// Starts the real-time threads, seals the allocator, accepts clients.
+fn start_threads(
     options: &Options,
     mut origin: Origin,
     validated: &Validated,
@@ -191,7 +191,7 @@ fn hire(
     let plan = Arc::new(validated.plan.clone());
     let drain = Arc::new(DrainOrder::default());
     let poller = reserved.poller;
-    let crew = Crew {
+    let factory = ThreadFactory {
         validated,
         metrics: Arc::clone(&reserved.metrics),
         drain: Arc::clone(&drain),
@@ -206,15 +206,15 @@ fn hire(
     introduce(gpu.as_ref(), &plan);
     let load_failures = devices.load_failures();
     let probes = stall_probes(&plan)?;
-    let (mut threads, ends) = Threads::start(&crew, devices, reserved.wiring)?;
+    let (mut threads, ends) = Threads::start(&factory, devices, reserved.channels)?;
     missing.extend(threads.missing());
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
     let pools = Pools::start(&poller.waker(), strangers)?;
     let ingress = threads.ingress_waker.clone();
-    let mut door = Door::new(Arc::clone(&plan), pools, ends, ingress, DOOR);
+    let mut acceptor = Acceptor::new(Arc::clone(&plan), pools, ends, ingress, ACCEPTOR);
     poller.add(origin.signals.as_fd(), SIGNALS)?;
-    reserved.metrics_socket.attend(&poller, &door.pools);
-    door.open(reserved.listener, &poller);
+    reserved.metrics_socket.attend(&poller, &acceptor.pools);
+    acceptor.open(reserved.listener, &poller);
     let watchdog = watchdog(&mut threads, &plan, &probes);
     rt_events::look_at_levels();
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
@@ -236,7 +236,7 @@ fn hire(
         poller,
         signals: origin.signals,
         metrics_socket: reserved.metrics_socket,
-        door,
+        acceptor,
         threads,
         observer,
         drain,

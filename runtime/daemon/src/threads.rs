@@ -13,17 +13,19 @@ use punctual_platform::stall::{CoreWatch, StallProbe};
 use punctual_platform::thread::{self, RealtimeThread, Reservation, ThreadSpec};
 use punctual_types::Size;
 
+use crate::channels::{
+    Channels, EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds,
+};
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
 use crate::egress::Egress;
 use crate::error::StartupError;
-use crate::hired::{Alarm, Hired};
 use crate::ingress::{Ingress, Place};
 use crate::intake::{Intake, Target};
+use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::validate::Validated;
 use crate::watchdog::{Had, Machine, Watched, bounds};
-use crate::wiring::{EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds, Wiring};
 use crate::world::{DaemonWorld, WeightBooks};
 use punctual_device::DeviceSet;
 
@@ -32,18 +34,18 @@ const STALLS_LISTED: usize = 1024;
 
 /// The daemon's real-time threads, but for the workers, which are the devices'.
 pub struct Threads {
-    pub ingress: Hired<Ingress>,
+    pub ingress: ManagedThread<Ingress>,
     pub ingress_waker: Waker,
-    pub scheduler: Hired<Driver<DeviceSet>>,
-    pub egress: Hired<Egress>,
-    pub intakes: Vec<Hired<Intake>>,
+    pub scheduler: ManagedThread<Driver<DeviceSet>>,
+    pub egress: ManagedThread<Egress>,
+    pub intakes: Vec<ManagedThread<Intake>>,
     /// Raised by the scheduler when the drain is over.
     pub drained: Arc<Flag>,
     worker_tids: Vec<i32>,
     leaders: Vec<Arc<dyn Pulse>>,
 }
 
-pub struct Crew<'a> {
+pub struct ThreadFactory<'a> {
     pub validated: &'a Validated,
     pub metrics: Arc<Metrics>,
     pub drain: Arc<DrainOrder>,
@@ -51,32 +53,32 @@ pub struct Crew<'a> {
 }
 
 impl Threads {
-    /// Starts all of them; what is left of the wiring is housekeeping's.
+    /// Starts all of them; what is left of the channels is housekeeping's.
     pub fn start(
-        crew: &Crew<'_>,
+        factory: &ThreadFactory<'_>,
         devices: DeviceSet,
-        wiring: Wiring,
+        channels: Channels,
     ) -> Result<(Self, HousekeepingEnds), StartupError> {
         let worker_tids: Vec<i32> = devices.tids().collect();
         let leaders = devices.pulses();
         let drained = Arc::new(Flag::default());
-        let intakes = wiring
+        let intakes = channels
             .intakes
             .into_iter()
-            .map(|ends| crew.intake(ends, &devices))
+            .map(|ends| factory.intake(ends, &devices))
             .collect::<Result<_, _>>()?;
-        let (ingress, ingress_waker) = crew.ingress(wiring.ingress)?;
+        let (ingress, ingress_waker) = factory.ingress(channels.ingress)?;
         let threads = Self {
             intakes,
-            egress: crew.egress(wiring.egress, &ingress_waker)?,
-            scheduler: crew.scheduler(wiring.scheduler, devices, &drained)?,
+            egress: factory.egress(channels.egress, &ingress_waker)?,
+            scheduler: factory.scheduler(channels.scheduler, devices, &drained)?,
             ingress,
             ingress_waker,
             drained,
             worker_tids,
             leaders,
         };
-        Ok((threads, wiring.housekeeping))
+        Ok((threads, channels.housekeeping))
     }
 
     /// What the machine did not grant them, with repetitions.
@@ -142,13 +144,13 @@ impl Threads {
 
     /// Ends them in the order in which work flows, so that each finds the last of the one before.
     /// False if one had panicked.
-    pub fn dismiss(self) -> bool {
+    pub fn stop_and_join(self) -> bool {
         // What they worked with is dropped here, on an ordinary thread; the device joins its
         // workers then.
-        let ingress = self.ingress.dismiss().is_some();
-        let scheduler = self.scheduler.dismiss().is_some();
-        let egress = self.egress.dismiss().is_some();
-        let intakes = self.intakes.into_iter().map(Hired::dismiss);
+        let ingress = self.ingress.stop_and_join().is_some();
+        let scheduler = self.scheduler.stop_and_join().is_some();
+        let egress = self.egress.stop_and_join().is_some();
+        let intakes = self.intakes.into_iter().map(ManagedThread::stop_and_join);
         let intakes = intakes.fold(true, |all, intake| all & intake.is_some());
         ingress & scheduler & egress & intakes
     }
@@ -188,7 +190,7 @@ pub fn stall_probes(plan: &Plan) -> Result<Vec<StallProbe>, StartupError> {
     probes.map(start).collect()
 }
 
-impl Crew<'_> {
+impl ThreadFactory<'_> {
     fn plan(&self) -> &Plan {
         &self.validated.plan
     }
@@ -208,7 +210,11 @@ impl Crew<'_> {
         }
     }
 
-    fn intake(&self, ends: IntakeEnds, devices: &DeviceSet) -> Result<Hired<Intake>, StartupError> {
+    fn intake(
+        &self,
+        ends: IntakeEnds,
+        devices: &DeviceSet,
+    ) -> Result<ManagedThread<Intake>, StartupError> {
         let client = ends.client;
         let task = self.plan().client_slots[client.index()].task;
         let offload_to = self.plan().scheduler.tasks[task.index()].spill;
@@ -217,7 +223,7 @@ impl Crew<'_> {
             .map(|task| self.target(task, devices))
             .transpose()?;
         let stop = Arc::new(Flag::default());
-        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let wakeup = Wakeup::Bell(Arc::clone(&ends.bell));
         let heart = Arc::default();
         let intake = Intake {
             ends,
@@ -234,7 +240,9 @@ impl Crew<'_> {
             Role::Intake { client: client.0 },
             format!("intake/{}", client.0),
         );
-        Ok(Hired::start(spec, stop, alarm, heart, || intake.serve())?)
+        Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
+            intake.serve()
+        })?)
     }
 
     /// A task to prepare inputs for.
@@ -265,9 +273,13 @@ impl Crew<'_> {
         })
     }
 
-    fn egress(&self, ends: EgressEnds, ingress: &Waker) -> Result<Hired<Egress>, StartupError> {
+    fn egress(
+        &self,
+        ends: EgressEnds,
+        ingress: &Waker,
+    ) -> Result<ManagedThread<Egress>, StartupError> {
         let stop = Arc::new(Flag::default());
-        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let wakeup = Wakeup::Bell(Arc::clone(&ends.bell));
         let heart = Arc::default();
         let egress = Egress {
             ends,
@@ -279,7 +291,9 @@ impl Crew<'_> {
             clients: self.plan().client_slots.iter().map(|_| None).collect(),
         };
         let spec = self.spec(Role::Egress, "egress");
-        Ok(Hired::start(spec, stop, alarm, heart, || egress.serve())?)
+        Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
+            egress.serve()
+        })?)
     }
 
     fn scheduler(
@@ -287,9 +301,9 @@ impl Crew<'_> {
         ends: SchedulerEnds,
         devices: DeviceSet,
         drained: &Arc<Flag>,
-    ) -> Result<Hired<Driver<DeviceSet>>, StartupError> {
+    ) -> Result<ManagedThread<Driver<DeviceSet>>, StartupError> {
         let stop = Arc::new(Flag::default());
-        let alarm = Alarm::Bell(Arc::clone(&ends.bell));
+        let wakeup = Wakeup::Bell(Arc::clone(&ends.bell));
         let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));
         let (partitions, weights) = (
             self.plan().partitions.len(),
@@ -304,10 +318,12 @@ impl Crew<'_> {
             self.housekeeping.clone(),
         )?;
         let spec = self.spec(Role::Scheduler, "scheduler");
-        Ok(Hired::start(spec, stop, alarm, heart, || driver.serve())?)
+        Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
+            driver.serve()
+        })?)
     }
 
-    fn ingress(&self, ends: IngressEnds) -> Result<(Hired<Ingress>, Waker), StartupError> {
+    fn ingress(&self, ends: IngressEnds) -> Result<(ManagedThread<Ingress>, Waker), StartupError> {
         let slots = &self.plan().client_slots;
         let place = |id| {
             let task = self.plan().task(id);
@@ -332,8 +348,8 @@ impl Crew<'_> {
             drained: false,
         };
         let spec = self.spec(Role::Ingress, "ingress");
-        let alarm = Alarm::Poller(waker.clone());
-        let hired = Hired::start(spec, stop, alarm, heart, || ingress.serve())?;
-        Ok((hired, waker))
+        let wakeup = Wakeup::Poller(waker.clone());
+        let thread = ManagedThread::start(spec, stop, wakeup, heart, || ingress.serve())?;
+        Ok((thread, waker))
     }
 }

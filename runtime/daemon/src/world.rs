@@ -15,11 +15,11 @@ use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
+use crate::channels::{SchedulerClientEnds, SchedulerEnds};
 use crate::drain::DrainOrder;
 use crate::messages::{Inbound, IntakeOrder, Outbound, Payload, Prepared};
 use crate::metrics::{LateSpan, Metrics, count};
 use crate::rt_events::{RtEvent, emit, emit_detail};
-use crate::wiring::{SchedulerClientEnds, SchedulerEnds};
 pub use weights::WeightBooks;
 
 /// The scheduler thread's ends of everything.

@@ -143,7 +143,7 @@ fn a_connection_that_says_nothing_or_nonsense_is_sent_away() {
         let address = UnixAddr::new(&daemon.socket()).expect("a short path");
         let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
         let raw = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
-        connect(std::os::fd::AsRawFd::as_raw_fd(&raw), &address).expect("a door");
+        connect(std::os::fd::AsRawFd::as_raw_fd(&raw), &address).expect("a socket");
         raw
     };
     let silent = connect_raw();

@@ -9,37 +9,37 @@ use punctual_kernels::cuda::params::Answer;
 use punctual_platform::Doorbell;
 
 use crate::counters::Counters;
+use crate::deferred_modules::DeferredModules;
+use crate::device_error::DeviceError;
 use crate::driver::{Context, Driver};
-use crate::engine::{Leader, Stations};
-use crate::filling::Filling;
+use crate::engine::{Executors, Leader};
+use crate::executor::ExecutorEnv;
 use crate::health::Health;
-use crate::keeper::{Keeper, KeeperThread};
-use crate::later::Later;
-use crate::preparation::{blueprint, programs};
+use crate::kernel_padding::KernelPadding;
+use crate::preparation::{device_plan, programs};
 use crate::queue::StopFlag;
+use crate::recovery::{Recovery, RecoveryThread};
 use crate::spec::CudaSpec;
 use crate::start_error::StartError;
-use crate::station::Surroundings;
-use crate::trouble::Trouble;
 
 /// Runs stages as launches on partitions of a GPU.
 pub struct CudaDevice {
-    /// Before the keeper: leaders and the loader end first.
+    /// Before the recovery thread: leaders and the loader end first.
     shell: Shell,
-    _keeper: KeeperThread,
+    _keeper: RecoveryThread,
     machine: String,
     counters: Arc<Counters>,
-    faults: Arc<Mutex<Vec<Trouble>>>,
+    faults: Arc<Mutex<Vec<DeviceError>>>,
 }
 
 /// Why a device was restarted, the first times. For ordinary threads.
 #[derive(Clone, Debug)]
-pub struct FaultLog(Arc<Mutex<Vec<Trouble>>>);
+pub struct FaultLog(Arc<Mutex<Vec<DeviceError>>>);
 
 impl FaultLog {
     /// So far, oldest first.
     #[must_use]
-    pub fn read(&self) -> Vec<Trouble> {
+    pub fn read(&self) -> Vec<DeviceError> {
         let faults = self.0.lock();
         faults.unwrap_or_else(|poison| poison.into_inner()).clone()
     }
@@ -57,39 +57,39 @@ impl CudaDevice {
         spec.validate()?;
         let gpu = driver.device(cuda.ordinal)?;
         let programs = programs(gpu, spec, cuda)?;
-        let (blueprint, weights, loader) = blueprint(gpu, spec, cuda, &programs)?;
+        let (device_plan, weights, loader) = device_plan(gpu, spec, cuda, &programs)?;
         let context = Context::retain(gpu)?;
-        let made = blueprint.install(&context)?;
+        let made = device_plan.install(&context)?;
         let stops: Vec<StopFlag> = made.iter().map(|_| StopFlag::default()).collect();
-        for (stop, station) in stops.iter().zip(&made) {
-            stop.set(station.queue.epoch_flag());
+        for (stop, executor) in stops.iter().zip(&made) {
+            stop.set(executor.queue.epoch_flag());
         }
-        let later = Later::of(&blueprint, &made);
+        let deferred = DeferredModules::of(&device_plan, &made);
         let bells = made.iter().map(|_| Arc::new(Doorbell::new()));
         let partners: Vec<_> = stops.iter().cloned().zip(bells).collect();
-        let filling = match made.first() {
-            Some(first) => Filling::prepare(cuda, &first.installation.kernels, &partners)?,
+        let kernel_padding = match made.first() {
+            Some(first) => KernelPadding::prepare(cuda, &first.installation.kernels, &partners)?,
             None => None,
         };
-        let stations: Stations = made
+        let executors: Executors = made
             .into_iter()
             .map(|each| Mutex::new(Some(each)))
             .collect();
         let (health, counters) = (Arc::new(Health::default()), Arc::new(Counters::default()));
         let faults = Arc::new(Mutex::new(Vec::new()));
-        let inputs = blueprint.inputs.clone();
-        let table = blueprint.weights.table();
-        let keeper = Keeper {
-            blueprint,
-            stations: stations.clone(),
+        let inputs = device_plan.inputs.clone();
+        let table = device_plan.weights.table();
+        let recovery = Recovery {
+            device_plan,
+            executors: executors.clone(),
             stops: stops.clone(),
             health: health.clone(),
             counters: counters.clone(),
             faults: faults.clone(),
             context: Some(context),
-            later,
+            deferred,
         };
-        let keeper = keeper.start()?;
+        let recovery = recovery.start()?;
         let loader = match &spec.cache {
             Some(cache) => Some(LoaderThread::start(loader, cache, &report)?),
             None => None,
@@ -97,7 +97,7 @@ impl CudaDevice {
         let watchdog = Arc::new(cuda.watchdog.clone());
         let mut shell = Shell::new(spec, inputs, Box::new(weights), loader, report);
         for (partition, models) in programs.into_iter().enumerate() {
-            let around = Surroundings {
+            let env = ExecutorEnv {
                 models: models.into(),
                 table: table.clone(),
                 health: health.clone(),
@@ -105,12 +105,14 @@ impl CudaDevice {
                 bell: partners[partition].1.clone(),
                 wait: cuda.wait,
                 grace_ns: cuda.watchdog.grace_ns,
-                filling: filling.clone().map(|filling| (filling, partition)),
+                kernel_padding: kernel_padding
+                    .clone()
+                    .map(|kernel_padding| (kernel_padding, partition)),
             };
             let leader = Leader {
                 partition,
-                stations: stations.clone(),
-                around,
+                executors: executors.clone(),
+                env,
                 watchdog: watchdog.clone(),
                 stop: stops[partition].clone(),
                 answers: [Answer::default(); IMAGES_MAX],
@@ -119,7 +121,7 @@ impl CudaDevice {
         }
         Ok(Self {
             shell,
-            _keeper: keeper,
+            _keeper: recovery,
             machine: gpu.name()?,
             counters,
             faults,
@@ -139,7 +141,7 @@ impl CudaDevice {
 
     /// Why it was restarted so far, the first times. For ordinary threads.
     #[must_use]
-    pub fn faults(&self) -> Vec<Trouble> {
+    pub fn faults(&self) -> Vec<DeviceError> {
         self.fault_log().read()
     }
 }

@@ -1,4 +1,4 @@
-//! What a partition's leader runs stages with: [`Engine`] on the partition's [`Station`].
+//! What a partition's leader runs stages with: [`Engine`] on the partition's [`PartitionExecutor`].
 
 use std::sync::{Arc, Mutex};
 
@@ -8,20 +8,20 @@ use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params;
 
+use crate::device_error::DeviceError;
+use crate::executor::{Ended, ExecutorEnv, PartitionExecutor};
 use crate::queue::StopFlag;
 use crate::spec::Watchdog;
-use crate::station::{Ended, Station, Surroundings};
-use crate::trouble::Trouble;
 
-/// The stations of all partitions. Each is its leader's while it runs a stage; the keeper holds all of
+/// The executors of all partitions. Each is its leader's while it runs a stage; the recovery thread holds all of
 /// them while it restarts the device.
-pub(crate) type Stations = Arc<[Mutex<Option<Station>>]>;
+pub(crate) type Executors = Arc<[Mutex<Option<PartitionExecutor>>]>;
 
 /// One partition's engine.
 pub(crate) struct Leader {
     pub(crate) partition: usize,
-    pub(crate) stations: Stations,
-    pub(crate) around: Surroundings,
+    pub(crate) executors: Executors,
+    pub(crate) env: ExecutorEnv,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) stop: StopFlag,
     /// Of the stage that was last done.
@@ -35,29 +35,29 @@ impl Leader {
         (model, stage): (usize, usize),
         members: &mut [BufferGuard<'_>],
         interrupt: &CancelFlag,
-    ) -> Result<Ended, Trouble> {
-        if self.around.health.is_down() {
-            return Err(Trouble::Down);
+    ) -> Result<Ended, DeviceError> {
+        if self.env.health.is_down() {
+            return Err(DeviceError::Down);
         }
         // Never waited for: only a restart holds it, and a panic inside leaves it poisoned.
-        let mut station = match self.stations[self.partition].try_lock() {
-            Ok(station) => station,
-            Err(std::sync::TryLockError::WouldBlock) => return Err(Trouble::Down),
-            Err(std::sync::TryLockError::Poisoned(_)) => return Err(Trouble::Panic),
+        let mut executor = match self.executors[self.partition].try_lock() {
+            Ok(executor) => executor,
+            Err(std::sync::TryLockError::WouldBlock) => return Err(DeviceError::Down),
+            Err(std::sync::TryLockError::Poisoned(_)) => return Err(DeviceError::Panic),
         };
-        let station = station.as_mut().ok_or(Trouble::Down)?;
+        let executor = executor.as_mut().ok_or(DeviceError::Down)?;
         let watch = (interrupt, self.watchdog.limit_ns(model, stage));
-        self.around.health.begin_stage();
-        let ended = station.carry_out(&self.around, (model, stage), members, watch);
-        self.around.health.end_stage();
+        self.env.health.begin_stage();
+        let ended = executor.run(&self.env, (model, stage), members, watch);
+        self.env.health.end_stage();
         match ended {
             Ok(Ended::Done) => {
                 for (member, answer) in self.answers[..members.len()].iter_mut().enumerate() {
-                    *answer = station.answer(member);
+                    *answer = executor.answer(member);
                 }
             }
             Ok(Ended::Interrupted) => {}
-            Err(trouble) if trouble.needs_restart() => station.trouble = Some(trouble),
+            Err(error) if error.needs_restart() => executor.error = Some(error),
             Err(_) => {}
         }
         ended
@@ -76,14 +76,14 @@ impl Engine for Leader {
         match self.carry_out(which, members, interrupt) {
             Ok(Ended::Done) => Outcome::Done,
             Ok(Ended::Interrupted) => Outcome::Interrupted,
-            Err(trouble) => {
-                let counters = &self.around.counters;
+            Err(error) => {
+                let counters = &self.env.counters;
                 counters.failed.add(1);
-                if matches!(trouble, Trouble::Overdue { .. }) {
+                if matches!(error, DeviceError::Overdue { .. }) {
                     counters.overdue.add(1);
                 }
-                if trouble.needs_restart() {
-                    self.around.health.go_down();
+                if error.needs_restart() {
+                    self.env.health.go_down();
                 }
                 Outcome::Fault
             }
@@ -108,7 +108,7 @@ impl Engine for Leader {
         member: usize,
         _claim: &mut BufferGuard<'_>,
     ) -> Answer {
-        let program = &self.around.models[model.index()].program;
+        let program = &self.env.models[model.index()].program;
         // Nothing is known of a stage that ends in no exit: its answer is not looked at.
         if program.stages[stage.index()].classes.is_none() {
             return Answer::default();
@@ -122,7 +122,7 @@ impl Engine for Leader {
 
     /// Moves the queue's epoch on at once, if a store is enough for that; the leader sees the rest.
     fn stopper(&self) -> Option<Stopper> {
-        let (stop, bell) = (self.stop.clone(), self.around.bell.clone());
+        let (stop, bell) = (self.stop.clone(), self.env.bell.clone());
         Some(Box::new(move || {
             stop.stop();
             bell.ring();

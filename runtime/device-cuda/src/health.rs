@@ -1,4 +1,4 @@
-//! Whether the device works, as leaders and the keeper tell each other.
+//! Whether the device works, as leaders and the recovery thread tell each other.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -15,7 +15,7 @@ pub(crate) struct Health {
 impl Health {
     /// Whether everything on the device is lost, until it has been restarted.
     pub(crate) fn is_down(&self) -> bool {
-        // Relaxed: stations are changed under their locks only.
+        // Relaxed: executors are changed under their locks only.
         self.down.load(Ordering::Relaxed)
     }
 
@@ -59,7 +59,7 @@ impl Health {
         self.running.load(Ordering::Relaxed) == 0
     }
 
-    /// What the keeper waits on. Its ring publishes what was stored before.
+    /// What the recovery thread waits on. Its ring publishes what was stored before.
     pub(crate) fn bell(&self) -> &Doorbell {
         &self.bell
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual_device::{DeviceSpec, InputBuffers, ModelSpec};
 use punctual_kernels::cuda::Module as Unit;
 
-use crate::blueprint::Blueprint;
+use crate::device_plan::DevicePlan;
 use crate::driver::{Attribute, Gpu};
 use crate::lower::{PackError, Packer, Pages, Program, Target};
 use crate::programs::Model;
@@ -58,12 +58,12 @@ fn multiprocessors(gpu: Gpu, partitions: usize, cuda: &CudaSpec) -> Result<Vec<u
 }
 
 /// How everything on the device will be made, and the books on weights.
-pub(crate) fn blueprint(
+pub(crate) fn device_plan(
     gpu: Gpu,
     spec: &DeviceSpec<'_>,
     cuda: &CudaSpec,
     programs: &[Vec<Model>],
-) -> Result<(Blueprint, Residents, Loader), StartError> {
+) -> Result<(DevicePlan, Residents, Loader), StartError> {
     let models = || programs.iter().flatten().map(|model| &model.program);
     let first = programs.first().map_or(&[][..], Vec::as_slice);
     let layouts: Box<[_]> = first.iter().map(|model| model.program.input).collect();
@@ -80,7 +80,7 @@ pub(crate) fn blueprint(
         .map(|step| step.kernel.module)
         .chain([Unit::General])
         .collect();
-    let blueprint = Blueprint {
+    let device_plan = DevicePlan {
         gpu,
         inputs: InputBuffers::new(spec.request_buffers, floats, layouts),
         request_buffers: usize::from(spec.request_buffers),
@@ -99,7 +99,7 @@ pub(crate) fn blueprint(
         modules,
         spec: cuda.clone(),
     };
-    Ok((blueprint, residents, loader))
+    Ok((device_plan, residents, loader))
 }
 
 /// A model's weights, packed.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::filling::FillingSpec;
+use crate::kernel_padding::KernelPaddingSpec;
 use crate::partition::Partitioner;
 use crate::queue::QueueSpec;
 
@@ -20,7 +20,7 @@ pub struct CudaSpec {
     /// half-way results while a real-time one runs, and goes on from where it was.
     pub workspaces: u32,
     /// Which partitions fill what real-time launches leave.
-    pub filling: FillingSpec,
+    pub kernel_padding: KernelPaddingSpec,
     /// How launches are handed over and evicted.
     pub queue: QueueSpec,
     pub wait: Wait,
@@ -50,7 +50,7 @@ impl Default for CudaSpec {
             division: Division::Whole,
             page_bytes: PAGE_BYTES,
             workspaces: 2,
-            filling: FillingSpec::default(),
+            kernel_padding: KernelPaddingSpec::default(),
             queue: QueueSpec::default(),
             wait: Wait::Spin,
             watchdog: Watchdog::default(),

@@ -4,9 +4,9 @@ use punctual_device::SpecError;
 use punctual_platform::thread::ThreadError;
 use thiserror::Error;
 
-use crate::blueprint::InstallError;
+use crate::device_plan::InstallError;
 use crate::driver::{CallError, OpenError};
-use crate::filling::FillingError;
+use crate::kernel_padding::KernelPaddingError;
 use crate::kernels::KernelError;
 use crate::lower::{LowerError, PackError};
 use crate::partition::StreamError;
@@ -28,7 +28,7 @@ pub enum StartError {
     #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
     Ranges { ranges: usize, partitions: usize },
     #[error(transparent)]
-    Filling(#[from] FillingError),
+    KernelPadding(#[from] KernelPaddingError),
     /// A network has no form on it.
     #[error(transparent)]
     Lower(#[from] LowerError),

@@ -60,7 +60,7 @@ fn a_module_that_cannot_be_loaded_later_is_stood_in_for() {
     while device.device.counters().read().not_loaded == 0 {
         answer(&mut device, &network);
         rounds += 1;
-        assert!(rounds < 1000, "the keeper loads nothing");
+        assert!(rounds < 1000, "the recovery thread loads nothing");
     }
     answer(&mut device, &network);
     assert_eq!(device.device.counters().read().failed, 0);

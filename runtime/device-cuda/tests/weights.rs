@@ -109,7 +109,7 @@ impl Bench {
         }
     }
 
-    /// As the keeper does after a fault.
+    /// As the recovery thread does after a fault.
     fn lose_device(&mut self) {
         self.weights.let_go();
         self.context = None;

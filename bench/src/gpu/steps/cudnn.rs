@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, Errand, Rig, Setup};
+use super::super::rig::{self, Rig, Setup, StageRun};
 use super::super::step::{Lack, Session, Step, StepError};
 use super::networks;
 
@@ -64,7 +64,7 @@ impl Step for Cudnn {
         let mut left = networks.len() * batches.len();
         for (model, network) in networks.iter().enumerate() {
             for &batch in batches {
-                let errand = Errand {
+                let stage_run = StageRun {
                     partition: 0,
                     model: model as u16,
                     stage: 0,
@@ -72,7 +72,7 @@ impl Step for Cudnn {
                     first: 0,
                 };
                 let permille = 900 / left as u64;
-                let found = compare(session, &mut rig, &mut torch, network, errand, permille)?;
+                let found = compare(session, &mut rig, &mut torch, network, stage_run, permille)?;
                 left -= 1;
                 let worst = found.iter().map(Pair::ratio).fold(f64::NAN, f64::max);
                 let name = format!("{}, batch {batch}, its slowest stage", network.name);
@@ -126,14 +126,14 @@ fn compare(
     rig: &mut Rig<CudaDevice>,
     torch: &mut Torch,
     network: &Network,
-    errand: Errand,
+    stage_run: StageRun,
     permille: u64,
 ) -> Result<Vec<Pair>, StepError> {
     const TURN: u32 = 10;
-    rig.write(errand.model, 0, u16::from(errand.batch), |seed| {
+    rig.write(stage_run.model, 0, u16::from(stage_run.batch), |seed| {
         rig::picture(network, seed)
     })?;
-    torch.load(network, errand.batch)?;
+    torch.load(network, stage_run.batch)?;
     let stages = network.stages.len();
     let empty = || vec![Vec::new(); stages];
     let (mut ours, mut graphs, mut eager) = (empty(), empty(), empty());
@@ -142,7 +142,7 @@ fn compare(
         for _ in 0..TURN {
             for (stage, own) in own.iter_mut().enumerate() {
                 let stage = stage as u8;
-                let ran = rig.run(Errand { stage, ..errand })?;
+                let ran = rig.run(StageRun { stage, ..stage_run })?;
                 own.push(ran.measured.as_nanos());
             }
         }

@@ -8,7 +8,7 @@ use punctual_report::{Axis, Bars};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, BUFFERS, Errand, Rig, Setup};
+use super::super::rig::{self, BUFFERS, Rig, Setup, StageRun};
 use super::super::step::{Lack, Session, Step, StepError};
 use super::networks;
 
@@ -88,7 +88,7 @@ impl Step for Isolation {
         for (model, network) in networks.iter().enumerate() {
             rig.write(model as u16, 0, BUFFERS, |seed| rig::picture(network, seed))?;
             for &batch in batches {
-                let victim = Errand {
+                let victim = StageRun {
                     partition: 0,
                     model: model as u16,
                     stage: 0,
@@ -149,7 +149,7 @@ fn report(found: &[(String, [Latency; 3])]) -> StepResult {
 fn measure(
     session: &Session<'_>,
     rig: &mut Rig<CudaDevice>,
-    victim: Errand,
+    victim: StageRun,
     permille: u64,
 ) -> Result<[Latency; 3], StepError> {
     const BLOCK: usize = 20;
@@ -172,57 +172,57 @@ fn measure(
 
 /// What runs beside, two actions deep.
 struct Load {
-    errands: Vec<Errand>,
-    open: Vec<(ActionId, Errand)>,
+    stage_runs: Vec<StageRun>,
+    open: Vec<(ActionId, StageRun)>,
 }
 
 impl Load {
     fn begin(
         rig: &mut Rig<CudaDevice>,
-        like: Errand,
+        like: StageRun,
         partition: Option<u16>,
     ) -> Result<Self, StepError> {
-        let errand = |partition, turn: u16| Errand {
+        let stage_run = |partition, turn: u16| StageRun {
             partition,
             first: (1 + turn) * u16::from(like.batch),
             ..like
         };
-        let errands = partition.map(|partition| [0, 1].map(|turn| errand(partition, turn)));
+        let stage_runs = partition.map(|partition| [0, 1].map(|turn| stage_run(partition, turn)));
         let mut load = Self {
-            errands: errands.into_iter().flatten().collect(),
+            stage_runs: stage_runs.into_iter().flatten().collect(),
             open: Vec::new(),
         };
-        for errand in load.errands.clone() {
-            load.submit(rig, errand)?;
+        for stage_run in load.stage_runs.clone() {
+            load.submit(rig, stage_run)?;
         }
         Ok(load)
     }
 
-    fn submit(&mut self, rig: &mut Rig<CudaDevice>, errand: Errand) -> Result<(), StepError> {
-        let id = rig.submit(errand, Criticality::RealTime)?;
-        self.open.push((id, errand));
+    fn submit(&mut self, rig: &mut Rig<CudaDevice>, stage_run: StageRun) -> Result<(), StepError> {
+        let id = rig.submit(stage_run, Criticality::RealTime)?;
+        self.open.push((id, stage_run));
         Ok(())
     }
 
     /// Runs a stage while the load goes on.
-    fn run(&mut self, rig: &mut Rig<CudaDevice>, errand: Errand) -> Result<u64, StepError> {
+    fn run(&mut self, rig: &mut Rig<CudaDevice>, stage_run: StageRun) -> Result<u64, StepError> {
         let start = clock::now_ns();
-        let id = rig.submit(errand, Criticality::RealTime)?;
+        let id = rig.submit(stage_run, Criticality::RealTime)?;
         loop {
             let Event::Finished(finished) = rig.event()? else {
-                return Err(StepError::NotRun(errand));
+                return Err(StepError::NotRun(stage_run));
             };
             if finished.action == id {
                 return Ok(clock::now_ns() - start);
             }
-            if let Some(errand) = self.over(finished.action) {
-                self.submit(rig, errand)?;
+            if let Some(stage_run) = self.over(finished.action) {
+                self.submit(rig, stage_run)?;
             }
         }
     }
 
-    /// The errand of an action of the load that is over.
-    fn over(&mut self, action: ActionId) -> Option<Errand> {
+    /// The stage_run of an action of the load that is over.
+    fn over(&mut self, action: ActionId) -> Option<StageRun> {
         let at = self.open.iter().position(|(id, _)| *id == action)?;
         Some(self.open.swap_remove(at).1)
     }

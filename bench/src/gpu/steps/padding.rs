@@ -5,7 +5,7 @@ use punctual_core::{ActionId, Criticality, Event};
 use punctual_device::{Device, ModelSpec};
 use punctual_device_cuda::bench::{Subject, launch_times};
 use punctual_device_cuda::driver::Context;
-use punctual_device_cuda::filling::{FillingSpec, LaunchTimes};
+use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
 use punctual_device_cuda::structures::Structure;
 use punctual_device_cuda::{Counts, CudaDevice};
 use punctual_model::Network;
@@ -14,7 +14,7 @@ use punctual_report::{Axis, Bars};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, Errand, Rig, Setup};
+use super::super::rig::{self, Rig, Setup, StageRun};
 use super::super::step::{Lack, Session, Step, StepError};
 use super::networks;
 
@@ -114,12 +114,12 @@ impl Step for Padding {
             division: parts.division(vec![all.clone(), all]),
             queue: rig::queue(gpu)?,
         };
-        let filling = FillingSpec {
+        let kernel_padding = KernelPaddingSpec {
             fillers: vec![1],
             times,
         };
         let mut plain = Rig::cuda(session, &setup)?;
-        let mut filled = Rig::filling(session, &setup, &filling)?;
+        let mut filled = Rig::with_padding(session, &setup, &kernel_padding)?;
         for rig in [&plain, &filled] {
             for (model, first, count) in [(0, 0, 1), (networks.len() - 1, 1, DEEP)] {
                 let picture = |seed| rig::picture(&networks[model], seed);
@@ -168,11 +168,11 @@ fn beat(
     rig: &mut Rig<CudaDevice>,
     network: &Network,
 ) -> Result<Beat, StepError> {
-    let errand = errand(0, 0, 0, 0);
+    let stage_run = stage_run(0, 0, 0, 0);
     let stages = network.stages.len();
     let mut took = Vec::new();
     for _ in 0..session.size(40, 2) {
-        took.push(rig.run_through(errand, stages)?);
+        took.push(rig.run_through(stage_run, stages)?);
     }
     // The first runs find cold caches.
     let took = Latency::of(took.split_off(took.len() / 2));
@@ -184,8 +184,8 @@ fn beat(
     })
 }
 
-const fn errand(partition: u16, model: u16, stage: u8, first: u16) -> Errand {
-    Errand {
+const fn stage_run(partition: u16, model: u16, stage: u8, first: u16) -> StageRun {
+    StageRun {
         partition,
         model,
         stage,
@@ -233,7 +233,7 @@ fn alternate(
 struct BestEffort {
     model: u16,
     stages: u8,
-    open: Vec<(ActionId, Errand)>,
+    open: Vec<(ActionId, StageRun)>,
     ended: u64,
 }
 
@@ -249,7 +249,7 @@ impl<D: Device> Block<'_, D> {
         let begun = clock::now_ns();
         if let Some(best_effort) = &mut self.best_effort {
             for buffer in 1..=DEEP {
-                best_effort.submit(self.rig, errand(1, best_effort.model, 0, buffer))?;
+                best_effort.submit(self.rig, stage_run(1, best_effort.model, 0, buffer))?;
             }
         }
         // Best-effort work is under way by then.
@@ -259,7 +259,7 @@ impl<D: Device> Block<'_, D> {
             let due = first + turn * self.beat.period_ns;
             self.until(due)?;
             for stage in 0..self.beat.stages {
-                self.real_time(errand(0, self.beat.model, stage, 0))?;
+                self.real_time(stage_run(0, self.beat.model, stage, 0))?;
             }
             found.real_time_ns.push(clock::now_ns() - due);
         }
@@ -278,8 +278,8 @@ impl<D: Device> Block<'_, D> {
     }
 
     /// Runs a stage of the real-time network while best-effort work goes on.
-    fn real_time(&mut self, errand: Errand) -> Result<(), StepError> {
-        let id = self.rig.submit(errand, Criticality::RealTime)?;
+    fn real_time(&mut self, stage_run: StageRun) -> Result<(), StepError> {
+        let id = self.rig.submit(stage_run, Criticality::RealTime)?;
         loop {
             match self.rig.event()? {
                 Event::Finished(finished) if finished.action == id => return Ok(()),
@@ -292,9 +292,9 @@ impl<D: Device> Block<'_, D> {
     fn other(&mut self, event: &Event) -> Result<(), StepError> {
         let unexpected = || StepError::Unexpected(Box::new(event.clone()));
         let best_effort = self.best_effort.as_mut().ok_or_else(unexpected)?;
-        let errand = best_effort.over(event).ok_or_else(unexpected)?;
-        let stage = (errand.stage + 1) % best_effort.stages;
-        best_effort.submit(self.rig, Errand { stage, ..errand })
+        let stage_run = best_effort.over(event).ok_or_else(unexpected)?;
+        let stage = (stage_run.stage + 1) % best_effort.stages;
+        best_effort.submit(self.rig, StageRun { stage, ..stage_run })
     }
 
     /// Waits for what the device still has.
@@ -321,14 +321,18 @@ impl BestEffort {
         }
     }
 
-    fn submit<D: Device>(&mut self, rig: &mut Rig<D>, errand: Errand) -> Result<(), StepError> {
-        let id = rig.submit(errand, Criticality::BestEffort)?;
-        self.open.push((id, errand));
+    fn submit<D: Device>(
+        &mut self,
+        rig: &mut Rig<D>,
+        stage_run: StageRun,
+    ) -> Result<(), StepError> {
+        let id = rig.submit(stage_run, Criticality::BestEffort)?;
+        self.open.push((id, stage_run));
         Ok(())
     }
 
-    /// The errand that an event says is over, if it is one of these.
-    fn over(&mut self, event: &Event) -> Option<Errand> {
+    /// The stage_run that an event says is over, if it is one of these.
+    fn over(&mut self, event: &Event) -> Option<StageRun> {
         let Event::Finished(finished) = event else {
             return None;
         };

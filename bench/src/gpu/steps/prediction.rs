@@ -8,7 +8,7 @@ use punctual_types::Random;
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, Errand, Rig, Setup};
+use super::super::rig::{self, Rig, Setup, StageRun};
 use super::super::step::{Session, Step, StepError};
 use super::networks;
 
@@ -16,7 +16,7 @@ pub struct Prediction;
 
 /// A stage at a batch size, what its profile predicts, and by how much its runs differed.
 struct Case {
-    errand: Errand,
+    stage_run: StageRun,
     name: String,
     profiled_ns: Vec<u64>,
     /// Measured less predicted, in nanoseconds.
@@ -58,7 +58,7 @@ impl Step for Prediction {
         let mut cases = cases(&networks, batches);
         for () in session.rounds(100, 2, 300) {
             for case in &mut cases {
-                let took = run(&mut rig, &networks, case.errand)?;
+                let took = run(&mut rig, &networks, case.stage_run)?;
                 case.profiled_ns.push(took);
             }
         }
@@ -71,7 +71,7 @@ impl Step for Prediction {
         for () in session.rounds(100_000, 4, 950) {
             let index = (random.unit() * cases.len() as f64) as usize % cases.len();
             let case = &mut cases[index];
-            let took = run(&mut rig, &networks, case.errand)?;
+            let took = run(&mut rig, &networks, case.stage_run)?;
             case.errors_ns
                 .push(took as i64 - predicted(&case.profiled_ns) as i64);
         }
@@ -85,7 +85,7 @@ fn cases(networks: &[Network], batches: &[u8]) -> Vec<Case> {
         for stage in 0..network.stages.len() {
             for &batch in batches {
                 cases.push(Case {
-                    errand: Errand {
+                    stage_run: StageRun {
                         partition: 0,
                         model: model as u16,
                         stage: stage as u8,
@@ -103,13 +103,22 @@ fn cases(networks: &[Network], batches: &[u8]) -> Vec<Case> {
     cases
 }
 
-fn run(rig: &mut Rig<CudaDevice>, networks: &[Network], errand: Errand) -> Result<u64, StepError> {
-    if errand.stage == 0 {
-        let network = &networks[usize::from(errand.model)];
+fn run(
+    rig: &mut Rig<CudaDevice>,
+    networks: &[Network],
+    stage_run: StageRun,
+) -> Result<u64, StepError> {
+    if stage_run.stage == 0 {
+        let network = &networks[usize::from(stage_run.model)];
         let seed = |buffer| rig::picture(network, buffer);
-        rig.write(errand.model, errand.first, u16::from(errand.batch), seed)?;
+        rig.write(
+            stage_run.model,
+            stage_run.first,
+            u16::from(stage_run.batch),
+            seed,
+        )?;
     }
-    Ok(rig.run(errand)?.measured.as_nanos())
+    Ok(rig.run(stage_run)?.measured.as_nanos())
 }
 
 /// What 99 of 100 profiled runs do not exceed: the controller of Clockwork predicts by the 99th percentile of

@@ -6,7 +6,7 @@ use punctual_report::{Axis, Lines, Series};
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, Errand, Rig, Setup};
+use super::super::rig::{self, Rig, Setup, StageRun};
 use super::super::step::{Session, Step, StepError};
 use super::networks;
 
@@ -147,14 +147,14 @@ fn measure(
             rig.write(model, 0, u16::from(case.batch), |seed| {
                 rig::picture(network, seed)
             })?;
-            let errand = Errand {
+            let stage_run = StageRun {
                 partition: case.partition as u16,
                 model,
                 stage: 0,
                 batch: case.batch,
                 first: 0,
             };
-            let took = rig.run_through(errand, network.stages.len())?;
+            let took = rig.run_through(stage_run, network.stages.len())?;
             // The first round finds cold caches.
             if round > 0 {
                 durations.push(took);

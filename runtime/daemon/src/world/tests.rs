@@ -8,7 +8,7 @@ use punctual_core::{
 use punctual_device::SubmitError;
 
 use super::*;
-use crate::wiring::Wiring;
+use crate::channels::Channels;
 
 /// Reports what it was given, takes nothing if it is stubborn.
 #[derive(Default)]
@@ -105,15 +105,15 @@ fn infer(id: u64) -> Infer {
 }
 
 /// One client slot with two channel slots, two tasks for one model, one partition.
-fn world(device: Puppet) -> (DaemonWorld<Puppet>, Wiring) {
-    let mut wiring = Wiring::for_slots(&[2]);
-    let spare = Wiring::for_slots(&[2]).scheduler;
-    let ends = std::mem::replace(&mut wiring.scheduler, spare);
+fn world(device: Puppet) -> (DaemonWorld<Puppet>, Channels) {
+    let mut channels = Channels::for_slots(&[2]);
+    let spare = Channels::for_slots(&[2]).scheduler;
+    let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Arc::new(Metrics::with_counts(2, 1));
     // One model, whose weights come and go.
     let weights = WeightBooks::of([true].into_iter(), [ModelId(0), ModelId(0)].into_iter());
     let world = DaemonWorld::new(ends, device, 1, weights, metrics, Arc::default());
-    (world, wiring)
+    (world, channels)
 }
 
 /// What the world tells the scheduler now.
@@ -125,15 +125,15 @@ fn told(world: &mut DaemonWorld<Puppet>) -> Vec<Event> {
 
 #[test]
 fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
-    let (mut world, mut wiring) = world(Puppet::default());
-    wiring.ingress.inbound.push(arrival(1)).expect("room");
+    let (mut world, mut channels) = world(Puppet::default());
+    channels.ingress.inbound.push(arrival(1)).expect("room");
     assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
     world.carry_out(&Action::Prepare {
         request: REQUEST,
         task: TaskId(0),
         ticket: ticket(1),
     });
-    let order = wiring.intakes[0].orders.pop().expect("an order");
+    let order = channels.intakes[0].orders.pop().expect("an order");
     let IntakeOrder::Prepare {
         request,
         task,
@@ -149,15 +149,15 @@ fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
 
 #[test]
 fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where_it_came_from() {
-    let (mut world, mut wiring) = world(Puppet::default());
-    wiring.ingress.inbound.push(arrival(1)).expect("room");
+    let (mut world, mut channels) = world(Puppet::default());
+    channels.ingress.inbound.push(arrival(1)).expect("room");
     told(&mut world);
     world.carry_out(&Action::Prepare {
         request: REQUEST,
         task: TaskId(1),
         ticket: ticket(1),
     });
-    let order = wiring.intakes[0].orders.pop().expect("an order");
+    let order = channels.intakes[0].orders.pop().expect("an order");
     assert!(
         matches!(order, IntakeOrder::Prepare { task, .. } if task == TaskId(1)),
         "{order:?}"
@@ -168,27 +168,27 @@ fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where
 
 #[test]
 fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
-    let (mut world, mut wiring) = world(Puppet::default());
+    let (mut world, mut channels) = world(Puppet::default());
     for message in [arrival(0), arrival(1), Inbound::Gone(ClientId(0))] {
-        wiring.ingress.inbound.push(message).expect("room");
+        channels.ingress.inbound.push(message).expect("room");
     }
     let gone = Event::ClientGone {
         client: ClientId(0),
     };
     assert_eq!(told(&mut world).last(), Some(&gone));
     world.carry_out(&failed(0));
-    assert!(wiring.egress.outbound.pop().is_err());
-    assert!(wiring.intakes[0].orders.pop().is_err());
+    assert!(channels.egress.outbound.pop().is_err());
+    assert!(channels.intakes[0].orders.pop().is_err());
     world.carry_out(&failed(1));
-    let retire = wiring.egress.outbound.pop();
+    let retire = channels.egress.outbound.pop();
     assert_eq!(retire, Ok(Outbound::Retire(ClientId(0))));
-    assert_eq!(wiring.intakes[0].orders.pop(), Ok(IntakeOrder::Retire));
+    assert_eq!(channels.intakes[0].orders.pop(), Ok(IntakeOrder::Retire));
     assert_eq!(world.metrics.tasks[0].failed().client_gone, 2);
 }
 
 #[test]
 fn an_action_that_the_device_refuses_fails() {
-    let (mut world, _wiring) = world(Puppet {
+    let (mut world, _channels) = world(Puppet {
         stubborn: true,
         ..Puppet::default()
     });
@@ -201,7 +201,7 @@ fn an_action_that_the_device_refuses_fails() {
 
 #[test]
 fn a_load_that_the_device_refuses_fails() {
-    let (mut world, _wiring) = world(Puppet {
+    let (mut world, _channels) = world(Puppet {
         stubborn: true,
         ..Puppet::default()
     });
@@ -212,17 +212,17 @@ fn a_load_that_the_device_refuses_fails() {
 
 #[test]
 fn what_requests_find_of_their_weights_is_counted() {
-    let (mut world, mut wiring) = world(Puppet::default());
+    let (mut world, mut channels) = world(Puppet::default());
     let (id, model) = (ActionId(7), ModelId(0));
     let mut ask = |world: &mut DaemonWorld<Puppet>, slot| {
-        wiring.ingress.inbound.push(arrival(slot)).expect("room");
+        channels.ingress.inbound.push(arrival(slot)).expect("room");
         told(world);
         world.carry_out(&Action::Prepare {
             request: REQUEST,
             task: TaskId(0),
             ticket: ticket(slot),
         });
-        let _ = wiring.intakes[0].orders.pop();
+        let _ = channels.intakes[0].orders.pop();
     };
     ask(&mut world, 0);
     world.carry_out(&Action::Load { id, model });
@@ -248,15 +248,15 @@ fn what_requests_find_of_their_weights_is_counted() {
 
 #[test]
 fn what_frees_capacity_is_told_before_what_asks_for_it() {
-    let (mut world, mut wiring) = world(Puppet::default());
+    let (mut world, mut channels) = world(Puppet::default());
     world.carry_out(&Action::Infer(infer(7)));
-    wiring.ingress.inbound.push(arrival(0)).expect("room");
+    channels.ingress.inbound.push(arrival(0)).expect("room");
     let prepared = Prepared {
         request: REQUEST,
         measured: Nanos::new(1),
         ok: true,
     };
-    wiring.intakes[0].prepared.push(prepared).expect("room");
+    channels.intakes[0].prepared.push(prepared).expect("room");
     world.device.events.push_back(Event::Finished(Finished {
         action: ActionId(7),
         started: Instant::ZERO,
@@ -282,7 +282,7 @@ fn what_frees_capacity_is_told_before_what_asks_for_it() {
 
 #[test]
 fn the_world_ends_at_the_drains_bound_and_not_before() {
-    let (world, _wiring) = world(Puppet::default());
+    let (world, _channels) = world(Puppet::default());
     assert!(!world.ended());
     world.drain.give(u64::MAX);
     assert!(!world.ended());
@@ -292,7 +292,7 @@ fn the_world_ends_at_the_drains_bound_and_not_before() {
 
 #[test]
 fn an_order_to_shed_is_told_once_and_so_is_its_end() {
-    let (mut world, _wiring) = world(Puppet::default());
+    let (mut world, _channels) = world(Puppet::default());
     assert!(world.drain.shed.give(true));
     assert!(!world.drain.shed.give(true), "it holds already");
     assert_eq!(told(&mut world), [Event::Shed { hold: true }]);

@@ -165,16 +165,16 @@ fn descriptors_that_are_slow_to_close_hold_up_nobody_wherever_they_come() {
         ),
     ];
     let path = daemon.socket();
-    let door = (path.as_path(), SockType::SeqPacket);
+    let endpoint = (path.as_path(), SockType::SeqPacket);
     for (point, messages) in &points {
-        let (socket, _lingering) = lingering_stranger(&daemon, door, messages);
+        let (socket, _lingering) = lingering_stranger(&daemon, endpoint, messages);
         assert_well(&daemon, &mut client, point);
         drop(socket);
         assert_well(&daemon, &mut client, point);
     }
     // Announced, where nobody wants any.
     let announced = opening("watch", 20);
-    let (socket, _announced) = lingering_stranger(&daemon, door, &[&announced]);
+    let (socket, _announced) = lingering_stranger(&daemon, endpoint, &[&announced]);
     assert_ended(&socket, "with buffers that nobody wants");
     assert_well(&daemon, &mut client, "after a refusal");
     // A reader of metrics.

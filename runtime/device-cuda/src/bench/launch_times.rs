@@ -1,4 +1,4 @@
-//! How long each launch of a list takes alone: what filling goes by.
+//! How long each launch of a list takes alone: what kernel padding goes by.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use punctual_kernels::cuda::params::{Guard, Hold};
 
 use super::direct::{Direct, DirectError};
 use crate::driver::{CallError, Context, Event, Shape};
-use crate::filling::LaunchTimes;
+use crate::kernel_padding::LaunchTimes;
 use crate::lower::{LaunchList, Program, Target};
 use crate::partition::Partitioner;
 

@@ -21,7 +21,7 @@ const BLOCK: u64 = 1 << 20;
 const LAUNCH: u64 = 3 << 20;
 /// Into most parts a sum is cut.
 const SPLITS_MAX: u32 = 16;
-/// Fewest tiles of the main loop in a part, so that its pipeline is worth filling.
+/// Fewest tiles of the main loop in a part, so that its pipeline is worth kernel_padding.
 const SPLIT_TILES_MIN: u32 = 4;
 /// Most partial sums of a launch: a gigabyte of them, and kernels count them in 32 bits.
 const SUMS_MAX: u64 = 1 << 28;

@@ -17,10 +17,10 @@
 
 pub mod calibration;
 pub mod choice;
-mod looker;
 pub mod means;
 pub mod offer;
 pub mod record;
+mod sm_probe;
 pub mod sms;
 pub mod trial;
 pub mod units;

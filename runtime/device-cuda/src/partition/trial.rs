@@ -13,9 +13,9 @@ use punctual_platform::{clock, poll};
 
 use super::Mechanism;
 use super::calibration::{Refusal, calibrate};
-use super::looker::{LIMIT_NS, Looker};
 use super::means::{Means, StreamError};
 use super::record::Outcome;
+use super::sm_probe::{LIMIT_NS, SmProbe};
 use super::units::sms_per_tpc;
 use crate::driver::{Attribute, Context, Driver, Gpu, Groups, Masking};
 
@@ -53,9 +53,9 @@ impl Trial {
         }
         let context = Context::retain(gpu)?;
         let means = self.means(gpu, library)?;
-        let mut looker = Looker::new(context, &means, LIMIT_NS)?;
-        let expected = looker.expected()?;
-        calibrate(&mut looker, expected)
+        let mut probe = SmProbe::new(context, &means, LIMIT_NS)?;
+        let expected = probe.expected()?;
+        calibrate(&mut probe, expected)
     }
 
     fn means(&self, gpu: Gpu, library: Option<Library>) -> Result<Means, Refusal> {

@@ -8,7 +8,7 @@
 //! | [`Residents`] | the thread that submits | gives pieces of the pool to models and takes them back |
 //! | `Loader` | its own thread, with its own stream | fills pieces and publishes where pages lie |
 //! | [`PageTable`] | leaders, while they launch | reads where pages lie, without a lock |
-//! | [`Weights`] | the keeper | takes the pool, and after a fault of the device takes it again and fills it |
+//! | [`Weights`] | the recovery thread | takes the pool, and after a fault of the device takes it again and fills it |
 //!
 //! # Why no page is read while it is written
 //! A piece of the pool is filled only on behalf of a model that it was given to, and only if it does
@@ -50,7 +50,7 @@ pub struct Source {
     pub paged: bool,
 }
 
-/// The keeper's end.
+/// The recovery thread's end.
 pub struct Weights {
     shared: Arc<Shared>,
 }
@@ -62,7 +62,7 @@ struct Shared {
     contents: Contents,
     models: Box<[Model]>,
     table: Arc<PageTable>,
-    /// What lives on the device, while it works. Locked by the loader and the keeper alone, both of which may wait.
+    /// What lives on the device, while it works. Locked by the loader and the recovery thread alone, both of which may wait.
     pool: Mutex<Option<Pool>>,
     /// Rings when the loader has something to do.
     orders: Arc<Doorbell>,

@@ -95,7 +95,7 @@ impl Pool {
                 shared.table.publish(model, page, address);
             }
         }
-        // Relaxed: the lock publishes it to the keeper.
+        // Relaxed: the lock publishes it to the recovery thread.
         shared.models[model].there.store(true, Ordering::Relaxed);
         Ok(())
     }

@@ -48,9 +48,9 @@ impl Residents {
     fn take_back(&mut self, model: ModelId) {
         self.shared.table.hide(model.index());
         let model = &self.shared.models[model.index()];
-        // Relaxed, both: the keeper may see a model as there that has just gone, and fill its pieces
+        // Relaxed, both: the recovery thread may see a model as there that has just gone, and fill its pieces
         // once more; if they are another's by then, the loader fills them for that one afterwards,
-        // as it waits for the keeper.
+        // as it waits for the recovery thread.
         model.there.store(false, Ordering::Relaxed);
         self.ledger.take_back(&model.pieces, &model.contents);
     }

@@ -5,7 +5,7 @@ use punctual_core::{Answer, Event};
 use punctual_device::Device;
 use punctual_device::conformance::networks;
 use punctual_device_cuda::driver::Code;
-use punctual_device_cuda::{CudaSpec, Trouble, Watchdog};
+use punctual_device_cuda::{CudaSpec, DeviceError, Watchdog};
 
 use crate::subject::{Cuda, cuda};
 
@@ -57,7 +57,7 @@ fn a_fault_of_a_kernel_fails_its_action_and_the_device_comes_back() {
     let counts = device.device.counters().read();
     assert_eq!((counts.faults, counts.restarts, counts.failed), (1, 1, 2));
     let faults = device.device.faults();
-    let [Trouble::Driver(error)] = faults[..] else {
+    let [DeviceError::Driver(error)] = faults[..] else {
         panic!("{faults:?}");
     };
     assert_eq!(error.code, Code::ILLEGAL_ADDRESS);
@@ -71,7 +71,7 @@ fn a_hang_is_noticed_evicted_in_vain_and_ended_by_the_restart() {
     device.until_restarted(1);
     assert_eq!(device.answers(0, &MEMBERS), expected[0]);
     let grace_ns = impatient().watchdog.grace_ns;
-    assert_eq!(device.device.faults(), [Trouble::Hang { grace_ns }]);
+    assert_eq!(device.device.faults(), [DeviceError::Hang { grace_ns }]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage};
 
 use super::super::super::division::Parts;
 use super::super::super::result::{Latency, StepResult};
-use super::super::super::rig::{self, BUFFERS, Errand, Rig};
+use super::super::super::rig::{self, BUFFERS, Rig, StageRun};
 use super::super::super::step::{Session, StepError};
 use super::{Profiled, published};
 
@@ -161,14 +161,14 @@ pub fn profile(
             let mut durations = vec![Vec::new(); stages.len()];
             for _ in 0..session.size(30, 2) {
                 for (stage, durations) in durations.iter_mut().enumerate() {
-                    let errand = Errand {
+                    let stage_run = StageRun {
                         partition,
                         model: model as u16,
                         stage: stage as u8,
                         batch: 1,
                         first: 0,
                     };
-                    durations.push(rig.run(errand)?.measured.as_nanos());
+                    durations.push(rig.run(stage_run)?.measured.as_nanos());
                 }
             }
             for (stage, durations) in stages.iter_mut().zip(durations) {

@@ -6,7 +6,7 @@ use punctual_device_cuda::structures::Structure;
 use punctual_model::Network;
 
 use super::super::super::result::{Latency, Sheet, StepResult};
-use super::super::super::rig::{self, Errand, Rig};
+use super::super::super::rig::{self, Rig, StageRun};
 use super::super::super::step::{Session, StepError};
 use super::super::networks;
 
@@ -64,7 +64,7 @@ fn alternate(
     (model, batch): (u16, u8),
     permille: u64,
 ) -> Result<Vec<Latency>, StepError> {
-    let errand = Errand {
+    let stage_run = StageRun {
         partition: 0,
         model,
         stage: 0,
@@ -78,7 +78,7 @@ fn alternate(
     let mut durations = vec![Vec::new(); rigs.len()];
     for (round, ()) in session.rounds(400, 2, permille).enumerate() {
         for (rig, durations) in rigs.iter_mut().zip(&mut durations) {
-            let took = rig.run_through(errand, network.stages.len())?;
+            let took = rig.run_through(stage_run, network.stages.len())?;
             // The first round finds cold caches.
             if round > 0 {
                 durations.push(took);

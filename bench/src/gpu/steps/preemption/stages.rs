@@ -10,7 +10,7 @@ use punctual_report::{Axis, Bars};
 use punctual_types::Random;
 
 use super::super::super::result::{Latency, Sheet, StepResult};
-use super::super::super::rig::{self, Errand, Rig};
+use super::super::super::rig::{self, Rig, StageRun};
 use super::super::super::step::{Session, StepError};
 use super::super::networks;
 use super::Way;
@@ -78,7 +78,7 @@ fn alternate(
     permille: u64,
     random: &mut Random,
 ) -> Result<Vec<Latency>, StepError> {
-    let errand = Errand {
+    let stage_run = StageRun {
         partition: 0,
         model,
         stage: 0,
@@ -88,16 +88,16 @@ fn alternate(
     let mut alone = Vec::new();
     for rig in rigs.iter_mut() {
         // The first run finds cold caches.
-        rig.run(errand)?;
-        alone.push(rig.run(errand)?.measured.as_nanos());
+        rig.run(stage_run)?;
+        alone.push(rig.run(stage_run)?.measured.as_nanos());
     }
     let mut durations = vec![Vec::new(); rigs.len()];
     for () in session.rounds(400, 2, permille) {
         for ((rig, &alone), durations) in rigs.iter_mut().zip(&alone).zip(&mut durations) {
             let after = alone as f64 * random.unit();
-            durations.extend(preempt(rig, errand, after as u64)?);
+            durations.extend(preempt(rig, stage_run, after as u64)?);
             // What was preempted is finished, so that each round begins alike.
-            rig.run(errand)?;
+            rig.run(stage_run)?;
         }
     }
     Ok(durations.into_iter().map(Latency::of).collect())
@@ -106,16 +106,16 @@ fn alternate(
 /// From the wish to the event; none if the stage was done before.
 fn preempt(
     rig: &mut Rig<CudaDevice>,
-    errand: Errand,
+    stage_run: StageRun,
     after_ns: u64,
 ) -> Result<Option<u64>, StepError> {
-    let id = rig.submit(errand, Criticality::BestEffort)?;
+    let id = rig.submit(stage_run, Criticality::BestEffort)?;
     let begun = clock::now_ns();
     while clock::now_ns() - begun < after_ns {
         std::hint::spin_loop();
     }
     let wished = clock::now_ns();
-    rig.device.preempt(PartitionId(errand.partition), id);
+    rig.device.preempt(PartitionId(stage_run.partition), id);
     match rig.event()? {
         Event::Preempted { action } if action == id => Ok(Some(clock::now_ns() - wished)),
         Event::Finished(finished) if finished.action == id => Ok(None),

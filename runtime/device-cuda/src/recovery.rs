@@ -1,8 +1,8 @@
-//! The keeper of a device: restarts it after a fault, on a thread of its own, so that a fault of the
+//! Recovery of a device: restarts it after a fault, on a thread of its own, so that a fault of the
 //! GPU is a few failed actions and never a dead daemon.
 //!
-//! A leader that meets a fault reports its action as failed and calls the keeper. From then on every
-//! leader answers at once that its action failed, until the keeper has ended everything on the device
+//! A leader that meets a fault reports its action as failed and wakes the recovery thread. From then on every
+//! leader answers at once that its action failed, until the recovery thread has ended everything on the device
 //! (a reset of the context, which also ends what hangs) and made it again: modules, memory, weights.
 //! What requests carried is gone; their further stages fail, and their clients get verdicts.
 //!
@@ -16,15 +16,15 @@ use std::thread::JoinHandle;
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadError, spawn_ordinary};
 
-use crate::blueprint::Blueprint;
 use crate::counters::Counters;
+use crate::deferred_modules::DeferredModules;
+use crate::device_error::DeviceError;
+use crate::device_plan::DevicePlan;
 use crate::driver::Context;
-use crate::engine::Stations;
+use crate::engine::Executors;
+use crate::executor::PartitionExecutor;
 use crate::health::Health;
-use crate::later::Later;
 use crate::queue::StopFlag;
-use crate::station::Station;
-use crate::trouble::Trouble;
 
 /// Before the second try, in nanoseconds; then twice as long each time, up to [`PATIENCE_MAX_NS`].
 const PATIENCE_NS: u64 = 10_000_000;
@@ -36,27 +36,27 @@ const LATER_NS: u64 = 2_000_000;
 /// Most faults that are remembered.
 const REMEMBERED: usize = 64;
 
-/// What the keeper's thread works on.
-pub(crate) struct Keeper {
-    pub(crate) blueprint: Blueprint,
-    pub(crate) stations: Stations,
+/// What the recovery thread works on.
+pub(crate) struct Recovery {
+    pub(crate) device_plan: DevicePlan,
+    pub(crate) executors: Executors,
     /// By partition.
     pub(crate) stops: Vec<StopFlag>,
     pub(crate) health: Arc<Health>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) faults: Arc<Mutex<Vec<Trouble>>>,
+    pub(crate) faults: Arc<Mutex<Vec<DeviceError>>>,
     pub(crate) context: Option<Arc<Context>>,
     /// What is loaded while the device runs.
-    pub(crate) later: Option<Later>,
+    pub(crate) deferred: Option<DeferredModules>,
 }
 
-/// The keeper's thread, ended with this.
-pub(crate) struct KeeperThread {
+/// The recovery thread, ended with this.
+pub(crate) struct RecoveryThread {
     health: Arc<Health>,
     handle: Option<JoinHandle<()>>,
 }
 
-impl Drop for KeeperThread {
+impl Drop for RecoveryThread {
     fn drop(&mut self) {
         self.health.end();
         if let Some(handle) = self.handle.take() {
@@ -66,11 +66,11 @@ impl Drop for KeeperThread {
     }
 }
 
-impl Keeper {
-    pub(crate) fn start(self) -> Result<KeeperThread, ThreadError> {
+impl Recovery {
+    pub(crate) fn start(self) -> Result<RecoveryThread, ThreadError> {
         let health = self.health.clone();
-        let handle = spawn_ordinary("cuda/keeper", move || self.serve())?;
-        Ok(KeeperThread {
+        let handle = spawn_ordinary("cuda/recovery", move || self.serve())?;
+        Ok(RecoveryThread {
             health,
             handle: Some(handle),
         })
@@ -99,12 +99,12 @@ impl Keeper {
 
     /// Loads the next module that is to be loaded later, if this is a moment for it; whether one is left.
     fn load_later(&mut self) -> bool {
-        let (Some(later), Some(context)) = (&mut self.later, &self.context) else {
+        let (Some(deferred), Some(context)) = (&mut self.deferred, &self.context) else {
             return false;
         };
-        let left = later.load_next(context, &self.health, &self.counters);
+        let left = deferred.load_next(context, &self.health, &self.counters);
         if !left {
-            self.later = None;
+            self.deferred = None;
         }
         left
     }
@@ -117,17 +117,17 @@ impl Keeper {
             context.abandon();
         }
         self.end_everything(true);
-        let stations = self.stations.clone();
+        let executors = self.executors.clone();
         // Held all the while, so that leaders answer at once.
-        let mut places: Vec<_> = stations.iter().map(station).collect();
+        let mut places: Vec<_> = executors.iter().map(executor).collect();
         self.health.forget_stages();
         let mut patience = PATIENCE_NS;
         while !self.health.is_ended() {
             match self.make() {
                 Some(made) => {
-                    for ((place, stop), station) in places.iter_mut().zip(&self.stops).zip(made) {
-                        stop.set(station.queue.epoch_flag());
-                        **place = Some(station);
+                    for ((place, stop), executor) in places.iter_mut().zip(&self.stops).zip(made) {
+                        stop.set(executor.queue.epoch_flag());
+                        **place = Some(executor);
                     }
                     self.counters.restarts.add(1);
                     self.health.come_up();
@@ -145,17 +145,17 @@ impl Keeper {
     }
 
     /// Everything on the device once more; none if the device does not let us.
-    fn make(&mut self) -> Option<Vec<Station>> {
-        let context = Context::retain(self.blueprint.gpu).ok()?;
-        match self.blueprint.install(&context) {
-            Ok(stations) => {
-                self.later = Later::of(&self.blueprint, &stations);
+    fn make(&mut self) -> Option<Vec<PartitionExecutor>> {
+        let context = Context::retain(self.device_plan.gpu).ok()?;
+        match self.device_plan.install(&context) {
+            Ok(executors) => {
+                self.deferred = DeferredModules::of(&self.device_plan, &executors);
                 self.context = Some(context);
-                Some(stations)
+                Some(executors)
             }
             Err(_) => {
                 context.abandon();
-                self.blueprint.weights.let_go();
+                self.device_plan.weights.let_go();
                 // Whether this helps is seen at the next try.
                 let _ = context.reset();
                 None
@@ -166,30 +166,30 @@ impl Keeper {
     /// Notes why each partition was given up.
     fn remember(&self) {
         let mut faults = self.faults.lock().unwrap_or_else(|p| p.into_inner());
-        for place in self.stations.iter() {
+        for place in self.executors.iter() {
             // Waits for the leader, which leaves as soon as it looks at the device's health.
             let poisoned = place.is_poisoned();
-            let mut station = station(place);
-            let trouble = station.as_mut().and_then(|station| station.trouble.take());
-            let trouble = trouble.or(poisoned.then_some(Trouble::Panic));
-            if let Some(trouble) = trouble
+            let mut executor = executor(place);
+            let error = executor.as_mut().and_then(|executor| executor.error.take());
+            let error = error.or(poisoned.then_some(DeviceError::Panic));
+            if let Some(error) = error
                 && faults.len() < REMEMBERED
             {
-                faults.push(trouble);
+                faults.push(error);
             }
         }
     }
 
     /// Drops everything on the device, and resets it if it is lost.
     fn end_everything(&mut self, lost: bool) {
-        self.later = None;
+        self.deferred = None;
         for stop in &self.stops {
             stop.set(None);
         }
-        for place in self.stations.iter() {
-            *station(place) = None;
+        for place in self.executors.iter() {
+            *executor(place) = None;
         }
-        self.blueprint.weights.let_go();
+        self.device_plan.weights.let_go();
         if let Some(context) = self.context.take()
             && lost
         {
@@ -199,9 +199,9 @@ impl Keeper {
     }
 }
 
-/// A station, also after a leader panicked in it: it is about to be replaced.
-fn station(place: &Mutex<Option<Station>>) -> MutexGuard<'_, Option<Station>> {
-    let station = place.lock().unwrap_or_else(|poison| poison.into_inner());
+/// A partition's executor, also after a leader panicked in it: it is about to be replaced.
+fn executor(place: &Mutex<Option<PartitionExecutor>>) -> MutexGuard<'_, Option<PartitionExecutor>> {
+    let executor = place.lock().unwrap_or_else(|poison| poison.into_inner());
     place.clear_poison();
-    station
+    executor
 }

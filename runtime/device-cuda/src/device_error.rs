@@ -7,7 +7,7 @@ use crate::queue::NotHandedOver;
 
 /// Why a stage failed. Made on real-time threads: small, and without memory of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Trouble {
+pub enum DeviceError {
     #[error(transparent)]
     Driver(#[from] CallError),
     /// The device contradicts what it was given.
@@ -37,7 +37,7 @@ pub enum Trouble {
     Panic,
 }
 
-impl Trouble {
+impl DeviceError {
     /// Whether only a restart of the device helps.
     #[must_use]
     pub fn needs_restart(&self) -> bool {

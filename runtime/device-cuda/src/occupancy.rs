@@ -2,7 +2,7 @@
 //!
 //! A filler's launch and a real-time one must not both believe that a TPC is theirs alone. Each side
 //! says first what it takes, and then looks at what the other said; so one of the two sees the other
-//! (label GROUNDS, as in Dekker's algorithm). A filler that sees somebody lets go again; a real-time leader never
+//! (label OCCUPANCY, as in Dekker's algorithm). A filler that sees somebody lets go again; a real-time leader never
 //! waits: it calls the filler off, whose launch empties itself by its guard.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -13,7 +13,7 @@ use crate::padding::{Demand, NoticeBoard, TpcSet, choose};
 
 /// Notices and holds of one device.
 #[derive(Debug)]
-pub(crate) struct Grounds {
+pub(crate) struct Occupancy {
     board: NoticeBoard,
     holds: Box<[Hold]>,
 }
@@ -30,7 +30,7 @@ struct Hold {
 }
 
 impl Hold {
-    // Relaxed: the fences of GROUNDS order these words with the notices. A set that is half of one choice and half
+    // Relaxed: the fences of OCCUPANCY order these words with the notices. A set that is half of one choice and half
     // of the next contains every TPC of whichever is in force while it is read on the far side of a fence.
 
     fn set(&self, tpcs: TpcSet) {
@@ -44,7 +44,7 @@ impl Hold {
     }
 }
 
-impl Grounds {
+impl Occupancy {
     /// `fillers` filling partitions beside those of `board`.
     pub(crate) fn new(board: NoticeBoard, fillers: usize) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Grounds {
             Some(demand) => self.board.post_beside(partition, demand, beside, now),
             None => self.board.post_unknown(partition),
         };
-        // GROUNDS: pairs with the fence in `take`.
+        // OCCUPANCY: pairs with the fence in `take`.
         fence(Ordering::SeqCst);
         let wanted = self.board.posted(partition);
         for (filler, hold) in self.holds.iter().enumerate() {
@@ -107,7 +107,7 @@ impl Grounds {
             return None;
         }
         self.holds[filler].set(tpcs);
-        // GROUNDS: pairs with the fence in `post`, and with this one of another filler.
+        // OCCUPANCY: pairs with the fence in `post`, and with this one of another filler.
         fence(Ordering::SeqCst);
         let still = self.board.left().tpcs & !self.held_beside(filler);
         if tpcs & !still != 0 {
@@ -160,8 +160,8 @@ mod tests {
     }
 
     /// TPCs 0 to 3 are a real-time partition's, of 8.
-    fn grounds(fillers: usize) -> Grounds {
-        Grounds::new(NoticeBoard::new(0xff, &[0x0f]), fillers)
+    fn occupancy(fillers: usize) -> Occupancy {
+        Occupancy::new(NoticeBoard::new(0xff, &[0x0f]), fillers)
     }
 
     fn none(filler: usize) {
@@ -170,70 +170,70 @@ mod tests {
 
     #[test]
     fn fillers_have_what_real_time_launches_and_other_fillers_leave() {
-        let grounds = grounds(2);
+        let occupancy = occupancy(2);
         assert_eq!(
-            grounds.post(0, Some(&demand(8, 100)), (0, NOW), none),
+            occupancy.post(0, Some(&demand(8, 100)), (0, NOW), none),
             0b0011
         );
-        assert_eq!(grounds.take(0, Some(&demand(8, 10)), NOW), Some(0b1100));
-        assert_eq!(grounds.take(1, Some(&demand(99, 10)), NOW), Some(0xf0));
-        grounds.give_back(0);
-        grounds.give_back(1);
-        assert_eq!(grounds.take(1, Some(&demand(99, 10)), NOW), Some(0xfc));
-        assert_eq!(grounds.take(0, Some(&demand(1, 10)), NOW), None);
+        assert_eq!(occupancy.take(0, Some(&demand(8, 10)), NOW), Some(0b1100));
+        assert_eq!(occupancy.take(1, Some(&demand(99, 10)), NOW), Some(0xf0));
+        occupancy.give_back(0);
+        occupancy.give_back(1);
+        assert_eq!(occupancy.take(1, Some(&demand(99, 10)), NOW), Some(0xfc));
+        assert_eq!(occupancy.take(0, Some(&demand(1, 10)), NOW), None);
     }
 
     #[test]
     fn without_real_time_work_a_filler_has_all() {
-        let grounds = grounds(1);
-        assert_eq!(grounds.take(0, Some(&demand(999, 10)), NOW), Some(0xff));
-        assert!(!grounds.is_unwelcome(0));
+        let occupancy = occupancy(1);
+        assert_eq!(occupancy.take(0, Some(&demand(999, 10)), NOW), Some(0xff));
+        assert!(!occupancy.is_unwelcome(0));
     }
 
     #[test]
     fn a_launch_that_nobody_measured_runs_beside_nothing() {
-        let grounds = grounds(1);
-        assert_eq!(grounds.take(0, None, NOW), Some(0xff));
-        grounds.give_back(0);
-        grounds.post(0, Some(&demand(8, 100)), (0, NOW), none);
-        assert_eq!(grounds.take(0, None, NOW), None);
-        grounds.post(0, None, (0, NOW), none);
-        assert_eq!(grounds.take(0, Some(&demand(1, 1)), NOW), None);
-        grounds.take_down(0);
-        assert_eq!(grounds.take(0, None, NOW), Some(0xff));
+        let occupancy = occupancy(1);
+        assert_eq!(occupancy.take(0, None, NOW), Some(0xff));
+        occupancy.give_back(0);
+        occupancy.post(0, Some(&demand(8, 100)), (0, NOW), none);
+        assert_eq!(occupancy.take(0, None, NOW), None);
+        occupancy.post(0, None, (0, NOW), none);
+        assert_eq!(occupancy.take(0, Some(&demand(1, 1)), NOW), None);
+        occupancy.take_down(0);
+        assert_eq!(occupancy.take(0, None, NOW), Some(0xff));
     }
 
     #[test]
     fn a_filler_in_the_way_is_called_off_once_and_one_beside_is_not() {
-        let grounds = grounds(2);
-        assert_eq!(grounds.take(0, Some(&demand(8, 10)), NOW), Some(0b0011));
-        assert_eq!(grounds.take(1, Some(&demand(8, 10)), NOW), Some(0b1100));
+        let occupancy = occupancy(2);
+        assert_eq!(occupancy.take(0, Some(&demand(8, 10)), NOW), Some(0b0011));
+        assert_eq!(occupancy.take(1, Some(&demand(8, 10)), NOW), Some(0b1100));
         let mut called = Vec::new();
         let mut post =
-            |blocks| grounds.post(0, Some(&demand(blocks, 100)), (0, NOW), |f| called.push(f));
+            |blocks| occupancy.post(0, Some(&demand(blocks, 100)), (0, NOW), |f| called.push(f));
         assert_eq!(post(4), 0b0001);
         assert_eq!(post(4), 0b0001);
         assert_eq!(called, [0]);
-        assert!(grounds.is_unwelcome(0) && !grounds.is_unwelcome(1));
-        grounds.give_back(0);
-        assert_eq!(grounds.take(0, Some(&demand(4, 10)), NOW), Some(0b0010));
-        assert!(!grounds.is_unwelcome(0), "its next launch is welcome");
+        assert!(occupancy.is_unwelcome(0) && !occupancy.is_unwelcome(1));
+        occupancy.give_back(0);
+        assert_eq!(occupancy.take(0, Some(&demand(4, 10)), NOW), Some(0b0010));
+        assert!(!occupancy.is_unwelcome(0), "its next launch is welcome");
     }
 
     /// On threads, with real-time notices coming and going: no two fillers ever have the same TPC.
     #[test]
     fn one_of_two_that_want_a_tpc_sees_the_other() {
         const ROUNDS: u32 = 20_000;
-        let grounds = grounds(2);
+        let occupancy = occupancy(2);
         let owners: [AtomicU32; 8] = std::array::from_fn(|_| AtomicU32::new(0));
         let all = |tpcs: TpcSet| (0..8).filter(move |tpc| tpcs >> tpc & 1 == 1);
         std::thread::scope(|scope| {
             for filler in 0..2 {
-                let (grounds, owners) = (&grounds, &owners);
+                let (occupancy, owners) = (&occupancy, &owners);
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
                         let wants = demand(4 + round % 20, 1);
-                        let Some(tpcs) = grounds.take(filler, Some(&wants), NOW) else {
+                        let Some(tpcs) = occupancy.take(filler, Some(&wants), NOW) else {
                             continue;
                         };
                         for tpc in all(tpcs) {
@@ -242,15 +242,15 @@ mod tests {
                         for tpc in all(tpcs) {
                             owners[tpc].fetch_sub(1, Ordering::SeqCst);
                         }
-                        grounds.give_back(filler);
+                        occupancy.give_back(filler);
                     }
                 });
             }
             scope.spawn(|| {
                 for round in 0..ROUNDS {
                     let wants = demand(1 + round % 16, 100);
-                    grounds.post(0, Some(&wants), (0, NOW), |_| {});
-                    grounds.take_down(0);
+                    occupancy.post(0, Some(&wants), (0, NOW), |_| {});
+                    occupancy.take_down(0);
                 }
             });
         });

@@ -84,7 +84,7 @@ pub struct HousekeepingIntakeEnds {
 }
 
 /// All ends, to be given to their threads.
-pub struct Wiring {
+pub struct Channels {
     pub scheduler: SchedulerEnds,
     pub ingress: IngressEnds,
     pub intakes: Vec<IntakeEnds>,
@@ -119,7 +119,7 @@ impl Capacities {
     }
 }
 
-impl Wiring {
+impl Channels {
     /// All rings and bells of a plan; the only allocation.
     pub fn new(plan: &Plan) -> Self {
         let slots: Vec<u16> = plan

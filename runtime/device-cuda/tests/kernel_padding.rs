@@ -17,8 +17,8 @@ use punctual_device::conformance::networks;
 use punctual_device::{DeviceSpec, ModelSpec};
 use punctual_device_cuda::bench::{Subject, launch_times};
 use punctual_device_cuda::driver::{Context, Driver, Gpu};
-use punctual_device_cuda::filling::{FillingError, FillingSpec, LaunchTimes};
 use punctual_device_cuda::host::Host;
+use punctual_device_cuda::kernel_padding::{KernelPaddingError, KernelPaddingSpec, LaunchTimes};
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_device_cuda::partition::offer::{self, How, Offer};
 use punctual_device_cuda::partition::record::{self, Key};
@@ -109,7 +109,7 @@ impl Filled {
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
         let spec = CudaSpec {
             division: division(test, Mechanism::StreamMask),
-            filling: FillingSpec {
+            kernel_padding: KernelPaddingSpec {
                 fillers: vec![1],
                 times: single.map_or_else(LaunchTimes::default, |time| times(&network, time)),
             },
@@ -337,31 +337,31 @@ fn a_device_that_cannot_change_masks_does_not_fill() {
     };
     let _emulator = Emulator::start(&Config::default()).expect("the emulated driver");
     let refused = |division, fillers| {
-        let filling = FillingSpec {
+        let kernel_padding = KernelPaddingSpec {
             fillers,
             times: LaunchTimes::default(),
         };
         let cuda = CudaSpec {
             division,
-            filling,
+            kernel_padding,
             ..cuda()
         };
         match begin(&spec, &cuda, Arc::default()) {
-            Err(StartError::Filling(error)) => error,
+            Err(StartError::KernelPadding(error)) => error,
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("started"),
         }
     };
     assert!(matches!(
         refused(Division::Whole, vec![1]),
-        FillingError::NoMasks { partition: 1 }
+        KernelPaddingError::NoMasks { partition: 1 }
     ));
     let groups = division("groups", Mechanism::GreenContexts);
     assert!(matches!(
         refused(groups, vec![1]),
-        FillingError::NoMasks { .. }
+        KernelPaddingError::NoMasks { .. }
     ));
-    let unknown = FillingError::NoSuchPartition {
+    let unknown = KernelPaddingError::NoSuchPartition {
         partition: 5,
         partitions: 2,
     };

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use punctual_kernels::cuda::Module as Unit;
 
-use crate::blueprint::Blueprint;
 use crate::counters::Counters;
+use crate::device_plan::DevicePlan;
 use crate::driver::Context;
+use crate::executor::PartitionExecutor;
 use crate::health::Health;
 use crate::installation::Installation;
-use crate::station::Station;
 
-/// Modules that general kernels stand in for until they are there. The keeper's: loading one may wait
+/// Modules that general kernels stand in for until they are there. The recovery thread's: loading one may wait
 /// for the device, and no leader shall.
-pub(crate) struct Later {
+pub(crate) struct DeferredModules {
     installation: Arc<Installation>,
     modules: Vec<Unit>,
 }
 
-impl Later {
-    /// What is to be loaded into these stations' installation; none if everything is there.
-    pub(crate) fn of(blueprint: &Blueprint, stations: &[Station]) -> Option<Self> {
-        let modules = blueprint.later();
-        let first = stations.first().filter(|_| !modules.is_empty())?;
+impl DeferredModules {
+    /// What is to be loaded into these executors' installation; none if everything is there.
+    pub(crate) fn of(device_plan: &DevicePlan, executors: &[PartitionExecutor]) -> Option<Self> {
+        let modules = device_plan.deferred();
+        let first = executors.first().filter(|_| !modules.is_empty())?;
         Some(Self {
             installation: first.installation.clone(),
             modules,

@@ -14,11 +14,11 @@ use punctual_platform::clock;
 use punctual_platform::poll::{Poller, Waker};
 
 use crate::admission::{self, Peer};
+use crate::channels::HousekeepingEnds;
 use crate::gate::Gate;
 use crate::pools::{Done, Pools};
 use crate::rate_limit::{RateLimit, log_limited};
 use crate::report::ClientsReport;
-use crate::wiring::HousekeepingEnds;
 
 /// Connections that may be in their handshake at once; further ones wait to be accepted.
 pub const VISITORS_MAX: usize = 32;
@@ -29,13 +29,13 @@ const HANDSHAKE_NS: u64 = 2_000_000_000;
 /// How long it may take while others wait to be accepted, in ns.
 const HANDSHAKE_HURRIED_NS: u64 = 250_000_000;
 
-/// How long the end waits for pools to refuse who is at the door, in ns.
+/// How long the end waits for the pools to refuse those in their handshake, in ns.
 const SETTLE_NS: u64 = 500_000_000;
 
 /// The pieces that a client's channel is shared out in: submissions, payload, results.
 const PIECES: u8 = 3;
 
-/// A place of the plan, as the door sees it.
+/// A place of the plan, as the acceptor sees it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     /// Pieces of its client that exist; 0: the place is free.
@@ -44,11 +44,11 @@ struct Place {
 }
 
 /// Lets clients in, one for each place of the plan, and notices when a place is free again.
-pub struct Door {
+pub struct Acceptor {
     plan: Arc<Plan>,
     listener: Option<Listener>,
     gate: Gate,
-    /// Position is the poller's token less [`Door::token`]'s base.
+    /// Position is the poller's token less [`Acceptor::token`]'s base.
     visitors: [Option<Connection>; VISITORS_MAX],
     places: Box<[Place]>,
     pub pools: Pools,
@@ -62,8 +62,8 @@ pub struct Door {
     base: u64,
 }
 
-impl Door {
-    /// A door that is still closed to everybody: [`open`](Self::open) it.
+impl Acceptor {
+    /// It accepts nobody before [`open`](Self::open).
     pub fn new(
         plan: Arc<Plan>,
         pools: Pools,
@@ -112,7 +112,7 @@ impl Door {
         }
     }
 
-    /// Waits, within bounds, until everybody at the door was told.
+    /// Waits, within bounds, until everybody in a handshake was told.
     pub fn settle(&mut self, poller: &mut Poller) {
         let limit_ns = clock::now_ns() + SETTLE_NS;
         while self.pools.strangers.pending() > 0 && clock::now_ns() < limit_ns {
@@ -122,12 +122,12 @@ impl Door {
         }
     }
 
-    /// Whether `token` is one of the door's.
+    /// Whether `token` is one of the acceptor's.
     pub fn owns(&self, token: u64) -> bool {
         (self.base - 1..self.base + VISITORS_MAX as u64).contains(&token)
     }
 
-    /// Something happened to the door's descriptor `token`.
+    /// Something happened to the acceptor's descriptor `token`.
     pub fn answer(&mut self, token: u64, poller: &Poller) {
         match token.checked_sub(self.base) {
             None => self.accept(poller),
@@ -228,7 +228,7 @@ impl Door {
         }
     }
 
-    /// The visitor is at the door no longer.
+    /// The connection is in its handshake no longer.
     fn leave(&mut self, visitor: usize, poller: &Poller) -> Option<Connection> {
         let connection = self.visitors[visitor].take()?;
         let _ = poller.remove(connection.as_fd());
@@ -274,9 +274,9 @@ impl Door {
 
     /// Where the next visitor would be; none if there is no room for one.
     fn room(&self) -> Option<usize> {
-        let at_door = self.visitors.iter().flatten().count();
+        let in_handshake = self.visitors.iter().flatten().count();
         let free = self.visitors.iter().position(Option::is_none);
-        free.filter(|_| self.pools.have_room_beside(at_door))
+        free.filter(|_| self.pools.have_room_beside(in_handshake))
     }
 
     fn attend(&mut self, poller: &Poller) {

@@ -1,4 +1,4 @@
-//! Filling: best-effort launches on the TPCs that real-time launches leave (REEF's kernel padding, by masks).
+//! Kernel padding (REEF): best-effort launches on the TPCs that real-time launches leave, by masks.
 //!
 //! Some partitions *fill*: they have no TPCs of their own, and before each of their launches their leader asks which
 //! TPCs it may have, masks its stream to them and launches; if it may have none, it waits and asks again. One launch at a
@@ -23,9 +23,9 @@ use thiserror::Error;
 
 use crate::counters::Counters;
 use crate::driver::{CallError, MaskError};
-use crate::grounds::Grounds;
 use crate::kernels::Kernels;
 use crate::lower::{LaunchList, Step};
+use crate::occupancy::Occupancy;
 use crate::padding::{Demand, NoticeBoard, TpcSet};
 use crate::partition::{Choice, Partitioner, StreamError};
 use crate::queue::{StopFlag, VirtualQueue};
@@ -33,7 +33,7 @@ use crate::spec::{CudaSpec, Division};
 
 /// Which partitions fill, and what is known of launches.
 #[derive(Clone, Debug, Default)]
-pub struct FillingSpec {
+pub struct KernelPaddingSpec {
     /// Partitions that fill, by their place in `DeviceSpec::partitions`. Their ranges of TPCs say what they
     /// are lowered for; all of the device is usual.
     pub fillers: Vec<usize>,
@@ -78,7 +78,7 @@ impl LaunchTimes {
 
 /// Why partitions cannot fill.
 #[derive(Debug, Error)]
-pub enum FillingError {
+pub enum KernelPaddingError {
     /// Only masks of streams can be changed from launch to launch.
     #[error(
         "partition {partition} is to fill, which needs a device that is divided by masks of streams; leave `fillers` \
@@ -123,8 +123,8 @@ pub(crate) enum Leave {
 }
 
 /// Of a device some of whose partitions fill. Shared by all leaders.
-pub(crate) struct Filling {
-    grounds: Grounds,
+pub(crate) struct KernelPadding {
+    occupancy: Occupancy,
     /// By partition.
     roles: Box<[Role]>,
     /// By notice: TPCs of the launch that was posted last. Relaxed: its leader's alone.
@@ -181,19 +181,19 @@ fn masks(choice: &Choice, tpcs: u16) -> Result<Box<[TpcMask]>, StreamError> {
     (0..tpcs).map(mask).collect()
 }
 
-impl Filling {
+impl KernelPadding {
     /// None if no partition fills. `partners` are each partition's flag and bell.
     pub(crate) fn prepare(
         spec: &CudaSpec,
         kernels: &Kernels,
         partners: &[(StopFlag, Arc<Doorbell>)],
-    ) -> Result<Option<Arc<Self>>, FillingError> {
-        let (partitions, fillers) = (partners.len(), &spec.filling.fillers);
+    ) -> Result<Option<Arc<Self>>, KernelPaddingError> {
+        let (partitions, fillers) = (partners.len(), &spec.kernel_padding.fillers);
         let Some(&partition) = fillers.first() else {
             return Ok(None);
         };
         if let Some(&partition) = fillers.iter().find(|&&filler| filler >= partitions) {
-            return Err(FillingError::NoSuchPartition {
+            return Err(KernelPaddingError::NoSuchPartition {
                 partition,
                 partitions,
             });
@@ -203,10 +203,10 @@ impl Filling {
             ranges,
         } = &spec.division
         else {
-            return Err(FillingError::NoMasks { partition });
+            return Err(KernelPaddingError::NoMasks { partition });
         };
         if partitioner.masking().is_none() {
-            return Err(FillingError::NoMasks { partition });
+            return Err(KernelPaddingError::NoMasks { partition });
         }
         let choice = partitioner.choice();
         let tpcs = choice.tpcs().min(128);
@@ -229,11 +229,11 @@ impl Filling {
         }
         let all = (0..tpcs).fold(0, |set, tpc| set | 1 << tpc);
         Ok(Some(Arc::new(Self {
-            grounds: Grounds::new(NoticeBoard::new(all, &posts), call_offs.len()),
+            occupancy: Occupancy::new(NoticeBoard::new(all, &posts), call_offs.len()),
             roles: roles.into(),
             last: posts.iter().map(|_| AtomicU32::new(0)).collect(),
             call_offs: call_offs.into(),
-            times: spec.filling.times.clone(),
+            times: spec.kernel_padding.times.clone(),
             occupancies: occupancies(kernels, choice.map().all().count() / u32::from(tpcs))?,
             partitioner: partitioner.clone(),
             masks,
@@ -288,9 +288,9 @@ impl Filling {
             // One launch at a time: what the one before it held is free again.
             Role::Fills(_) if !queue.is_idle()? => return Ok(Leave::NotYet),
             Role::Fills(filler) => {
-                self.grounds.give_back(filler);
+                self.occupancy.give_back(filler);
                 let waits = &self.call_offs[filler].waits;
-                let Some(tpcs) = self.grounds.take(filler, demand.as_ref(), now) else {
+                let Some(tpcs) = self.occupancy.take(filler, demand.as_ref(), now) else {
                     if !waits.swap(true, Ordering::Relaxed) {
                         counters.fillers_waited.add(1);
                     }
@@ -317,14 +317,16 @@ impl Filling {
         let last = &self.last[notice];
         // If all that were handed over have begun, only the last of them may still run.
         let beside = match queue.some_wait() {
-            true => self.grounds.posted(notice),
+            true => self.occupancy.posted(notice),
             false => last.load(Ordering::Relaxed),
         };
-        let tpcs = self.grounds.post(notice, demand, (beside, now), |filler| {
-            counters.fillers_called_off.add(1);
-            self.call_offs[filler].stop.stop();
-            self.call_offs[filler].bell.ring();
-        });
+        let tpcs = self
+            .occupancy
+            .post(notice, demand, (beside, now), |filler| {
+                counters.fillers_called_off.add(1);
+                self.call_offs[filler].stop.stop();
+                self.call_offs[filler].bell.ring();
+            });
         last.store(tpcs.count_ones(), Ordering::Relaxed);
         tpcs
     }
@@ -333,7 +335,7 @@ impl Filling {
     pub(crate) fn is_unwelcome(&self, partition: usize) -> bool {
         match self.roles[partition] {
             Role::Posts(_) => false,
-            Role::Fills(filler) => self.grounds.is_unwelcome(filler),
+            Role::Fills(filler) => self.occupancy.is_unwelcome(filler),
         }
     }
 
@@ -342,9 +344,9 @@ impl Filling {
         match self.roles[partition] {
             Role::Posts(notice) => {
                 self.last[notice].store(0, Ordering::Relaxed);
-                self.grounds.take_down(notice);
+                self.occupancy.take_down(notice);
             }
-            Role::Fills(filler) => self.grounds.give_back(filler),
+            Role::Fills(filler) => self.occupancy.give_back(filler),
         }
     }
 }

@@ -8,17 +8,17 @@ use punctual_kernels::cuda::Module as Unit;
 use thiserror::Error;
 
 use crate::driver::{CallError, Context, Gpu, Stream};
+use crate::executor::PartitionExecutor;
 use crate::installation::{Inputs, Installation, RequestSlots};
 use crate::kernels::{KernelError, Kernels};
-use crate::lanes::Lanes;
 use crate::partition::StreamError;
 use crate::queue::VirtualQueue;
 use crate::spec::{Code, CudaSpec, Division};
-use crate::station::Station;
 use crate::weights::Weights;
+use crate::workspaces::Workspaces;
 
 /// What does not depend on whether the device works.
-pub(crate) struct Blueprint {
+pub(crate) struct DevicePlan {
     pub(crate) gpu: Gpu,
     pub(crate) spec: CudaSpec,
     pub(crate) inputs: InputBuffers,
@@ -43,10 +43,13 @@ pub(crate) enum InstallError {
     Kernels(#[from] KernelError),
 }
 
-impl Blueprint {
+impl DevicePlan {
     /// Takes all memory that the device will ever use, writes to it once so that it is there, loads
-    /// kernels and weights, and makes the partitions' stations.
-    pub(crate) fn install(&self, context: &Arc<Context>) -> Result<Vec<Station>, InstallError> {
+    /// kernels and weights, and makes the partitions' executors.
+    pub(crate) fn install(
+        &self,
+        context: &Arc<Context>,
+    ) -> Result<Vec<PartitionExecutor>, InstallError> {
         let (_, highest) = context.stream_priorities()?;
         let setup = Stream::new(context, highest)?;
         let kernels = Kernels::new();
@@ -60,23 +63,23 @@ impl Blueprint {
             inputs: Inputs::prepare(context, &self.inputs)?,
         });
         self.weights.bring_up(context)?;
-        let stations = self
+        let executors = self
             .workspaces
             .iter()
             .enumerate()
             .map(|(partition, &bytes)| {
                 let stream = self.stream(context, partition)?;
                 let control = Stream::new(context, highest)?;
-                Ok(Station {
-                    lanes: Lanes::take(context, &setup, self.spec.workspaces, bytes)?,
+                Ok(PartitionExecutor {
+                    workspaces: Workspaces::take(context, &setup, self.spec.workspaces, bytes)?,
                     queue: VirtualQueue::new(stream, control, self.spec.queue)?,
                     installation: installation.clone(),
-                    trouble: None,
+                    error: None,
                 })
             });
-        let stations = stations.collect::<Result<Vec<_>, InstallError>>()?;
+        let executors = executors.collect::<Result<Vec<_>, InstallError>>()?;
         context.synchronize()?;
-        Ok(stations)
+        Ok(executors)
     }
 
     /// Whether a module is loaded before the device is ready.
@@ -85,7 +88,7 @@ impl Blueprint {
     }
 
     /// The modules that are loaded while the device runs.
-    pub(crate) fn later(&self) -> Vec<Unit> {
+    pub(crate) fn deferred(&self) -> Vec<Unit> {
         let modules = self.modules.iter().copied();
         modules.filter(|unit| !self.is_first(*unit)).collect()
     }

@@ -10,33 +10,33 @@ use punctual_kernels::cuda::params::Answer;
 use punctual_platform::{Doorbell, clock};
 
 use crate::counters::Counters;
+use crate::device_error::DeviceError;
 use crate::driver::{CallError, Shape};
-use crate::filling::{Filling, Leave, Planned};
 use crate::health::Health;
 use crate::installation::Installation;
-use crate::lanes::{Errand, Lanes};
+use crate::kernel_padding::{KernelPadding, Leave, Planned};
 use crate::lower::{LaunchList, Place};
 use crate::programs::Model;
 use crate::queue::VirtualQueue;
 use crate::spec::Wait;
-use crate::trouble::Trouble;
 use crate::weights::PageTable;
+use crate::workspaces::{StageRun, Workspaces};
 
 /// How often the driver is asked while a stage runs whether the device still works: faults of the
 /// device show nowhere else.
 const ASK_NS: u64 = 200_000;
 
 /// Everything of a partition that is lost when the device is restarted.
-pub(crate) struct Station {
+pub(crate) struct PartitionExecutor {
     pub(crate) queue: VirtualQueue,
-    pub(crate) lanes: Lanes,
+    pub(crate) workspaces: Workspaces,
     pub(crate) installation: Arc<Installation>,
     /// Why it was given up, if it was.
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) error: Option<DeviceError>,
 }
 
 /// What does not change when the device is restarted.
-pub(crate) struct Surroundings {
+pub(crate) struct ExecutorEnv {
     pub(crate) models: Arc<[Model]>,
     pub(crate) table: Arc<PageTable>,
     pub(crate) health: Arc<Health>,
@@ -47,7 +47,7 @@ pub(crate) struct Surroundings {
     /// How long the device may take to run empty, in nanoseconds.
     pub(crate) grace_ns: u64,
     /// If partitions of the device fill: what all share, and the place of this one.
-    pub(crate) filling: Option<(Arc<Filling>, usize)>,
+    pub(crate) kernel_padding: Option<(Arc<KernelPadding>, usize)>,
 }
 
 /// How a stage ended that went as it should.
@@ -59,7 +59,7 @@ pub(crate) enum Ended {
 
 /// A stage as it is carried out: where everything lies.
 struct Run<'r> {
-    errand: &'r Errand,
+    stage_run: &'r StageRun,
     list: &'r LaunchList,
     images: usize,
     workspace: u64,
@@ -75,27 +75,27 @@ enum Pass {
     Evicted,
 }
 
-impl Station {
+impl PartitionExecutor {
     /// Carries a stage out for members whose buffers are claimed. After an error that needs no
     /// restart, nothing of it is in the driver any more.
-    pub(crate) fn carry_out(
+    pub(crate) fn run(
         &mut self,
-        around: &Surroundings,
+        env: &ExecutorEnv,
         (model, stage): (usize, usize),
         members: &mut [BufferGuard<'_>],
         (interrupt, limit_ns): (&CancelFlag, u64),
-    ) -> Result<Ended, Trouble> {
-        let errand = Errand::new(model, stage, members);
-        let not_there = Trouble::NotThere { model, stage };
-        let found = around.models.get(model);
+    ) -> Result<Ended, DeviceError> {
+        let stage_run = StageRun::new(model, stage, members);
+        let not_there = DeviceError::NotThere { model, stage };
+        let found = env.models.get(model);
         let found = found.and_then(|model| Some((model, model.list(stage, members.len())?)));
         let (program, (list, needs)) = found.ok_or(not_there)?;
         let pages = &program.program.stages[stage].pages;
         let slots = &self.installation.slots;
         if pages
             .iter()
-            .any(|&page| around.table.address(model, page) == 0)
-            || needs.reads_carried && !errand.buffers().all(|buffer| slots.is_written(buffer))
+            .any(|&page| env.table.address(model, page) == 0)
+            || needs.reads_carried && !stage_run.buffers().all(|buffer| slots.is_written(buffer))
         {
             return Err(not_there);
         }
@@ -103,38 +103,38 @@ impl Station {
             return Ok(Ended::Interrupted);
         }
         self.queue.stream().context().bind()?;
-        let (lane, from) = self.lanes.choose(&errand, &around.counters);
+        let (workspace, from) = self.workspaces.choose(&stage_run, &env.counters);
         if needs.reads_input && from == 0 {
             let inputs = &self.installation.inputs;
             inputs.bring(self.queue.stream(), members)?;
         }
         let run = Run {
-            errand: &errand,
+            stage_run: &stage_run,
             list,
             images: members.len(),
-            workspace: self.lanes.address(lane),
+            workspace: self.workspaces.address(workspace),
             interrupt,
             limit_ns,
             due: Cell::new(clock::now_ns().saturating_add(limit_ns)),
         };
-        let ended = match self.launch_all(around, &run, from) {
+        let ended = match self.launch_all(env, &run, from) {
             Ok(None) => {
                 if needs.writes_carried {
                     let slots = &self.installation.slots;
-                    errand
+                    stage_run
                         .buffers()
                         .for_each(|buffer| slots.set_written(buffer));
                 }
                 Ok(Ended::Done)
             }
             Ok(Some(at)) => {
-                self.lanes.pause(lane, errand, at);
+                self.workspaces.pause(workspace, stage_run, at);
                 Ok(Ended::Interrupted)
             }
-            Err(trouble) if trouble.needs_restart() => Err(trouble),
-            Err(trouble) => self.clear(around).and(Err(trouble)),
+            Err(error) if error.needs_restart() => Err(error),
+            Err(error) => self.clear(env).and(Err(error)),
         };
-        around.leave();
+        env.leave();
         ended
     }
 
@@ -146,19 +146,19 @@ impl Station {
     /// Launches from `from` on until the stage is done, or interrupted: then the launch to go on with.
     fn launch_all(
         &mut self,
-        around: &Surroundings,
+        env: &ExecutorEnv,
         run: &Run<'_>,
         from: u32,
-    ) -> Result<Option<u32>, Trouble> {
+    ) -> Result<Option<u32>, DeviceError> {
         let end = run.list.steps.len() as u32;
         self.queue.begin(from, end);
         loop {
-            match self.pass(around, run)? {
+            match self.pass(env, run)? {
                 Pass::Done => return Ok(None),
                 Pass::Evicted => {
-                    around.counters.evictions.add(1);
-                    let at = self.empty(around)?;
-                    around.leave();
+                    env.counters.evictions.add(1);
+                    let at = self.empty(env)?;
+                    env.leave();
                     if self.queue.is_done() {
                         return Ok(None);
                     }
@@ -179,15 +179,15 @@ impl Station {
     }
 
     /// Hands launches over until the stage is done or its epoch is past.
-    fn pass(&mut self, around: &Surroundings, run: &Run<'_>) -> Result<Pass, Trouble> {
+    fn pass(&mut self, env: &ExecutorEnv, run: &Run<'_>) -> Result<Pass, DeviceError> {
         let mut ask = clock::now_ns() + ASK_NS;
         loop {
-            let seen = around.bell.count();
+            let seen = env.bell.count();
             while !self.queue.is_evicted()
-                && self.has_leave(around, run)?
+                && self.has_leave(env, run)?
                 && let Some(index) = self.queue.hand_over()
             {
-                self.launch(around, run, index)?;
+                self.launch(env, run, index)?;
             }
             if self.queue.is_done() {
                 return Ok(Pass::Done);
@@ -196,12 +196,12 @@ impl Station {
                 return Ok(Pass::Evicted);
             }
             let now = clock::now_ns();
-            if run.interrupt.is_set() || now >= run.due.get() || around.is_unwelcome() {
+            if run.interrupt.is_set() || now >= run.due.get() || env.is_unwelcome() {
                 self.queue.evict()?;
                 return Ok(Pass::Evicted);
             }
-            if around.health.is_down() {
-                return Err(Trouble::Down);
+            if env.health.is_down() {
+                return Err(DeviceError::Down);
             }
             if now >= ask {
                 ask = now + ASK_NS;
@@ -210,27 +210,28 @@ impl Station {
                     return Err(run.silent());
                 }
             }
-            around.pause(seen, now);
+            env.pause(seen, now);
         }
     }
 
     /// Whether the next launch may be made, where partitions fill.
-    fn has_leave(&mut self, around: &Surroundings, run: &Run<'_>) -> Result<bool, CallError> {
-        let Some((filling, partition)) = &around.filling else {
+    fn has_leave(&mut self, env: &ExecutorEnv, run: &Run<'_>) -> Result<bool, CallError> {
+        let Some((kernel_padding, partition)) = &env.kernel_padding else {
             return Ok(true);
         };
         let Some(index) = self.queue.next() else {
             return Ok(false);
         };
         let planned = Planned {
-            model: run.errand.model,
-            stage: run.errand.stage,
+            model: run.stage_run.model,
+            stage: run.stage_run.stage,
             list: run.list,
             images: run.images,
             index,
         };
-        let counters = &around.counters;
-        let leave = filling.leave_to_launch(*partition, &mut self.queue, &planned, counters)?;
+        let counters = &env.counters;
+        let leave =
+            kernel_padding.leave_to_launch(*partition, &mut self.queue, &planned, counters)?;
         if leave == Leave::Refused {
             let due = clock::now_ns().saturating_add(run.limit_ns);
             run.due.set(due);
@@ -239,45 +240,40 @@ impl Station {
     }
 
     /// Waits until the driver has run empty after an eviction; the launch to go on with.
-    fn empty(&self, around: &Surroundings) -> Result<u32, Trouble> {
+    fn empty(&self, env: &ExecutorEnv) -> Result<u32, DeviceError> {
         self.queue.close()?;
-        let grace_ns = around.grace_ns;
+        let grace_ns = env.grace_ns;
         let give_up = clock::now_ns().saturating_add(grace_ns);
         loop {
-            let seen = around.bell.count();
+            let seen = env.bell.count();
             if self.queue.is_drained()? {
                 return Ok(self.queue.resume_at()?);
             }
             let now = clock::now_ns();
             if now >= give_up {
-                return Err(Trouble::Hang { grace_ns });
+                return Err(DeviceError::Hang { grace_ns });
             }
-            if around.health.is_down() {
-                return Err(Trouble::Down);
+            if env.health.is_down() {
+                return Err(DeviceError::Down);
             }
-            around.pause(seen, now);
+            env.pause(seen, now);
         }
     }
 
     /// Takes what was handed over out of the driver again.
-    fn clear(&self, around: &Surroundings) -> Result<(), Trouble> {
-        let evicted = self.queue.evict().map_err(Trouble::Driver);
-        match evicted.and_then(|()| self.empty(around)) {
+    fn clear(&self, env: &ExecutorEnv) -> Result<(), DeviceError> {
+        let evicted = self.queue.evict().map_err(DeviceError::Driver);
+        match evicted.and_then(|()| self.empty(env)) {
             Ok(_) => Ok(()),
-            Err(Trouble::Down) => Err(Trouble::Down),
-            Err(trouble) if trouble.needs_restart() => Err(trouble),
-            Err(_) => Err(Trouble::Unclear),
+            Err(DeviceError::Down) => Err(DeviceError::Down),
+            Err(error) if error.needs_restart() => Err(error),
+            Err(_) => Err(DeviceError::Unclear),
         }
     }
 
-    fn launch(
-        &mut self,
-        around: &Surroundings,
-        run: &Run<'_>,
-        index: u32,
-    ) -> Result<(), CallError> {
+    fn launch(&mut self, env: &ExecutorEnv, run: &Run<'_>, index: u32) -> Result<(), CallError> {
         let step = &run.list.steps[index as usize];
-        let mut arguments = step.resolve(run.images, |place| self.address(around, run, place));
+        let mut arguments = step.resolve(run.images, |place| self.address(env, run, place));
         if let Arguments::Answers(answers) = &mut arguments {
             answers.sequence = self.queue.sequence();
         }
@@ -295,7 +291,7 @@ impl Station {
             block: kernel.block,
             shared_bytes: kernel.shared_bytes,
         };
-        around.counters.launches.add(1);
+        env.counters.launches.add(1);
         // SAFETY: a step's arguments are those of its kernel (and of its stand-in), and its places lie
         // within the workspace, pages, slots and inputs whose addresses `address` gives: that is how
         // lists are made. All of them stay until the driver has run empty: a leader returns before that
@@ -307,18 +303,22 @@ impl Station {
     }
 
     /// Where a place lies for this run.
-    fn address(&self, around: &Surroundings, run: &Run<'_>, place: Place) -> u64 {
+    fn address(&self, env: &ExecutorEnv, run: &Run<'_>, place: Place) -> u64 {
         let here = &*self.installation;
         match place {
             Place::Nothing => 0,
             Place::Workspace { offset } => run.workspace + offset,
             Place::Weights { page, offset } => {
-                around.table.address(run.errand.model, page) + u64::from(offset)
+                env.table.address(run.stage_run.model, page) + u64::from(offset)
             }
             Place::Request { member, offset } => {
-                here.slots.address(run.errand.buffer(usize::from(member))) + offset
+                here.slots
+                    .address(run.stage_run.buffer(usize::from(member)))
+                    + offset
             }
-            Place::Input { member } => here.inputs.address(run.errand.buffer(usize::from(member))),
+            Place::Input { member } => here
+                .inputs
+                .address(run.stage_run.buffer(usize::from(member))),
             Place::Answers => self.queue.answers_address(),
             Place::Done => self.queue.done_address(),
         }
@@ -326,33 +326,34 @@ impl Station {
 }
 
 impl Run<'_> {
-    fn silent(&self) -> Trouble {
-        Trouble::Silent {
-            model: self.errand.model,
-            stage: self.errand.stage,
+    fn silent(&self) -> DeviceError {
+        DeviceError::Silent {
+            model: self.stage_run.model,
+            stage: self.stage_run.stage,
         }
     }
 
-    fn overdue(&self) -> Trouble {
-        Trouble::Overdue {
-            model: self.errand.model,
-            stage: self.errand.stage,
+    fn overdue(&self) -> DeviceError {
+        DeviceError::Overdue {
+            model: self.stage_run.model,
+            stage: self.stage_run.stage,
             limit_ns: self.limit_ns,
         }
     }
 }
 
-impl Surroundings {
+impl ExecutorEnv {
     /// Whether this is a filler in the way of a real-time launch.
     fn is_unwelcome(&self) -> bool {
-        let filling = self.filling.as_ref();
-        filling.is_some_and(|(filling, partition)| filling.is_unwelcome(*partition))
+        let kernel_padding = self.kernel_padding.as_ref();
+        kernel_padding
+            .is_some_and(|(kernel_padding, partition)| kernel_padding.is_unwelcome(*partition))
     }
 
     /// Nothing of the partition is in the driver any more.
     fn leave(&self) {
-        if let Some((filling, partition)) = &self.filling {
-            filling.leave(*partition);
+        if let Some((kernel_padding, partition)) = &self.kernel_padding {
+            kernel_padding.leave(*partition);
         }
     }
 

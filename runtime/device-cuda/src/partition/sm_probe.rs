@@ -24,7 +24,7 @@ const WAVES: u32 = 4;
 pub(super) const LIMIT_NS: u64 = 5_000_000_000;
 
 /// Launches `where_am_i` under masks.
-pub(super) struct Looker<'m> {
+pub(super) struct SmProbe<'m> {
     context: Arc<Context>,
     means: &'m Means,
     function: Function,
@@ -39,7 +39,7 @@ pub(super) struct Looker<'m> {
 /// What no multiprocessor's number is: a block that did not run.
 const NOWHERE: u32 = u32::MAX;
 
-impl<'m> Looker<'m> {
+impl<'m> SmProbe<'m> {
     /// A launch that is not over after `limit_ns` is given up.
     pub(super) fn new(
         context: Arc<Context>,
@@ -151,7 +151,7 @@ fn where_am_i(context: &Arc<Context>) -> Result<Function, Refusal> {
     Err(refused)
 }
 
-impl Probe for Looker<'_> {
+impl Probe for SmProbe<'_> {
     fn observe(&mut self, mask: TpcMask) -> Result<SmSet, Refusal> {
         for block in 0..self.blocks {
             // Relaxed: nothing runs now, and the launch comes after.
@@ -184,12 +184,12 @@ mod tests {
         let context = Context::retain(gpu.expect("a device")).expect("a context");
         // Long enough for the first launch on a busy machine; the second takes all of it.
         let limit_ns = 500_000_000;
-        let mut looker = Looker::new(context, &Means::Streams, limit_ns).expect("it can look");
-        let all = looker.observe(TpcMask::UNRESTRICTED).expect("it ends");
+        let mut probe = SmProbe::new(context, &Means::Streams, limit_ns).expect("it can look");
+        let all = probe.observe(TpcMask::UNRESTRICTED).expect("it ends");
         assert_eq!(all.count(), config.sms());
-        let hangs = looker.observe(TpcMask::UNRESTRICTED);
+        let hangs = probe.observe(TpcMask::UNRESTRICTED);
         assert_eq!(hangs, Err(Refusal::NeverEnded { limit_ms: 500 }));
-        drop(looker);
+        drop(probe);
         drop(emulator);
     }
 }

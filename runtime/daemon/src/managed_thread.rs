@@ -11,13 +11,13 @@ use crate::drain::Flag;
 
 /// What makes a sleeping thread look at its orders.
 #[derive(Clone)]
-pub enum Alarm {
+pub enum Wakeup {
     Bell(Arc<Doorbell>),
     Poller(Waker),
 }
 
-impl Alarm {
-    pub fn sound(&self) {
+impl Wakeup {
+    pub fn send(&self) {
         match self {
             Self::Bell(bell) => bell.ring(),
             Self::Poller(waker) => waker.wake(),
@@ -26,27 +26,27 @@ impl Alarm {
 }
 
 /// A thread that works until its flag is raised and then gives back what it worked with.
-pub struct Hired<T> {
+pub struct ManagedThread<T> {
     pub thread: RealtimeThread<T>,
     pub stop: Arc<Flag>,
-    pub alarm: Alarm,
+    pub wakeup: Wakeup,
     /// Beats at every turn of the thread's loop.
     pub heart: Arc<Heartbeat>,
 }
 
-struct HiredPulse {
+struct ManagedPulse {
     heart: Arc<Heartbeat>,
-    alarm: Alarm,
+    wakeup: Wakeup,
     tid: i32,
 }
 
-impl Pulse for HiredPulse {
+impl Pulse for ManagedPulse {
     fn beat(&self) -> Beat {
         self.heart.read()
     }
 
     fn nudge(&self) {
-        self.alarm.sound();
+        self.wakeup.send();
     }
 
     fn tid(&self) -> i32 {
@@ -54,12 +54,12 @@ impl Pulse for HiredPulse {
     }
 }
 
-impl<T: Send + 'static> Hired<T> {
-    /// Starts `body`, which looks at `stop` whenever `alarm` is sounded, and lets `heart` beat then.
+impl<T: Send + 'static> ManagedThread<T> {
+    /// Starts `body`, which looks at `stop` after each `wakeup`, and lets `heart` beat then.
     pub fn start(
         spec: ThreadSpec,
         stop: Arc<Flag>,
-        alarm: Alarm,
+        wakeup: Wakeup,
         heart: Arc<Heartbeat>,
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Self, ThreadError> {
@@ -67,23 +67,23 @@ impl<T: Send + 'static> Hired<T> {
         Ok(Self {
             thread,
             stop,
-            alarm,
+            wakeup,
             heart,
         })
     }
 
     pub fn pulse(&self) -> Arc<dyn Pulse> {
-        Arc::new(HiredPulse {
+        Arc::new(ManagedPulse {
             heart: Arc::clone(&self.heart),
-            alarm: self.alarm.clone(),
+            wakeup: self.wakeup.clone(),
             tid: self.thread.tid(),
         })
     }
 
     /// Ends it; what it worked with, or none if it panicked (and said so).
-    pub fn dismiss(self) -> Option<T> {
+    pub fn stop_and_join(self) -> Option<T> {
         self.stop.raise();
-        self.alarm.sound();
+        self.wakeup.send();
         self.thread.join().ok()
     }
 }

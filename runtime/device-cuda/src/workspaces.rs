@@ -11,14 +11,14 @@ use crate::driver::{CallError, Context, DeviceMemory, Stream};
 
 /// A stage for certain members, each at a certain claim of its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Errand {
+pub(crate) struct StageRun {
     pub(crate) model: usize,
     pub(crate) stage: usize,
     /// Request buffers, and the how manieth claim of each it is.
     members: Vec<(usize, u32), IMAGES_MAX>,
 }
 
-impl Errand {
+impl StageRun {
     /// # Panics
     /// If there are more members than a batch has.
     pub(crate) fn new(model: usize, stage: usize, members: &[BufferGuard<'_>]) -> Self {
@@ -50,26 +50,26 @@ impl Errand {
 }
 
 struct Paused {
-    errand: Errand,
+    stage_run: StageRun,
     /// The launch that it goes on with.
     at: u32,
     /// Of all stages that were preempted on this partition, the how manieth.
     order: u64,
 }
 
-struct Lane {
+struct Workspace {
     memory: DeviceMemory,
     paused: Option<Paused>,
 }
 
 /// The workspaces of one partition. A stage runs in one of them; one that was preempted keeps its own
 /// until all of them are kept so and another stage needs one.
-pub(crate) struct Lanes {
-    lanes: std::vec::Vec<Lane>,
+pub(crate) struct Workspaces {
+    workspaces: std::vec::Vec<Workspace>,
     paused: u64,
 }
 
-impl Lanes {
+impl Workspaces {
     /// `count` workspaces (at least one) of `bytes`, zeroed so that all of it is there.
     pub(crate) fn take(
         context: &Arc<Context>,
@@ -78,49 +78,50 @@ impl Lanes {
         bytes: usize,
     ) -> Result<Self, CallError> {
         let bytes = bytes.max(1).next_multiple_of(4);
-        let lanes = (0..count.max(1)).map(|_| {
+        let workspaces = (0..count.max(1)).map(|_| {
             let memory = DeviceMemory::take(context, bytes)?;
             stream.fill_words((&memory, 0), bytes / 4, 0)?;
-            Ok(Lane {
+            Ok(Workspace {
                 memory,
                 paused: None,
             })
         });
         Ok(Self {
-            lanes: lanes.collect::<Result<_, CallError>>()?,
+            workspaces: workspaces.collect::<Result<_, CallError>>()?,
             paused: 0,
         })
     }
 
-    /// The workspace for an errand, and the launch to begin with: not the first one, if the errand was
+    /// The workspace for a run of a stage, and the launch to begin with: not the first one, if the run was
     /// preempted and nothing it needs has been touched since.
-    pub(crate) fn choose(&mut self, errand: &Errand, counters: &Counters) -> (usize, u32) {
-        let continued = self.lanes.iter().position(|lane| {
-            let paused = lane.paused.as_ref();
-            paused.is_some_and(|paused| errand.continues(&paused.errand))
+    pub(crate) fn choose(&mut self, stage_run: &StageRun, counters: &Counters) -> (usize, u32) {
+        let continued = self.workspaces.iter().position(|workspace| {
+            let paused = workspace.paused.as_ref();
+            paused.is_some_and(|paused| stage_run.continues(&paused.stage_run))
         });
         if let Some(index) = continued
-            && let Some(paused) = self.lanes[index].paused.take()
+            && let Some(paused) = self.workspaces[index].paused.take()
         {
             counters.resumed.add(1);
             return (index, paused.at);
         }
         // A free one; else the one whose stage has waited the longest.
-        let age = |lane: &Lane| lane.paused.as_ref().map_or(0, |paused| paused.order);
-        let oldest = (0..self.lanes.len()).min_by_key(|&index| age(&self.lanes[index]));
+        let age =
+            |workspace: &Workspace| workspace.paused.as_ref().map_or(0, |paused| paused.order);
+        let oldest = (0..self.workspaces.len()).min_by_key(|&index| age(&self.workspaces[index]));
         let index = oldest.unwrap_or(0);
-        if self.lanes[index].paused.take().is_some() {
+        if self.workspaces[index].paused.take().is_some() {
             counters.begun_again.add(1);
         }
         (index, 0)
     }
 
-    /// The errand that ran in workspace `index` is to go on with launch `at`.
-    pub(crate) fn pause(&mut self, index: usize, errand: Errand, at: u32) {
+    /// The run in workspace `index` is to go on with launch `at`.
+    pub(crate) fn pause(&mut self, index: usize, stage_run: StageRun, at: u32) {
         if at > 0 {
             self.paused += 1;
-            self.lanes[index].paused = Some(Paused {
-                errand,
+            self.workspaces[index].paused = Some(Paused {
+                stage_run,
                 at,
                 order: self.paused,
             });
@@ -129,7 +130,7 @@ impl Lanes {
 
     /// Where workspace `index` lies.
     pub(crate) fn address(&self, index: usize) -> u64 {
-        self.lanes[index].memory.address()
+        self.workspaces[index].memory.address()
     }
 }
 
@@ -137,8 +138,8 @@ impl Lanes {
 mod tests {
     use super::*;
 
-    fn errand(stage: usize, members: &[(usize, u32)]) -> Errand {
-        Errand {
+    fn stage_run(stage: usize, members: &[(usize, u32)]) -> StageRun {
+        StageRun {
             model: 0,
             stage,
             members: members.iter().copied().collect(),
@@ -147,14 +148,14 @@ mod tests {
 
     #[test]
     fn an_errand_goes_on_only_if_nobody_touched_a_member_in_between() {
-        let before = errand(1, &[(3, 7), (5, u32::MAX)]);
-        assert!(errand(1, &[(3, 8), (5, 0)]).continues(&before));
+        let before = stage_run(1, &[(3, 7), (5, u32::MAX)]);
+        assert!(stage_run(1, &[(3, 8), (5, 0)]).continues(&before));
         for other in [
-            errand(1, &[(3, 9), (5, 0)]),
-            errand(1, &[(3, 8), (5, 1)]),
-            errand(2, &[(3, 8), (5, 0)]),
-            errand(1, &[(3, 8)]),
-            errand(1, &[(5, 0), (3, 8)]),
+            stage_run(1, &[(3, 9), (5, 0)]),
+            stage_run(1, &[(3, 8), (5, 1)]),
+            stage_run(2, &[(3, 8), (5, 0)]),
+            stage_run(1, &[(3, 8)]),
+            stage_run(1, &[(5, 0), (3, 8)]),
         ] {
             assert!(!other.continues(&before), "{other:?}");
         }
