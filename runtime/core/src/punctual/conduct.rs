@@ -24,7 +24,7 @@ use crate::punctual::tables::SCALES;
 use crate::time::{Instant, Nanos};
 
 /// Stages remembered of each model on each partition: the most that [`PunctualConfig`] may look at.
-pub(crate) const WINDOW_MAX: usize = 16;
+pub const WINDOW_MAX: usize = 16;
 
 /// Fewest stages of others that bear witness.
 const WITNESSES_MIN: u32 = 4;
@@ -54,7 +54,7 @@ struct Record {
 
 /// Who is to blame for a model's overruns of late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// There are none.
     Nobody,
     Model,
@@ -65,7 +65,7 @@ pub(crate) enum Fault {
 
 /// All models on one partition.
 #[derive(Clone, Debug)]
-pub(crate) struct Conduct {
+pub struct Conduct {
     records: Box<[Record]>,
     window: usize,
     demoted: usize,
@@ -73,15 +73,15 @@ pub(crate) struct Conduct {
 
 /// What is told of a model that is demoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offence {
-    pub(crate) overran: u8,
-    pub(crate) of: u8,
+pub struct Offence {
+    pub overran: u8,
+    pub of: u8,
     /// The longest against its budget, in thousandths.
-    pub(crate) worst: u32,
+    pub worst: u32,
 }
 
 impl Conduct {
-    pub(crate) fn new(models: usize, parameters: &PunctualConfig) -> Self {
+    pub fn new(models: usize, parameters: &PunctualConfig) -> Self {
         let record = Record {
             newest: heapless::Deque::new(),
             demoted: false,
@@ -96,7 +96,7 @@ impl Conduct {
     }
 
     /// Books a stage that took `measured` of a profiled budget.
-    pub(crate) fn book(
+    pub fn book(
         &mut self,
         model: ModelId,
         (measured, budget): (Nanos, Nanos),
@@ -125,7 +125,7 @@ impl Conduct {
     }
 
     /// Who is to blame for a model's overruns in its window.
-    pub(crate) fn fault(&self, model: ModelId) -> Fault {
+    pub fn fault(&self, model: ModelId) -> Fault {
         let own = &self.records[model.index()].newest;
         let Some(since) = own.iter().find(|s| s.overran).map(|s| s.at) else {
             return Fault::Nobody;
@@ -156,7 +156,7 @@ impl Conduct {
     }
 
     /// Overruns in a model's window, and what to say of them.
-    pub(crate) fn offence(&self, model: ModelId) -> Offence {
+    pub fn offence(&self, model: ModelId) -> Offence {
         let newest = &self.records[model.index()].newest;
         let (overran, of) = count(newest.iter());
         let worst = u64::from(newest.iter().map(|s| s.ratio).max().unwrap_or(0)) * 1_000 / WHOLE;
@@ -168,41 +168,36 @@ impl Conduct {
     }
 
     /// Whether half of a model's window overran.
-    pub(crate) fn is_hopeless(&self, model: ModelId) -> bool {
+    pub fn is_hopeless(&self, model: ModelId) -> bool {
         let (overran, _) = count(self.records[model.index()].newest.iter());
         overran as usize * 2 >= self.window
     }
 
     /// A budget of a demoted model stretched to the longest of its window.
-    pub(crate) fn stretched(&self, model: ModelId, budget: Nanos) -> Nanos {
+    pub fn stretched(&self, model: ModelId, budget: Nanos) -> Nanos {
         let newest = self.records[model.index()].newest.iter();
         let worst = newest.map(|s| u64::from(s.ratio)).max().unwrap_or(WHOLE);
         let wide = u128::from(budget.as_nanos()) * u128::from(worst.max(WHOLE));
         Nanos::new(u64::try_from(wide.div_ceil(u128::from(WHOLE))).unwrap_or(u64::MAX))
     }
 
-    pub(crate) const fn any_demoted(&self) -> bool {
+    pub const fn any_demoted(&self) -> bool {
         self.demoted > 0
     }
 
-    pub(crate) fn is_demoted(&self, model: ModelId) -> bool {
+    pub fn is_demoted(&self, model: ModelId) -> bool {
         self.records[model.index()].demoted
     }
 
     /// Whether a demoted model has kept its budgets for `stages` in a row, and for `calm`.
-    pub(crate) fn has_mended(
-        &self,
-        model: ModelId,
-        parameters: &PunctualConfig,
-        now: Instant,
-    ) -> bool {
+    pub fn has_mended(&self, model: ModelId, parameters: &PunctualConfig, now: Instant) -> bool {
         let record = &self.records[model.index()];
         record.kept >= u32::from(parameters.reinstate_after)
             && now.since(record.kept_since) >= parameters.reinstate_calm
     }
 
     /// A model is demoted, or no longer: then it starts afresh.
-    pub(crate) fn set_demoted(&mut self, model: ModelId, demoted: bool, now: Instant) {
+    pub fn set_demoted(&mut self, model: ModelId, demoted: bool, now: Instant) {
         let record = &mut self.records[model.index()];
         debug_assert_ne!(record.demoted, demoted);
         record.demoted = demoted;

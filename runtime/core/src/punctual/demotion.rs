@@ -47,7 +47,7 @@ impl Punctual {
         }
         let row = self.tables.row(running.row);
         let (model, budget) = (row.model, row.budget[running.size]);
-        let allowed = row.cost[running.size].saturating_sub(self.tables.dispatch_cost);
+        let allowed = row.cost[running.size].saturating_sub(self.tables.dispatch_cost());
         let overran = finished.measured > allowed;
         let conduct = &mut self.partitions[index].conduct;
         conduct.book(model, (finished.measured, budget), overran, self.now);
@@ -173,7 +173,7 @@ impl Punctual {
     pub(crate) fn stretched_cost(&self, index: usize, row: Row) -> Nanos {
         let row = self.tables.row(row);
         let conduct = &self.partitions[index].conduct;
-        let stretched = conduct.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost;
+        let stretched = conduct.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost();
         stretched.max(row.cost_alone())
     }
 

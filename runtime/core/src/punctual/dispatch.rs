@@ -129,7 +129,7 @@ impl Punctual {
         let id = ActionId(self.actions_ordered);
         self.actions_ordered += 1;
         let row = self.tables.row(choice.row);
-        let delta = self.tables.dispatch_cost;
+        let delta = self.tables.dispatch_cost();
         let spare = Nanos::new(choice.spare.max(0) as u64);
         let lateness = if choice.kind == Kind::BestEffort {
             spare

@@ -19,18 +19,18 @@ use crate::time::{Instant, Nanos};
 
 /// A request that is to be promised its deadline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Applicant {
-    pub(crate) task: TaskId,
-    pub(crate) due: Instant,
-    pub(crate) row: Row,
-    pub(crate) batch_max: u8,
+pub struct Applicant {
+    pub task: TaskId,
+    pub due: Instant,
+    pub row: Row,
+    pub batch_max: u8,
     /// From when on its task's next conforming request may come, if it is promised its deadline;
     /// `None`: that stays as it is.
-    pub(crate) next: Option<Instant>,
+    pub next: Option<Instant>,
 }
 
 impl Applicant {
-    pub(crate) fn new(task: TaskId, due: Instant, row: Row, batch_max: u8) -> Self {
+    pub fn new(task: TaskId, due: Instant, row: Row, batch_max: u8) -> Self {
         Self {
             task,
             due,

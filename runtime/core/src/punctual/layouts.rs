@@ -145,7 +145,7 @@ impl Punctual {
     fn opens_after_change(&self) -> Instant {
         let changing = (0..self.partitions.len()).filter(|&index| self.partitions[index].changes);
         let free = changing.map(|index| self.partitions.free_from(index, self.now));
-        free.fold(self.now, Instant::max) + self.tables.switch_cost
+        free.fold(self.now, Instant::max) + self.tables.switch_cost()
     }
 
     /// Condition 3.

@@ -173,3 +173,18 @@ impl Ledger {
         Ok(())
     }
 }
+
+/// What [`Ledger::check`] must find, and how to plant it.
+#[cfg(test)]
+pub const FAULTS: &[(&str, fn(&mut Ledger))] = &[
+    (
+        "a submission has no verdict and is not open, or two",
+        |it| it.accounts[0].counters.submitted += 1,
+    ),
+    ("open requests or kept buffers are miscounted", |it| {
+        it.accounts[0].inside += 1
+    }),
+    ("open requests or kept buffers are miscounted", |it| {
+        it.accounts[0].kept_held += 1
+    }),
+];

@@ -6,9 +6,9 @@ use crate::ids::TaskId;
 use crate::time::{Instant, Nanos};
 
 /// Loads that are told apart, from none in steps of 1/[`LOAD_STEPS_OF_WHOLE`]; the last is every greater one.
-pub(crate) const LOADS: usize = 49;
+pub const LOADS: usize = 49;
 /// A step: this part of a partition's time, taken by mandatory work alone.
-pub(crate) const LOAD_STEPS_OF_WHOLE: u64 = 32;
+pub const LOAD_STEPS_OF_WHOLE: u64 = 32;
 
 /// The span counted over is this many slots.
 const SLOTS: usize = 8;
@@ -16,14 +16,14 @@ const SLOT: Nanos = Nanos::from_millis(125);
 
 /// The counts.
 #[derive(Clone, Debug)]
-pub(crate) struct Load {
+pub struct Load {
     slots: Box<[[u16; SLOTS]]>,
     /// The present slot, counted from the clock's origin.
     slot: u64,
 }
 
 impl Load {
-    pub(crate) fn new(tasks: usize) -> Self {
+    pub fn new(tasks: usize) -> Self {
         Self {
             slots: alloc::vec![[0; SLOTS]; tasks].into(),
             slot: 0,
@@ -31,7 +31,7 @@ impl Load {
     }
 
     /// Forgets what is older than the span; true if the counts may have changed by it.
-    pub(crate) fn turn(&mut self, now: Instant) -> bool {
+    pub fn turn(&mut self, now: Instant) -> bool {
         let slot = now.as_nanos() / SLOT.as_nanos();
         let passed = slot - self.slot.min(slot);
         if passed == 0 {
@@ -47,20 +47,20 @@ impl Load {
         true
     }
 
-    pub(crate) fn arrived(&mut self, task: TaskId) {
+    pub fn arrived(&mut self, task: TaskId) {
         let at = (self.slot % SLOTS as u64) as usize;
         let count = &mut self.slots[task.index()][at];
         *count = count.saturating_add(1);
     }
 
     /// Arrivals of a task within the span of one second that ends with the present slot.
-    pub(crate) fn per_second(&self, task: usize) -> u64 {
+    pub fn per_second(&self, task: usize) -> u64 {
         self.slots[task].iter().map(|&count| u64::from(count)).sum()
     }
 }
 
 /// The load of a partition when so much mandatory work was asked for within a second.
-pub(crate) fn load_of(work: Nanos) -> usize {
+pub fn load_of(work: Nanos) -> usize {
     const SECOND: u64 = SLOT.as_nanos() * SLOTS as u64;
     let steps = work.as_nanos().saturating_mul(LOAD_STEPS_OF_WHOLE);
     let nearest = steps.saturating_add(SECOND / 2) / SECOND;

@@ -169,7 +169,7 @@ impl Policy for Punctual {
 
     fn next_timer(&self) -> Option<Instant> {
         let partitions = self.partitions.iter().filter_map(Partition::timer);
-        partitions.chain(self.paging.timer).min()
+        partitions.chain(self.paging.timer()).min()
     }
 
     fn drained(&self) -> bool {
@@ -191,7 +191,8 @@ impl Policy for Punctual {
     fn check(&self) -> Result<(), &'static str> {
         self.requests.check()?;
         self.ledger.check(&self.requests)?;
-        self.partitions.check(&self.requests, &self.tables)
+        self.partitions.check(&self.requests, &self.tables)?;
+        self.paging.check(&self.requests, &self.tables)
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {

@@ -47,7 +47,7 @@ impl Punctual {
     ) {
         let row = self.tables.row(running.row);
         let (raw, cost) = (row.budget[running.size], row.cost[running.size]);
-        let budget = cost.saturating_sub(self.tables.dispatch_cost);
+        let budget = cost.saturating_sub(self.tables.dispatch_cost());
         // Both must be exceeded: a stage that ran too long but ended before its promised time
         // took nothing from anybody; a report that came late is not the task's doing.
         let overrun = self

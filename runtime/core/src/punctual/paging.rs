@@ -18,13 +18,14 @@ use crate::bounded::List;
 use crate::config::Config;
 use crate::ids::{ActionId, ModelId};
 use crate::punctual::Punctual;
-use crate::punctual::requests::{Request, State};
+use crate::punctual::requests::{Request, Requests, State};
+use crate::punctual::tables::Tables;
 use crate::residency::{Place, Residency};
 use crate::time::{Instant, Nanos};
 
 /// A request that waits for weights.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Awaiting {
+pub struct Awaiting {
     due: Instant,
     order: u64,
     buffer: u16,
@@ -37,8 +38,8 @@ pub(crate) struct Awaiting {
 
 /// The device's pages, and who waits for some.
 #[derive(Clone, Debug)]
-pub(crate) struct Paging {
-    pub(crate) residency: Residency,
+pub struct Paging {
+    pub residency: Residency,
     /// By (due, order).
     awaiting: List<Awaiting>,
     /// By model: the sum over those who wait for it.
@@ -46,11 +47,11 @@ pub(crate) struct Paging {
     /// Something happened that may allow or demand a transfer.
     touched: bool,
     /// When something here is due, if no event comes before.
-    pub(crate) timer: Option<Instant>,
+    timer: Option<Instant>,
 }
 
 impl Paging {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             residency: Residency::new(config),
             awaiting: List::with_capacity(usize::from(config.request_buffers)),
@@ -77,14 +78,14 @@ impl Paging {
     }
 
     /// Takes a request off the list.
-    pub(crate) fn remove(&mut self, buffer: u16) {
+    pub fn remove(&mut self, buffer: u16) {
         if let Some(at) = self.awaiting.iter().position(|a| a.buffer == buffer) {
             self.take(at);
         }
     }
 
     /// One who relied on a model's weights does so no longer.
-    pub(crate) fn released(&mut self, model: ModelId) {
+    pub fn released(&mut self, model: ModelId) {
         self.residency.released(model);
         self.touched = true;
     }
@@ -99,6 +100,43 @@ impl Paging {
             return entry.due;
         }
         entry.due - ahead
+    }
+
+    /// When something here is due, if no event comes before.
+    pub fn timer(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    /// Recounts. What is wrong, if anything is.
+    pub fn check(&self, requests: &Requests, tables: &Tables) -> Result<(), &'static str> {
+        let open = |buffer: u16| requests.get(buffer);
+        let awaits = (0..requests.buffers()).filter(|&b| open(b).state == State::Awaiting);
+        let listed = |entry: &Awaiting| open(entry.buffer).state == State::Awaiting;
+        if awaits.count() != self.awaiting.len() || !self.awaiting.iter().all(listed) {
+            return Err("a request waits for weights and is not listed, or is listed and does not");
+        }
+        for (index, demand) in self.demand.iter().enumerate() {
+            let model = ModelId(index as u16);
+            let entries = self.awaiting.iter().filter(|entry| entry.model == model);
+            if entries.fold(Nanos::ZERO, |sum, entry| sum + entry.demand) != *demand {
+                return Err("the demand for a model is miscounted");
+            }
+            let relies = |buffer: &u16| {
+                let request = open(*buffer);
+                request.state != State::Free
+                    && request.relies_on_weights
+                    && tables.task(request.task).model == model
+            };
+            let users = (0..requests.buffers()).filter(relies).count();
+            if self
+                .residency
+                .users(model)
+                .is_some_and(|counted| counted != users)
+            {
+                return Err("who relies on a model's weights is miscounted");
+            }
+        }
+        Ok(())
     }
 
     /// The absent model with the most work waiting for it.
@@ -221,3 +259,27 @@ impl Punctual {
         residency.start_loading(id, model, self.now);
     }
 }
+
+/// What [`Paging::check`] must find, and how to plant it.
+#[cfg(test)]
+pub const FAULTS: &[(&str, fn(&mut Paging))] = &[
+    (
+        "a request waits for weights and is not listed, or is listed and does not",
+        |it| {
+            it.awaiting.push(Awaiting {
+                due: Instant::ZERO,
+                order: 0,
+                buffer: 0,
+                model: ModelId(0),
+                work: Nanos::ZERO,
+                demand: Nanos::ZERO,
+            });
+        },
+    ),
+    ("the demand for a model is miscounted", |it| {
+        it.demand[0] += Nanos::new(1)
+    }),
+    ("who relies on a model's weights is miscounted", |it| {
+        it.residency.used(ModelId(1))
+    }),
+];

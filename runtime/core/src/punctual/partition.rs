@@ -193,6 +193,9 @@ impl Partitions {
                 .in_flight()
                 .map(|r| r.members.len())
                 .sum::<usize>();
+            if partition.touched {
+                return Err("a partition was not looked at");
+            }
             let runs = partition.slot.running().is_some();
             if runs
                 && self
@@ -225,3 +228,12 @@ impl DerefMut for Partitions {
         &mut self.0
     }
 }
+
+/// What [`Partition::check`] must find, and how to plant it.
+#[cfg(test)]
+pub const FAULTS: &[(&str, fn(&mut Partition))] = &[
+    ("two partitions that share compute units run", |it| {
+        it.overlapping = Box::new([0])
+    }),
+    ("a partition was not looked at", |it| it.touch()),
+];

@@ -30,7 +30,7 @@ const _: () = assert!(ACCURACY_BINS <= Bins::BITS as usize);
 
 /// Who goes on, for one assignment of tasks to partitions.
 #[derive(Clone, Debug)]
-pub(crate) struct Prices {
+pub struct Prices {
     /// By load, then by exit of each task in turn.
     goes_on: Box<[Bins]>,
     /// Where a task's exits begin.
@@ -41,7 +41,7 @@ pub(crate) struct Prices {
 
 impl Prices {
     /// For one layout, `margin` thousandths of each partition being left free.
-    pub(crate) fn new(config: &Config, placed: &[TaskTable], margin: u16) -> Self {
+    pub fn new(config: &Config, placed: &[TaskTable], margin: u16) -> Self {
         let mut firsts = Vec::with_capacity(config.tasks.len());
         let mut exits = 0;
         for task in &config.tasks {
@@ -88,7 +88,7 @@ impl Prices {
     }
 
     /// Whether an answer of this confidence at `exit`, which is not the last, is worth the next stage at this load.
-    pub(crate) fn goes_on(
+    pub fn goes_on(
         &self,
         load: usize,
         task: TaskId,

@@ -374,3 +374,51 @@ impl Queues {
         }
     }
 }
+
+/// What [`Queues::check`] must find, and how to plant it.
+#[cfg(test)]
+pub const FAULTS: &[(&str, fn(&mut Queues))] = &[
+    (
+        "a promise is not of a request that waits or runs here",
+        |it| it.promised[0].running ^= true,
+    ),
+    ("a promise counts other work than is left", |it| {
+        it.promised[1].rest += Nanos::new(1)
+    }),
+    (
+        "the shares of a joint promise do not sum to its batch",
+        |it| {
+            it.promised[1].joint = true;
+            it.promised[1].work += Nanos::new(1);
+        },
+    ),
+    ("a queue is out of order", |it| {
+        it.promised[0].due = Instant::FAR_FUTURE
+    }),
+    ("a request is in no queue, or twice in one", |it| {
+        it.promised.pop();
+    }),
+    ("a request is in no queue, or twice in one", |it| {
+        it.waiting.pop();
+    }),
+    ("a request is queued for a gap and in another state", |it| {
+        it.waiting[0].buffer = it.promised[0].buffer
+    }),
+    (
+        "a request is queued to go deeper and in another state",
+        |it| {
+            let (p, w) = (it.promised[0], it.waiting[0]);
+            it.parked.push(Parked {
+                row: p.row,
+                cohort: 0,
+                due: p.due,
+                buffer: p.buffer,
+                task: w.task,
+                confidence: Confidence(0),
+                gain: 0,
+                batch_max: 1,
+                eager: false,
+            });
+        },
+    ),
+];

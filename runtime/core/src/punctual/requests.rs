@@ -299,3 +299,15 @@ impl Requests {
         }
     }
 }
+
+/// What [`Requests::check`] must find, and how to plant it.
+#[cfg(test)]
+pub const FAULTS: &[(&str, fn(&mut Requests))] = &[
+    ("a buffer is free and listed as taken, or not", |it| {
+        it.free.pop();
+    }),
+    ("locked buffers are miscounted", |it| it.locked += 1),
+    ("kept buffers were given away", |it| {
+        it.kept_unused = it.free.len() + 1
+    }),
+];

@@ -15,7 +15,7 @@ const GRACE: u64 = 64;
 
 /// The intervals at which a task's inputs become ready.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rhythm {
+pub struct Rhythm {
     last: Instant,
     interval: Nanos,
     agreeing: u8,
@@ -23,7 +23,7 @@ pub(crate) struct Rhythm {
 
 impl Rhythm {
     /// An input is ready.
-    pub(crate) fn ready(&mut self, now: Instant) {
+    pub fn ready(&mut self, now: Instant) {
         let interval = now.since(self.last);
         let difference = interval.as_nanos().abs_diff(self.interval.as_nanos());
         let agrees = difference <= self.interval.as_nanos() / TOLERANCE;
@@ -36,7 +36,7 @@ impl Rhythm {
     }
 
     /// By when the next one is ready, if that can be told.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         let grace = Nanos::new(self.interval.as_nanos() / GRACE);
         (self.agreeing >= AGREEING).then(|| self.last + self.interval + grace)
     }

@@ -16,7 +16,7 @@ const EXCESS_MAX: Nanos = Nanos::from_millis(10);
 /// What is given up when the share gets short: depth at half of the bucket, so that there is time
 /// for more frames; further frames when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voluntary {
+pub enum Voluntary {
     /// Deeper stages.
     Depth,
     /// Requests beyond the reservations.
@@ -25,7 +25,7 @@ pub(crate) enum Voluntary {
 
 /// A leaky bucket: what busy time exceeds its share by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
+pub struct Share {
     /// In thousandths.
     of: u64,
     /// In thousandths of a nanosecond.
@@ -36,7 +36,7 @@ pub(crate) struct Share {
 
 impl Share {
     /// At most `of` thousandths of the time.
-    pub(crate) fn new(of: u16) -> Self {
+    pub fn new(of: u16) -> Self {
         Self {
             of: u64::from(of.min(WHOLE)),
             excess: 0,
@@ -45,29 +45,24 @@ impl Share {
     }
 
     /// Takes over what another partition's excess is above its own.
-    pub(crate) fn at_least(&mut self, other: &Self) {
+    pub fn at_least(&mut self, other: &Self) {
         self.excess = self.excess.max(other.excess);
         self.since = self.since.max(other.since);
     }
 
     /// Real-time work ran.
-    pub(crate) fn ran(&mut self, from: Instant, to: Instant) {
+    pub fn ran(&mut self, from: Instant, to: Instant) {
         self.excess = self.after(from, to);
         self.since = to;
     }
 
     /// Whether there is nothing left for `work`. `busy_since`: the start of the real-time work that runs now.
-    pub(crate) fn is_spent(
-        &self,
-        work: Voluntary,
-        now: Instant,
-        busy_since: Option<Instant>,
-    ) -> bool {
+    pub fn is_spent(&self, work: Voluntary, now: Instant, busy_since: Option<Instant>) -> bool {
         self.after(busy_since.unwrap_or(now), now) > limit(work)
     }
 
     /// When there is something left again for `work`, if nothing runs until then.
-    pub(crate) fn recovers_at(&self, work: Voluntary) -> Instant {
+    pub fn recovers_at(&self, work: Voluntary) -> Instant {
         let over = self.excess.saturating_sub(limit(work));
         self.since + Nanos::new(over.div_ceil(self.of.max(1)))
     }

@@ -23,15 +23,15 @@ const STEPS_MAX: usize = 16;
 const STEPS_BUDGET: usize = 64;
 
 /// Exact steps for each of `tasks` reserved tasks: few tasks get more, as their lines would over-estimate more.
-pub(crate) fn steps_each(tasks: usize) -> usize {
+pub fn steps_each(tasks: usize) -> usize {
     (STEPS_BUDGET / tasks.max(1)).clamp(STEPS_MIN, STEPS_MAX)
 }
 
 /// A deadline and the time to spare before it, in nanoseconds; negative: it cannot be promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Point {
-    pub(crate) at: Instant,
-    pub(crate) slack: i64,
+pub struct Point {
+    pub at: Instant,
+    pub slack: i64,
 }
 
 /// A step of a reserved task's staircase.
@@ -45,15 +45,15 @@ struct Step {
 
 /// A reserved task's part of the scan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reservation<'a> {
-    pub(crate) table: &'a TaskTable,
+pub struct Reservation<'a> {
+    pub table: &'a TaskTable,
     /// The earliest stamp that its next conforming request can have.
-    pub(crate) next: Instant,
+    pub next: Instant,
 }
 
 /// The last scan's points, by rising time, and the scratch to make them.
 #[derive(Clone, Debug)]
-pub(crate) struct Scan {
+pub struct Scan {
     points: List<Point>,
     steps: List<Step>,
     steps_each: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// For at most `pending` requests and `tasks` reserved tasks.
-    pub(crate) fn new(pending: usize, tasks: usize) -> Self {
+    pub fn new(pending: usize, tasks: usize) -> Self {
         let steps = tasks * steps_each(tasks);
         Self {
             // One for each pending request, one for the request being tested, one a step.
@@ -72,24 +72,24 @@ impl Scan {
     }
 
     /// All deadlines in sight with their slack.
-    pub(crate) fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[Point] {
         &self.points
     }
 
     /// S: the least slack; `i64::MAX` if no deadline is in sight.
-    pub(crate) fn least(&self) -> i64 {
+    pub fn least(&self) -> i64 {
         self.least_from(Instant::ZERO)
     }
 
     /// The least slack at `from` or later.
-    pub(crate) fn least_from(&self, from: Instant) -> i64 {
+    pub fn least_from(&self, from: Instant) -> i64 {
         let later = self.points.iter().filter(|p| p.at >= from);
         later.map(|p| p.slack).min().unwrap_or(i64::MAX)
     }
 
     /// Computes slack at every deadline, the partition being free from `free` on. `candidate` is
     /// counted as if it were pending: its deadline and work.
-    pub(crate) fn run<'a>(
+    pub fn run<'a>(
         &mut self,
         now: Instant,
         free: Instant,

@@ -174,7 +174,7 @@ impl Slot {
         if running.lost || running.is_stoppable() || now <= running.until {
             return None;
         }
-        let delta = tables.dispatch_cost;
+        let delta = tables.dispatch_cost();
         let age = now.since(running.ordered);
         let tick = delta.max(Nanos::new(age.as_nanos() / EXTENSION_FRACTION + 1));
         let row = tables.row(running.row);
@@ -235,3 +235,18 @@ impl Slot {
         }
     }
 }
+
+/// What [`Slot::check`] must find, and how to plant it.
+#[cfg(test)]
+pub const FAULTS: &[(&str, fn(&mut Slot))] = &[
+    ("an action was handed over ahead of none", |it| {
+        it.queued = it.running.take()
+    }),
+    ("a member of an action is in another state", |it| {
+        let running = it.running.as_mut().expect("it runs");
+        running.members[0].generation += 1;
+    }),
+    ("a request runs in no action, or in two", |it| {
+        it.running = None
+    }),
+];

@@ -19,7 +19,7 @@ const _: () = assert!(NEWEST <= RING && NEWEST_EXCEEDING <= NEWEST);
 
 /// What a sample leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// Nothing.
     None,
     /// The level must rise to this one.
@@ -30,7 +30,7 @@ pub(crate) enum Change {
 
 /// The scale level of a partition and what it is judged by.
 #[derive(Clone, Debug)]
-pub(crate) struct Speed {
+pub struct Speed {
     level: usize,
     /// measured / budget in the unit of [`SCALES`].
     ring: [u32; RING],
@@ -53,18 +53,18 @@ impl Default for Speed {
 }
 
 impl Speed {
-    pub(crate) const fn level(&self) -> usize {
+    pub const fn level(&self) -> usize {
         self.level
     }
 
-    pub(crate) fn set_level(&mut self, level: usize, now: Instant) {
+    pub fn set_level(&mut self, level: usize, now: Instant) {
         self.level = level;
         self.calm_samples = 0;
         self.calm_since = now;
     }
 
     /// Books one stage: how long it took against its profiled budget.
-    pub(crate) fn sample(&mut self, measured: Nanos, budget: Nanos, now: Instant) -> Change {
+    pub fn sample(&mut self, measured: Nanos, budget: Nanos, now: Instant) -> Change {
         let ratio = u128::from(measured.as_nanos()) * u128::from(SCALES[0])
             / u128::from(budget.as_nanos().max(1));
         let ratio = u32::try_from(ratio).unwrap_or(u32::MAX);

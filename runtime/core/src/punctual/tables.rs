@@ -13,64 +13,64 @@ use crate::validate;
 
 /// Scale levels (sigma): by how much all budgets are lengthened while the board is slow. Steps of
 /// 1.125, in 1/65536, rounded up.
-pub(crate) const SCALES: [u64; 8] = [
+pub const SCALES: [u64; 8] = [
     65_536, 73_728, 82_944, 93_312, 104_976, 118_098, 132_861, 149_468,
 ];
 
 /// Position of a (partition, model, stage) in [`Tables::rows`]. Stages that are the same, of whatever
 /// models, run as one row: requests whose next stages run as equal rows can be in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Row(u32);
+pub struct Row(u32);
 
 impl Row {
-    pub(crate) const fn index(self) -> usize {
+    pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// A stage of a model on a partition.
 #[derive(Clone, Debug)]
-pub(crate) struct StageRow {
-    pub(crate) model: ModelId,
-    pub(crate) stage: StageId,
+pub struct StageRow {
+    pub model: ModelId,
+    pub stage: StageId,
     /// The row that it runs as: its own, unless it is another model's stage as well.
-    pub(crate) runs_as: Row,
+    pub runs_as: Row,
     /// Whether it ends in an exit.
-    pub(crate) answers: bool,
+    pub answers: bool,
     /// C at batch 1 of the stages after it up to the next exit; zero if it ends in one itself.
     onward: Nanos,
     /// Compiled batch sizes that may be used, rising from 1.
-    pub(crate) sizes: heapless::Vec<u8, BATCH_MAX>,
+    pub sizes: heapless::Vec<u8, BATCH_MAX>,
     /// Profiled budgets, by size.
-    pub(crate) budget: [Nanos; BATCH_MAX],
+    pub budget: [Nanos; BATCH_MAX],
     /// Longest times ever measured, by size.
-    pub(crate) max_seen: [Nanos; BATCH_MAX],
+    pub max_seen: [Nanos; BATCH_MAX],
     /// Budget times scale plus dispatch cost, by size (the policy's C).
-    pub(crate) cost: [Nanos; BATCH_MAX],
+    pub cost: [Nanos; BATCH_MAX],
     /// What running this stage is worth to a request with an answer at the exit before, by the
     /// bin of its confidence there: the best rate of gain in expected accuracy over the deeper
     /// exits, times C of this stage. In 1/65535 of accuracy, 16 fractional bits.
-    pub(crate) gain: [u64; ACCURACY_BINS],
+    pub gain: [u64; ACCURACY_BINS],
 }
 
 impl StageRow {
     /// C at batch 1 of the stages after it up to the next exit.
-    pub(crate) const fn onward(&self) -> Nanos {
+    pub const fn onward(&self) -> Nanos {
         self.onward
     }
 
     /// The smallest batch size, by position, that holds so many requests.
-    pub(crate) fn size_holding(&self, members: usize) -> Option<usize> {
+    pub fn size_holding(&self, members: usize) -> Option<usize> {
         let mut sizes = self.sizes.iter();
         sizes.position(|&size| usize::from(size) >= members)
     }
 
     /// C at batch 1.
-    pub(crate) fn cost_alone(&self) -> Nanos {
+    pub fn cost_alone(&self) -> Nanos {
         self.cost[0]
     }
 
-    pub(crate) fn gain_of(&self, confidence: Confidence) -> u64 {
+    pub fn gain_of(&self, confidence: Confidence) -> u64 {
         const BIN_WIDTH: usize = (1 << 16) / ACCURACY_BINS;
         self.gain[usize::from(confidence.0) / BIN_WIDTH]
     }
@@ -78,40 +78,40 @@ impl StageRow {
 
 /// A task, as decisions need it.
 #[derive(Clone, Debug)]
-pub(crate) struct TaskTable {
-    pub(crate) model: ModelId,
-    pub(crate) partition: PartitionId,
-    pub(crate) criticality: Criticality,
+pub struct TaskTable {
+    pub model: ModelId,
+    pub partition: PartitionId,
+    pub criticality: Criticality,
     /// D as the client knows it, before the egress bound is taken off.
-    pub(crate) deadline: Option<Nanos>,
+    pub deadline: Option<Nanos>,
     /// D less the egress bound.
     own_due: Option<Nanos>,
-    pub(crate) period: Nanos,
-    pub(crate) jitter: Nanos,
-    pub(crate) prepare: Nanos,
-    pub(crate) mandatory_exit: StageId,
-    pub(crate) stages: u8,
-    pub(crate) threshold: Confidence,
-    pub(crate) threshold_min: Confidence,
-    pub(crate) batch_max: u8,
-    pub(crate) queue_max: u16,
+    pub period: Nanos,
+    pub jitter: Nanos,
+    pub prepare: Nanos,
+    pub mandatory_exit: StageId,
+    pub stages: u8,
+    pub threshold: Confidence,
+    pub threshold_min: Confidence,
+    pub batch_max: u8,
+    pub queue_max: u16,
     /// Buffers and queue places that only its conforming requests may take.
-    pub(crate) kept: u16,
-    pub(crate) eager: bool,
-    pub(crate) weight: u16,
+    pub kept: u16,
+    pub eager: bool,
+    pub weight: u16,
     /// Who takes on what it would refuse.
-    pub(crate) spill: Option<TaskId>,
+    pub spill: Option<TaskId>,
     /// Whether a newer frame takes the place of one that still waits.
-    pub(crate) latest: bool,
+    pub latest: bool,
     /// Whether its capacity is guaranteed at the present scale.
-    pub(crate) guaranteed: bool,
+    pub guaranteed: bool,
     /// Bit `l`: guaranteed at scale level `l`.
     guaranteed_levels: u8,
     first: Row,
     /// Mandatory work at batch 1 left before each stage (0 beyond the mandatory exit).
     left: [Nanos; STAGES_MAX + 1],
     /// C/T in 2^-32, rounded up.
-    pub(crate) slope: u64,
+    pub slope: u64,
 }
 
 impl TaskTable {
@@ -121,44 +121,46 @@ impl TaskTable {
     }
 
     /// Mandatory work at batch 1 from `stage` on.
-    pub(crate) fn work_from(&self, stage: StageId) -> Nanos {
+    pub fn work_from(&self, stage: StageId) -> Nanos {
         self.left[stage.index()]
     }
 
     /// D less the egress bound.
-    pub(crate) fn own_due(&self) -> Option<Nanos> {
+    pub fn own_due(&self) -> Option<Nanos> {
         self.own_due
     }
 
     /// All mandatory work (C).
-    pub(crate) fn work(&self) -> Nanos {
+    pub fn work(&self) -> Nanos {
         self.left[0]
     }
 }
 
-/// All tables.
+/// All tables, lent for reading.
+///
+/// Promises: all costs of a partition are those of its present level, and with them its tasks' work
+/// and who is guaranteed.
 #[derive(Clone, Debug)]
-pub(crate) struct Tables {
+pub struct Tables {
     /// By layout, the first being the tasks' own; then by task.
     layouts: Box<[Box<[TaskTable]>]>,
     /// The present one.
     layout: usize,
     /// By layout, partition and level: the longest that anything may block there.
     blocking: Box<[[Nanos; SCALES.len()]]>,
-    pub(crate) rows: Box<[StageRow]>,
+    rows: Box<[StageRow]>,
     /// The present scale level of each partition.
     levels: Box<[usize]>,
     /// Rows of one partition.
     rows_each: usize,
-    pub(crate) dispatch_cost: Nanos,
-    pub(crate) egress_bound: Nanos,
-    /// R.
-    pub(crate) switch_cost: Nanos,
+    dispatch_cost: Nanos,
+    egress_bound: Nanos,
+    switch_cost: Nanos,
 }
 
 impl Tables {
     /// From a plan that [`validate::check`] has accepted. Without `batching` one request at a time.
-    pub(crate) fn new(config: &Config, batching: bool) -> Self {
+    pub fn new(config: &Config, batching: bool) -> Self {
         let mut firsts = Vec::with_capacity(config.models.len());
         let mut rows_each = 0;
         for model in &config.models {
@@ -240,64 +242,74 @@ impl Tables {
         tables
     }
 
-    pub(crate) fn task(&self, task: TaskId) -> &TaskTable {
+    /// δ.
+    pub fn dispatch_cost(&self) -> Nanos {
+        self.dispatch_cost
+    }
+
+    /// R.
+    pub fn switch_cost(&self) -> Nanos {
+        self.switch_cost
+    }
+
+    pub fn task(&self, task: TaskId) -> &TaskTable {
         &self.tasks()[task.index()]
     }
 
     /// The tasks under the present layout.
-    pub(crate) fn tasks(&self) -> &[TaskTable] {
+    pub fn tasks(&self) -> &[TaskTable] {
         &self.layouts[self.layout]
     }
 
-    pub(crate) fn tasks_in(&self, layout: usize) -> &[TaskTable] {
+    pub fn tasks_in(&self, layout: usize) -> &[TaskTable] {
         &self.layouts[layout]
     }
 
-    pub(crate) fn layouts(&self) -> usize {
+    pub fn layouts(&self) -> usize {
         self.layouts.len()
     }
 
-    pub(crate) const fn layout(&self) -> usize {
+    pub const fn layout(&self) -> usize {
         self.layout
     }
 
-    pub(crate) fn set_layout(&mut self, layout: usize) {
+    pub fn set_layout(&mut self, layout: usize) {
         self.layout = layout;
     }
 
     /// The longest that anything may block a partition of the present layout.
-    pub(crate) fn blocking_allowed(&self, partition: usize) -> Nanos {
+    pub fn blocking_allowed(&self, partition: usize) -> Nanos {
         self.blocking[self.layout * self.levels.len() + partition][self.levels[partition]]
     }
 
     /// The rows of a task's stages.
-    pub(crate) fn rows_of(&self, table: &TaskTable) -> &[StageRow] {
+    pub fn rows_of(&self, table: &TaskTable) -> &[StageRow] {
         let first = table.own_row(StageId(0)).index();
         &self.rows[first..first + usize::from(table.stages)]
     }
 
     /// What a stage of a task's model runs as: who waits for equal rows can share a batch.
-    pub(crate) fn row_of(&self, table: &TaskTable, stage: StageId) -> Row {
+    pub fn row_of(&self, table: &TaskTable, stage: StageId) -> Row {
         self.own(table, stage).runs_as
     }
 
     /// The task's own row of a stage: its gains and its exit, whatever it runs as.
-    pub(crate) fn own(&self, table: &TaskTable, stage: StageId) -> &StageRow {
+    pub fn own(&self, table: &TaskTable, stage: StageId) -> &StageRow {
         self.row(table.own_row(stage))
     }
 
     /// What a request that starts a stage takes alone until it has its next answer.
-    pub(crate) fn cost_to_answer(&self, task: TaskId, stage: StageId) -> Nanos {
+    pub fn cost_to_answer(&self, task: TaskId, stage: StageId) -> Nanos {
         let own = self.own(self.task(task), stage);
         own.cost_alone() + own.onward
     }
 
-    pub(crate) fn row(&self, row: Row) -> &StageRow {
+    pub fn row(&self, row: Row) -> &StageRow {
         &self.rows[row.index()]
     }
 
     /// Takes the egress bound off a deadline that a client knows.
-    pub(crate) fn due(&self, deadline: Instant) -> Instant {
+    pub fn due(&self, deadline: Instant) -> Instant {
         if deadline == Instant::FAR_FUTURE {
             return deadline;
         }
@@ -305,7 +317,7 @@ impl Tables {
     }
 
     /// Changes the scale of a partition: its costs, its tasks' work, and who is guaranteed.
-    pub(crate) fn set_level(&mut self, partition: PartitionId, level: usize) {
+    pub fn set_level(&mut self, partition: PartitionId, level: usize) {
         self.levels[partition.index()] = level;
         let start = partition.index() * self.rows_each;
         for row in &mut self.rows[start..start + self.rows_each] {
@@ -373,7 +385,7 @@ impl Tables {
 }
 
 /// A budget at a scale level, rounded up.
-pub(crate) fn scaled(budget: Nanos, level: usize) -> Nanos {
+pub fn scaled(budget: Nanos, level: usize) -> Nanos {
     let wide = u128::from(budget.as_nanos()) * u128::from(SCALES[level]);
     Nanos::new(wide.div_ceil(u128::from(SCALES[0])) as u64)
 }

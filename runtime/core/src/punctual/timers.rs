@@ -56,7 +56,7 @@ impl Punctual {
             .slot
             .running()
             .filter(|r| !r.lost && !r.is_stoppable())
-            .map(|r| r.until + self.tables.dispatch_cost.max(Nanos::new(1)));
+            .map(|r| r.until + self.tables.dispatch_cost().max(Nanos::new(1)));
         // Deeper stages that wait for nothing but the partition's share.
         // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
         // that it would be stopped each time and never get through one.

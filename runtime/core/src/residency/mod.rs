@@ -294,6 +294,12 @@ impl Residency {
         self.link_newest(model);
     }
 
+    /// How many rely on a model's weights; `None` unless they can come and go and are there.
+    pub fn users(&self, model: ModelId) -> Option<usize> {
+        let entry = &self.models[model.index()];
+        (entry.place == Place::Resident).then_some(usize::from(entry.users))
+    }
+
     /// One who relied on the weights does so no longer.
     pub fn released(&mut self, model: ModelId) {
         let entry = &mut self.models[model.index()];

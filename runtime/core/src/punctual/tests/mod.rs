@@ -1,6 +1,7 @@
 //! Tests that need the inside of the scheduler, in virtual time. What shows from outside is tested in
 //! `testing/policies`, where the auditor looks at every step.
 
+mod check;
 mod guarantee;
 mod joint;
 mod layouts;
