@@ -1,50 +1,61 @@
 //! Best-effort work, in the gaps. Its tasks share the gaps evenly, with those of demoted models.
 
-use crate::ids::BATCH_MAX;
+use crate::ids::{BATCH_MAX, TaskId};
 use crate::punctual::Punctual;
-use crate::punctual::dispatch::{Choice, ns};
+use crate::punctual::dispatch::{Choice, ns, signed};
 use crate::punctual::queues::Waiting;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::StageRow;
+use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {
-    /// The batch around the oldest request of the task that received least.
+    /// What to run in a gap: of those that share the gaps, the task that received least.
     pub(crate) fn best_effort(&mut self, index: usize) -> Option<Choice> {
         let room = self.room_for_demoted(index);
-        let head = *self.partitions[index]
-            .queues
-            .waiting()
-            .iter()
-            .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(index, w, room))
+        let (task, choice) = self.view(index).best_effort(room)?;
+        self.service.choose(task, index);
+        choice
+    }
+
+    /// Charges the members' tasks for the time that the partition was theirs, whether or not the
+    /// stage came to its end.
+    pub(crate) fn charge(&mut self, members: &[crate::RequestId], took: Nanos) {
+        let share = took.as_nanos() / members.len().max(1) as u64;
+        for id in members {
+            let task = self.requests.get(id.buffer).task;
+            self.service.charge(task, share);
+        }
+    }
+}
+
+impl View<'_> {
+    /// The batch around the oldest request of the task that received least, and that task.
+    fn best_effort(&self, room: i64) -> Option<(TaskId, Option<Choice>)> {
+        let waiting = self.partition.queues.waiting().iter();
+        let head = *waiting
+            .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(w, room))
             .min_by_key(|w| (self.service.received(w.task), w.order))?;
-        self.service.choose(head.task, index);
         if head.demoted {
-            return Some(self.demoted_choice(index, &head, room));
+            return Some((head.task, Some(self.demoted_choice(&head, room))));
         }
         let row = self.tables.row(head.row);
         let mut best: Option<Choice> = None;
         for size in 0..row.sizes.len() {
-            let Some(choice) = self.gap_batch(index, &head, row, size) else {
+            let Some(choice) = self.gap_batch(&head, row, size) else {
                 continue;
             };
             if best.as_ref().is_none_or(|b| cheaper(row, &choice, b)) {
                 best = Some(choice);
             }
         }
-        best
+        Some((head.task, best))
     }
 
     /// The head and the oldest others of its row, at a compiled size that they fill better than the next smaller one.
-    fn gap_batch(
-        &self,
-        index: usize,
-        head: &Waiting,
-        row: &StageRow,
-        size: usize,
-    ) -> Option<Choice> {
+    fn gap_batch(&self, head: &Waiting, row: &StageRow, size: usize) -> Option<Choice> {
         let places = row.sizes[size];
-        if size > 0 && places > self.partitions[index].gaps.places() {
+        if size > 0 && places > self.partition.gaps.places() {
             return None;
         }
         let fits = |w: &&Waiting| {
@@ -55,7 +66,7 @@ impl Punctual {
         if !fits(&head) {
             return None;
         }
-        let others = self.partitions[index].queues.waiting().iter();
+        let others = self.partition.queues.waiting().iter();
         let others = others.filter(|w| w.buffer != head.buffer).filter(fits);
         let members: heapless::Vec<&Waiting, BATCH_MAX> = core::iter::once(head)
             .chain(others)
@@ -69,7 +80,7 @@ impl Punctual {
         let spare = if first_due == Instant::FAR_FUTURE {
             i64::MAX
         } else {
-            self.until(first_due) - ns(row.cost[size])
+            signed(first_due, self.now) - ns(row.cost[size])
         };
         Some(Choice {
             kind: Kind::BestEffort,
@@ -82,27 +93,17 @@ impl Punctual {
 
     /// Whether a request may run now if no real-time work does: of a demoted model, if promises leave
     /// it the time; best-effort work, as that can be stopped, unless it is given up.
-    fn finds_gap(&self, index: usize, waiting: &Waiting, room: i64) -> bool {
+    fn finds_gap(&self, waiting: &Waiting, room: i64) -> bool {
         if waiting.demoted {
-            return ns(self.stretched_cost(index, waiting.row)) <= room;
+            return ns(self.stretched_cost(waiting.row)) <= room;
         }
-        !self.is_shedding()
+        !self.shedding
     }
 
     /// Whether the next stage, at a batch size, ends before the request's deadline if it starts
     /// now and is not preempted.
     fn can_end_in_time(&self, waiting: &Waiting, size: usize) -> bool {
         self.now + self.tables.row(waiting.row).cost[size] <= waiting.due
-    }
-
-    /// Charges the members' tasks for the time that the partition was theirs, whether or not the
-    /// stage came to its end.
-    pub(crate) fn charge(&mut self, members: &[crate::RequestId], took: Nanos) {
-        let share = took.as_nanos() / members.len().max(1) as u64;
-        for id in members {
-            let task = self.requests.get(id.buffer).task;
-            self.service.charge(task, share);
-        }
     }
 }
 

@@ -30,6 +30,7 @@ use crate::punctual::requests::{Request, State};
 use crate::punctual::share::Voluntary;
 use crate::punctual::slot::{Kind, Running};
 use crate::punctual::tables::Row;
+use crate::punctual::view::View;
 use crate::time::Nanos;
 
 impl Punctual {
@@ -168,23 +169,25 @@ impl Punctual {
         self.scan(index, self.now, None);
         self.partitions[index].scan.least()
     }
+}
 
+impl View<'_> {
     /// C' of a stage alone.
-    pub(crate) fn stretched_cost(&self, index: usize, row: Row) -> Nanos {
+    pub fn stretched_cost(&self, row: Row) -> Nanos {
         let row = self.tables.row(row);
-        let conduct = &self.partitions[index].conduct;
+        let conduct = &self.partition.conduct;
         let stretched = conduct.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost();
         stretched.max(row.cost_alone())
     }
 
     /// A stage of a demoted model, alone, in `room`.
-    pub(crate) fn demoted_choice(&self, index: usize, head: &Waiting, room: i64) -> Choice {
+    pub fn demoted_choice(&self, head: &Waiting, room: i64) -> Choice {
         Choice {
             kind: Kind::Demoted,
             row: head.row,
             size: 0,
             members: core::iter::once(head.buffer).collect(),
-            spare: room - ns(self.stretched_cost(index, head.row)),
+            spare: room - ns(self.stretched_cost(head.row)),
         }
     }
 }

@@ -6,11 +6,11 @@ use crate::config::{Criticality, StageTime};
 use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
 use crate::lost::{LOST_FLOOR, lost_from};
 use crate::punctual::Punctual;
-use crate::punctual::ablation::Ablation;
 use crate::punctual::requests::State;
 use crate::punctual::share::Voluntary;
 use crate::punctual::slot::{Kind, Running};
 use crate::punctual::tables::Row;
+use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 /// An action started later than ordered by up to this many dispatch costs is still run, if there
@@ -61,28 +61,15 @@ impl Punctual {
             if self.partitions[index].scan.least() < 0 && self.shed(index, actions) {
                 self.scan(index, self.now, None);
             }
-            let choice = self.real_time(index, self.now);
+            let choice = self.view(index).real_time(self.now);
             if let Some(choice) = choice {
-                self.partitions[index].waits = self.waits_until(index, &choice);
+                self.partitions[index].waits = self.view(index).waits_until(&choice);
                 return self.partitions[index].waits.is_none().then_some(choice);
             }
         }
         // No promised work is pending. Then blocking by P is within what the offline test allows
         // for at all times (B >= P), so no slack needs to be asked.
         self.best_effort(index)
-    }
-
-    /// The real-time work to start at `start`, after a scan for that time.
-    pub(crate) fn real_time(&self, index: usize, start: Instant) -> Option<Choice> {
-        // More is asked than was planned for while an extra waits: a first answer for it is worth
-        // more than a deeper one for another, and more extras find slack.
-        let partition = &self.partitions[index];
-        let overloaded = self.parameters.mandatory_first && partition.queues.extra_waits();
-        if overloaded || partition.share_is_spent(Voluntary::Depth, self.now) {
-            return self.mandatory(index, start);
-        }
-        self.optional(index, start)
-            .or_else(|| self.mandatory(index, start))
     }
 
     /// Whether best-effort work has to go: promised work could run if the partition were free, or
@@ -99,15 +86,7 @@ impl Punctual {
         }
         let free = self.partitions.free_from(index, self.now);
         self.scan(index, free, None);
-        self.optional(index, free).is_some()
-    }
-
-    /// The time that optional work may take from everybody else (S), after the last scan.
-    pub(crate) fn room(&self, index: usize) -> i64 {
-        if self.ablated(Ablation::UngatedOptional) {
-            return i64::MAX;
-        }
-        self.partitions[index].scan.least()
+        self.view(index).optional(free).is_some()
     }
 
     pub(crate) fn preempt(&mut self, index: usize, actions: &mut Actions) {
@@ -139,7 +118,7 @@ impl Punctual {
             spare.min(delta.saturating_mul(LATENESS_IN_DISPATCH_COSTS))
         };
         let cost = match choice.kind {
-            Kind::Demoted => self.stretched_cost(index, choice.row),
+            Kind::Demoted => self.view(index).stretched_cost(choice.row),
             _ => row.cost[choice.size],
         };
         let until = free + cost + lateness;
@@ -220,10 +199,19 @@ impl Punctual {
         let queues = &mut self.partitions[index].queues;
         queues.put_back(&request, buffer, table, &self.tables);
     }
+}
 
-    /// Time from now to `at`, in signed nanoseconds.
-    pub(crate) fn until(&self, at: Instant) -> i64 {
-        signed(at, self.now)
+impl View<'_> {
+    /// The real-time work to start at `start`, after a scan for that time.
+    pub fn real_time(&self, start: Instant) -> Option<Choice> {
+        // More is asked than was planned for while an extra waits: a first answer for it is worth
+        // more than a deeper one for another, and more extras find slack.
+        let partition = self.partition;
+        let overloaded = self.parameters.mandatory_first && partition.queues.extra_waits();
+        if overloaded || partition.share_is_spent(Voluntary::Depth, self.now) {
+            return self.mandatory(start);
+        }
+        self.optional(start).or_else(|| self.mandatory(start))
     }
 }
 

@@ -2,12 +2,12 @@
 //! that endangers no promise.
 
 use crate::ids::BATCH_MAX;
-use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::dispatch::{Choice, ns, signed};
 use crate::punctual::partition::Partition;
 use crate::punctual::queues::Pending;
 use crate::punctual::slot::Kind;
+use crate::punctual::view::View;
 use crate::time::Instant;
 
 /// Promised requests that run in one batch: deadline, what they count for the stage, buffer.
@@ -16,14 +16,14 @@ type Promised = heapless::Vec<(Instant, i64, u16), BATCH_MAX>;
 /// Requests that take its free places: deadline, buffer.
 type Joining = heapless::Vec<(Instant, u16), BATCH_MAX>;
 
-impl Punctual {
+impl View<'_> {
     /// The batch around the head of the EDF order to start at `start`, after a scan for that time.
     ///
     /// The head, with those that were promised their deadlines jointly with it, needs no test: no
     /// schedule is better for it, and the blocking that it causes is within what was promised
     /// (policy, section 8; `joint`). Any larger batch does.
-    pub(crate) fn mandatory(&self, index: usize, start: Instant) -> Option<Choice> {
-        let partition = &self.partitions[index];
+    pub fn mandatory(&self, start: Instant) -> Option<Choice> {
+        let partition = self.partition;
         let head = *partition.queues.promised().iter().find(|p| !p.running)?;
         let row = self.tables.row(head.row);
         let together = partition.queues.promised().iter();

@@ -61,6 +61,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod view;
 
 use alloc::boxed::Box;
 
@@ -89,6 +90,7 @@ use crate::punctual::rhythm::Rhythm;
 use crate::punctual::service::Service;
 use crate::punctual::slack::Reservation;
 use crate::punctual::tables::Tables;
+use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 /// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
@@ -159,7 +161,7 @@ impl Policy for Punctual {
                 self.watch_overrun(index, actions);
                 self.dispatch(index, actions);
                 self.expire(index, actions);
-                let timer = self.timer_of(index);
+                let timer = self.view(index).timer();
                 self.partitions[index].rearm(timer);
             }
         }
@@ -209,6 +211,23 @@ impl Punctual {
     ) -> Result<Self, crate::error::ConfigError> {
         crate::validate::check(config, &parameters)?;
         Ok(Self::from_plan(config, parameters))
+    }
+
+    /// What decisions about a partition look at.
+    fn view(&self, index: usize) -> View<'_> {
+        View {
+            now: self.now,
+            parameters: &self.parameters,
+            tables: &self.tables,
+            prices: self.prices.get(self.tables.layout()),
+            requests: &self.requests,
+            service: &self.service,
+            rhythms: &self.rhythms,
+            partition: &self.partitions[index],
+            shedding: self.shedding,
+            #[cfg(test)]
+            ablation: self.ablation,
+        }
     }
 
     pub(crate) const fn draining(&self) -> bool {

@@ -1,10 +1,11 @@
 //! Deeper stages of requests that already hold an answer: run where they are worth most, if they endanger no promise.
 
 use crate::ids::{BATCH_MAX, StageId};
-use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
 use crate::punctual::dispatch::{Choice, ns, signed};
 use crate::punctual::queues::Parked;
 use crate::punctual::slot::Kind;
+use crate::punctual::view::View;
 use crate::time::Instant;
 
 /// A batch that may run, and what it is worth.
@@ -26,21 +27,22 @@ impl Candidate {
     }
 }
 
-impl Punctual {
+impl View<'_> {
     /// The best optional batch that may start at `start`, after a scan for that time: it must end
     /// before each member's deadline and take no more than the least slack.
-    pub(crate) fn optional(&self, index: usize, start: Instant) -> Option<Choice> {
+    pub fn optional(&self, start: Instant) -> Option<Choice> {
         let mut best: Option<Candidate> = None;
-        let promised = self.first_promised(index);
+        let promised = self.first_promised();
         // The list is sorted by row and cohort, so each group is a chunk.
-        for group in self.partitions[index]
+        for group in self
+            .partition
             .queues
             .parked()
             .chunk_by(|a, b| (a.row, a.cohort) == (b.row, b.cohort))
         {
             let row = self.tables.row(group[0].row);
             for size in 0..row.sizes.len() {
-                let Some(candidate) = self.batch_deeper(index, group, size, start) else {
+                let Some(candidate) = self.batch_deeper(group, size, start) else {
                     continue;
                 };
                 if !self.parameters.mandatory_first && candidate.first_due > promised {
@@ -63,23 +65,17 @@ impl Punctual {
     }
 
     /// The earliest deadline of promised work that could run.
-    fn first_promised(&self, index: usize) -> Instant {
-        let mut pending = self.partitions[index].queues.promised().iter();
+    fn first_promised(&self) -> Instant {
+        let mut pending = self.partition.queues.promised().iter();
         let head = pending.find(|p| !p.running);
         head.map_or(Instant::FAR_FUTURE, |p| p.due)
     }
 
     /// The members of a group that gain most, at one compiled batch size. `None` if it may not run,
     /// or if a smaller size would hold the same members.
-    fn batch_deeper(
-        &self,
-        index: usize,
-        group: &[Parked],
-        size: usize,
-        start: Instant,
-    ) -> Option<Candidate> {
+    fn batch_deeper(&self, group: &[Parked], size: usize, start: Instant) -> Option<Candidate> {
         let row = self.tables.row(group[0].row);
-        let room = self.room(index);
+        let room = self.room();
         let (places, cost) = (row.sizes[size], row.cost[size]);
         if ns(cost) > room {
             return None;
@@ -92,7 +88,7 @@ impl Punctual {
                 .tables
                 .own(self.tables.task(p.task), row.stage)
                 .onward();
-            start + cost + onward <= p.due && p.batch_max >= places && self.is_worth_it(index, p)
+            start + cost + onward <= p.due && p.batch_max >= places && self.is_worth_it(p)
         });
         for parked in eligible {
             if members.len() == usize::from(places) {
@@ -127,11 +123,21 @@ impl Punctual {
 
     /// Whether a deeper answer gains enough for its time at the present load. Below the least
     /// threshold it always does.
-    pub(crate) fn is_worth_it(&self, index: usize, parked: &Parked) -> bool {
+    pub fn is_worth_it(&self, parked: &Parked) -> bool {
         let exit = StageId(self.tables.row(parked.row).stage.0 - 1);
-        let load = self.partitions[index].load;
+        let load = self.partition.load;
         !self.parameters.price
             || parked.confidence < self.tables.task(parked.task).threshold_min
-            || self.prices[self.tables.layout()].goes_on(load, parked.task, exit, parked.confidence)
+            || self
+                .prices
+                .is_none_or(|prices| prices.goes_on(load, parked.task, exit, parked.confidence))
+    }
+
+    /// The time that optional work may take from everybody else (S), after the last scan.
+    pub fn room(&self) -> i64 {
+        if self.ablated(Ablation::UngatedOptional) {
+            return i64::MAX;
+        }
+        self.partition.scan.least()
     }
 }

@@ -53,6 +53,13 @@ impl State {
     }
 }
 
+impl Request {
+    /// Whether it holds an answer of this exit or a deeper one.
+    pub fn holds_answer_from(&self, exit: StageId) -> bool {
+        self.answer.is_some_and(|(deepest, _)| deepest.0 >= exit.0)
+    }
+}
+
 /// What arrives and gets a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission {

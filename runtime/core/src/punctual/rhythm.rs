@@ -1,8 +1,8 @@
 //! When the next frame of a task that comes at regular intervals will be ready, to wait for it
 //! where a larger batch is worth it.
 
-use crate::punctual::Punctual;
 use crate::punctual::dispatch::{Choice, ns, signed};
+use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 /// Intervals in a row that must agree before the next is believed.
@@ -42,12 +42,12 @@ impl Rhythm {
     }
 }
 
-impl Punctual {
+impl View<'_> {
     /// Until when a batch of promised work should wait for one more member, after a scan for now:
     /// a frame for the same stage is expected within the least slack, nothing else is ready, and
     /// one batch then ends sooner than this one now and that frame alone.
-    pub(crate) fn waits_until(&self, index: usize, choice: &Choice) -> Option<Instant> {
-        let partition = &self.partitions[index];
+    pub fn waits_until(&self, choice: &Choice) -> Option<Instant> {
+        let partition = self.partition;
         let ready = partition
             .queues
             .promised()
@@ -65,7 +65,7 @@ impl Punctual {
         if members.map(|p| p.batch_max).min()? < row.sizes[larger] {
             return None;
         }
-        let tasks = self.tables.tasks().iter().zip(&self.rhythms);
+        let tasks = self.tables.tasks().iter().zip(self.rhythms);
         let joining = tasks.filter(|(table, _)| {
             self.tables.row_of(table, crate::StageId(0)) == choice.row
                 && table.batch_max >= row.sizes[larger]

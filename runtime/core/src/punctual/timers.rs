@@ -6,6 +6,7 @@ use crate::actions::Actions;
 use crate::punctual::Punctual;
 use crate::punctual::queues::{Parked, Waiting};
 use crate::punctual::share::Voluntary;
+use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {
@@ -14,8 +15,8 @@ impl Punctual {
     pub(crate) fn expire(&mut self, index: usize, actions: &mut Actions) {
         let mut at = 0;
         while let Some(parked) = self.partitions[index].queues.parked().get(at).copied() {
-            let in_vain = self.last_start_of_parked(&parked) <= self.now;
-            if parked.eager || in_vain || !self.is_worth_it(index, &parked) {
+            let in_vain = self.view(index).last_start_of_parked(&parked) <= self.now;
+            if parked.eager || in_vain || !self.view(index).is_worth_it(&parked) {
                 self.withdraw(parked.buffer);
                 self.answer(parked.buffer, actions);
             } else {
@@ -25,7 +26,7 @@ impl Punctual {
         let mut at = 0;
         while let Some(waiting) = self.partitions[index].queues.waiting().get(at).copied() {
             let shed = self.is_shedding() && !waiting.demoted;
-            if self.last_start_of_waiting(&waiting) > self.now && !shed {
+            if self.view(index).last_start_of_waiting(&waiting) > self.now && !shed {
                 at += 1;
                 continue;
             }
@@ -43,9 +44,16 @@ impl Punctual {
         }
     }
 
+    pub(crate) fn holds_answer_that_counts(&self, buffer: u16) -> bool {
+        let request = self.requests.get(buffer);
+        request.holds_answer_from(self.tables.task(request.task).mandatory_exit)
+    }
+}
+
+impl View<'_> {
     /// When this partition needs a tick.
-    pub(crate) fn timer_of(&self, index: usize) -> Option<Instant> {
-        let partition = &self.partitions[index];
+    pub fn timer(&self) -> Option<Instant> {
+        let partition = self.partition;
         let parked = partition.queues.parked().iter();
         let parked = parked.map(|p| self.last_start_of_parked(p));
         let waiting = partition.queues.waiting().iter();
@@ -73,35 +81,27 @@ impl Punctual {
             .chain(rested)
             .chain(opens)
             .chain(partition.waits)
-            .chain(self.looks_ahead_at(index))
+            .chain(self.looks_ahead_at())
             .min()
     }
 
     /// d - C of the stages up to the next exit.
-    fn last_start_of_parked(&self, parked: &Parked) -> Instant {
+    pub fn last_start_of_parked(&self, parked: &Parked) -> Instant {
         let stage = self.tables.row(parked.row).stage;
         parked.due - self.tables.cost_to_answer(parked.task, stage)
     }
 
     /// The last moment at which starting still makes sense: for what its next stage takes if it
     /// holds an answer, for all that its first answer takes if not.
-    fn last_start_of_waiting(&self, waiting: &Waiting) -> Instant {
+    pub fn last_start_of_waiting(&self, waiting: &Waiting) -> Instant {
         if waiting.due == Instant::FAR_FUTURE {
             return Instant::FAR_FUTURE;
         }
         let request = self.requests.get(waiting.buffer);
         let table = self.tables.task(request.task);
-        if self.holds_answer_that_counts(waiting.buffer) {
+        if request.holds_answer_from(table.mandatory_exit) {
             return waiting.due - self.tables.cost_to_answer(request.task, request.stage);
         }
         waiting.due - table.work_from(request.stage)
-    }
-
-    pub(crate) fn holds_answer_that_counts(&self, buffer: u16) -> bool {
-        let request = self.requests.get(buffer);
-        let mandatory = self.tables.task(request.task).mandatory_exit;
-        request
-            .answer
-            .is_some_and(|(exit, _)| exit.0 >= mandatory.0)
     }
 }
