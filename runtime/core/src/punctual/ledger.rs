@@ -176,7 +176,7 @@ impl Ledger {
 
 /// What [`Ledger::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[(&str, fn(&mut Ledger))] = &[
+pub const FAULTS: &[super::Fault<Ledger>] = &[
     (
         "a submission has no verdict and is not open, or two",
         |it| it.accounts[0].counters.submitted += 1,

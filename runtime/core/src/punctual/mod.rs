@@ -58,6 +58,10 @@ mod slot;
 mod speed;
 mod spill;
 mod tables;
+/// A fault that tests plant in an owner of state, by name: its `check` must find it.
+#[cfg(test)]
+type Fault<T> = (&'static str, fn(&mut T));
+
 #[cfg(test)]
 mod tests;
 mod timers;

@@ -262,7 +262,7 @@ impl Punctual {
 
 /// What [`Paging::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[(&str, fn(&mut Paging))] = &[
+pub const FAULTS: &[super::Fault<Paging>] = &[
     (
         "a request waits for weights and is not listed, or is listed and does not",
         |it| {

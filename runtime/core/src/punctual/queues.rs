@@ -377,7 +377,7 @@ impl Queues {
 
 /// What [`Queues::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[(&str, fn(&mut Queues))] = &[
+pub const FAULTS: &[super::Fault<Queues>] = &[
     (
         "a promise is not of a request that waits or runs here",
         |it| it.promised[0].running ^= true,

@@ -309,7 +309,7 @@ impl Requests {
 
 /// What [`Requests::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[(&str, fn(&mut Requests))] = &[
+pub const FAULTS: &[super::Fault<Requests>] = &[
     ("a buffer is free and listed as taken, or not", |it| {
         it.free.pop();
     }),
