@@ -1,8 +1,6 @@
 //! Deliberate holes in the policy. Tests cut them to show that they would notice: each makes
 //! accepted requests miss their deadlines. A product build has no way to set one.
 
-use crate::punctual::Punctual;
-
 /// One hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ablation {
@@ -18,16 +16,4 @@ pub(crate) enum Ablation {
     UncheckedLookAhead,
     /// A change between layouts is made because both are schedulable.
     UncheckedChange,
-}
-
-impl Punctual {
-    #[cfg(test)]
-    pub(crate) fn ablated(&self, ablation: Ablation) -> bool {
-        self.ablation == Some(ablation)
-    }
-
-    #[cfg(not(test))]
-    pub(crate) const fn ablated(&self, _: Ablation) -> bool {
-        false
-    }
 }

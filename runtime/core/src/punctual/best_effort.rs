@@ -1,41 +1,20 @@
 //! Best-effort work, in the gaps. Its tasks share the gaps evenly, with those of demoted models.
 
 use crate::ids::{BATCH_MAX, TaskId};
-use crate::punctual::Punctual;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::queues::Waiting;
+use crate::punctual::lifecycle::queues::Waiting;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::StageRow;
 use crate::punctual::view::View;
-use crate::time::{Instant, Nanos};
-
-impl Punctual {
-    /// What to run in a gap: of those that share the gaps, the task that received least.
-    pub(crate) fn best_effort(&mut self, index: usize) -> Option<Choice> {
-        let room = self.room_for_demoted(index);
-        let (task, choice) = self.view(index).best_effort(room)?;
-        self.service.choose(task, index);
-        choice
-    }
-
-    /// Charges the members' tasks for the time that the partition was theirs, whether or not the
-    /// stage came to its end.
-    pub(crate) fn charge(&mut self, members: &[crate::RequestId], took: Nanos) {
-        let share = took.as_nanos() / members.len().max(1) as u64;
-        for id in members {
-            let task = self.requests.get(id.buffer).task;
-            self.service.charge(task, share);
-        }
-    }
-}
+use crate::time::Instant;
 
 impl View<'_> {
     /// The batch around the oldest request of the task that received least, and that task.
-    fn best_effort(&self, room: i64) -> Option<(TaskId, Option<Choice>)> {
-        let waiting = self.partition.queues.waiting().iter();
+    pub fn best_effort(&self, room: i64) -> Option<(TaskId, Option<Choice>)> {
+        let waiting = self.queues.waiting().iter();
         let head = *waiting
             .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(w, room))
-            .min_by_key(|w| (self.service.received(w.task), w.order))?;
+            .min_by_key(|w| (self.life.service.received(w.task), w.order))?;
         if head.demoted {
             return Some((head.task, Some(self.demoted_choice(&head, room))));
         }
@@ -66,7 +45,7 @@ impl View<'_> {
         if !fits(&head) {
             return None;
         }
-        let others = self.partition.queues.waiting().iter();
+        let others = self.queues.waiting().iter();
         let others = others.filter(|w| w.buffer != head.buffer).filter(fits);
         let members: heapless::Vec<&Waiting, BATCH_MAX> = core::iter::once(head)
             .chain(others)
@@ -97,7 +76,7 @@ impl View<'_> {
         if waiting.demoted {
             return ns(self.stretched_cost(waiting.row)) <= room;
         }
-        !self.shedding
+        !self.holds.shedding
     }
 
     /// Whether the next stage, at a batch size, ends before the request's deadline if it starts

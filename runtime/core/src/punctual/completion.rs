@@ -3,30 +3,30 @@
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::event::{Answer, Finished};
-use crate::ids::ActionId;
+use crate::ids::{ActionId, ClientId};
 use crate::punctual::Punctual;
-use crate::punctual::ledger::Note;
+use crate::punctual::lifecycle::ledger::Note;
+use crate::punctual::lifecycle::requests::State;
 use crate::punctual::slot::{Kind, Running};
 
 impl Punctual {
     /// A stage ran: each member is answered, or waits for its next stage.
-    pub(crate) fn finished(&mut self, finished: &Finished, actions: &mut Actions) {
-        let Some((index, running)) = self.take_running(finished.action) else {
+    pub(super) fn finished(&mut self, finished: &Finished, actions: &mut Actions) {
+        let Some((index, running)) = self.end_action(finished.action) else {
             return;
         };
         if finished.members.len() != running.members.len() {
             // The device does not say whose answers these are; a wrong one would be worse.
             return self.fail(&running, actions);
         }
-        if running.kind == Kind::BestEffort {
+        if matches!(running.kind, Kind::BestEffort | Kind::Demoted) {
             let took = self.now.since(running.ordered);
-            self.charge(&running.members, took);
+            self.life.charge(&running.members, took);
+        }
+        if running.kind == Kind::BestEffort {
             self.partitions[index].gaps.was_long_enough();
         } else {
-            if running.kind == Kind::Demoted {
-                self.charge(&running.members, self.now.since(running.ordered));
-            }
-            self.settle(index, &running, finished, actions);
+            self.settle(index, &running, finished.measured, actions);
         }
         for (id, answer) in running.members.iter().zip(&finished.members) {
             self.advance(id.buffer, *answer, actions);
@@ -34,51 +34,64 @@ impl Punctual {
     }
 
     /// A device did not start an action inside its window: as if it had not been ordered.
-    pub(crate) fn not_run(&mut self, action: ActionId, actions: &mut Actions) {
-        let Some((_, running)) = self.take_running(action) else {
-            return;
-        };
-        for id in &running.members {
-            let origin = self.requests.get(id.buffer).origin;
-            self.ledger.note(origin, Note::NotRun);
-            self.put_back(id.buffer, actions);
+    pub(super) fn not_run(&mut self, action: ActionId, actions: &mut Actions) {
+        if let Some((_, running)) = self.end_action(action) {
+            self.put_back(&running, Note::NotRun, actions);
         }
     }
 
     /// A device stopped a best-effort action. The stage's inputs are still there, and so is the
     /// answer of the stage before.
-    pub(crate) fn preempted(&mut self, action: ActionId, actions: &mut Actions) {
-        let Some((index, running)) = self.take_running(action) else {
+    pub(super) fn preempted(&mut self, action: ActionId, actions: &mut Actions) {
+        let Some((index, running)) = self.end_action(action) else {
             return;
         };
-        self.charge(&running.members, self.now.since(running.ordered));
+        let took = self.now.since(running.ordered);
+        self.life.charge(&running.members, took);
         let batch = self.tables.row(running.row).sizes[running.size];
         self.partitions[index].gaps.was_short(batch);
-        for id in &running.members {
-            let origin = self.requests.get(id.buffer).origin;
-            self.ledger.note(origin, Note::Preempted);
-            self.put_back(id.buffer, actions);
-        }
+        self.put_back(&running, Note::Preempted, actions);
     }
 
     /// A device reports an error.
-    pub(crate) fn failed(&mut self, action: ActionId, actions: &mut Actions) {
-        if let Some((_, running)) = self.take_running(action) {
+    pub(super) fn failed(&mut self, action: ActionId, actions: &mut Actions) {
+        if let Some((_, running)) = self.end_action(action) {
             self.fail(&running, actions);
         }
     }
 
+    /// Ends the open requests of a client: at once, or once the intake or the device lets go of their buffers.
+    pub(super) fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
+        for buffer in 0..self.life.requests.buffers() {
+            let request = self.life.requests.get(buffer);
+            if !request.state.is_open() || request.ticket.client != client {
+                continue;
+            }
+            let in_use = matches!(request.state, State::Preparing | State::Running);
+            let index = self.life.withdraw(buffer, &self.tables);
+            self.partitions[index].touch();
+            if in_use {
+                self.life.requests.mark_gone(buffer);
+            } else {
+                let verdict = Verdict::Failed(Failure::ClientGone);
+                self.life.finish(buffer, verdict, actions);
+            }
+        }
+    }
+
     /// The action that a report is of, and where it was in flight, unless it had been taken for lost.
-    fn take_running(&mut self, action: ActionId) -> Option<(usize, Running)> {
+    fn end_action(&mut self, action: ActionId) -> Option<(usize, Running)> {
         let Some(index) = self.partitions.running(action) else {
-            self.note_stale();
+            self.stale_events += 1;
             return None;
         };
         let ended = self.partitions[index].slot.end(action, self.now)?;
         self.partitions.touch_around(index, ended.left);
         let running = ended.action;
         if running.lost {
-            self.unlock(&running);
+            for id in &running.members {
+                self.life.unlock(id.buffer, &self.tables);
+            }
             return None;
         }
         if ended.ran && running.kind != Kind::BestEffort {
@@ -90,58 +103,61 @@ impl Punctual {
 
     fn fail(&mut self, running: &Running, actions: &mut Actions) {
         for id in &running.members {
-            let index = self.partition_of(id.buffer);
-            self.remove_pending(index, id.buffer);
-            let failure = if self.requests.get(id.buffer).gone {
-                Failure::ClientGone
+            self.touch_partition_of(id.buffer);
+            self.life.end_promise(id.buffer, &self.tables);
+            let failure = self.life.requests.get(id.buffer).device_failure();
+            let verdict = Verdict::Failed(failure);
+            self.life.finish(id.buffer, verdict, actions);
+        }
+    }
+
+    /// The members wait where they waited before; what happened to them is counted.
+    fn put_back(&mut self, running: &Running, note: Note, actions: &mut Actions) {
+        for id in &running.members {
+            let request = self.life.requests.get(id.buffer);
+            let gone = request.gone;
+            self.life.ledger.note(request.origin, note);
+            self.touch_partition_of(id.buffer);
+            if gone {
+                self.life.end_promise(id.buffer, &self.tables);
+                let verdict = Verdict::Failed(Failure::ClientGone);
+                self.life.finish(id.buffer, verdict, actions);
             } else {
-                Failure::Device
-            };
-            self.conclude(id.buffer, Verdict::Failed(failure), actions);
+                self.life.put_back(id.buffer, &self.tables);
+            }
         }
-    }
-
-    fn put_back(&mut self, buffer: u16, actions: &mut Actions) {
-        let index = self.partition_of(buffer);
-        if self.requests.get(buffer).gone {
-            self.remove_pending(index, buffer);
-            return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
-        }
-        self.requeue(index, buffer);
-    }
-
-    /// Where a request's promise is kept, which is to be looked at: not where it ran, if the layout
-    /// changed meanwhile.
-    fn partition_of(&mut self, buffer: u16) -> usize {
-        let task = self.requests.get(buffer).task;
-        let index = self.tables.task(task).partition.index();
-        self.partitions[index].touch();
-        index
     }
 
     /// One member's stage is done.
     fn advance(&mut self, buffer: u16, answer: Answer, actions: &mut Actions) {
-        let request = self.requests.get(buffer);
+        let request = self.life.requests.get(buffer);
         let exit = request.stage;
         let table = self.tables.task(request.task);
         let answers = self.tables.own(table, exit).answers;
-        let request = *self.requests.deepen(buffer, answers.then_some(answer));
-        let index = self.partition_of(buffer);
-        let table = self.tables.task(request.task);
-        let (last, threshold) = (exit.next().0 == table.stages, table.threshold);
+        let request = self.life.deepen(buffer, answers.then_some(answer));
+        self.partitions[table.partition.index()].touch();
         let counts = exit.0 >= table.mandatory_exit.0;
         if counts || request.gone {
-            self.remove_pending(index, buffer);
+            self.life.end_promise(buffer, &self.tables);
         }
         if request.gone {
-            return self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
+            let verdict = Verdict::Failed(Failure::ClientGone);
+            return self.life.finish(buffer, verdict, actions);
         }
-        let sure = answers && answer.confidence >= threshold;
+        let last = exit.next().0 == table.stages;
+        let sure = answers && answer.confidence >= table.threshold;
         let enough = sure || last || self.now >= request.due;
         // A model that lost its promises gives the answer that counts, and goes no deeper.
         if counts && (enough || request.demoted) {
-            return self.answer(buffer, actions);
+            return self.life.answer(buffer, self.now, actions);
         }
-        self.requeue(index, buffer);
+        self.life.put_back(buffer, &self.tables);
+    }
+
+    /// The partition of a request's task is to be looked at: not where it ran, if the layout changed
+    /// meanwhile.
+    fn touch_partition_of(&mut self, buffer: u16) {
+        let index = self.life.partition_of(buffer, &self.tables);
+        self.partitions[index].touch();
     }
 }

@@ -54,7 +54,7 @@ struct Record {
 
 /// Who is to blame for a model's overruns of late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+enum Fault {
     /// There are none.
     Nobody,
     Model,
@@ -69,6 +69,19 @@ pub struct Conduct {
     records: Box<[Record]>,
     window: usize,
     demoted: usize,
+}
+
+/// What a stage of a model leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// The scale of the partition learns from its time.
+    Learn,
+    /// It does not: what one model does says nothing of the machine.
+    Ignore,
+    /// Nor this time, and the model loses its promises.
+    Demote(Offence),
+    /// Nor this time, and the model gets its promises back.
+    Reinstate,
 }
 
 /// What is told of a model that is demoted.
@@ -95,8 +108,41 @@ impl Conduct {
         }
     }
 
+    /// Books a stage that took `measured` of a profiled budget, and judges its model by it.
+    pub fn judge(
+        &mut self,
+        model: ModelId,
+        times: (Nanos, Nanos),
+        overran: bool,
+        parameters: &PunctualConfig,
+        now: Instant,
+    ) -> Judgement {
+        self.book(model, times, overran, now);
+        if self.is_demoted(model) {
+            return match self.has_mended(model, parameters, now) {
+                true => Judgement::Reinstate,
+                false => Judgement::Ignore,
+            };
+        }
+        if !overran {
+            return Judgement::Learn;
+        }
+        match self.fault(model) {
+            Fault::Nobody | Fault::Machine => Judgement::Learn,
+            Fault::Unknown if self.is_hopeless(model) => Judgement::Learn,
+            Fault::Unknown => Judgement::Ignore,
+            Fault::Model => {
+                let offence = self.offence(model);
+                match offence.overran >= parameters.demote_overruns {
+                    true => Judgement::Demote(offence),
+                    false => Judgement::Ignore,
+                }
+            }
+        }
+    }
+
     /// Books a stage that took `measured` of a profiled budget.
-    pub fn book(
+    fn book(
         &mut self,
         model: ModelId,
         (measured, budget): (Nanos, Nanos),
@@ -125,7 +171,7 @@ impl Conduct {
     }
 
     /// Who is to blame for a model's overruns in its window.
-    pub fn fault(&self, model: ModelId) -> Fault {
+    fn fault(&self, model: ModelId) -> Fault {
         let own = &self.records[model.index()].newest;
         let Some(since) = own.iter().find(|s| s.overran).map(|s| s.at) else {
             return Fault::Nobody;
@@ -156,7 +202,7 @@ impl Conduct {
     }
 
     /// Overruns in a model's window, and what to say of them.
-    pub fn offence(&self, model: ModelId) -> Offence {
+    fn offence(&self, model: ModelId) -> Offence {
         let newest = &self.records[model.index()].newest;
         let (overran, of) = count(newest.iter());
         let worst = u64::from(newest.iter().map(|s| s.ratio).max().unwrap_or(0)) * 1_000 / WHOLE;
@@ -168,7 +214,7 @@ impl Conduct {
     }
 
     /// Whether half of a model's window overran.
-    pub fn is_hopeless(&self, model: ModelId) -> bool {
+    fn is_hopeless(&self, model: ModelId) -> bool {
         let (overran, _) = count(self.records[model.index()].newest.iter());
         overran as usize * 2 >= self.window
     }
@@ -190,7 +236,7 @@ impl Conduct {
     }
 
     /// Whether a demoted model has kept its budgets for `stages` in a row, and for `calm`.
-    pub fn has_mended(&self, model: ModelId, parameters: &PunctualConfig, now: Instant) -> bool {
+    fn has_mended(&self, model: ModelId, parameters: &PunctualConfig, now: Instant) -> bool {
         let record = &self.records[model.index()];
         record.kept >= u32::from(parameters.reinstate_after)
             && now.since(record.kept_since) >= parameters.reinstate_calm

@@ -19,64 +19,32 @@
 
 use crate::action::{Action, Demotion};
 use crate::actions::Actions;
-use crate::event::Finished;
 use crate::ids::{ModelId, PartitionId, TaskId};
 use crate::punctual::Punctual;
-use crate::punctual::conduct::{Fault, Offence};
+use crate::punctual::conduct::Offence;
 use crate::punctual::dispatch::{Choice, ns};
-use crate::punctual::ledger::Note;
-use crate::punctual::queues::Waiting;
-use crate::punctual::requests::{Request, State};
+use crate::punctual::lifecycle::ledger::Note;
+use crate::punctual::lifecycle::queues::Waiting;
+use crate::punctual::lifecycle::requests::State;
+use crate::punctual::partition::Partitions;
 use crate::punctual::share::Voluntary;
-use crate::punctual::slot::{Kind, Running};
-use crate::punctual::tables::Row;
+use crate::punctual::slack::Scan;
+use crate::punctual::slot::Kind;
+use crate::punctual::tables::{Row, Tables};
 use crate::punctual::view::View;
 use crate::time::Nanos;
 
 impl Punctual {
-    /// Books how a real-time stage kept its budget, and demotes or reinstates its model. Whether the
-    /// partition's scale is to learn from it: not from what is one model's fault.
-    pub(crate) fn book_conduct(
+    /// Takes a model's promises on a partition from it.
+    pub(super) fn demote(
         &mut self,
         index: usize,
-        running: &Running,
-        finished: &Finished,
+        model: ModelId,
+        offence: Offence,
         actions: &mut Actions,
-    ) -> bool {
-        if !self.parameters.demotion {
-            return true;
-        }
-        let row = self.tables.row(running.row);
-        let (model, budget) = (row.model, row.budget[running.size]);
-        let allowed = row.cost[running.size].saturating_sub(self.tables.dispatch_cost());
-        let overran = finished.measured > allowed;
+    ) {
         let conduct = &mut self.partitions[index].conduct;
-        conduct.book(model, (finished.measured, budget), overran, self.now);
-        if conduct.is_demoted(model) {
-            if conduct.has_mended(model, &self.parameters, self.now) {
-                self.reinstate(index, model, actions);
-            }
-            return false;
-        }
-        if !overran {
-            return true;
-        }
-        match conduct.fault(model) {
-            Fault::Nobody | Fault::Machine => true,
-            Fault::Unknown => conduct.is_hopeless(model),
-            Fault::Model => {
-                let offence = conduct.offence(model);
-                if offence.overran >= self.parameters.demote_overruns {
-                    self.demote(index, model, offence, actions);
-                }
-                false
-            }
-        }
-    }
-
-    fn demote(&mut self, index: usize, model: ModelId, offence: Offence, actions: &mut Actions) {
-        let now = self.now;
-        self.partitions[index].conduct.set_demoted(model, true, now);
+        conduct.set_demoted(model, true, self.now);
         actions.push(Action::Demote(Demotion {
             partition: PartitionId(index as u16),
             model,
@@ -84,21 +52,17 @@ impl Punctual {
             of: offence.of,
             worst: offence.worst,
         }));
-        self.note_all_that_run(index, model, Note::Demoted);
-        for buffer in 0..self.requests.buffers() {
-            let request = *self.requests.get(buffer);
-            if !self.runs(request.task, index, model) {
+        self.note_tasks_of(index, model, Note::Demoted);
+        for buffer in 0..self.life.requests.buffers() {
+            let request = self.life.requests.get(buffer);
+            if !self.tables.runs(request.task, index, model) {
                 continue;
             }
             match request.state {
-                State::Pending => {
-                    self.withdraw(buffer);
-                    self.enqueue_demoted(&request, buffer);
-                }
-                State::Running => self.requests.mark_demoted(buffer),
+                State::Pending | State::Running => self.life.demote(buffer, &self.tables),
                 State::Parked => {
-                    self.withdraw(buffer);
-                    self.answer(buffer, actions);
+                    self.life.withdraw(buffer, &self.tables);
+                    self.life.answer(buffer, self.now, actions);
                 }
                 // What is taken on from now on is judged then.
                 State::Free
@@ -110,68 +74,61 @@ impl Punctual {
         }
     }
 
-    fn reinstate(&mut self, index: usize, model: ModelId, actions: &mut Actions) {
-        let now = self.now;
+    /// Gives a model its promises on a partition back.
+    pub(super) fn reinstate(&mut self, index: usize, model: ModelId, actions: &mut Actions) {
         let conduct = &mut self.partitions[index].conduct;
-        conduct.set_demoted(model, false, now);
+        conduct.set_demoted(model, false, self.now);
         actions.push(Action::Reinstate {
             partition: PartitionId(index as u16),
             model,
         });
-        self.note_all_that_run(index, model, Note::Reinstated);
+        self.note_tasks_of(index, model, Note::Reinstated);
     }
 
-    fn note_all_that_run(&mut self, index: usize, model: ModelId, note: Note) {
+    fn note_tasks_of(&mut self, index: usize, model: ModelId, note: Note) {
         for task in (0..self.rhythms.len()).map(|task| TaskId(task as u16)) {
-            if self.runs(task, index, model) {
-                self.ledger.note(task, note);
+            if self.tables.runs(task, index, model) {
+                self.life.ledger.note(task, note);
             }
         }
     }
+}
 
+impl Tables {
     /// Whether a real-time task runs a model's stages on a partition.
     fn runs(&self, task: TaskId, index: usize, model: ModelId) -> bool {
-        let table = self.tables.task(task);
-        let mut rows = self.tables.rows_of(table).iter();
-        self.is_real_time(task)
+        let table = self.task(task);
+        let mut rows = self.rows_of(table).iter();
+        table.is_real_time()
             && table.partition.index() == index
-            && rows.any(|row| self.tables.row(row.runs_as).model == model)
+            && rows.any(|row| self.row(row.runs_as).model == model)
     }
+}
 
+impl Partitions {
     /// Whether a real-time task is promised nothing, as a model that it runs is demoted.
-    pub(crate) fn is_demoted(&self, task: TaskId) -> bool {
-        let table = self.tables.task(task);
-        let conduct = &self.partitions[table.partition.index()].conduct;
-        let mut rows = self.tables.rows_of(table).iter();
+    pub fn is_demoted(&self, task: TaskId, tables: &Tables) -> bool {
+        let table = tables.task(task);
+        let conduct = &self[table.partition.index()].conduct;
+        let mut rows = tables.rows_of(table).iter();
         conduct.any_demoted()
-            && self.is_real_time(task)
-            && rows.any(|row| conduct.is_demoted(self.tables.row(row.runs_as).model))
-    }
-
-    /// Puts a request of a demoted model in line with best-effort work.
-    pub(crate) fn enqueue_demoted(&mut self, request: &Request, buffer: u16) {
-        self.requests.mark_demoted(buffer);
-        let request = Request {
-            demoted: true,
-            ..*request
-        };
-        self.enqueue_best_effort(&request, buffer);
-    }
-
-    /// The time that a stage of a demoted model may take, if any waits: the least slack, none while
-    /// the partition's share is spent.
-    pub(crate) fn room_for_demoted(&mut self, index: usize) -> i64 {
-        let partition = &self.partitions[index];
-        let waits = partition.queues.waiting().iter().any(|w| w.demoted);
-        if !waits || partition.share_is_spent(Voluntary::Depth, self.now) {
-            return i64::MIN;
-        }
-        self.scan(index, self.now, None);
-        self.partitions[index].scan.least()
+            && table.is_real_time()
+            && rows.any(|row| conduct.is_demoted(tables.row(row.runs_as).model))
     }
 }
 
 impl View<'_> {
+    /// The time that a stage of a demoted model may take, if any waits: the least slack, none while
+    /// the partition's share is spent.
+    pub fn room_for_demoted(&self, scan: &mut Scan) -> i64 {
+        let waits = self.queues.waiting().iter().any(|w| w.demoted);
+        if !waits || self.share_is_spent(Voluntary::Depth) {
+            return i64::MIN;
+        }
+        self.scan(scan, self.now, None);
+        scan.least()
+    }
+
     /// C' of a stage alone.
     pub fn stretched_cost(&self, row: Row) -> Nanos {
         let row = self.tables.row(row);

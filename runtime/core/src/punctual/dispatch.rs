@@ -3,11 +3,11 @@
 use crate::action::{Action, Infer, Window};
 use crate::actions::Actions;
 use crate::config::{Criticality, StageTime};
-use crate::ids::{ActionId, BATCH_MAX, PartitionId, RequestId};
+use crate::ids::{ActionId, BATCH_MAX, PartitionId};
 use crate::lost::{LOST_FLOOR, lost_from};
 use crate::punctual::Punctual;
-use crate::punctual::requests::State;
 use crate::punctual::share::Voluntary;
+use crate::punctual::slack::Scan;
 use crate::punctual::slot::{Kind, Running};
 use crate::punctual::tables::Row;
 use crate::punctual::view::View;
@@ -33,7 +33,7 @@ pub(crate) struct Choice {
 
 impl Punctual {
     /// Starts something on a free partition, or tells best-effort work to make room.
-    pub(crate) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
+    pub(super) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
         self.partitions[index].waits = None;
         match self.partitions[index].slot.running() {
             None if !self.partitions.may_start(index, self.now) => {}
@@ -44,7 +44,8 @@ impl Punctual {
                 }
             }
             Some(r) if r.is_stoppable() && !r.lost => {
-                if self.has_to_stop(index) {
+                let (view, scan) = self.look(index);
+                if view.has_to_stop(scan) {
                     self.preempt(index, actions);
                 }
             }
@@ -55,41 +56,30 @@ impl Punctual {
     /// Optional work that endangers nothing, then the most urgent promise, then best-effort work;
     /// in overload the promise before optional work.
     fn choose(&mut self, index: usize, actions: &mut Actions) -> Option<Choice> {
-        let partition = &self.partitions[index];
-        if !(partition.queues.promised().is_empty() && partition.queues.parked().is_empty()) {
-            self.scan(index, self.now, None);
-            if self.partitions[index].scan.least() < 0 && self.shed(index, actions) {
-                self.scan(index, self.now, None);
+        let queues = &self.life.queues[index];
+        if !(queues.promised().is_empty() && queues.parked().is_empty()) {
+            let (view, scan) = self.look(index);
+            view.scan(scan, view.now, None);
+            if scan.least() < 0 && self.drop_hopeless(index, actions) {
+                let (view, scan) = self.look(index);
+                view.scan(scan, view.now, None);
             }
-            let choice = self.view(index).real_time(self.now);
-            if let Some(choice) = choice {
-                self.partitions[index].waits = self.view(index).waits_until(&choice);
-                return self.partitions[index].waits.is_none().then_some(choice);
+            let (view, scan) = self.look(index);
+            if let Some(choice) = view.real_time(scan, view.now) {
+                let waits = view.waits_until(scan, &choice);
+                self.partitions[index].waits = waits;
+                return waits.is_none().then_some(choice);
             }
         }
         // No promised work is pending. Then blocking by P is within what the offline test allows
         // for at all times (B >= P), so no slack needs to be asked.
-        self.best_effort(index)
+        let (view, scan) = self.look(index);
+        let (task, choice) = view.best_effort(view.room_for_demoted(scan))?;
+        self.life.service.choose(task, index);
+        choice
     }
 
-    /// Whether best-effort work has to go: promised work could run if the partition were free, or
-    /// deeper stages that endanger nothing, or no best-effort work is to run at all.
-    fn has_to_stop(&mut self, index: usize) -> bool {
-        let partition = &self.partitions[index];
-        if !partition.queues.promised().is_empty() || self.is_shedding() {
-            return true;
-        }
-        if partition.queues.parked().is_empty()
-            || partition.share_is_spent(Voluntary::Depth, self.now)
-        {
-            return false;
-        }
-        let free = self.partitions.free_from(index, self.now);
-        self.scan(index, free, None);
-        self.view(index).optional(free).is_some()
-    }
-
-    pub(crate) fn preempt(&mut self, index: usize, actions: &mut Actions) {
+    pub(super) fn preempt(&mut self, index: usize, actions: &mut Actions) {
         let action = self.partitions[index].slot.preempt(self.now);
         actions.push(Action::Preempt {
             partition: PartitionId(index as u16),
@@ -97,16 +87,82 @@ impl Punctual {
         });
     }
 
+    /// Hands the next action over, if it is time and endangers nothing.
+    fn look_ahead(&mut self, index: usize, actions: &mut Actions) {
+        let (view, scan) = self.look(index);
+        if let Some(free) = view.looks_ahead_to()
+            && let Some(choice) = view.choose_ahead(scan, free)
+        {
+            self.start(index, &choice, free, actions);
+        }
+    }
+
     /// Hands a choice over, for when the partition is free.
-    pub(crate) fn start(
-        &mut self,
-        index: usize,
-        choice: &Choice,
-        free: Instant,
-        actions: &mut Actions,
-    ) {
+    fn start(&mut self, index: usize, choice: &Choice, free: Instant, actions: &mut Actions) {
+        let id = self.next_action();
+        let (running, window) = self.view(index).action(id, choice, free);
+        let row = self.tables.row(running.row);
+        let infer = Infer {
+            id,
+            partition: PartitionId(index as u16),
+            model: row.model,
+            stage: row.stage,
+            batch: row.sizes[running.size],
+            members: running.members.clone(),
+            window,
+            criticality: match running.kind {
+                Kind::BestEffort => Criticality::BestEffort,
+                Kind::Mandatory | Kind::Optional | Kind::Demoted => Criticality::RealTime,
+            },
+        };
+        self.partitions[index].slot.start(running);
+        let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
+        self.life.begin(&choice.members, cohort, &self.tables);
+        actions.push(Action::Infer(infer));
+    }
+
+    /// The name of an action that is about to be ordered.
+    pub(super) fn next_action(&mut self) -> ActionId {
         let id = ActionId(self.actions_ordered);
         self.actions_ordered += 1;
+        id
+    }
+}
+
+impl View<'_> {
+    /// The real-time work to start at `start`, after a scan for that time.
+    pub fn real_time(&self, scan: &Scan, start: Instant) -> Option<Choice> {
+        // More is asked than was planned for while an extra waits: a first answer for it is worth
+        // more than a deeper one for another, and more extras find slack.
+        let overloaded = self.parameters.mandatory_first && self.queues.extra_waits();
+        if overloaded || self.share_is_spent(Voluntary::Depth) {
+            return self.mandatory(scan, start);
+        }
+        self.optional(scan, start)
+            .or_else(|| self.mandatory(scan, start))
+    }
+
+    /// Whether best-effort work has to go: promised work could run if the partition were free, or
+    /// deeper stages that endanger nothing, or no best-effort work is to run at all.
+    fn has_to_stop(&self, scan: &mut Scan) -> bool {
+        if !self.queues.promised().is_empty() || self.holds.shedding {
+            return true;
+        }
+        if self.queues.parked().is_empty() || self.share_is_spent(Voluntary::Depth) {
+            return false;
+        }
+        let free = self.free_from();
+        self.scan(scan, free, None);
+        self.optional(scan, free).is_some()
+    }
+
+    /// Whether real-time work has had so much of the partition's time that `work` has to be given up.
+    pub fn share_is_spent(&self, work: Voluntary) -> bool {
+        self.partition.share_is_spent(work, self.now)
+    }
+
+    /// A choice as an action that begins when the partition is `free`, and when it may begin.
+    fn action(&self, id: ActionId, choice: &Choice, free: Instant) -> (Running, Window) {
         let row = self.tables.row(choice.row);
         let delta = self.tables.dispatch_cost();
         let spare = Nanos::new(choice.spare.max(0) as u64);
@@ -118,15 +174,10 @@ impl Punctual {
             spare.min(delta.saturating_mul(LATENESS_IN_DISPATCH_COSTS))
         };
         let cost = match choice.kind {
-            Kind::Demoted => self.view(index).stretched_cost(choice.row),
+            Kind::Demoted => self.stretched_cost(choice.row),
             _ => row.cost[choice.size],
         };
         let until = free + cost + lateness;
-        let mut members = heapless::Vec::<RequestId, BATCH_MAX>::new();
-        for &buffer in &choice.members {
-            let full = members.push(self.requests.id(buffer));
-            full.expect("a choice has no more members than an action");
-        }
         let window = Window {
             earliest: self.now,
             latest: free + delta + lateness,
@@ -136,82 +187,26 @@ impl Punctual {
             max_seen: row.max_seen[choice.size],
         };
         let lost_from = lost_from(self.now, window.latest, time);
-        let lost_from = match choice.kind {
-            // It was given the time that its model is known to take.
-            Kind::Demoted => lost_from.max(until + LOST_FLOOR),
-            _ => lost_from,
-        };
-        let infer = Infer {
-            id,
-            partition: PartitionId(index as u16),
-            model: row.model,
-            stage: row.stage,
-            batch: row.sizes[choice.size],
-            members: members.clone(),
-            window,
-            criticality: match choice.kind {
-                Kind::BestEffort => Criticality::BestEffort,
-                Kind::Mandatory | Kind::Optional | Kind::Demoted => Criticality::RealTime,
-            },
-        };
+        let members = choice.members.iter();
         let running = Running {
             id,
             kind: choice.kind,
             row: choice.row,
             size: choice.size,
-            members,
+            members: members.map(|&b| self.life.requests.id(b)).collect(),
             ordered: self.now,
             promised: until,
             until,
             told_to_stop: false,
             overran: false,
-            lost_from,
+            lost_from: match choice.kind {
+                // It was given the time that its model is known to take.
+                Kind::Demoted => lost_from.max(until + LOST_FLOOR),
+                _ => lost_from,
+            },
             lost: false,
         };
-        let partition = &mut self.partitions[index];
-        partition.slot.start(running);
-        let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
-        for &buffer in &choice.members {
-            let from = self.requests.begin(buffer, cohort);
-            partition.queues.begin(buffer, from, &self.tables);
-        }
-        actions.push(Action::Infer(infer));
-    }
-
-    /// Puts the members of an action that did not run back where they waited.
-    pub(crate) fn requeue(&mut self, index: usize, buffer: u16) {
-        let request = *self.requests.get(buffer);
-        let table = self.tables.task(request.task);
-        if request.demoted {
-            // What was promised before it was demoted, and was in an action then.
-            self.remove_pending(index, buffer);
-            return self.enqueue_demoted(&request, buffer);
-        }
-        if table.criticality == Criticality::BestEffort {
-            return self.enqueue_best_effort(&request, buffer);
-        }
-        if request.stage.0 > table.mandatory_exit.0 {
-            self.requests.transition(buffer, State::Parked);
-            let queues = &mut self.partitions[table.partition.index()].queues;
-            return queues.park(&request, buffer, table, &self.tables);
-        }
-        self.requests.transition(buffer, State::Pending);
-        let queues = &mut self.partitions[index].queues;
-        queues.put_back(&request, buffer, table, &self.tables);
-    }
-}
-
-impl View<'_> {
-    /// The real-time work to start at `start`, after a scan for that time.
-    pub fn real_time(&self, start: Instant) -> Option<Choice> {
-        // More is asked than was planned for while an extra waits: a first answer for it is worth
-        // more than a deeper one for another, and more extras find slack.
-        let partition = self.partition;
-        let overloaded = self.parameters.mandatory_first && partition.queues.extra_waits();
-        if overloaded || partition.share_is_spent(Voluntary::Depth, self.now) {
-            return self.mandatory(start);
-        }
-        self.optional(start).or_else(|| self.mandatory(start))
+        (running, window)
     }
 }
 

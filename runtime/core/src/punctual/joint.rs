@@ -9,17 +9,18 @@
 //! the proof as long as the batch takes no more than the offline test has room for at any length,
 //! `min of L - dbf(L)` ([`offline::blocking_allowed`](crate::offline::blocking_allowed)).
 
-use crate::ids::{BATCH_MAX, TaskId};
-use crate::punctual::Punctual;
+use crate::ids::TaskId;
 use crate::punctual::ablation::Ablation;
+use crate::punctual::admission::{Admission, Joins};
 use crate::punctual::dispatch::ns;
-use crate::punctual::queues::Pending;
+use crate::punctual::lifecycle::queues::Pending;
 use crate::punctual::tables::Row;
+use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 /// A request that is to be promised its deadline.
 #[derive(Clone, Copy, Debug)]
-pub struct Applicant {
+pub struct Candidate {
     pub task: TaskId,
     pub due: Instant,
     pub row: Row,
@@ -29,109 +30,89 @@ pub struct Applicant {
     pub next: Option<Instant>,
 }
 
-impl Applicant {
-    pub fn new(task: TaskId, due: Instant, row: Row, batch_max: u8) -> Self {
-        Self {
-            task,
-            due,
-            row,
-            batch_max,
-            next: None,
-        }
-    }
-}
-
 /// Promises that a request can join: their names, how many requests they are in all, and the
 /// largest batch that all of those may join.
-struct Company {
-    promises: heapless::Vec<u64, BATCH_MAX>,
+struct JointBatch {
+    promises: Joins,
     members: usize,
     batch_max: u8,
 }
 
-impl Punctual {
+impl Admission<'_> {
     /// Whether a request that does not fit alone fits into a batch with promises to the same
     /// stage, the partition being free from `free` on; which ones, then.
-    pub(crate) fn joins(
-        &mut self,
-        index: usize,
-        applicant: &Applicant,
-        free: Instant,
-    ) -> Option<heapless::Vec<u64, BATCH_MAX>> {
-        let company = self.company(index, applicant);
-        if company.members == 0 {
+    pub fn joins(&mut self, candidate: &Candidate, free: Instant) -> Option<Joins> {
+        let view = self.view;
+        let batch = view.joint_batch(candidate);
+        if batch.members == 0 {
             return None;
         }
-        let row = self.tables.row(applicant.row);
-        let cost = row.cost[row.size_holding(company.members + 1)?];
-        let bounded = !self.ablated(Ablation::UnboundedJoint);
-        if bounded && cost > self.tables.blocking_allowed(index) {
+        let row = view.tables.row(candidate.row);
+        let cost = row.cost[row.size_holding(batch.members + 1)?];
+        let bounded = !view.ablated(Ablation::UnboundedJoint);
+        if bounded && cost > view.tables.blocking_allowed(view.index) {
             return None;
         }
-        let table = self.tables.task(applicant.task);
+        let table = view.tables.task(candidate.task);
         let left = table.work_from(row.stage.next());
         // A point at its deadline, without its work.
-        self.scan(index, free, Some((applicant, Nanos::ZERO)));
-        let partition = &self.partitions[index];
-        let members = || {
-            partition
-                .queues
-                .promised()
-                .iter()
-                .filter(|p| company.includes(p))
-        };
-        let first = members().map(|p| p.due).min()?.min(applicant.due);
+        view.scan(self.scan, free, Some((candidate, Nanos::ZERO)));
+        let promised = view.queues.promised();
+        let members = || promised.iter().filter(|p| batch.includes(p));
+        let first = members().map(|p| p.due).min()?.min(candidate.due);
         let (mut members, mut credit) = (members().peekable(), 0);
-        for point in partition.scan.points() {
+        for point in self.scan.points() {
             while let Some(member) = members.next_if(|p| p.due <= point.at) {
                 credit += member.charge_of_stage();
             }
-            let batch = if first <= point.at { ns(cost) } else { 0 };
-            let later = if applicant.due <= point.at {
+            let cost = if first <= point.at { ns(cost) } else { 0 };
+            let later = if candidate.due <= point.at {
                 ns(left)
             } else {
                 0
             };
-            if point.slack + credit - batch - later < 0 {
+            if point.slack + credit - cost - later < 0 {
                 return None;
             }
         }
-        Some(company.promises)
+        Some(batch.promises)
     }
+}
 
-    /// The promises to the applicant's stage, the latest first, as many as a batch holds with it.
-    fn company(&self, index: usize, applicant: &Applicant) -> Company {
-        let row = self.tables.row(applicant.row);
+impl View<'_> {
+    /// The promises to the candidate's stage, the latest first, as many as a batch holds with it.
+    fn joint_batch(&self, candidate: &Candidate) -> JointBatch {
+        let row = self.tables.row(candidate.row);
         let most = row.sizes[row.sizes.len() - 1];
-        let mut company = Company {
-            promises: heapless::Vec::new(),
+        let mut batch = JointBatch {
+            promises: Joins::new(),
             members: 0,
-            batch_max: applicant.batch_max.min(most),
+            batch_max: candidate.batch_max.min(most),
         };
-        let pending = self.partitions[index].queues.promised();
-        let open = |p: &&Pending| !p.running && p.row == applicant.row && p.cohort == 0;
+        let pending = self.queues.promised();
+        let open = |p: &&Pending| !p.running && p.row == candidate.row && p.cohort == 0;
         for entry in pending.iter().rev().filter(open) {
-            if company.includes(entry) {
+            if batch.includes(entry) {
                 continue;
             }
             let together = pending.iter().filter(|p| p.promise == entry.promise);
-            let (mut members, mut batch_max) = (company.members, company.batch_max);
+            let (mut members, mut batch_max) = (batch.members, batch.batch_max);
             for member in together {
                 members += 1;
                 batch_max = batch_max.min(member.batch_max);
             }
             let size = row.size_holding(members + 1);
             if size.is_some_and(|size| row.sizes[size] <= batch_max)
-                && company.promises.push(entry.promise).is_ok()
+                && batch.promises.push(entry.promise).is_ok()
             {
-                (company.members, company.batch_max) = (members, batch_max);
+                (batch.members, batch.batch_max) = (members, batch_max);
             }
         }
-        company
+        batch
     }
 }
 
-impl Company {
+impl JointBatch {
     fn includes(&self, entry: &Pending) -> bool {
         !entry.running && self.promises.contains(&entry.promise)
     }

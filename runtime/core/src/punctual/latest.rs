@@ -23,111 +23,86 @@ use crate::actions::Actions;
 use crate::event::Arrival;
 use crate::ids::{ClientId, StageId, TaskId};
 use crate::punctual::Punctual;
-use crate::punctual::ledger::Note;
-use crate::punctual::queues::Pending;
-use crate::punctual::requests::{Request, State};
+use crate::punctual::lifecycle::queues::Pending;
+use crate::punctual::lifecycle::requests::{Request, State};
+use crate::punctual::view::View;
 use crate::time::Instant;
 
+/// The promise of an older request, which a newer one takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its position in the queue.
+    pub at: usize,
+    /// Whether the newer request is one that its task's reservation waits for.
+    pub conforms: bool,
+}
+
 impl Punctual {
-    /// Whether a frame that arrives for `task` would take the place of an older one, if that still
-    /// waits when the frame is prepared. Then it needs no slack of its own.
-    pub(crate) fn finds_place(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
-        let partition = self.tables.task(task).partition;
-        let pending = self.partitions[partition.index()].queues.promised().iter();
-        let mut older = pending.filter(|p| p.due <= due);
-        self.wants_latest(arrival.task)
-            && older.any(|p| self.is_replaceable(p, task, arrival.ticket.client, arrival.task))
-    }
-
-    /// Gives a request whose input is ready the place of the most urgent older one. False if there
-    /// is none, or the request itself would be late there.
-    pub(crate) fn take_place(
-        &mut self,
-        request: &Request,
-        buffer: u16,
-        actions: &mut Actions,
-    ) -> bool {
-        let table = self.tables.task(request.task);
-        if !self.wants_latest(request.origin) || self.now + table.work() > request.due {
-            return false;
-        }
-        let (own, captured) = (request.task, request.captured);
-        let conforms =
-            table.guaranteed && self.reservations.in_rhythm(own, table, captured, self.now);
-        let index = table.partition.index();
-        let (client, origin) = (request.ticket.client, request.origin);
-        let older = self.partitions[index]
-            .queues
-            .promised()
-            .iter()
-            .position(|p| {
-                p.due <= request.due
-                    && self.is_replaceable(p, request.task, client, origin)
-                    && self.requests.get(p.buffer).order < request.order
-            });
-        let Some(at) = older else {
-            return false;
-        };
-        self.rely_on_weights(buffer);
-        let queues = &mut self.partitions[index].queues;
-        let (older, extra) = queues.hand_over(at, request, buffer, conforms);
-        self.requests.transition(buffer, State::Pending);
-        if !extra {
-            self.ledger.note(request.origin, Note::Conforming);
-        }
-        self.conclude(older, Verdict::Rejected(Rejection::Superseded), actions);
-        self.supersede(request, actions);
-        true
-    }
-
-    /// A best-effort request with the place in line of the first older one that it supersedes.
-    pub(crate) fn in_place_of_older(&self, request: &Request) -> Request {
-        let table = self.tables.task(request.task);
-        let waiting = self.partitions[table.partition.index()]
-            .queues
-            .waiting()
-            .iter();
-        let latest = self.wants_latest(request.origin);
-        let mut older = waiting.filter(|w| latest && self.is_older(w.buffer, request));
-        let order = older.next().map_or(request.order, |w| w.order);
-        Request { order, ..*request }
-    }
-
     /// Ends all that is older than a request which was taken on, and has not begun.
-    pub(crate) fn supersede(&mut self, request: &Request, actions: &mut Actions) {
-        if !self.wants_latest(request.origin) {
+    pub(super) fn supersede(&mut self, request: &Request, actions: &mut Actions) {
+        let index = self.tables.task(request.task).partition.index();
+        if !self.tables.task(request.origin).latest {
             return;
         }
-        for buffer in 0..self.requests.buffers() {
-            if !self.is_older(buffer, request) {
+        for buffer in 0..self.life.requests.buffers() {
+            let older = self.life.requests.get(buffer);
+            if !older.is_superseded_by(request) {
                 continue;
             }
-            match self.requests.get(buffer).state {
-                State::Preparing => self.requests.mark_superseded(buffer),
+            match older.state {
+                State::Preparing => self.life.requests.mark_superseded(buffer),
                 State::Pending | State::Waiting | State::Awaiting => {
-                    let index = self.withdraw(buffer);
+                    self.life.withdraw(buffer, &self.tables);
                     self.partitions[index].touch();
-                    self.conclude(buffer, Verdict::Rejected(Rejection::Superseded), actions);
+                    let verdict = Verdict::Rejected(Rejection::Superseded);
+                    self.life.finish(buffer, verdict, actions);
                 }
                 State::Free | State::Parked | State::Running | State::Locked => {}
             }
         }
     }
+}
+
+impl View<'_> {
+    /// Whether a frame that arrives for `task` would take the place of an older one, if that still
+    /// waits when the frame is prepared. Then it needs no slack of its own.
+    pub fn finds_place(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
+        let mut older = self.queues.promised().iter().filter(|p| p.due <= due);
+        self.wants_latest(arrival.task)
+            && older.any(|p| self.is_replaceable(p, task, arrival.ticket.client, arrival.task))
+    }
+
+    /// The place of the most urgent older request, for one whose input is ready. None if the request
+    /// itself would be late there.
+    pub fn place_for(&self, request: &Request) -> Option<Place> {
+        let table = self.tables.task(request.task);
+        if !self.wants_latest(request.origin) || self.now + table.work() > request.due {
+            return None;
+        }
+        let (client, origin) = (request.ticket.client, request.origin);
+        let at = self.queues.promised().iter().position(|p| {
+            p.due <= request.due
+                && self.is_replaceable(p, request.task, client, origin)
+                && self.life.requests.get(p.buffer).order < request.order
+        })?;
+        let (own, captured) = (request.task, request.captured);
+        let conforms =
+            table.guaranteed && self.reservations.in_rhythm(own, table, captured, self.now);
+        Some(Place { at, conforms })
+    }
+
+    /// The place in line of a best-effort request: that of the first older one that it supersedes.
+    pub fn place_in_line(&self, request: &Request) -> u64 {
+        let latest = self.wants_latest(request.origin);
+        let waiting = self.queues.waiting().iter();
+        let mut older = waiting
+            .filter(|w| latest && self.life.requests.get(w.buffer).is_superseded_by(request));
+        older.next().map_or(request.order, |w| w.order)
+    }
 
     /// Whether a newer frame of a task takes the place of an older one: who submits says so, wherever its frames run.
     fn wants_latest(&self, origin: TaskId) -> bool {
         self.tables.task(origin).latest
-    }
-
-    /// Whether the request in a buffer was submitted before `newer`, by the same client for the same
-    /// task, runs by the rules of the same one, and no stage of it has begun.
-    fn is_older(&self, buffer: u16, newer: &Request) -> bool {
-        let request = self.requests.get(buffer);
-        request.state.is_open()
-            && request.ticket.client == newer.ticket.client
-            && (request.origin, request.task) == (newer.origin, newer.task)
-            && request.order < newer.order
-            && request.stage == StageId(0)
     }
 
     /// Whether a promise is of that client's and its first stage has not been ordered.
@@ -138,7 +113,7 @@ impl Punctual {
         client: ClientId,
         origin: TaskId,
     ) -> bool {
-        let request = self.requests.get(entry.buffer);
+        let request = self.life.requests.get(entry.buffer);
         !entry.running
             && request.task == task
             && request.ticket.client == client

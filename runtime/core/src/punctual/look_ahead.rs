@@ -6,36 +6,30 @@
 //! its cost is taken off every slack (its members' own credited), and none may get negative. If one
 //! does, the gap is left. It may start early, if the running one ends early: then it ends early, too.
 
-use crate::actions::Actions;
-use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
+use crate::punctual::dispatch::Choice;
+use crate::punctual::slack::Scan;
 use crate::punctual::slot::{Kind, Running};
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
-impl Punctual {
-    /// Hands the next action over, if it is time and endangers nothing.
-    pub(crate) fn look_ahead(&mut self, index: usize, actions: &mut Actions) {
-        let Some(free) = self
-            .view(index)
-            .looks_ahead_from()
-            .map(|running| running.until)
-        else {
-            return;
-        };
-        if free > self.now + self.parameters.launch_lead || free < self.now {
-            return;
-        }
-        self.scan(index, free, None);
-        if let Some(choice) = self.view(index).real_time(free)
-            && (choice.spare >= 0 || self.ablated(Ablation::UncheckedLookAhead))
-        {
-            self.start(index, &choice, free, actions);
-        }
-    }
-}
-
 impl View<'_> {
+    /// When the partition will be free for an action that is handed over now, if it is time for that.
+    pub fn looks_ahead_to(&self) -> Option<Instant> {
+        let free = self.looks_ahead_from()?.until;
+        (self.now..=self.now + self.parameters.launch_lead)
+            .contains(&free)
+            .then_some(free)
+    }
+
+    /// The next action, if it endangers nothing to hand it over now.
+    pub fn choose_ahead(&self, scan: &mut Scan, free: Instant) -> Option<Choice> {
+        self.scan(scan, free, None);
+        let choice = self.real_time(scan, free)?;
+        let safe = choice.spare >= 0 || self.ablated(Ablation::UncheckedLookAhead);
+        safe.then_some(choice)
+    }
+
     /// When it will be time.
     pub fn looks_ahead_at(&self) -> Option<Instant> {
         let running = self.looks_ahead_from()?;
@@ -45,10 +39,10 @@ impl View<'_> {
 
     /// The running action that another may follow without a decision in between; none while its
     /// end is unknown, another follows already, nothing waits, or the layout may change.
-    pub fn looks_ahead_from(&self) -> Option<&Running> {
+    fn looks_ahead_from(&self) -> Option<&Running> {
         let partition = self.partition;
-        let waits = partition.queues.promised().iter().any(|p| !p.running)
-            || !partition.queues.parked().is_empty();
+        let waits =
+            self.queues.promised().iter().any(|p| !p.running) || !self.queues.parked().is_empty();
         let steady = self.tables.layouts() == 1 && partition.overlapping().is_empty();
         if self.parameters.launch_lead == Nanos::ZERO
             || partition.slot.queued().is_some()

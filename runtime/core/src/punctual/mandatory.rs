@@ -4,8 +4,8 @@
 use crate::ids::BATCH_MAX;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::partition::Partition;
-use crate::punctual::queues::Pending;
+use crate::punctual::lifecycle::queues::Pending;
+use crate::punctual::slack::Scan;
 use crate::punctual::slot::Kind;
 use crate::punctual::view::View;
 use crate::time::Instant;
@@ -22,11 +22,10 @@ impl View<'_> {
     /// The head, with those that were promised their deadlines jointly with it, needs no test: no
     /// schedule is better for it, and the blocking that it causes is within what was promised
     /// (policy, section 8; `joint`). Any larger batch does.
-    pub fn mandatory(&self, start: Instant) -> Option<Choice> {
-        let partition = self.partition;
-        let head = *partition.queues.promised().iter().find(|p| !p.running)?;
+    pub fn mandatory(&self, scan: &Scan, start: Instant) -> Option<Choice> {
+        let head = *self.queues.promised().iter().find(|p| !p.running)?;
         let row = self.tables.row(head.row);
-        let together = partition.queues.promised().iter();
+        let together = self.queues.promised().iter();
         let together = together.filter(|p| p.promise == head.promise && !p.running);
         let (count, most) = together.fold((0, u8::MAX), |(count, most), member| {
             (count + 1, most.min(member.batch_max))
@@ -37,26 +36,27 @@ impl View<'_> {
             .rev()
             .filter(|&size| row.sizes[size] <= most)
             .find_map(|size| {
-                let batch = self.batch(partition, &head, size, start);
+                let batch = self.batch(scan, &head, size, start);
                 let filled = batch.members.len() > usize::from(row.sizes[size - 1]);
                 (filled && batch.spare >= 0).then_some(batch)
             })
-            .or_else(|| Some(self.batch(partition, &head, least, start)))
+            .or_else(|| Some(self.batch(scan, &head, least, start)))
     }
 
     /// A batch of a compiled size, the head its first member.
-    fn batch(&self, partition: &Partition, head: &Pending, size: usize, start: Instant) -> Choice {
+    fn batch(&self, scan: &Scan, head: &Pending, size: usize, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
-        let promised = self.promised(partition, head, places);
+        let promised = self.promised(head, places);
         // Requests whose answer already counts may take free places: they get no credit in the
         // test, and their own deadline must hold.
-        let joining: Joining = in_group(partition, head)
+        let joining: Joining = self
+            .in_group(head)
             .filter(|(due, batch_max, _)| *batch_max >= places && start + cost <= *due)
             .map(|(due, _, buffer)| (due, buffer))
             .take(usize::from(places) - promised.len())
             .collect();
-        let mut spare = self.spare_after(partition, &promised, ns(cost), start);
+        let mut spare = self.spare_after(scan, &promised, ns(cost), start);
         for (due, _) in &joining {
             spare = spare.min(signed(*due, start) - ns(cost));
         }
@@ -73,17 +73,12 @@ impl View<'_> {
 
     /// The head with those of its promise, and others of its stage in EDF order; not those that
     /// were promised their deadlines in another batch. In EDF order.
-    fn promised(&self, partition: &Partition, head: &Pending, places: u8) -> Promised {
+    fn promised(&self, head: &Pending, places: u8) -> Promised {
         let of_promise = |p: &&Pending| p.promise == head.promise && !p.running;
-        let with_head = partition
-            .queues
-            .promised()
-            .iter()
-            .filter(of_promise)
-            .count();
+        let with_head = self.queues.promised().iter().filter(of_promise).count();
         let mut others = usize::from(places).saturating_sub(with_head);
         let mut promised = Promised::new();
-        for entry in partition.queues.promised().iter().filter(|p| !p.running) {
+        for entry in self.queues.promised().iter().filter(|p| !p.running) {
             let own = entry.promise == head.promise;
             if !own {
                 let can = same_group(entry, head) && !entry.joint && entry.batch_max >= places;
@@ -101,13 +96,7 @@ impl View<'_> {
     /// The least slack once a batch is charged: each member is credited what it counts for the stage from
     /// its deadline on, the batch's cost is taken off everywhere. Negative: it would endanger a promise.
     /// That every member's deadline holds is not enough: others pay for the batch before they profit.
-    fn spare_after(
-        &self,
-        partition: &Partition,
-        members: &Promised,
-        cost: i64,
-        start: Instant,
-    ) -> i64 {
+    fn spare_after(&self, scan: &Scan, members: &Promised, cost: i64, start: Instant) -> i64 {
         if self.ablated(Ablation::MembersOnlyBatch) {
             let (first_due, ..) = members[0];
             return if signed(first_due, start) >= cost {
@@ -120,7 +109,7 @@ impl View<'_> {
         let mut members = members.iter().peekable();
         let mut credit = 0;
         let mut spare = i64::MAX;
-        for point in partition.scan.points() {
+        for point in scan.points() {
             while let Some((_, charge, _)) = members.next_if(|(due, ..)| *due <= point.at) {
                 credit += charge;
             }
@@ -128,25 +117,20 @@ impl View<'_> {
         }
         spare
     }
+
+    /// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
+    fn in_group(&self, head: &Pending) -> impl Iterator<Item = (Instant, u8, u16)> {
+        let group = (head.row, head.cohort);
+        let parked = self.queues.parked();
+        let start = parked.partition_point(|p| (p.row, p.cohort) < group);
+        parked[start..]
+            .iter()
+            .take_while(move |p| (p.row, p.cohort) == group)
+            .map(|p| (p.due, p.batch_max, p.buffer))
+    }
 }
 
 /// Whether two requests can share a batch.
 fn same_group(a: &Pending, b: &Pending) -> bool {
     (a.row, a.cohort) == (b.row, b.cohort)
-}
-
-/// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
-fn in_group<'a>(
-    partition: &'a Partition,
-    head: &Pending,
-) -> impl Iterator<Item = (Instant, u8, u16)> + 'a {
-    let group = (head.row, head.cohort);
-    let start = partition
-        .queues
-        .parked()
-        .partition_point(|p| (p.row, p.cohort) < group);
-    partition.queues.parked()[start..]
-        .iter()
-        .take_while(move |p| (p.row, p.cohort) == group)
-        .map(|p| (p.due, p.batch_max, p.buffer))
 }

@@ -32,10 +32,12 @@ mod construction;
 mod demotion;
 mod dispatch;
 mod gain;
+mod gaps;
+mod intake;
 mod joint;
 mod latest;
 mod layouts;
-mod ledger;
+mod lifecycle;
 mod load;
 mod look_ahead;
 mod loss;
@@ -46,11 +48,8 @@ mod paging;
 mod parameters;
 mod partition;
 mod price;
-mod queues;
-mod requests;
 mod reservations;
 mod rhythm;
-mod service;
 mod share;
 mod shedding;
 mod slack;
@@ -69,76 +68,130 @@ mod view;
 
 use alloc::boxed::Box;
 
-use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
-use crate::bounded::List;
-#[cfg(test)]
-use crate::config::Config;
-use crate::config::Criticality;
 use crate::counters::Counters;
 use crate::event::Event;
-use crate::ids::{ClientId, PartitionId, RequestId, TaskId};
+use crate::ids::{PartitionId, TaskId};
 use crate::policy::Policy;
+#[cfg(test)]
 use crate::punctual::ablation::Ablation;
-use crate::punctual::joint::Applicant;
-use crate::punctual::ledger::Ledger;
-use crate::punctual::load::{Load, load_of};
-use crate::punctual::paging::Paging;
+use crate::punctual::admission::Admission;
+use crate::punctual::layouts::Layouts;
+use crate::punctual::lifecycle::Lifecycle;
+use crate::punctual::load::Load;
 pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::price::Prices;
-use crate::punctual::queues::Pending;
-use crate::punctual::requests::{Request, Requests, State};
 use crate::punctual::reservations::Reservations;
 use crate::punctual::rhythm::Rhythm;
-use crate::punctual::service::Service;
-use crate::punctual::slack::Reservation;
-use crate::punctual::tables::Tables;
+use crate::punctual::slack::Scan;
+use crate::punctual::tables::{SCALES, Tables};
 use crate::punctual::view::View;
-use crate::time::{Instant, Nanos};
+use crate::time::Instant;
+
+/// What is refused at present, on demand.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holds {
+    /// All that arrives ([`Event::Drain`]).
+    draining: bool,
+    /// Best-effort work ([`Event::Shed`]).
+    shedding: bool,
+}
 
 /// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
 /// does: it is for tests that try several futures).
 #[derive(Clone, Debug)]
 pub(crate) struct Punctual {
-    pub(crate) parameters: PunctualConfig,
-    pub(crate) tables: Tables,
+    parameters: PunctualConfig,
+    tables: Tables,
     /// By layout; none if there is no price.
-    pub(crate) prices: Box<[Prices]>,
-    pub(crate) load: Load,
-    requests: Requests,
-    ledger: Ledger,
+    prices: Box<[Prices]>,
+    load: Load,
+    life: Lifecycle,
     reservations: Reservations,
-    service: Service,
     /// By task: when its inputs become ready.
     rhythms: Box<[Rhythm]>,
     partitions: Partitions,
-    pub(crate) paging: Paging,
+    /// By partition: what the last test of its slack found.
+    scans: Box<[Scan]>,
+    layouts: Layouts,
+    holds: Holds,
     /// The time of this step.
-    pub(crate) now: Instant,
-    pub(crate) actions_ordered: u64,
-    pub(crate) wanted_layout: usize,
-    /// When the wanted layout is chosen anew.
-    pub(crate) thinks_again: Instant,
-    /// Scratch of a change between layouts: promises on their way.
-    pub(crate) moving: List<Pending>,
-    draining: bool,
-    /// Best-effort work is given up ([`Event::Shed`]).
-    shedding: bool,
+    now: Instant,
+    actions_ordered: u64,
     stale_events: u64,
     #[cfg(test)]
-    pub(crate) ablation: Option<Ablation>,
+    ablation: Option<Ablation>,
 }
 
 impl Policy for Punctual {
     fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
         self.now = self.now.max(now);
-        for partition in self.partitions.iter_mut() {
-            partition.wake(self.now);
-        }
+        self.partitions.wake(self.now);
         if self.load.turn(self.now) {
-            self.weigh();
+            self.partitions.weigh(&self.tables, &self.load);
         }
+        self.learn(event, actions);
+        self.give_up_lost(actions);
+        self.consider_layouts(actions);
+        for index in 0..self.partitions.len() {
+            if self.partitions[index].take_touched() {
+                self.watch_overrun(index, actions);
+                self.dispatch(index, actions);
+                self.expire(index, actions);
+                let timer = self.view(index).timer();
+                self.partitions[index].rearm(timer);
+            }
+        }
+        self.fetch_weights(actions);
+        debug_assert_eq!(self.check(), Ok(()));
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let partitions = self.partitions.iter().filter_map(Partition::timer);
+        partitions.chain(self.life.weights.timer()).min()
+    }
+
+    fn drained(&self) -> bool {
+        self.holds.draining && self.life.requests.open() == 0
+    }
+
+    fn counters(&self, task: TaskId) -> &Counters {
+        self.life.ledger.counters(task)
+    }
+
+    fn open(&self) -> usize {
+        self.life.requests.open()
+    }
+
+    fn stale_events(&self) -> u64 {
+        self.stale_events
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        self.life.check(&self.tables)?;
+        self.partitions.check(&self.life.requests)
+    }
+
+    fn scale(&self, partition: PartitionId) -> u64 {
+        SCALES[self.partitions[partition.index()].speed.level()]
+    }
+}
+
+impl Punctual {
+    /// As [`Scheduler::new`](crate::Scheduler::new), for tests that look inside.
+    #[cfg(test)]
+    pub(crate) fn new(
+        config: &crate::config::Config,
+        parameters: PunctualConfig,
+    ) -> Result<Self, crate::error::ConfigError> {
+        crate::validate::check(config, &parameters)?;
+        Ok(Self::from_plan(config, parameters))
+    }
+
+    /// Takes a fact in: requests come, end, or wait for something else, and their partitions are
+    /// looked at before the step ends.
+    fn learn(&mut self, event: &Event, actions: &mut Actions) {
         match event {
             Event::Arrived(arrival) => self.arrived(arrival, actions),
             Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
@@ -153,68 +206,15 @@ impl Policy for Punctual {
             Event::ClientGone { client } => self.client_gone(*client, actions),
             Event::Loaded { action, measured } => self.loaded(*action, *measured, actions),
             Event::Tick => {}
-            Event::Drain => self.draining = true,
+            Event::Drain => self.holds.draining = true,
             Event::Shed { hold } => self.hold_best_effort(*hold, actions),
         }
-        for index in 0..self.partitions.len() {
-            self.give_up(index, actions);
-        }
-        self.consider_layouts(actions);
-        for index in 0..self.partitions.len() {
-            if self.partitions[index].take_touched() {
-                self.watch_overrun(index, actions);
-                self.dispatch(index, actions);
-                self.expire(index, actions);
-                let timer = self.view(index).timer();
-                self.partitions[index].rearm(timer);
-            }
-        }
-        self.fetch(actions);
-        debug_assert_eq!(self.check(), Ok(()));
     }
 
-    fn next_timer(&self) -> Option<Instant> {
-        let partitions = self.partitions.iter().filter_map(Partition::timer);
-        partitions.chain(self.paging.timer()).min()
-    }
-
-    fn drained(&self) -> bool {
-        self.draining && self.requests.open() == 0
-    }
-
-    fn counters(&self, task: TaskId) -> &Counters {
-        self.ledger.counters(task)
-    }
-
-    fn open(&self) -> usize {
-        self.requests.open()
-    }
-
-    fn stale_events(&self) -> u64 {
-        self.stale_events
-    }
-
-    fn check(&self) -> Result<(), &'static str> {
-        self.requests.check()?;
-        self.ledger.check(&self.requests)?;
-        self.partitions.check(&self.requests, &self.tables)?;
-        self.paging.check(&self.requests, &self.tables)
-    }
-
-    fn scale(&self, partition: PartitionId) -> u64 {
-        crate::punctual::tables::SCALES[self.partitions[partition.index()].speed.level()]
-    }
-}
-
-impl Punctual {
-    /// As [`Scheduler::new`](crate::Scheduler::new), for tests that look inside.
-    #[cfg(test)]
-    pub(crate) fn new(
-        config: &Config,
-        parameters: PunctualConfig,
-    ) -> Result<Self, crate::error::ConfigError> {
-        crate::validate::check(config, &parameters)?;
-        Ok(Self::from_plan(config, parameters))
+    /// The test of requests on a partition.
+    fn admission(&mut self, index: usize) -> Admission<'_> {
+        let (view, scan) = self.look(index);
+        Admission { view, scan }
     }
 
     /// What decisions about a partition look at.
@@ -224,139 +224,37 @@ impl Punctual {
             parameters: &self.parameters,
             tables: &self.tables,
             prices: self.prices.get(self.tables.layout()),
-            requests: &self.requests,
-            service: &self.service,
+            life: &self.life,
+            reservations: &self.reservations,
             rhythms: &self.rhythms,
+            partitions: &self.partitions,
+            index,
             partition: &self.partitions[index],
-            shedding: self.shedding,
+            queues: &self.life.queues[index],
+            holds: self.holds,
             #[cfg(test)]
             ablation: self.ablation,
         }
     }
 
-    pub(crate) const fn draining(&self) -> bool {
-        self.draining
-    }
-
-    pub(crate) fn note_stale(&mut self) {
-        self.stale_events += 1;
-    }
-
-    /// Which load each partition has at present.
-    pub(crate) fn weigh(&mut self) {
-        for (index, partition) in self.partitions.iter_mut().enumerate() {
-            let here = self.tables.tasks().iter().enumerate();
-            let here = here.filter(|(_, table)| {
-                table.partition.index() == index && table.criticality == Criticality::RealTime
-            });
-            let work =
-                here.map(|(task, table)| table.work().saturating_mul(self.load.per_second(task)));
-            partition.load = load_of(work.fold(Nanos::ZERO, |sum, work| sum + work));
-        }
-    }
-
-    /// Scans a partition that is free from `free` on.
-    pub(crate) fn scan(
-        &mut self,
-        index: usize,
-        free: Instant,
-        candidate: Option<(&Applicant, Nanos)>,
-    ) {
-        let pending_only = candidate.is_some() && self.ablated(Ablation::PendingOnlyAdmission);
-        let partition = &mut self.partitions[index];
-        let tested = candidate.and_then(|(applicant, _)| Some((applicant.task, applicant.next?)));
-        let reserved = self.tables.tasks().iter().zip(self.reservations.all());
-        let reserved = reserved
-            .enumerate()
-            .filter(|(_, (table, _))| {
-                !pending_only && table.guaranteed && table.partition.index() == index
-            })
-            .map(|(task, (table, next))| Reservation {
-                table,
-                next: match tested {
-                    Some((own, then)) if own.index() == task => then,
-                    _ => next,
-                },
-            });
-        let candidate = candidate.map(|(applicant, work)| (applicant.due, work));
-        partition.scan.run(
-            self.now,
-            free,
-            partition.queues.promised(),
-            candidate,
-            reserved,
-        );
-    }
-
-    /// Ends a request's promise on a partition, if it has one there.
-    pub(crate) fn remove_pending(&mut self, index: usize, buffer: u16) {
-        let queues = &mut self.partitions[index].queues;
-        queues.remove_promise(buffer, &self.tables);
-    }
-
-    /// Gives a request its verdict and its buffer back. The caller has taken it off the lists.
-    pub(crate) fn conclude(&mut self, buffer: u16, verdict: Verdict, actions: &mut Actions) {
-        let request = self.requests.release(buffer);
-        self.let_go(&request);
-        let id = RequestId {
-            buffer,
-            generation: request.generation,
+    /// The same, with the scratch for the partition's slack.
+    fn look(&mut self, index: usize) -> (View<'_>, &mut Scan) {
+        let view = View {
+            now: self.now,
+            parameters: &self.parameters,
+            tables: &self.tables,
+            prices: self.prices.get(self.tables.layout()),
+            life: &self.life,
+            reservations: &self.reservations,
+            rhythms: &self.rhythms,
+            partitions: &self.partitions,
+            index,
+            partition: &self.partitions[index],
+            queues: &self.life.queues[index],
+            holds: self.holds,
+            #[cfg(test)]
+            ablation: self.ablation,
         };
-        self.ledger.finish(id, &request, verdict, actions);
-    }
-
-    /// What a request held beside its buffer is free.
-    pub(crate) fn let_go(&mut self, request: &Request) {
-        self.ledger.let_go(request);
-        if request.relies_on_weights {
-            let model = self.tables.task(request.task).model;
-            self.paging.released(model);
-        }
-    }
-
-    /// Answers a request with the deepest answer it has.
-    pub(crate) fn answer(&mut self, buffer: u16, actions: &mut Actions) {
-        let due = self.requests.get(buffer).due;
-        let verdict = if self.now <= due {
-            Verdict::OnTime
-        } else {
-            Verdict::Late
-        };
-        self.conclude(buffer, verdict, actions);
-    }
-
-    /// Ends the open requests of a client: at once, or once the intake or the device lets go of their buffers.
-    fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
-        for buffer in 0..self.requests.buffers() {
-            let request = self.requests.get(buffer);
-            if !request.state.is_open() || request.ticket.client != client {
-                continue;
-            }
-            let in_use = matches!(request.state, State::Preparing | State::Running);
-            let index = self.withdraw(buffer);
-            self.partitions[index].touch();
-            if in_use {
-                self.requests.mark_gone(buffer);
-            } else {
-                self.conclude(buffer, Verdict::Failed(Failure::ClientGone), actions);
-            }
-        }
-    }
-
-    /// Takes a request off the list that it waits in, if it waits in one; the partition it belongs to.
-    pub(crate) fn withdraw(&mut self, buffer: u16) -> usize {
-        let request = self.requests.get(buffer);
-        let (state, task) = (request.state, request.task);
-        let index = self.tables.task(task).partition.index();
-        let queues = &mut self.partitions[index].queues;
-        queues.remove(buffer, state, &self.tables);
-        if state == State::Awaiting {
-            self.paging.remove(buffer);
-        }
-        index
-    }
-
-    pub(crate) fn is_real_time(&self, task: TaskId) -> bool {
-        self.tables.task(task).criticality == Criticality::RealTime
+        (view, &mut self.scans[index])
     }
 }

@@ -3,13 +3,14 @@
 use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::ablation::Ablation;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::queues::Parked;
+use crate::punctual::lifecycle::queues::Parked;
+use crate::punctual::slack::Scan;
 use crate::punctual::slot::Kind;
 use crate::punctual::view::View;
 use crate::time::Instant;
 
 /// A batch that may run, and what it is worth.
-struct Candidate {
+struct Deepening {
     choice: Choice,
     /// Sum of the members' gains.
     worth: u128,
@@ -17,7 +18,7 @@ struct Candidate {
     first_due: Instant,
 }
 
-impl Candidate {
+impl Deepening {
     /// More gain for the time (the policy's rho); ties: more members, then more urgent.
     fn better_than(&self, other: &Self) -> bool {
         let (mine, theirs) = (self.worth * other.cost, other.worth * self.cost);
@@ -30,19 +31,19 @@ impl Candidate {
 impl View<'_> {
     /// The best optional batch that may start at `start`, after a scan for that time: it must end
     /// before each member's deadline and take no more than the least slack.
-    pub fn optional(&self, start: Instant) -> Option<Choice> {
-        let mut best: Option<Candidate> = None;
+    pub fn optional(&self, scan: &Scan, start: Instant) -> Option<Choice> {
+        let mut best: Option<Deepening> = None;
         let promised = self.first_promised();
+        let room = self.room(scan);
         // The list is sorted by row and cohort, so each group is a chunk.
         for group in self
-            .partition
             .queues
             .parked()
             .chunk_by(|a, b| (a.row, a.cohort) == (b.row, b.cohort))
         {
             let row = self.tables.row(group[0].row);
             for size in 0..row.sizes.len() {
-                let Some(candidate) = self.batch_deeper(group, size, start) else {
+                let Some(candidate) = self.batch_deeper(group, size, start, room) else {
                     continue;
                 };
                 if !self.parameters.mandatory_first && candidate.first_due > promised {
@@ -57,7 +58,7 @@ impl View<'_> {
     }
 
     /// Where it gains most for the time; without mandatory first the most urgent.
-    fn prefers(&self, candidate: &Candidate, best: &Candidate) -> bool {
+    fn prefers(&self, candidate: &Deepening, best: &Deepening) -> bool {
         if self.parameters.mandatory_first || candidate.first_due == best.first_due {
             return candidate.better_than(best);
         }
@@ -66,16 +67,21 @@ impl View<'_> {
 
     /// The earliest deadline of promised work that could run.
     fn first_promised(&self) -> Instant {
-        let mut pending = self.partition.queues.promised().iter();
+        let mut pending = self.queues.promised().iter();
         let head = pending.find(|p| !p.running);
         head.map_or(Instant::FAR_FUTURE, |p| p.due)
     }
 
     /// The members of a group that gain most, at one compiled batch size. `None` if it may not run,
     /// or if a smaller size would hold the same members.
-    fn batch_deeper(&self, group: &[Parked], size: usize, start: Instant) -> Option<Candidate> {
+    fn batch_deeper(
+        &self,
+        group: &[Parked],
+        size: usize,
+        start: Instant,
+        room: i64,
+    ) -> Option<Deepening> {
         let row = self.tables.row(group[0].row);
-        let room = self.room();
         let (places, cost) = (row.sizes[size], row.cost[size]);
         if ns(cost) > room {
             return None;
@@ -107,7 +113,7 @@ impl View<'_> {
         }
         let first_due = members.iter().map(|m| m.due).min()?;
         let spare = room - ns(cost);
-        Some(Candidate {
+        Some(Deepening {
             worth: members.iter().map(|m| u128::from(m.gain)).sum(),
             cost: u128::from(cost.as_nanos().max(1)),
             first_due,
@@ -133,11 +139,11 @@ impl View<'_> {
                 .is_none_or(|prices| prices.goes_on(load, parked.task, exit, parked.confidence))
     }
 
-    /// The time that optional work may take from everybody else (S), after the last scan.
-    pub fn room(&self) -> i64 {
+    /// The time that optional work may take from everybody else (S).
+    fn room(&self, scan: &Scan) -> i64 {
         if self.ablated(Ablation::UngatedOptional) {
             return i64::MAX;
         }
-        self.partition.scan.least()
+        scan.least()
     }
 }

@@ -5,30 +5,25 @@ use core::ops::{Deref, DerefMut};
 
 use crate::ids::ActionId;
 use crate::punctual::conduct::Conduct;
-use crate::punctual::queues::Queues;
-use crate::punctual::requests::{Requests, State};
-use crate::punctual::service::Gaps;
+use crate::punctual::gaps::Gaps;
+use crate::punctual::lifecycle::requests::{Requests, State};
+use crate::punctual::load::{Load, load_of};
 use crate::punctual::share::{Share, Voluntary};
-use crate::punctual::slack::Scan;
 use crate::punctual::slot::{Kind, Slot};
 use crate::punctual::speed::Speed;
 use crate::punctual::tables::Tables;
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 
 /// What one partition is doing and what waits for it.
 #[derive(Clone, Debug)]
 pub struct Partition {
     pub slot: Slot,
-    pub queues: Queues,
-    pub scan: Scan,
     pub speed: Speed,
     pub conduct: Conduct,
     pub share: Share,
     pub gaps: Gaps,
     /// How much mandatory work is asked for, in steps of the price table.
     pub load: usize,
-    /// Scratch of a change between layouts: its tasks change.
-    pub changes: bool,
     /// Promised work waits until then for a larger batch.
     pub waits: Option<Instant>,
     /// Something happened that may allow or demand a decision.
@@ -42,24 +37,14 @@ pub struct Partition {
 }
 
 impl Partition {
-    pub fn new(
-        slot: Slot,
-        queues: Queues,
-        scan: Scan,
-        conduct: Conduct,
-        share: Share,
-        overlapping: Box<[u16]>,
-    ) -> Self {
+    pub fn new(slot: Slot, conduct: Conduct, share: Share, overlapping: Box<[u16]>) -> Self {
         Self {
             slot,
-            queues,
-            scan,
             speed: Speed::default(),
             conduct,
             share,
             gaps: Gaps::new(),
             load: 0,
-            changes: false,
             waits: None,
             touched: false,
             opens: Instant::ZERO,
@@ -80,11 +65,6 @@ impl Partition {
     /// Whether it is to be looked at, which begins now.
     pub fn take_touched(&mut self) -> bool {
         core::mem::take(&mut self.touched)
-    }
-
-    /// It is looked at if its time has come.
-    pub fn wake(&mut self, now: Instant) {
-        self.touched |= self.timer.is_some_and(|timer| timer <= now);
     }
 
     pub fn rearm(&mut self, timer: Option<Instant>) {
@@ -112,9 +92,8 @@ impl Partition {
         self.share.is_spent(work, now, running.map(|r| r.ordered))
     }
 
-    /// Its tasks change: who waited here waits elsewhere, and nothing starts before `opens`.
+    /// Its tasks change: nothing starts before `opens`.
     pub fn close_until(&mut self, opens: Instant) {
-        self.queues.clear_unpromised();
         self.opens = opens;
         self.slot.leave();
         self.touched = true;
@@ -130,6 +109,24 @@ pub struct Partitions(Box<[Partition]>);
 impl Partitions {
     pub fn new(partitions: impl Iterator<Item = Partition>) -> Self {
         Self(partitions.collect())
+    }
+
+    /// Those whose time has come are to be looked at.
+    pub fn wake(&mut self, now: Instant) {
+        for partition in self.iter_mut() {
+            partition.touched |= partition.timer.is_some_and(|timer| timer <= now);
+        }
+    }
+
+    /// Which load each has at present.
+    pub fn weigh(&mut self, tables: &Tables, load: &Load) {
+        for (index, partition) in self.iter_mut().enumerate() {
+            let here = tables.tasks().iter().enumerate();
+            let here =
+                here.filter(|(_, table)| table.partition.index() == index && table.is_real_time());
+            let work = here.map(|(task, table)| table.work().saturating_mul(load.per_second(task)));
+            partition.load = load_of(work.fold(Nanos::ZERO, |sum, work| sum + work));
+        }
     }
 
     /// Where an action is in flight.
@@ -183,10 +180,9 @@ impl Partitions {
     }
 
     /// Recounts. What is wrong, if anything is.
-    pub fn check(&self, requests: &Requests, tables: &Tables) -> Result<(), &'static str> {
+    pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         let mut members = 0;
         for (index, partition) in self.iter().enumerate() {
-            partition.queues.check(index, requests, tables)?;
             partition.slot.check(requests)?;
             members += partition
                 .slot

@@ -58,21 +58,22 @@ impl Reservations {
         self.tasks[task.index()].next = next;
     }
 
-    /// Gives a frame that arrives one of the buffers kept for its task, if it comes in the rhythm.
-    pub fn keep_buffer(
-        &mut self,
+    /// Whether a frame that arrives may have one of the buffers kept for its task.
+    pub fn keeps_buffer(
+        &self,
         task: TaskId,
         table: &TaskTable,
         captured: Instant,
         now: Instant,
     ) -> bool {
+        stamp(table, captured, now) >= self.tasks[task.index()].next_arrival
+    }
+
+    /// Gives a frame that arrives one of the buffers kept for its task.
+    pub fn keep_buffer(&mut self, task: TaskId, table: &TaskTable, captured: Instant) {
         let reserved = &mut self.tasks[task.index()];
-        let in_rhythm = stamp(table, captured, now) >= reserved.next_arrival;
-        if in_rhythm {
-            // Counted from its capture, however late it came: see `admission`.
-            reserved.next_arrival = captured.max(reserved.next_arrival) + table.period;
-        }
-        in_rhythm
+        // Counted from its capture, however late it came: see `admission`.
+        reserved.next_arrival = captured.max(reserved.next_arrival) + table.period;
     }
 
     /// `next += overrun / U`: the task gets no reserved request until its own share of the

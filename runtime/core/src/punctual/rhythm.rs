@@ -2,6 +2,7 @@
 //! where a larger batch is worth it.
 
 use crate::punctual::dispatch::{Choice, ns, signed};
+use crate::punctual::slack::Scan;
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
@@ -46,22 +47,16 @@ impl View<'_> {
     /// Until when a batch of promised work should wait for one more member, after a scan for now:
     /// a frame for the same stage is expected within the least slack, nothing else is ready, and
     /// one batch then ends sooner than this one now and that frame alone.
-    pub fn waits_until(&self, choice: &Choice) -> Option<Instant> {
-        let partition = self.partition;
-        let ready = partition
-            .queues
-            .promised()
-            .iter()
-            .filter(|p| !p.running)
-            .count();
-        let alone = partition.queues.parked().is_empty() && partition.queues.waiting().is_empty();
+    pub fn waits_until(&self, scan: &Scan, choice: &Choice) -> Option<Instant> {
+        let ready = self.queues.promised().iter().filter(|p| !p.running).count();
+        let alone = self.queues.parked().is_empty() && self.queues.waiting().is_empty();
         let all = ready == choice.members.len();
         if !(self.parameters.waiting && alone && all) {
             return None;
         }
         let row = self.tables.row(choice.row);
         let larger = row.size_holding(choice.members.len() + 1)?;
-        let members = partition.queues.promised().iter().filter(|p| !p.running);
+        let members = self.queues.promised().iter().filter(|p| !p.running);
         if members.map(|p| p.batch_max).min()? < row.sizes[larger] {
             return None;
         }
@@ -75,6 +70,6 @@ impl View<'_> {
         let wait = signed(next, self.now);
         let apart = ns(row.cost[choice.size]) + ns(row.cost_alone());
         let pays = wait + ns(row.cost[larger]) < apart;
-        (wait <= partition.scan.least() && pays).then_some(next)
+        (wait <= scan.least() && pays).then_some(next)
     }
 }

@@ -7,33 +7,24 @@
 
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
-use crate::ids::TaskId;
 use crate::punctual::Punctual;
+use crate::punctual::lifecycle::requests::State;
 use crate::punctual::partition::Partition;
-use crate::punctual::requests::State;
 
 impl Punctual {
     /// Begins or ends the hold. Those that wait between two stages are ended when their partition
     /// is looked at next (`timers`), as those are that come back from a stage.
-    pub(crate) fn hold_best_effort(&mut self, hold: bool, actions: &mut Actions) {
-        self.shedding = hold;
+    pub(super) fn hold_best_effort(&mut self, hold: bool, actions: &mut Actions) {
+        self.holds.shedding = hold;
         self.partitions.iter_mut().for_each(Partition::touch);
-        for buffer in 0..self.requests.buffers() {
-            let request = *self.requests.get(buffer);
-            if request.state == State::Awaiting && self.sheds(request.task) {
-                self.paging.remove(buffer);
+        for buffer in 0..self.life.requests.buffers() {
+            let request = self.life.requests.get(buffer);
+            let real_time = self.tables.task(request.task).is_real_time();
+            if request.state == State::Awaiting && hold && !real_time {
+                self.life.withdraw(buffer, &self.tables);
                 let verdict = Verdict::Rejected(Rejection::Shedding);
-                self.conclude(buffer, verdict, actions);
+                self.life.finish(buffer, verdict, actions);
             }
         }
-    }
-
-    pub(crate) const fn is_shedding(&self) -> bool {
-        self.shedding
-    }
-
-    /// Whether a task's frames are given up at present.
-    pub(crate) fn sheds(&self, task: TaskId) -> bool {
-        self.shedding && !self.is_real_time(task)
     }
 }

@@ -11,8 +11,11 @@
 //! so these are the only points looked at. Over-estimation can refuse, never endanger.
 
 use crate::bounded::List;
-use crate::punctual::queues::Pending;
+use crate::punctual::ablation::Ablation;
+use crate::punctual::joint::Candidate;
+use crate::punctual::lifecycle::queues::Pending;
 use crate::punctual::tables::TaskTable;
+use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 /// Fewest exact steps a reserved task gets (the policy's q).
@@ -146,6 +149,31 @@ impl Scan {
             }
         }
         self.steps.sort_unstable_by_key(|step| step.at);
+    }
+}
+
+impl View<'_> {
+    /// Scans the partition as if it were free from `free` on, with the work of a candidate, if one is
+    /// tested: at the place in its task's rhythm that it would leave.
+    pub fn scan(&self, scan: &mut Scan, free: Instant, candidate: Option<(&Candidate, Nanos)>) {
+        let (tables, index) = (self.tables, self.index);
+        let pending_only = candidate.is_some() && self.ablated(Ablation::PendingOnlyAdmission);
+        let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.next?)));
+        let reserved = tables.tasks().iter().zip(self.reservations.all());
+        let reserved = reserved
+            .enumerate()
+            .filter(|(_, (table, _))| {
+                !pending_only && table.guaranteed && table.partition.index() == index
+            })
+            .map(|(task, (table, next))| Reservation {
+                table,
+                next: match tested {
+                    Some((own, then)) if own.index() == task => then,
+                    _ => next,
+                },
+            });
+        let candidate = candidate.map(|(candidate, work)| (candidate.due, work));
+        scan.run(self.now, free, self.queues.promised(), candidate, reserved);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a partition runs: one action, and at most one that was handed over ahead.
 
 use crate::ids::{ActionId, BATCH_MAX, RequestId};
-use crate::punctual::requests::{Requests, State};
+use crate::punctual::lifecycle::requests::{Requests, State};
 use crate::punctual::tables::{Row, Tables};
 use crate::time::{Instant, Nanos};
 

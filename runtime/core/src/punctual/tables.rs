@@ -125,6 +125,10 @@ impl TaskTable {
         self.left[stage.index()]
     }
 
+    pub fn is_real_time(&self) -> bool {
+        self.criticality == Criticality::RealTime
+    }
+
     /// D less the egress bound.
     pub fn own_due(&self) -> Option<Nanos> {
         self.own_due

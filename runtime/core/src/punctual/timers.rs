@@ -4,49 +4,28 @@
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::punctual::Punctual;
-use crate::punctual::queues::{Parked, Waiting};
+use crate::punctual::lifecycle::queues::{Parked, Waiting};
 use crate::punctual::share::Voluntary;
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {
-    /// Answers the requests that cannot go deeper any more. Runs after the dispatch, so that
-    /// what can still be started at the last moment is.
-    pub(crate) fn expire(&mut self, index: usize, actions: &mut Actions) {
-        let mut at = 0;
-        while let Some(parked) = self.partitions[index].queues.parked().get(at).copied() {
-            let in_vain = self.view(index).last_start_of_parked(&parked) <= self.now;
-            if parked.eager || in_vain || !self.view(index).is_worth_it(&parked) {
-                self.withdraw(parked.buffer);
-                self.answer(parked.buffer, actions);
+    /// Answers the requests that cannot go deeper any more, and ends those that no gap came for. Runs
+    /// after the dispatch, so that what can still be started at the last moment is.
+    pub(super) fn expire(&mut self, index: usize, actions: &mut Actions) {
+        while let Some(buffer) = self.view(index).as_deep_as_it_gets() {
+            self.life.withdraw(buffer, &self.tables);
+            self.life.answer(buffer, self.now, actions);
+        }
+        while let Some((buffer, reason)) = self.view(index).without_gap() {
+            self.life.withdraw(buffer, &self.tables);
+            if self.life.has_mandatory_answer(buffer, &self.tables) {
+                self.life.answer(buffer, self.now, actions);
             } else {
-                at += 1;
+                let verdict = Verdict::Rejected(reason);
+                self.life.finish(buffer, verdict, actions);
             }
         }
-        let mut at = 0;
-        while let Some(waiting) = self.partitions[index].queues.waiting().get(at).copied() {
-            let shed = self.is_shedding() && !waiting.demoted;
-            if self.view(index).last_start_of_waiting(&waiting) > self.now && !shed {
-                at += 1;
-                continue;
-            }
-            self.withdraw(waiting.buffer);
-            if self.holds_answer_that_counts(waiting.buffer) {
-                self.answer(waiting.buffer, actions);
-            } else {
-                let reason = if shed {
-                    Rejection::Shedding
-                } else {
-                    Rejection::NoSlack
-                };
-                self.conclude(waiting.buffer, Verdict::Rejected(reason), actions);
-            }
-        }
-    }
-
-    pub(crate) fn holds_answer_that_counts(&self, buffer: u16) -> bool {
-        let request = self.requests.get(buffer);
-        request.holds_answer_from(self.tables.task(request.task).mandatory_exit)
     }
 }
 
@@ -54,9 +33,9 @@ impl View<'_> {
     /// When this partition needs a tick.
     pub fn timer(&self) -> Option<Instant> {
         let partition = self.partition;
-        let parked = partition.queues.parked().iter();
+        let parked = self.queues.parked().iter();
         let parked = parked.map(|p| self.last_start_of_parked(p));
-        let waiting = partition.queues.waiting().iter();
+        let waiting = self.queues.waiting().iter();
         let waiting = waiting
             .filter(|w| w.due != Instant::FAR_FUTURE)
             .map(|w| self.last_start_of_waiting(w));
@@ -68,7 +47,7 @@ impl View<'_> {
         // Deeper stages that wait for nothing but the partition's share.
         // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
         // that it would be stopped each time and never get through one.
-        let rested = (partition.slot.running().is_none() && !partition.queues.parked().is_empty())
+        let rested = (partition.slot.running().is_none() && !self.queues.parked().is_empty())
             .then(|| partition.share.recovers_at(Voluntary::Depth))
             .filter(|at| *at > self.now);
         let opens = Some(partition.opens()).filter(|at| *at > self.now);
@@ -85,6 +64,28 @@ impl View<'_> {
             .min()
     }
 
+    /// A request that holds an answer and does not wait for a deeper one any more.
+    fn as_deep_as_it_gets(&self) -> Option<u16> {
+        let ends = |parked: &&Parked| {
+            let in_vain = self.last_start_of_parked(parked) <= self.now;
+            parked.eager || in_vain || !self.is_worth_it(parked)
+        };
+        let parked = self.queues.parked().iter().find(ends)?;
+        Some(parked.buffer)
+    }
+
+    /// A best-effort request that no gap came for, or that is given up, and why it is rejected if it
+    /// holds no answer.
+    fn without_gap(&self) -> Option<(u16, Rejection)> {
+        self.queues.waiting().iter().find_map(|waiting| {
+            if self.holds.shedding && !waiting.demoted {
+                return Some((waiting.buffer, Rejection::Shedding));
+            }
+            let over = self.last_start_of_waiting(waiting) <= self.now;
+            over.then_some((waiting.buffer, Rejection::NoSlack))
+        })
+    }
+
     /// d - C of the stages up to the next exit.
     pub fn last_start_of_parked(&self, parked: &Parked) -> Instant {
         let stage = self.tables.row(parked.row).stage;
@@ -97,7 +98,7 @@ impl View<'_> {
         if waiting.due == Instant::FAR_FUTURE {
             return Instant::FAR_FUTURE;
         }
-        let request = self.requests.get(waiting.buffer);
+        let request = self.life.requests.get(waiting.buffer);
         let table = self.tables.task(request.task);
         if request.holds_answer_from(table.mandatory_exit) {
             return waiting.due - self.tables.cost_to_answer(request.task, request.stage);

@@ -5,7 +5,8 @@ use std::vec;
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use super::world::{Exact, World};
 use crate::policy::Policy as _;
-use crate::punctual::{Punctual, ledger, paging, partition, queues, requests, slot};
+use crate::punctual::lifecycle::{ledger, queues, requests, weights};
+use crate::punctual::{Punctual, partition, slot};
 use crate::{Config, TaskConfig, Weights};
 
 /// In the middle of things: a promised request runs, two wait, and one waits for a gap. A model may be
@@ -44,13 +45,13 @@ fn the_check_after_each_step_finds_every_planted_fault() {
         assert_eq!(scheduler.check(), Err(expected));
     };
     for (expected, plant) in requests::FAULTS {
-        found(&|s| plant(&mut s.requests), expected);
+        found(&|s| plant(&mut s.life.requests), expected);
     }
     for (expected, plant) in ledger::FAULTS {
-        found(&|s| plant(&mut s.ledger), expected);
+        found(&|s| plant(&mut s.life.ledger), expected);
     }
     for (expected, plant) in queues::FAULTS {
-        found(&|s| plant(&mut s.partitions[0].queues), expected);
+        found(&|s| plant(&mut s.life.queues[0]), expected);
     }
     for (expected, plant) in slot::FAULTS {
         found(&|s| plant(&mut s.partitions[0].slot), expected);
@@ -58,7 +59,7 @@ fn the_check_after_each_step_finds_every_planted_fault() {
     for (expected, plant) in partition::FAULTS {
         found(&|s| plant(&mut s.partitions[0]), expected);
     }
-    for (expected, plant) in paging::FAULTS {
-        found(&|s| plant(&mut s.paging), expected);
+    for (expected, plant) in weights::FAULTS {
+        found(&|s| plant(&mut s.life.weights), expected);
     }
 }

@@ -89,7 +89,7 @@ fn after_a_change_nothing_starts_before_all_has_ended_and_the_change_is_paid_for
     world.frame(0, at(0));
     world.frame(1, at(0));
     world.run_until(at(0));
-    world.scheduler.want_layout(1);
+    world.scheduler.layouts.want(1);
     world.frame(0, at(30));
     world.run_until(at(3));
     // The next boundary is the end of the first stage, at 4: both halves open at 6.
@@ -105,7 +105,7 @@ fn a_change_that_what_is_promised_does_not_fit_into_is_put_off() {
     world.frame(1, at(0));
     let hasty = world.frame_captured(0, at(0), at(0), Some(at(9)));
     world.run_until(at(0));
-    world.scheduler.want_layout(1);
+    world.scheduler.layouts.want(1);
     world.run_until(at(40));
     let (when, reply) = world.reply(hasty).expect("answered");
     assert!(when <= at(8) && reply.verdict == Verdict::OnTime);
@@ -124,7 +124,7 @@ fn an_answer_is_given_at_its_stages_end_though_its_task_has_moved_meanwhile() {
     let mut world = World::new(config, Exact);
     let frame = world.frame(0, at(0));
     world.run_until(at(0));
-    world.scheduler.want_layout(1);
+    world.scheduler.layouts.want(1);
     world.frame(1, at(3));
     world.run_until(at(40));
     assert_eq!(world.scheduler.tables.layout(), 1);

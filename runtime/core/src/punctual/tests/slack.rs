@@ -34,7 +34,7 @@ fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
 }
 
 fn exact_slack(scheduler: &Punctual, index: usize, free: Instant, y: Instant) -> i64 {
-    let pending = scheduler.partitions[index].queues.promised().iter();
+    let pending = scheduler.life.queues[index].promised().iter();
     let pending: u64 = pending
         .filter(|p| p.due <= y)
         .map(|p| p.work.as_nanos())
@@ -118,8 +118,9 @@ proptest! {
         scheduler.now = world.now;
         for index in 0..partitions {
             let free = scheduler.partitions.free_from(index, scheduler.now);
-            scheduler.scan(index, free, None);
-            let scan = scheduler.partitions[index].scan.clone();
+            let (view, scan) = scheduler.look(index);
+            view.scan(scan, free, None);
+            let scan = scan.clone();
             for point in scan.points() {
                 let exact = exact_slack(&scheduler, index, free, point.at);
                 prop_assert!(point.slack <= exact, "{:?} {} {}", point.at, point.slack, exact);
@@ -158,8 +159,9 @@ fn scan_is_exact_before_its_lines_begin() {
     };
     let mut scheduler = Punctual::new(&config, PunctualConfig::default()).expect("just tried");
     let now = scheduler.now;
-    scheduler.scan(0, now, None);
-    let scan = scheduler.partitions[0].scan.clone();
+    let (view, scan) = scheduler.look(0);
+    view.scan(scan, now, None);
+    let scan = scan.clone();
     let tables = scheduler.tables.tasks().iter();
     // The fewest exact steps are 4.
     let exact_until = tables

@@ -197,7 +197,7 @@ impl<N: Nature> World<N> {
             && random.one_in(8)
         {
             let layout = random.within(0, self.config.layouts.len() as u64);
-            self.scheduler.want_layout(layout as usize);
+            self.scheduler.layouts.want(layout as usize);
         }
         self.scheduler.step(self.now, event, &mut self.actions);
         let actions: Vec<Action> = self.actions.iter().cloned().collect();

@@ -7,7 +7,7 @@ use crate::actions::Actions;
 use crate::counters::Counters;
 use crate::event::Arrival;
 use crate::ids::{RequestId, TaskId};
-use crate::punctual::requests::{Request, Requests, State};
+use crate::punctual::lifecycle::requests::{Request, Requests, State};
 use crate::time::Instant;
 
 /// What happens to a request between its arrival and its verdict, and is counted.
@@ -71,7 +71,7 @@ impl Ledger {
     }
 
     /// It is let in, under the rules of `task`.
-    pub fn enter(&mut self, origin: TaskId, task: TaskId, holds_kept: bool) {
+    pub(super) fn enter(&mut self, origin: TaskId, task: TaskId, holds_kept: bool) {
         self.accounts[origin.index()].counters.open += 1;
         let account = &mut self.accounts[task.index()];
         account.inside += 1;
@@ -97,7 +97,7 @@ impl Ledger {
     }
 
     /// Says what became of an open request.
-    pub fn finish(
+    pub(super) fn finish(
         &mut self,
         id: RequestId,
         request: &Request,
@@ -122,7 +122,7 @@ impl Ledger {
     }
 
     /// Nobody writes to a request's buffer any more.
-    pub fn let_go(&mut self, request: &Request) {
+    pub(super) fn let_go(&mut self, request: &Request) {
         self.accounts[request.task.index()].kept_held -= u16::from(request.holds_kept);
     }
 
@@ -176,7 +176,7 @@ impl Ledger {
 
 /// What [`Ledger::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[super::Fault<Ledger>] = &[
+pub const FAULTS: &[crate::punctual::Fault<Ledger>] = &[
     (
         "a submission has no verdict and is not open, or two",
         |it| it.accounts[0].counters.submitted += 1,

@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 
+use crate::action::Failure;
 use crate::bounded::List;
 use crate::event::Answer;
-use crate::ids::{RequestId, StageId, TaskId, Ticket};
+use crate::ids::{ModelId, RequestId, StageId, TaskId, Ticket};
 use crate::time::Instant;
 
 /// Where a request is on its way.
@@ -54,6 +55,25 @@ impl State {
 }
 
 impl Request {
+    /// Why it fails if the device fails it.
+    pub const fn device_failure(&self) -> Failure {
+        if self.gone {
+            Failure::ClientGone
+        } else {
+            Failure::Device
+        }
+    }
+
+    /// Whether it was submitted before `newer`, by the same client for the same task, runs by the rules
+    /// of the same one, and no stage of it has begun.
+    pub fn is_superseded_by(&self, newer: &Self) -> bool {
+        self.state.is_open()
+            && self.ticket.client == newer.ticket.client
+            && (self.origin, self.task) == (newer.origin, newer.task)
+            && self.order < newer.order
+            && self.stage == StageId(0)
+    }
+
     /// Whether it holds an answer of this exit or a deeper one.
     pub fn holds_answer_from(&self, exit: StageId) -> bool {
         self.answer.is_some_and(|(deepest, _)| deepest.0 >= exit.0)
@@ -100,8 +120,8 @@ pub struct Request {
     pub answer: Option<(StageId, Answer)>,
     /// Whether it holds one of the buffers kept for its task's conforming requests.
     pub holds_kept: bool,
-    /// Whether its model's weights have to stay for it.
-    pub relies_on_weights: bool,
+    /// The model whose weights have to stay for it.
+    pub relies_on: Option<ModelId>,
     /// Its client is gone; it ends when nobody touches its buffer any more.
     pub gone: bool,
     /// A newer frame took its place while its input was being prepared.
@@ -128,7 +148,7 @@ const FREE: Request = Request {
     cohort: 0,
     answer: None,
     holds_kept: false,
-    relies_on_weights: false,
+    relies_on: None,
     gone: false,
     superseded: false,
     demoted: false,
@@ -174,7 +194,7 @@ impl Requests {
     }
 
     /// Gives a buffer to a request, whose input is prepared from now on.
-    pub fn take(&mut self, new: Submission) -> RequestId {
+    pub(super) fn take(&mut self, new: Submission) -> RequestId {
         self.kept_unused -= usize::from(new.holds_kept);
         let buffer = self
             .free
@@ -201,7 +221,7 @@ impl Requests {
     }
 
     /// Moves a request on. Where it came from; whoever calls takes it off the list there.
-    pub fn transition(&mut self, buffer: u16, to: State) -> State {
+    pub(super) fn transition(&mut self, buffer: u16, to: State) -> State {
         let slot = &mut self.slots[usize::from(buffer)];
         let from = core::mem::replace(&mut slot.state, to);
         debug_assert!(from.leads_to(to), "request {buffer}: {from:?} to {to:?}");
@@ -209,14 +229,14 @@ impl Requests {
     }
 
     /// It is a member of an action: whoever shares a batch with it later has to have its cohort.
-    pub fn begin(&mut self, buffer: u16, cohort: Option<u64>) -> State {
+    pub(super) fn begin(&mut self, buffer: u16, cohort: Option<u64>) -> State {
         let slot = &mut self.slots[usize::from(buffer)];
         slot.cohort = cohort.unwrap_or(slot.cohort);
         self.transition(buffer, State::Running)
     }
 
     /// Its stage came to its end, with an answer if it ends in an exit.
-    pub fn deepen(&mut self, buffer: u16, answer: Option<Answer>) -> &Request {
+    pub(super) fn deepen(&mut self, buffer: u16, answer: Option<Answer>) -> &Request {
         let slot = &mut self.slots[usize::from(buffer)];
         debug_assert_eq!(slot.state, State::Running);
         if let Some(answer) = answer {
@@ -237,19 +257,19 @@ impl Requests {
     }
 
     /// It is promised nothing from now on.
-    pub fn mark_demoted(&mut self, buffer: u16) {
+    pub(super) fn mark_demoted(&mut self, buffer: u16) {
         self.slots[usize::from(buffer)].demoted = true;
     }
 
-    /// Its model's weights have to stay until its verdict.
-    pub fn mark_reliant(&mut self, buffer: u16) -> &Request {
+    /// A model's weights have to stay until its verdict.
+    pub(super) fn rely_on(&mut self, buffer: u16, model: ModelId) -> &Request {
         let slot = &mut self.slots[usize::from(buffer)];
-        slot.relies_on_weights = true;
+        slot.relies_on = Some(model);
         slot
     }
 
     /// Takes the buffer back.
-    pub fn release(&mut self, buffer: u16) -> Request {
+    pub(super) fn release(&mut self, buffer: u16) -> Request {
         let slot = &mut self.slots[usize::from(buffer)];
         assert!(slot.state != State::Free, "buffer {buffer} is freed twice");
         let request = *slot;
@@ -262,7 +282,7 @@ impl Requests {
     }
 
     /// Ends a request whose buffer nobody may have yet.
-    pub fn lock(&mut self, buffer: u16) -> Request {
+    pub(super) fn lock(&mut self, buffer: u16) -> Request {
         self.locked += 1;
         self.transition(buffer, State::Locked);
         *self.get(buffer)
@@ -309,7 +329,7 @@ impl Requests {
 
 /// What [`Requests::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[super::Fault<Requests>] = &[
+pub const FAULTS: &[crate::punctual::Fault<Requests>] = &[
     ("a buffer is free and listed as taken, or not", |it| {
         it.free.pop();
     }),

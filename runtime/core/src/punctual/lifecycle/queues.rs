@@ -4,7 +4,7 @@
 use crate::bounded::List;
 use crate::ids::{Confidence, TaskId};
 use crate::punctual::dispatch::ns;
-use crate::punctual::requests::{Request, Requests, State};
+use crate::punctual::lifecycle::requests::{Request, Requests, State};
 use crate::punctual::tables::{Row, Tables, TaskTable};
 use crate::time::{Instant, Nanos};
 
@@ -118,15 +118,26 @@ impl Queues {
         self.promised.iter().any(|p| p.extra && !p.running)
     }
 
+    /// Whether requests wait for a batch that they were promised jointly.
+    pub fn has_joint_promises(&self) -> bool {
+        self.promised.iter().any(|p| p.joint && !p.running)
+    }
+
     /// Adds a promise.
-    pub fn promise(&mut self, entry: Pending) {
+    pub(super) fn promise(&mut self, entry: Pending) {
         let key = (entry.due, entry.order);
         let at = self.promised.partition_point(|p| (p.due, p.order) < key);
         self.promised.insert(at, entry);
     }
 
     /// Puts a request that holds an answer that counts in line for its next stage.
-    pub fn park(&mut self, request: &Request, buffer: u16, table: &TaskTable, tables: &Tables) {
+    pub(super) fn park(
+        &mut self,
+        request: &Request,
+        buffer: u16,
+        table: &TaskTable,
+        tables: &Tables,
+    ) {
         let own = tables.own(table, request.stage);
         let (_, answer) = request.answer.expect("a parked request holds an answer");
         let entry = Parked {
@@ -148,14 +159,14 @@ impl Queues {
     }
 
     /// Puts a request that is promised nothing in line for a gap.
-    pub fn line_up(&mut self, entry: Waiting) {
+    pub(super) fn line_up(&mut self, entry: Waiting) {
         let at = self.waiting.partition_point(|w| w.order < entry.order);
         self.waiting.insert(at, entry);
     }
 
     /// Takes a request off the queue that its state says, if that is one of these; what is left of a
     /// joint promise pays.
-    pub fn remove(&mut self, buffer: u16, state: State, tables: &Tables) {
+    pub(super) fn remove(&mut self, buffer: u16, state: State, tables: &Tables) {
         match state {
             State::Pending => self.remove_promise(buffer, tables),
             State::Parked => {
@@ -173,7 +184,7 @@ impl Queues {
     }
 
     /// Ends a request's promise, if it has one, whether or not it runs.
-    pub fn remove_promise(&mut self, buffer: u16, tables: &Tables) {
+    pub(super) fn remove_promise(&mut self, buffer: u16, tables: &Tables) {
         let Some(at) = self.promised.iter().position(|p| p.buffer == buffer) else {
             return;
         };
@@ -184,7 +195,7 @@ impl Queues {
     }
 
     /// A member of an action leaves the queue where it waited; promised work stays with its rest.
-    pub fn begin(&mut self, buffer: u16, from: State, tables: &Tables) {
+    pub(super) fn begin(&mut self, buffer: u16, from: State, tables: &Tables) {
         if from != State::Pending {
             return self.remove(buffer, from, tables);
         }
@@ -194,7 +205,13 @@ impl Queues {
     }
 
     /// A promised request that ran goes on from its present stage.
-    pub fn put_back(&mut self, request: &Request, buffer: u16, table: &TaskTable, tables: &Tables) {
+    pub(super) fn put_back(
+        &mut self,
+        request: &Request,
+        buffer: u16,
+        table: &TaskTable,
+        tables: &Tables,
+    ) {
         let row = tables.row_of(table, request.stage);
         let entry = self.promise_of(buffer);
         entry.running = false;
@@ -214,7 +231,7 @@ impl Queues {
 
     /// Gives the place of the promise at a position to a newer request, deadline and all. Whose it was,
     /// and whether it is beyond the reservations still.
-    pub fn hand_over(
+    pub(super) fn hand_over(
         &mut self,
         at: usize,
         request: &Request,
@@ -230,7 +247,7 @@ impl Queues {
     }
 
     /// Makes one promise of several and that of a request that has just been promised its deadline.
-    pub fn join(&mut self, order: u64, promises: &[u64], tables: &Tables) {
+    pub(super) fn join(&mut self, order: u64, promises: &[u64], tables: &Tables) {
         for entry in self.promised.iter_mut() {
             if promises.contains(&entry.promise) {
                 entry.promise = order;
@@ -257,9 +274,25 @@ impl Queues {
         }
     }
 
-    /// The promise at a position cannot be kept any more.
-    pub fn mark_late(&mut self, at: usize) {
-        self.promised[at].late = true;
+    /// The promise of least worth, if it keeps one of more worth from being on time when all take their
+    /// budgets in EDF order from `free` on. Those that nothing can be dropped for are marked as late.
+    pub fn least_worth(&mut self, free: Instant, worth: impl Fn(&Pending) -> u8) -> Option<u16> {
+        loop {
+            let mut end = free;
+            let late = self.promised.iter().position(|entry| {
+                end = end + entry.work;
+                end > entry.due && !entry.late
+            })?;
+            // What comes after it in EDF order does not delay it, and what runs cannot be dropped.
+            let waiting = self.promised[..=late].iter().filter(|p| !p.running);
+            let least = waiting.min_by_key(|p| (worth(p), u64::MAX - p.work.as_nanos()));
+            match least {
+                Some(least) if worth(least) < worth(&self.promised[late]) => {
+                    return Some(least.buffer);
+                }
+                _ => self.promised[late].late = true,
+            }
+        }
     }
 
     pub fn forget_late(&mut self) {
@@ -269,12 +302,12 @@ impl Queues {
     }
 
     /// Takes the last promise out, to be put in elsewhere.
-    pub fn pop_promise(&mut self) -> Option<Pending> {
+    pub(super) fn pop_promise(&mut self) -> Option<Pending> {
         self.promised.pop()
     }
 
     /// Takes all out that are promised nothing.
-    pub fn clear_unpromised(&mut self) {
+    pub(super) fn clear_unpromised(&mut self) {
         self.parked.clear();
         self.waiting.clear();
     }
@@ -377,7 +410,7 @@ impl Queues {
 
 /// What [`Queues::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[super::Fault<Queues>] = &[
+pub const FAULTS: &[crate::punctual::Fault<Queues>] = &[
     (
         "a promise is not of a request that waits or runs here",
         |it| it.promised[0].running ^= true,
