@@ -17,3 +17,22 @@ pub(crate) enum Ablation {
     /// A change between layouts is made because both are schedulable.
     UncheckedChange,
 }
+
+/// The hole that a test has cut, if any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ablations {
+    #[cfg(test)]
+    pub(crate) cut: Option<Ablation>,
+}
+
+impl Ablations {
+    #[cfg(test)]
+    pub(crate) fn has(self, ablation: Ablation) -> bool {
+        self.cut == Some(ablation)
+    }
+
+    #[cfg(not(test))]
+    pub(crate) const fn has(self, _: Ablation) -> bool {
+        false
+    }
+}

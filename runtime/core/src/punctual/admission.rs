@@ -4,11 +4,11 @@ use crate::action::Rejection;
 use crate::event::Arrival;
 use crate::ids::{BATCH_MAX, StageId, TaskId};
 use crate::punctual::joint::Candidate;
-use crate::punctual::lifecycle::requests::{Request, State};
+use crate::punctual::lifecycle::requests::Request;
 use crate::punctual::share::Voluntary;
 use crate::punctual::slack::Scan;
 use crate::punctual::view::View;
-use crate::time::{Instant, Nanos};
+use crate::time::Instant;
 
 /// What is promised to a request that passed its test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,11 @@ pub struct Admission<'a> {
     pub scan: &'a mut Scan,
 }
 
-impl Admission<'_> {
+impl<'a> Admission<'a> {
+    pub fn of((view, scan): (View<'a>, &'a mut Scan)) -> Self {
+        Self { view, scan }
+    }
+
     /// Which buffer `task` has for a submission, its own or one that another task offloads to it; or
     /// why it refuses that.
     pub fn entry(
@@ -72,7 +76,7 @@ impl Admission<'_> {
         {
             return Ok(Entry::Reserved);
         }
-        if self.view.is_full(task) && self.view.least_gaining(task).is_none() {
+        if life.is_full(task, table) && life.least_gaining(task, self.view.index).is_none() {
             return Err(Rejection::QueueFull);
         }
         let reserved = table.guaranteed && reservations.in_rhythm(task, table, captured, now);
@@ -102,7 +106,7 @@ impl Admission<'_> {
         }
         let there = life.weights.residency().ready_at(table.model, now);
         let free = self.view.free_from().max(now + table.prepare).max(there);
-        let free = free + self.view.work_in_preparation();
+        let free = free + life.work_in_preparation(self.view.index, self.view.tables);
         self.fits_extra(&self.view.candidate(task, due), free)
     }
 
@@ -167,24 +171,6 @@ impl Admission<'_> {
 }
 
 impl View<'_> {
-    /// Whether a request of `task` beyond the buffers kept for it finds none.
-    pub fn is_full(&self, task: TaskId) -> bool {
-        let table = self.tables.task(task);
-        let places = u64::from(table.queue_max - table.kept);
-        self.life.ledger.others_inside(task) >= places || !self.life.requests.has_spare()
-    }
-
-    /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it;
-    /// not one in a buffer kept for the task, whose end would make no room for others.
-    pub fn least_gaining(&self, task: TaskId) -> Option<u16> {
-        let waiting = self.queues.parked().iter().filter(|parked| {
-            let request = self.life.requests.get(parked.buffer);
-            request.task == task && !request.holds_kept
-        });
-        let least = waiting.min_by_key(|parked| (parked.gain, parked.due));
-        least.map(|parked| parked.buffer)
-    }
-
     fn candidate(&self, task: TaskId, due: Instant) -> Candidate {
         let table = self.tables.task(task);
         Candidate {
@@ -194,20 +180,5 @@ impl View<'_> {
             batch_max: table.batch_max,
             next: None,
         }
-    }
-
-    /// Mandatory work of the requests whose inputs are being prepared for the partition, but for those
-    /// that its reservations count.
-    fn work_in_preparation(&self) -> Nanos {
-        let here = |request: &&Request| {
-            request.state == State::Preparing
-                && !request.holds_kept
-                && self.tables.task(request.task).partition.index() == self.index
-        };
-        let requests = &self.life.requests;
-        let requests = (0..requests.buffers()).map(|buffer| requests.get(buffer));
-        let work = requests.filter(here);
-        let work = work.map(|request| self.tables.task(request.task).work());
-        work.fold(Nanos::ZERO, |sum, work| sum + work)
     }
 }

@@ -33,29 +33,41 @@ impl Punctual {
         }
     }
 
-    /// A device did not start an action inside its window: as if it had not been ordered.
-    pub(super) fn not_run(&mut self, action: ActionId, actions: &mut Actions) {
-        if let Some((_, running)) = self.end_action(action) {
-            self.put_back(&running, Note::NotRun, actions);
-        }
-    }
-
-    /// A device stopped a best-effort action. The stage's inputs are still there, and so is the
-    /// answer of the stage before.
-    pub(super) fn preempted(&mut self, action: ActionId, actions: &mut Actions) {
+    /// A device did not start an action inside its window, or stopped a best-effort action. The inputs
+    /// of the stage are still there, and so is the answer of the stage before: the members wait where
+    /// they waited, and what happened to them is counted.
+    pub(super) fn not_finished(&mut self, action: ActionId, note: Note, actions: &mut Actions) {
         let Some((index, running)) = self.end_action(action) else {
             return;
         };
-        let took = self.now.since(running.ordered);
-        self.life.charge(&running.members, took);
-        let batch = self.tables.row(running.row).sizes[running.size];
-        self.partitions[index].gaps.was_short(batch);
-        self.put_back(&running, Note::Preempted, actions);
+        if note == Note::Preempted {
+            let took = self.now.since(running.ordered);
+            self.life.charge(&running.members, took);
+            let batch = self.tables.row(running.row).sizes[running.size];
+            self.partitions[index].gaps.was_short(batch);
+        }
+        self.life.note_all(&running.members, note);
+        for id in &running.members {
+            let index = self.life.partition_of(id.buffer, &self.tables);
+            self.partitions[index].touch();
+            if self.life.requests.get(id.buffer).gone {
+                self.life.end_promise(id.buffer, &self.tables);
+                let verdict = Verdict::Failed(Failure::ClientGone);
+                self.life.finish(id.buffer, verdict, actions);
+            } else {
+                self.life.put_back(id.buffer, &self.tables);
+            }
+        }
     }
 
-    /// A device reports an error.
+    /// A device reports an error: of a transfer, which fails those who waited for it, or of an action.
     pub(super) fn failed(&mut self, action: ActionId, actions: &mut Actions) {
-        if let Some((_, running)) = self.end_action(action) {
+        if let Some(model) = self.life.weights.load_failed(action) {
+            while let Some(buffer) = self.life.weights.take_waiting_for(model) {
+                let verdict = Verdict::Failed(Failure::Device);
+                self.life.finish(buffer, verdict, actions);
+            }
+        } else if let Some((_, running)) = self.end_action(action) {
             self.fail(&running, actions);
         }
     }
@@ -103,28 +115,12 @@ impl Punctual {
 
     fn fail(&mut self, running: &Running, actions: &mut Actions) {
         for id in &running.members {
-            self.touch_partition_of(id.buffer);
+            let index = self.life.partition_of(id.buffer, &self.tables);
+            self.partitions[index].touch();
             self.life.end_promise(id.buffer, &self.tables);
             let failure = self.life.requests.get(id.buffer).device_failure();
             let verdict = Verdict::Failed(failure);
             self.life.finish(id.buffer, verdict, actions);
-        }
-    }
-
-    /// The members wait where they waited before; what happened to them is counted.
-    fn put_back(&mut self, running: &Running, note: Note, actions: &mut Actions) {
-        for id in &running.members {
-            let request = self.life.requests.get(id.buffer);
-            let gone = request.gone;
-            self.life.ledger.note(request.origin, note);
-            self.touch_partition_of(id.buffer);
-            if gone {
-                self.life.end_promise(id.buffer, &self.tables);
-                let verdict = Verdict::Failed(Failure::ClientGone);
-                self.life.finish(id.buffer, verdict, actions);
-            } else {
-                self.life.put_back(id.buffer, &self.tables);
-            }
         }
     }
 
@@ -152,12 +148,5 @@ impl Punctual {
             return self.life.answer(buffer, self.now, actions);
         }
         self.life.put_back(buffer, &self.tables);
-    }
-
-    /// The partition of a request's task is to be looked at: not where it ran, if the layout changed
-    /// meanwhile.
-    fn touch_partition_of(&mut self, buffer: u16) {
-        let index = self.life.partition_of(buffer, &self.tables);
-        self.partitions[index].touch();
     }
 }

@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 
 use crate::config::{Config, PartitionConfig};
+use crate::punctual::ablation::Ablations;
 use crate::punctual::conduct::Conduct;
+use crate::punctual::dispatch::ActionIds;
 use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::load::Load;
@@ -48,11 +50,10 @@ impl Punctual {
             layouts: Layouts::new(config),
             holds: Holds::default(),
             now: Instant::ZERO,
-            actions_ordered: 0,
+            ids: ActionIds::default(),
             stale_events: 0,
             tables,
-            #[cfg(test)]
-            ablation: None,
+            ablations: Ablations::default(),
         }
     }
 }

@@ -52,7 +52,9 @@ impl Punctual {
             of: offence.of,
             worst: offence.worst,
         }));
-        self.note_tasks_of(index, model, Note::Demoted);
+        for task in self.tables.running(index, model) {
+            self.life.ledger.note(task, Note::Demoted);
+        }
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);
             if !self.tables.runs(request.task, index, model) {
@@ -82,19 +84,19 @@ impl Punctual {
             partition: PartitionId(index as u16),
             model,
         });
-        self.note_tasks_of(index, model, Note::Reinstated);
-    }
-
-    fn note_tasks_of(&mut self, index: usize, model: ModelId, note: Note) {
-        for task in (0..self.rhythms.len()).map(|task| TaskId(task as u16)) {
-            if self.tables.runs(task, index, model) {
-                self.life.ledger.note(task, note);
-            }
+        for task in self.tables.running(index, model) {
+            self.life.ledger.note(task, Note::Reinstated);
         }
     }
 }
 
 impl Tables {
+    /// The real-time tasks that run a model's stages on a partition.
+    fn running(&self, index: usize, model: ModelId) -> impl Iterator<Item = TaskId> {
+        let tasks = (0..self.tasks().len()).map(|task| TaskId(task as u16));
+        tasks.filter(move |task| self.runs(*task, index, model))
+    }
+
     /// Whether a real-time task runs a model's stages on a partition.
     fn runs(&self, task: TaskId, index: usize, model: ModelId) -> bool {
         let table = self.task(task);

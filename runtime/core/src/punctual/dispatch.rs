@@ -31,6 +31,18 @@ pub(crate) struct Choice {
     pub(crate) spare: i64,
 }
 
+/// Names for actions, each used once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ActionIds(u64);
+
+impl ActionIds {
+    pub(crate) fn next(&mut self) -> ActionId {
+        let id = ActionId(self.0);
+        self.0 += 1;
+        id
+    }
+}
+
 impl Punctual {
     /// Starts something on a free partition, or tells best-effort work to make room.
     pub(super) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
@@ -99,7 +111,7 @@ impl Punctual {
 
     /// Hands a choice over, for when the partition is free.
     fn start(&mut self, index: usize, choice: &Choice, free: Instant, actions: &mut Actions) {
-        let id = self.next_action();
+        let id = self.ids.next();
         let (running, window) = self.view(index).action(id, choice, free);
         let row = self.tables.row(running.row);
         let infer = Infer {
@@ -119,13 +131,6 @@ impl Punctual {
         let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
         self.life.begin(&choice.members, cohort, &self.tables);
         actions.push(Action::Infer(infer));
-    }
-
-    /// The name of an action that is about to be ordered.
-    pub(super) fn next_action(&mut self) -> ActionId {
-        let id = ActionId(self.actions_ordered);
-        self.actions_ordered += 1;
-        id
     }
 }
 

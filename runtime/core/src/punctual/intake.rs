@@ -6,7 +6,7 @@ use crate::actions::Actions;
 use crate::event::Arrival;
 use crate::ids::RequestId;
 use crate::punctual::Punctual;
-use crate::punctual::admission::Entry;
+use crate::punctual::admission::{Admission, Entry};
 use crate::punctual::lifecycle::requests::{State, Submission};
 use crate::time::Instant;
 
@@ -30,11 +30,11 @@ impl Punctual {
             }
             Ok(taker) => taker,
         };
-        let index = self.tables.task(task).partition.index();
-        let view = self.view(index);
+        let table = self.tables.task(task);
+        let index = table.partition.index();
         if entry == Entry::Shared
-            && view.is_full(task)
-            && let Some(buffer) = view.least_gaining(task)
+            && self.life.is_full(task, table)
+            && let Some(buffer) = self.life.least_gaining(task, index)
         {
             // A first answer for the frame that comes is worth more than a deeper one for the frame
             // that gains least by it, so that one gets the answer it has.
@@ -114,16 +114,16 @@ impl Punctual {
                 .take_place(place.at, buffer, place.conforms, tables);
             let verdict = Verdict::Rejected(Rejection::Superseded);
             self.life.finish(older, verdict, actions);
-            return self.supersede(&request, actions);
+            return self.life.supersede(&request, &self.tables, actions);
         }
-        match self.admission(index).judge(&request) {
+        match Admission::of(self.look(index)).judge(&request) {
             Err(reason) => self.life.finish(buffer, Verdict::Rejected(reason), actions),
             Ok(grant) => {
                 if let Some(next) = grant.next {
                     self.reservations.use_up(request.task, next);
                 }
                 self.life.promise(buffer, &grant, &self.tables);
-                self.supersede(&request, actions);
+                self.life.supersede(&request, &self.tables, actions);
             }
         }
     }
@@ -139,7 +139,7 @@ impl Punctual {
         };
         self.life.line_up(buffer, order, &self.tables);
         if can_wait {
-            self.supersede(&request, actions);
+            self.life.supersede(&request, &self.tables, actions);
         }
     }
 }

@@ -13,9 +13,8 @@ use crate::ids::TaskId;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::admission::{Admission, Joins};
 use crate::punctual::dispatch::ns;
-use crate::punctual::lifecycle::queues::Pending;
-use crate::punctual::tables::Row;
-use crate::punctual::view::View;
+use crate::punctual::lifecycle::queues::{Pending, Queues};
+use crate::punctual::tables::{Row, StageRow};
 use crate::time::{Instant, Nanos};
 
 /// A request that is to be promised its deadline.
@@ -43,13 +42,13 @@ impl Admission<'_> {
     /// stage, the partition being free from `free` on; which ones, then.
     pub fn joins(&mut self, candidate: &Candidate, free: Instant) -> Option<Joins> {
         let view = self.view;
-        let batch = view.joint_batch(candidate);
+        let row = view.tables.row(candidate.row);
+        let batch = view.queues.joint_batch(candidate, row);
         if batch.members == 0 {
             return None;
         }
-        let row = view.tables.row(candidate.row);
         let cost = row.cost[row.size_holding(batch.members + 1)?];
-        let bounded = !view.ablated(Ablation::UnboundedJoint);
+        let bounded = !view.ablations.has(Ablation::UnboundedJoint);
         if bounded && cost > view.tables.blocking_allowed(view.index) {
             return None;
         }
@@ -79,17 +78,16 @@ impl Admission<'_> {
     }
 }
 
-impl View<'_> {
+impl Queues {
     /// The promises to the candidate's stage, the latest first, as many as a batch holds with it.
-    fn joint_batch(&self, candidate: &Candidate) -> JointBatch {
-        let row = self.tables.row(candidate.row);
+    fn joint_batch(&self, candidate: &Candidate, row: &StageRow) -> JointBatch {
         let most = row.sizes[row.sizes.len() - 1];
         let mut batch = JointBatch {
             promises: Joins::new(),
             members: 0,
             batch_max: candidate.batch_max.min(most),
         };
-        let pending = self.queues.promised();
+        let pending = self.promised();
         let open = |p: &&Pending| !p.running && p.row == candidate.row && p.cohort == 0;
         for entry in pending.iter().rev().filter(open) {
             if batch.includes(entry) {

@@ -18,13 +18,9 @@
 //!
 //! [`Delivery::LatestFrame`]: crate::Delivery::LatestFrame
 
-use crate::action::{Rejection, Verdict};
-use crate::actions::Actions;
 use crate::event::Arrival;
-use crate::ids::{ClientId, StageId, TaskId};
-use crate::punctual::Punctual;
-use crate::punctual::lifecycle::queues::Pending;
-use crate::punctual::lifecycle::requests::{Request, State};
+use crate::ids::TaskId;
+use crate::punctual::lifecycle::requests::Request;
 use crate::punctual::view::View;
 use crate::time::Instant;
 
@@ -37,53 +33,33 @@ pub struct Place {
     pub conforms: bool,
 }
 
-impl Punctual {
-    /// Ends all that is older than a request which was taken on, and has not begun.
-    pub(super) fn supersede(&mut self, request: &Request, actions: &mut Actions) {
-        let index = self.tables.task(request.task).partition.index();
-        if !self.tables.task(request.origin).latest {
-            return;
-        }
-        for buffer in 0..self.life.requests.buffers() {
-            let older = self.life.requests.get(buffer);
-            if !older.is_superseded_by(request) {
-                continue;
-            }
-            match older.state {
-                State::Preparing => self.life.requests.mark_superseded(buffer),
-                State::Pending | State::Waiting | State::Awaiting => {
-                    self.life.withdraw(buffer, &self.tables);
-                    self.partitions[index].touch();
-                    let verdict = Verdict::Rejected(Rejection::Superseded);
-                    self.life.finish(buffer, verdict, actions);
-                }
-                State::Free | State::Parked | State::Running | State::Locked => {}
-            }
-        }
-    }
-}
-
 impl View<'_> {
     /// Whether a frame that arrives for `task` would take the place of an older one, if that still
     /// waits when the frame is prepared. Then it needs no slack of its own.
     pub fn finds_place(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
         let mut older = self.queues.promised().iter().filter(|p| p.due <= due);
-        self.wants_latest(arrival.task)
-            && older.any(|p| self.is_replaceable(p, task, arrival.ticket.client, arrival.task))
+        let (client, origin) = (arrival.ticket.client, arrival.task);
+        self.tables.task(origin).latest
+            && older.any(|p| {
+                let request = self.life.requests.get(p.buffer);
+                !p.running && request.can_be_replaced(client, origin, task)
+            })
     }
 
     /// The place of the most urgent older request, for one whose input is ready. None if the request
     /// itself would be late there.
     pub fn place_for(&self, request: &Request) -> Option<Place> {
         let table = self.tables.task(request.task);
-        if !self.wants_latest(request.origin) || self.now + table.work() > request.due {
+        if !self.tables.task(request.origin).latest || self.now + table.work() > request.due {
             return None;
         }
         let (client, origin) = (request.ticket.client, request.origin);
         let at = self.queues.promised().iter().position(|p| {
+            let older = self.life.requests.get(p.buffer);
             p.due <= request.due
-                && self.is_replaceable(p, request.task, client, origin)
-                && self.life.requests.get(p.buffer).order < request.order
+                && !p.running
+                && older.can_be_replaced(client, origin, request.task)
+                && older.order < request.order
         })?;
         let (own, captured) = (request.task, request.captured);
         let conforms =
@@ -93,31 +69,10 @@ impl View<'_> {
 
     /// The place in line of a best-effort request: that of the first older one that it supersedes.
     pub fn place_in_line(&self, request: &Request) -> u64 {
-        let latest = self.wants_latest(request.origin);
+        let latest = self.tables.task(request.origin).latest;
         let waiting = self.queues.waiting().iter();
         let mut older = waiting
             .filter(|w| latest && self.life.requests.get(w.buffer).is_superseded_by(request));
         older.next().map_or(request.order, |w| w.order)
-    }
-
-    /// Whether a newer frame of a task takes the place of an older one: who submits says so, wherever its frames run.
-    fn wants_latest(&self, origin: TaskId) -> bool {
-        self.tables.task(origin).latest
-    }
-
-    /// Whether a promise is of that client's and its first stage has not been ordered.
-    fn is_replaceable(
-        &self,
-        entry: &Pending,
-        task: TaskId,
-        client: ClientId,
-        origin: TaskId,
-    ) -> bool {
-        let request = self.life.requests.get(entry.buffer);
-        !entry.running
-            && request.task == task
-            && request.ticket.client == client
-            && request.origin == origin
-            && request.stage == StageId(0)
     }
 }

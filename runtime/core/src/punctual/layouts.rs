@@ -138,7 +138,7 @@ impl Punctual {
 
     /// S of a partition under another layout, if it is free from `opens` on.
     fn least_slack_in(&mut self, target: usize, index: usize, opens: Instant) -> i64 {
-        if self.view(index).ablated(Ablation::UncheckedChange) {
+        if self.ablations.has(Ablation::UncheckedChange) {
             return 0;
         }
         let tables = self.tables.tasks_in(target);

@@ -26,7 +26,7 @@ impl View<'_> {
     pub fn choose_ahead(&self, scan: &mut Scan, free: Instant) -> Option<Choice> {
         self.scan(scan, free, None);
         let choice = self.real_time(scan, free)?;
-        let safe = choice.spare >= 0 || self.ablated(Ablation::UncheckedLookAhead);
+        let safe = choice.spare >= 0 || self.ablations.has(Ablation::UncheckedLookAhead);
         safe.then_some(choice)
     }
 
@@ -41,8 +41,7 @@ impl View<'_> {
     /// end is unknown, another follows already, nothing waits, or the layout may change.
     fn looks_ahead_from(&self) -> Option<&Running> {
         let partition = self.partition;
-        let waits =
-            self.queues.promised().iter().any(|p| !p.running) || !self.queues.parked().is_empty();
+        let waits = self.queues.head().is_some() || !self.queues.parked().is_empty();
         let steady = self.tables.layouts() == 1 && partition.overlapping().is_empty();
         if self.parameters.launch_lead == Nanos::ZERO
             || partition.slot.queued().is_some()

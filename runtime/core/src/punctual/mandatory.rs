@@ -4,7 +4,7 @@
 use crate::ids::BATCH_MAX;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::dispatch::{Choice, ns, signed};
-use crate::punctual::lifecycle::queues::Pending;
+use crate::punctual::lifecycle::queues::{Pending, Queues};
 use crate::punctual::slack::Scan;
 use crate::punctual::slot::Kind;
 use crate::punctual::view::View;
@@ -23,7 +23,7 @@ impl View<'_> {
     /// schedule is better for it, and the blocking that it causes is within what was promised
     /// (policy, section 8; `joint`). Any larger batch does.
     pub fn mandatory(&self, scan: &Scan, start: Instant) -> Option<Choice> {
-        let head = *self.queues.promised().iter().find(|p| !p.running)?;
+        let head = *self.queues.head()?;
         let row = self.tables.row(head.row);
         let together = self.queues.promised().iter();
         let together = together.filter(|p| p.promise == head.promise && !p.running);
@@ -47,16 +47,20 @@ impl View<'_> {
     fn batch(&self, scan: &Scan, head: &Pending, size: usize, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
-        let promised = self.promised(head, places);
+        let promised = self.queues.batch_with(head, places);
         // Requests whose answer already counts may take free places: they get no credit in the
         // test, and their own deadline must hold.
         let joining: Joining = self
-            .in_group(head)
+            .queues
+            .optional_with(head)
             .filter(|(due, batch_max, _)| *batch_max >= places && start + cost <= *due)
             .map(|(due, _, buffer)| (due, buffer))
             .take(usize::from(places) - promised.len())
             .collect();
-        let mut spare = self.spare_after(scan, &promised, ns(cost), start);
+        let mut spare = match self.ablations.has(Ablation::MembersOnlyBatch) {
+            true => (signed(promised[0].0, start) - ns(cost)).min(0),
+            false => scan.least_after(&promised, ns(cost)),
+        };
         for (due, _) in &joining {
             spare = spare.min(signed(*due, start) - ns(cost));
         }
@@ -70,15 +74,17 @@ impl View<'_> {
             spare,
         }
     }
+}
 
+impl Queues {
     /// The head with those of its promise, and others of its stage in EDF order; not those that
     /// were promised their deadlines in another batch. In EDF order.
-    fn promised(&self, head: &Pending, places: u8) -> Promised {
+    fn batch_with(&self, head: &Pending, places: u8) -> Promised {
         let of_promise = |p: &&Pending| p.promise == head.promise && !p.running;
-        let with_head = self.queues.promised().iter().filter(of_promise).count();
+        let with_head = self.promised().iter().filter(of_promise).count();
         let mut others = usize::from(places).saturating_sub(with_head);
         let mut promised = Promised::new();
-        for entry in self.queues.promised().iter().filter(|p| !p.running) {
+        for entry in self.promised().iter().filter(|p| !p.running) {
             let own = entry.promise == head.promise;
             if !own {
                 let can = same_group(entry, head) && !entry.joint && entry.batch_max >= places;
@@ -93,40 +99,34 @@ impl View<'_> {
         promised
     }
 
+    /// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
+    fn optional_with(&self, head: &Pending) -> impl Iterator<Item = (Instant, u8, u16)> {
+        let group = (head.row, head.cohort);
+        let parked = self.parked();
+        let start = parked.partition_point(|p| (p.row, p.cohort) < group);
+        parked[start..]
+            .iter()
+            .take_while(move |p| (p.row, p.cohort) == group)
+            .map(|p| (p.due, p.batch_max, p.buffer))
+    }
+}
+
+impl Scan {
     /// The least slack once a batch is charged: each member is credited what it counts for the stage from
     /// its deadline on, the batch's cost is taken off everywhere. Negative: it would endanger a promise.
     /// That every member's deadline holds is not enough: others pay for the batch before they profit.
-    fn spare_after(&self, scan: &Scan, members: &Promised, cost: i64, start: Instant) -> i64 {
-        if self.ablated(Ablation::MembersOnlyBatch) {
-            let (first_due, ..) = members[0];
-            return if signed(first_due, start) >= cost {
-                0
-            } else {
-                -1
-            };
-        }
+    fn least_after(&self, members: &Promised, cost: i64) -> i64 {
         // Members are in EDF order, so the credited ones are a prefix.
         let mut members = members.iter().peekable();
         let mut credit = 0;
         let mut spare = i64::MAX;
-        for point in scan.points() {
+        for point in self.points() {
             while let Some((_, charge, _)) = members.next_if(|(due, ..)| *due <= point.at) {
                 credit += charge;
             }
             spare = spare.min(point.slack + credit - cost);
         }
         spare
-    }
-
-    /// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
-    fn in_group(&self, head: &Pending) -> impl Iterator<Item = (Instant, u8, u16)> {
-        let group = (head.row, head.cohort);
-        let parked = self.queues.parked();
-        let start = parked.partition_point(|p| (p.row, p.cohort) < group);
-        parked[start..]
-            .iter()
-            .take_while(move |p| (p.row, p.cohort) == group)
-            .map(|p| (p.due, p.batch_max, p.buffer))
     }
 }
 

@@ -73,11 +73,11 @@ use crate::counters::Counters;
 use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
 use crate::policy::Policy;
-#[cfg(test)]
-use crate::punctual::ablation::Ablation;
-use crate::punctual::admission::Admission;
+use crate::punctual::ablation::Ablations;
+use crate::punctual::dispatch::ActionIds;
 use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
+use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::load::Load;
 pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
@@ -118,10 +118,9 @@ pub(crate) struct Punctual {
     holds: Holds,
     /// The time of this step.
     now: Instant,
-    actions_ordered: u64,
+    ids: ActionIds,
     stale_events: u64,
-    #[cfg(test)]
-    ablation: Option<Ablation>,
+    ablations: Ablations,
 }
 
 impl Policy for Punctual {
@@ -179,16 +178,6 @@ impl Policy for Punctual {
 }
 
 impl Punctual {
-    /// As [`Scheduler::new`](crate::Scheduler::new), for tests that look inside.
-    #[cfg(test)]
-    pub(crate) fn new(
-        config: &crate::config::Config,
-        parameters: PunctualConfig,
-    ) -> Result<Self, crate::error::ConfigError> {
-        crate::validate::check(config, &parameters)?;
-        Ok(Self::from_plan(config, parameters))
-    }
-
     /// Takes a fact in: requests come, end, or wait for something else, and their partitions are
     /// looked at before the step ends.
     fn learn(&mut self, event: &Event, actions: &mut Actions) {
@@ -196,25 +185,15 @@ impl Punctual {
             Event::Arrived(arrival) => self.arrived(arrival, actions),
             Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
             Event::Finished(finished) => self.finished(finished, actions),
-            Event::NotRun { action } => self.not_run(*action, actions),
-            Event::Preempted { action } => self.preempted(*action, actions),
-            Event::Failed { action } => {
-                if !self.load_failed(*action, actions) {
-                    self.failed(*action, actions);
-                }
-            }
+            Event::NotRun { action } => self.not_finished(*action, Note::NotRun, actions),
+            Event::Preempted { action } => self.not_finished(*action, Note::Preempted, actions),
+            Event::Failed { action } => self.failed(*action, actions),
             Event::ClientGone { client } => self.client_gone(*client, actions),
             Event::Loaded { action, measured } => self.loaded(*action, *measured, actions),
             Event::Tick => {}
             Event::Drain => self.holds.draining = true,
             Event::Shed { hold } => self.hold_best_effort(*hold, actions),
         }
-    }
-
-    /// The test of requests on a partition.
-    fn admission(&mut self, index: usize) -> Admission<'_> {
-        let (view, scan) = self.look(index);
-        Admission { view, scan }
     }
 
     /// What decisions about a partition look at.
@@ -232,8 +211,7 @@ impl Punctual {
             partition: &self.partitions[index],
             queues: &self.life.queues[index],
             holds: self.holds,
-            #[cfg(test)]
-            ablation: self.ablation,
+            ablations: self.ablations,
         }
     }
 
@@ -252,8 +230,7 @@ impl Punctual {
             partition: &self.partitions[index],
             queues: &self.life.queues[index],
             holds: self.holds,
-            #[cfg(test)]
-            ablation: self.ablation,
+            ablations: self.ablations,
         };
         (view, &mut self.scans[index])
     }

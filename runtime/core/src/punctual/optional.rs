@@ -33,7 +33,7 @@ impl View<'_> {
     /// before each member's deadline and take no more than the least slack.
     pub fn optional(&self, scan: &Scan, start: Instant) -> Option<Choice> {
         let mut best: Option<Deepening> = None;
-        let promised = self.first_promised();
+        let promised = self.queues.head().map_or(Instant::FAR_FUTURE, |p| p.due);
         let room = self.room(scan);
         // The list is sorted by row and cohort, so each group is a chunk.
         for group in self
@@ -63,13 +63,6 @@ impl View<'_> {
             return candidate.better_than(best);
         }
         candidate.first_due < best.first_due
-    }
-
-    /// The earliest deadline of promised work that could run.
-    fn first_promised(&self) -> Instant {
-        let mut pending = self.queues.promised().iter();
-        let head = pending.find(|p| !p.running);
-        head.map_or(Instant::FAR_FUTURE, |p| p.due)
     }
 
     /// The members of a group that gain most, at one compiled batch size. `None` if it may not run,
@@ -141,7 +134,7 @@ impl View<'_> {
 
     /// The time that optional work may take from everybody else (S).
     fn room(&self, scan: &Scan) -> i64 {
-        if self.ablated(Ablation::UngatedOptional) {
+        if self.ablations.has(Ablation::UngatedOptional) {
             return i64::MAX;
         }
         scan.least()

@@ -51,7 +51,15 @@ impl Punctual {
         let late = self.now.since(running.promised);
         let overrun = late.min(measured.saturating_sub(budget));
         if overrun > Nanos::ZERO {
-            self.charge_overrun(running, overrun);
+            if !running.overran {
+                self.life.note_all(&running.members, Note::Overran);
+            }
+            let share = Nanos::new(overrun.as_nanos().div_ceil(running.members.len() as u64));
+            for id in &running.members {
+                let task = self.life.requests.get(id.buffer).task;
+                let table = self.tables.task(task);
+                self.reservations.put_in_debt(task, table, share, self.now);
+            }
         }
         if measured > budget {
             let ratio = u128::from(measured.as_nanos()) * 1_000 / u128::from(raw.as_nanos().max(1));
@@ -69,19 +77,6 @@ impl Punctual {
             }
         }
         self.follow_speed(index, measured, raw);
-    }
-
-    /// The members' tasks pay for an overrun in equal parts.
-    fn charge_overrun(&mut self, running: &Running, overrun: Nanos) {
-        if !running.overran {
-            self.life.note_all(&running.members, Note::Overran);
-        }
-        let share = Nanos::new(overrun.as_nanos().div_ceil(running.members.len() as u64));
-        for id in &running.members {
-            let task = self.life.requests.get(id.buffer).task;
-            let table = self.tables.task(task);
-            self.reservations.put_in_debt(task, table, share, self.now);
-        }
     }
 
     /// Raises the scale of a partition that has become slower; lowers it again if all promises hold.

@@ -1,7 +1,7 @@
 //! Transfers of weights: whose come, which make room, and what becomes of those who wait for them
 //! (`lifecycle::weights`).
 
-use crate::action::{Failure, Rejection, Verdict};
+use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::ids::ActionId;
 use crate::punctual::Punctual;
@@ -20,18 +20,6 @@ impl Punctual {
         self.life.weights.unclaim(model);
     }
 
-    /// A transfer failed. False: it was no transfer.
-    pub(super) fn load_failed(&mut self, action: ActionId, actions: &mut Actions) -> bool {
-        let Some(model) = self.life.weights.load_failed(action) else {
-            return false;
-        };
-        while let Some(buffer) = self.life.weights.take_waiting_for(model) {
-            let verdict = Verdict::Failed(Failure::Device);
-            self.life.finish(buffer, verdict, actions);
-        }
-        true
-    }
-
     /// At the end of a step: refuses who can no longer be in time, and fetches what is wanted most.
     pub(super) fn fetch_weights(&mut self, actions: &mut Actions) {
         if !self.life.weights.is_due(self.now) {
@@ -45,7 +33,7 @@ impl Punctual {
             self.life.finish(buffer, verdict, actions);
         }
         if let Some(model) = self.life.weights.wanted() {
-            let id = self.next_action();
+            let id = self.ids.next();
             self.life.weights.load(id, model, self.now, actions);
         }
         self.life.weights.rearm();

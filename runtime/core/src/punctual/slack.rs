@@ -157,7 +157,8 @@ impl View<'_> {
     /// tested: at the place in its task's rhythm that it would leave.
     pub fn scan(&self, scan: &mut Scan, free: Instant, candidate: Option<(&Candidate, Nanos)>) {
         let (tables, index) = (self.tables, self.index);
-        let pending_only = candidate.is_some() && self.ablated(Ablation::PendingOnlyAdmission);
+        let pending_only =
+            candidate.is_some() && self.ablations.has(Ablation::PendingOnlyAdmission);
         let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.next?)));
         let reserved = tables.tasks().iter().zip(self.reservations.all());
         let reserved = reserved

@@ -22,7 +22,7 @@ use crate::action::Rejection;
 use crate::event::Arrival;
 use crate::ids::TaskId;
 use crate::punctual::Punctual;
-use crate::punctual::admission::Entry;
+use crate::punctual::admission::{Admission, Entry};
 use crate::punctual::lifecycle::ledger::Note;
 use crate::time::Instant;
 
@@ -37,7 +37,7 @@ impl Punctual {
         let (own, captured) = (arrival.task, arrival.captured);
         let table = self.tables.task(own);
         let (spill, index) = (table.spill, table.partition.index());
-        let judged = self.admission(index).entry(own, arrival, due);
+        let judged = Admission::of(self.look(index)).entry(own, arrival, due);
         if judged == Ok(Entry::Reserved) {
             let table = self.tables.task(own);
             self.reservations.keep_buffer(own, table, captured);
@@ -46,8 +46,9 @@ impl Punctual {
             return judged.map(|entry| (own, entry));
         };
         let keeps = judged == Ok(Entry::Reserved) && !self.partitions.is_demoted(own, &self.tables)
-            || judged.is_ok() && self.admission(index).has_room(own, captured, due);
-        let mut other = self.admission(self.tables.task(spill).partition.index());
+            || judged.is_ok() && Admission::of(self.look(index)).has_room(own, captured, due);
+        let other = self.tables.task(spill).partition.index();
+        let mut other = Admission::of(self.look(other));
         if !keeps
             && other.entry(spill, arrival, due).is_ok()
             && other.has_room(spill, captured, due)

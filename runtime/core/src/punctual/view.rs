@@ -3,7 +3,7 @@
 
 use crate::ids::TaskId;
 use crate::punctual::Holds;
-use crate::punctual::ablation::Ablation;
+use crate::punctual::ablation::Ablations;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::lifecycle::queues::Queues;
 use crate::punctual::parameters::PunctualConfig;
@@ -31,21 +31,10 @@ pub struct View<'a> {
     pub partition: &'a Partition,
     pub queues: &'a Queues,
     pub holds: Holds,
-    #[cfg(test)]
-    pub ablation: Option<Ablation>,
+    pub ablations: Ablations,
 }
 
 impl View<'_> {
-    #[cfg(test)]
-    pub fn ablated(&self, ablation: Ablation) -> bool {
-        self.ablation == Some(ablation)
-    }
-
-    #[cfg(not(test))]
-    pub const fn ablated(&self, _: Ablation) -> bool {
-        false
-    }
-
     /// f: upper bound on when the partition is free, if nothing more is started.
     pub fn free_from(&self) -> Instant {
         self.partitions.free_from(self.index, self.now)

@@ -12,19 +12,19 @@ pub mod weights;
 
 use alloc::boxed::Box;
 
-use crate::action::Verdict;
+use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
 use crate::bounded::List;
 use crate::config::{Config, Criticality};
 use crate::event::Answer;
-use crate::ids::{RequestId, StageId};
+use crate::ids::{RequestId, StageId, TaskId};
 use crate::punctual::admission::Grant;
 use crate::punctual::lifecycle::ledger::{Ledger, Note};
 use crate::punctual::lifecycle::queues::{Pending, Queues, Waiting};
 use crate::punctual::lifecycle::requests::{Request, Requests, State, Submission};
 use crate::punctual::lifecycle::service::Service;
 use crate::punctual::lifecycle::weights::{Awaiting, Weights};
-use crate::punctual::tables::Tables;
+use crate::punctual::tables::{Tables, TaskTable};
 use crate::time::{Instant, Nanos};
 
 /// All requests.
@@ -260,6 +260,60 @@ impl Lifecycle {
         while let Some(entry) = moving.pop() {
             let index = self.partition_of(entry.buffer, tables);
             self.queues[index].promise(entry);
+        }
+    }
+
+    /// Whether a request of `task` beyond the buffers kept for it finds none.
+    pub fn is_full(&self, task: TaskId, table: &TaskTable) -> bool {
+        let places = u64::from(table.queue_max - table.kept);
+        self.ledger.others_inside(task) >= places || !self.requests.has_spare()
+    }
+
+    /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it;
+    /// not one in a buffer kept for the task, whose end would make no room for others.
+    pub fn least_gaining(&self, task: TaskId, index: usize) -> Option<u16> {
+        let waiting = self.queues[index].parked().iter().filter(|parked| {
+            let request = self.requests.get(parked.buffer);
+            request.task == task && !request.holds_kept
+        });
+        let least = waiting.min_by_key(|parked| (parked.gain, parked.due));
+        least.map(|parked| parked.buffer)
+    }
+
+    /// Mandatory work of the requests whose inputs are being prepared for a partition, but for those
+    /// that its reservations count.
+    pub fn work_in_preparation(&self, index: usize, tables: &Tables) -> Nanos {
+        let here = |request: &&Request| {
+            request.state == State::Preparing
+                && !request.holds_kept
+                && tables.task(request.task).partition.index() == index
+        };
+        let requests = (0..self.requests.buffers()).map(|buffer| self.requests.get(buffer));
+        let work = requests
+            .filter(here)
+            .map(|request| tables.task(request.task).work());
+        work.fold(Nanos::ZERO, |sum, work| sum + work)
+    }
+
+    /// Ends all that is older than a request which was taken on, and has not begun, if its client wants
+    /// the latest frame only.
+    pub fn supersede(&mut self, newer: &Request, tables: &Tables, actions: &mut Actions) {
+        if !tables.task(newer.origin).latest {
+            return;
+        }
+        for buffer in 0..self.requests.buffers() {
+            let older = self.requests.get(buffer);
+            if !older.is_superseded_by(newer) {
+                continue;
+            }
+            match older.state {
+                State::Preparing => self.requests.mark_superseded(buffer),
+                State::Pending | State::Waiting | State::Awaiting => {
+                    self.withdraw(buffer, tables);
+                    self.finish(buffer, Verdict::Rejected(Rejection::Superseded), actions);
+                }
+                State::Free | State::Parked | State::Running | State::Locked => {}
+            }
         }
     }
 

@@ -113,6 +113,11 @@ impl Queues {
         &self.waiting
     }
 
+    /// The most urgent promise that could run.
+    pub fn head(&self) -> Option<&Pending> {
+        self.promised.iter().find(|p| !p.running)
+    }
+
     /// Whether a request beyond the reservations waits for its mandatory work.
     pub fn extra_waits(&self) -> bool {
         self.promised.iter().any(|p| p.extra && !p.running)

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use crate::action::Failure;
 use crate::bounded::List;
 use crate::event::Answer;
-use crate::ids::{ModelId, RequestId, StageId, TaskId, Ticket};
+use crate::ids::{ClientId, ModelId, RequestId, StageId, TaskId, Ticket};
 use crate::time::Instant;
 
 /// Where a request is on its way.
@@ -65,12 +65,18 @@ impl Request {
     }
 
     /// Whether it was submitted before `newer`, by the same client for the same task, runs by the rules
-    /// of the same one, and no stage of it has begun.
+    /// of the same one, and no stage of it has ended.
     pub fn is_superseded_by(&self, newer: &Self) -> bool {
         self.state.is_open()
-            && self.ticket.client == newer.ticket.client
-            && (self.origin, self.task) == (newer.origin, newer.task)
+            && self.can_be_replaced(newer.ticket.client, newer.origin, newer.task)
             && self.order < newer.order
+    }
+
+    /// Whether a client submitted it to `origin`, it is under the rules of `task`, and no stage of it
+    /// has ended.
+    pub fn can_be_replaced(&self, client: ClientId, origin: TaskId, task: TaskId) -> bool {
+        self.ticket.client == client
+            && (self.origin, self.task) == (origin, task)
             && self.stage == StageId(0)
     }
 
@@ -136,7 +142,7 @@ const FREE: Request = Request {
     task: TaskId(0),
     origin: TaskId(0),
     ticket: Ticket {
-        client: crate::ids::ClientId(0),
+        client: ClientId(0),
         slot: 0,
         sequence: 0,
     },
@@ -252,7 +258,7 @@ impl Requests {
     }
 
     /// A newer frame has its place; the intake still writes to its buffer.
-    pub fn mark_superseded(&mut self, buffer: u16) {
+    pub(super) fn mark_superseded(&mut self, buffer: u16) {
         self.slots[usize::from(buffer)].superseded = true;
     }
 

@@ -38,7 +38,7 @@ pub fn run_plan(
     let nature = WithinBounds::new(&config, random.clone());
     let mut world = World::with(config, parameters, nature);
     world.layouts = Some(Random::new(seed.rotate_left(16)));
-    world.scheduler.ablation = ablation;
+    world.scheduler.ablations.cut = ablation;
     let in_time = submit(&mut world, &mut random);
     world.run_until(Instant::from_nanos(1_000_000_000));
     world.drain();

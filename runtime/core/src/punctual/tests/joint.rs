@@ -59,7 +59,7 @@ fn burst_beside_reserved(ablation: Option<Ablation>) -> (Vec<Verdict>, Verdict) 
     config.tasks.push(task(1, ms(8), ms(50)));
     config.models.push(model_alone(&[ms(2)]));
     let mut world = World::new(config, Exact);
-    world.scheduler.ablation = ablation;
+    world.scheduler.ablations.cut = ablation;
     let mut frames = vec![world.frame(0, at(0))];
     frames.extend((0..4).map(|_| world.frame(0, at(2))));
     let reserved = world.frame(1, at(6));

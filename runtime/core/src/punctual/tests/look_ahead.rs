@@ -56,7 +56,7 @@ fn third(ablation: Option<Ablation>) -> (Instant, Verdict) {
     ];
     let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(2)])];
     let mut world = with_lead(plan(tasks, models, ms(1)), 10);
-    world.scheduler.ablation = ablation;
+    world.scheduler.ablations.cut = ablation;
     world.frame(0, at(0));
     world.frame(1, at(0));
     let hasty = world.frame(2, at(1));

@@ -12,3 +12,15 @@ mod random_plans;
 mod slack;
 mod workload;
 mod world;
+
+use crate::config::Config;
+use crate::error::ConfigError;
+use crate::punctual::{Punctual, PunctualConfig};
+
+impl Punctual {
+    /// As [`Scheduler::new`](crate::Scheduler::new), for tests that look inside.
+    fn new(config: &Config, parameters: PunctualConfig) -> Result<Self, ConfigError> {
+        crate::validate::check(config, &parameters)?;
+        Ok(Self::from_plan(config, parameters))
+    }
+}
