@@ -105,3 +105,15 @@ impl Confidence {
         f32::from(self.0) / 65_535.0
     }
 }
+
+/// Names for actions, each used once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ActionIds(u64);
+
+impl ActionIds {
+    pub(crate) fn next(&mut self) -> ActionId {
+        let id = ActionId(self.0);
+        self.0 += 1;
+        id
+    }
+}

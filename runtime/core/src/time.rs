@@ -126,3 +126,14 @@ impl fmt::Display for Nanos {
         }
     }
 }
+
+/// `a - b` in nanoseconds, saturating.
+pub(crate) fn signed(a: Instant, b: Instant) -> i64 {
+    let wide = i128::from(a.as_nanos()) - i128::from(b.as_nanos());
+    wide.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// A span as a signed number of nanoseconds. Spans are validated to be far below 2^63.
+pub(crate) fn ns(span: Nanos) -> i64 {
+    span.as_nanos() as i64
+}

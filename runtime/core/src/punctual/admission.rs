@@ -2,26 +2,13 @@
 
 use crate::action::Rejection;
 use crate::event::Arrival;
-use crate::ids::{BATCH_MAX, StageId, TaskId};
-use crate::punctual::joint::Candidate;
+use crate::ids::{StageId, TaskId};
 use crate::punctual::lifecycle::requests::Request;
+use crate::punctual::lifecycle::{Grant, Joins};
 use crate::punctual::share::Voluntary;
-use crate::punctual::slack::Scan;
+use crate::punctual::slack::{Candidate, Scan};
 use crate::punctual::view::View;
 use crate::time::Instant;
-
-/// What is promised to a request that passed its test.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// It is the request that its task's reservation was made for: from when on the next one may
-    /// come. `None`: beyond the reservation; it fits nevertheless.
-    pub next: Option<Instant>,
-    /// The promises that it joins; none if it fits alone.
-    pub joins: Joins,
-}
-
-/// Promises, by name, that a request is promised its deadline with.
-pub type Joins = heapless::Vec<u64, BATCH_MAX>;
 
 /// Which buffer a submission gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! Best-effort work, in the gaps. Its tasks share the gaps evenly, with those of demoted models.
 
 use crate::ids::{BATCH_MAX, TaskId};
-use crate::punctual::dispatch::{Choice, ns, signed};
+use crate::punctual::choice::Choice;
 use crate::punctual::lifecycle::queues::Waiting;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::StageRow;
 use crate::punctual::view::View;
 use crate::time::Instant;
+use crate::time::{ns, signed};
 
 impl View<'_> {
     /// The batch around the oldest request of the task that received least, and that task.

@@ -19,12 +19,9 @@
 use alloc::boxed::Box;
 
 use crate::ids::ModelId;
-use crate::punctual::parameters::PunctualConfig;
+use crate::punctual::parameters::{PunctualConfig, WINDOW_MAX};
 use crate::punctual::tables::SCALES;
 use crate::time::{Instant, Nanos};
-
-/// Stages remembered of each model on each partition: the most that [`PunctualConfig`] may look at.
-pub const WINDOW_MAX: usize = 16;
 
 /// Fewest stages of others that bear witness.
 const WITNESSES_MIN: u32 = 4;

@@ -3,9 +3,12 @@
 use alloc::boxed::Box;
 
 use crate::config::{Config, PartitionConfig};
+use crate::error::ConfigError;
+use crate::ids::ActionIds;
+use crate::policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
+use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablations;
 use crate::punctual::conduct::Conduct;
-use crate::punctual::dispatch::ActionIds;
 use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::load::Load;
@@ -18,8 +21,40 @@ use crate::punctual::share::Share;
 use crate::punctual::slack::Scan;
 use crate::punctual::slot::Slot;
 use crate::punctual::tables::Tables;
-use crate::punctual::{Holds, Punctual};
+use crate::punctual::view::Holds;
 use crate::time::Instant;
+
+impl PolicySpec for PunctualConfig {
+    fn name(&self) -> &'static str {
+        "punctual"
+    }
+
+    fn summary(&self) -> &'static str {
+        "mandatory first, then as deep as time allows"
+    }
+
+    fn contract(&self) -> Contract {
+        Contract {
+            promises: true,
+            pages_weights: true,
+            launch_lead: self.launch_lead,
+            demotion: self.demotion.then_some(DemotionRule {
+                overruns: self.demote_overruns,
+                of: self.demote_of,
+                reinstate_after: self.reinstate_after,
+            }),
+            ..Contract::best_effort(Partitioning::Planned)
+        }
+    }
+
+    fn check(&self, _config: &Config) -> Result<(), ConfigError> {
+        self.obeys(self.broken_rule())
+    }
+
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Box::new(Punctual::from_plan(config, *self))
+    }
+}
 
 impl Punctual {
     /// For a plan that has been checked.

@@ -21,8 +21,8 @@ use crate::action::{Action, Demotion};
 use crate::actions::Actions;
 use crate::ids::{ModelId, PartitionId, TaskId};
 use crate::punctual::Punctual;
+use crate::punctual::choice::Choice;
 use crate::punctual::conduct::Offence;
-use crate::punctual::dispatch::{Choice, ns};
 use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::queues::Waiting;
 use crate::punctual::lifecycle::requests::State;
@@ -33,6 +33,7 @@ use crate::punctual::slot::Kind;
 use crate::punctual::tables::{Row, Tables};
 use crate::punctual::view::View;
 use crate::time::Nanos;
+use crate::time::ns;
 
 impl Punctual {
     /// Takes a model's promises on a partition from it.

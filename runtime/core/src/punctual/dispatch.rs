@@ -3,45 +3,19 @@
 use crate::action::{Action, Infer, Window};
 use crate::actions::Actions;
 use crate::config::{Criticality, StageTime};
-use crate::ids::{ActionId, BATCH_MAX, PartitionId};
+use crate::ids::{ActionId, PartitionId};
 use crate::lost::{LOST_FLOOR, lost_from};
 use crate::punctual::Punctual;
+use crate::punctual::choice::Choice;
 use crate::punctual::share::Voluntary;
 use crate::punctual::slack::Scan;
 use crate::punctual::slot::{Kind, Running};
-use crate::punctual::tables::Row;
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 /// An action started later than ordered by up to this many dispatch costs is still run, if there
 /// is slack for it: a wake-up that takes a little longer shall not cost a round trip.
 const LATENESS_IN_DISPATCH_COSTS: u64 = 8;
-
-/// A stage to run, with its members.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    pub(crate) kind: Kind,
-    pub(crate) row: Row,
-    /// Position of the batch size in the row's sizes.
-    pub(crate) size: usize,
-    /// Buffers.
-    pub(crate) members: heapless::Vec<u16, BATCH_MAX>,
-    /// How much later than now it may start without harm, in nanoseconds (m of the policy); not
-    /// positive: not at all. Best-effort: without regard to real-time work, which preempts it.
-    pub(crate) spare: i64,
-}
-
-/// Names for actions, each used once.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ActionIds(u64);
-
-impl ActionIds {
-    pub(crate) fn next(&mut self) -> ActionId {
-        let id = ActionId(self.0);
-        self.0 += 1;
-        id
-    }
-}
 
 impl Punctual {
     /// Starts something on a free partition, or tells best-effort work to make room.
@@ -213,15 +187,4 @@ impl View<'_> {
         };
         (running, window)
     }
-}
-
-/// `a - b` in nanoseconds, saturating.
-pub(crate) fn signed(a: Instant, b: Instant) -> i64 {
-    let wide = i128::from(a.as_nanos()) - i128::from(b.as_nanos());
-    wide.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
-}
-
-/// A span as a signed number of nanoseconds. Spans are validated to be far below 2^63.
-pub(crate) fn ns(span: Nanos) -> i64 {
-    span.as_nanos() as i64
 }

@@ -9,25 +9,13 @@
 //! the proof as long as the batch takes no more than the offline test has room for at any length,
 //! `min of L - dbf(L)` ([`offline::blocking_allowed`](crate::offline::blocking_allowed)).
 
-use crate::ids::TaskId;
 use crate::punctual::ablation::Ablation;
-use crate::punctual::admission::{Admission, Joins};
-use crate::punctual::dispatch::ns;
+use crate::punctual::admission::Admission;
+use crate::punctual::lifecycle::Joins;
 use crate::punctual::lifecycle::queues::{Pending, Queues};
-use crate::punctual::tables::{Row, StageRow};
-use crate::time::{Instant, Nanos};
-
-/// A request that is to be promised its deadline.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate {
-    pub task: TaskId,
-    pub due: Instant,
-    pub row: Row,
-    pub batch_max: u8,
-    /// From when on its task's next conforming request may come, if it is promised its deadline;
-    /// `None`: that stays as it is.
-    pub next: Option<Instant>,
-}
+use crate::punctual::slack::Candidate;
+use crate::punctual::tables::StageRow;
+use crate::time::{Instant, Nanos, ns};
 
 /// Promises that a request can join: their names, how many requests they are in all, and the
 /// largest batch that all of those may join.

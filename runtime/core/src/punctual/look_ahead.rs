@@ -7,7 +7,7 @@
 //! does, the gap is left. It may start early, if the running one ends early: then it ends early, too.
 
 use crate::punctual::ablation::Ablation;
-use crate::punctual::dispatch::Choice;
+use crate::punctual::choice::Choice;
 use crate::punctual::slack::Scan;
 use crate::punctual::slot::{Kind, Running};
 use crate::punctual::view::View;

@@ -26,16 +26,20 @@
 mod ablation;
 mod admission;
 mod best_effort;
+mod choice;
 mod completion;
 mod conduct;
 mod construction;
 mod demotion;
 mod dispatch;
+#[cfg(test)]
+mod fault;
 mod gain;
 mod gaps;
 mod intake;
 mod joint;
 mod latest;
+mod layout_change;
 mod layouts;
 mod lifecycle;
 mod load;
@@ -57,10 +61,6 @@ mod slot;
 mod speed;
 mod spill;
 mod tables;
-/// A fault that tests plant in an owner of state, by name: its `check` must find it.
-#[cfg(test)]
-type Fault<T> = (&'static str, fn(&mut T));
-
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -71,10 +71,9 @@ use alloc::boxed::Box;
 use crate::actions::Actions;
 use crate::counters::Counters;
 use crate::event::Event;
-use crate::ids::{PartitionId, TaskId};
+use crate::ids::{ActionIds, PartitionId, TaskId};
 use crate::policy::Policy;
 use crate::punctual::ablation::Ablations;
-use crate::punctual::dispatch::ActionIds;
 use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::lifecycle::ledger::Note;
@@ -86,17 +85,8 @@ use crate::punctual::reservations::Reservations;
 use crate::punctual::rhythm::Rhythm;
 use crate::punctual::slack::Scan;
 use crate::punctual::tables::{SCALES, Tables};
-use crate::punctual::view::View;
+use crate::punctual::view::{Holds, View};
 use crate::time::Instant;
-
-/// What is refused at present, on demand.
-#[derive(Clone, Copy, Debug, Default)]
-struct Holds {
-    /// All that arrives ([`Event::Drain`]).
-    draining: bool,
-    /// Best-effort work ([`Event::Shed`]).
-    shedding: bool,
-}
 
 /// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
 /// does: it is for tests that try several futures).

@@ -2,12 +2,13 @@
 
 use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::ablation::Ablation;
-use crate::punctual::dispatch::{Choice, ns, signed};
+use crate::punctual::choice::Choice;
 use crate::punctual::lifecycle::queues::Parked;
 use crate::punctual::slack::Scan;
 use crate::punctual::slot::Kind;
 use crate::punctual::view::View;
 use crate::time::Instant;
+use crate::time::{ns, signed};
 
 /// A batch that may run, and what it is worth.
 struct Deepening {

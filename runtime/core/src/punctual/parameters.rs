@@ -1,15 +1,11 @@
 //! What of the policy can be switched off, to show what it is worth.
 
-use alloc::boxed::Box;
-
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
-use crate::error::ConfigError;
-use crate::policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
-use crate::punctual::Punctual;
-use crate::punctual::conduct::WINDOW_MAX;
 use crate::time::Nanos;
+
+/// Stages remembered of each model on each partition: the most that [`PunctualConfig`] may look at.
+pub const WINDOW_MAX: usize = 16;
 
 /// Parameters of the default policy. Its guarantee holds with every setting of the switches: they
 /// only choose among what endangers no promise.
@@ -53,41 +49,9 @@ pub struct PunctualConfig {
     pub reinstate_calm: Nanos,
 }
 
-impl PolicySpec for PunctualConfig {
-    fn name(&self) -> &'static str {
-        "punctual"
-    }
-
-    fn summary(&self) -> &'static str {
-        "mandatory first, then as deep as time allows"
-    }
-
-    fn contract(&self) -> Contract {
-        Contract {
-            promises: true,
-            pages_weights: true,
-            launch_lead: self.launch_lead,
-            demotion: self.demotion.then_some(DemotionRule {
-                overruns: self.demote_overruns,
-                of: self.demote_of,
-                reinstate_after: self.reinstate_after,
-            }),
-            ..Contract::best_effort(Partitioning::Planned)
-        }
-    }
-
-    fn check(&self, _config: &Config) -> Result<(), ConfigError> {
-        self.obeys(self.broken_rule())
-    }
-
-    fn build(&self, config: &Config) -> Box<dyn Policy> {
-        Box::new(Punctual::from_plan(config, *self))
-    }
-}
-
 impl PunctualConfig {
     /// What no plan can mean.
-    fn broken_rule(&self) -> Option<&'static str> {
+    pub(super) fn broken_rule(&self) -> Option<&'static str> {
         let window = 1..=WINDOW_MAX as u8;
         if !window.contains(&self.demote_of) {
             return Some("demote-of must be 1 to 16");

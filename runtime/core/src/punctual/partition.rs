@@ -227,7 +227,7 @@ impl DerefMut for Partitions {
 
 /// What [`Partition::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[super::Fault<Partition>] = &[
+pub const FAULTS: &[crate::punctual::fault::Fault<Partition>] = &[
     ("two partitions that share compute units run", |it| {
         it.overlapping = Box::new([0])
     }),

@@ -11,11 +11,9 @@
 //! so these are the only points looked at. Over-estimation can refuse, never endanger.
 
 use crate::bounded::List;
-use crate::punctual::ablation::Ablation;
-use crate::punctual::joint::Candidate;
+use crate::ids::TaskId;
 use crate::punctual::lifecycle::queues::Pending;
-use crate::punctual::tables::TaskTable;
-use crate::punctual::view::View;
+use crate::punctual::tables::{Row, TaskTable};
 use crate::time::{Instant, Nanos};
 
 /// Fewest exact steps a reserved task gets (the policy's q).
@@ -52,6 +50,18 @@ pub struct Reservation<'a> {
     pub table: &'a TaskTable,
     /// The earliest stamp that its next conforming request can have.
     pub next: Instant,
+}
+
+/// A request that is to be promised its deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    pub task: TaskId,
+    pub due: Instant,
+    pub row: Row,
+    pub batch_max: u8,
+    /// From when on its task's next conforming request may come, if it is promised its deadline;
+    /// `None`: that stays as it is.
+    pub next: Option<Instant>,
 }
 
 /// The last scan's points, by rising time, and the scratch to make them.
@@ -149,32 +159,6 @@ impl Scan {
             }
         }
         self.steps.sort_unstable_by_key(|step| step.at);
-    }
-}
-
-impl View<'_> {
-    /// Scans the partition as if it were free from `free` on, with the work of a candidate, if one is
-    /// tested: at the place in its task's rhythm that it would leave.
-    pub fn scan(&self, scan: &mut Scan, free: Instant, candidate: Option<(&Candidate, Nanos)>) {
-        let (tables, index) = (self.tables, self.index);
-        let pending_only =
-            candidate.is_some() && self.ablations.has(Ablation::PendingOnlyAdmission);
-        let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.next?)));
-        let reserved = tables.tasks().iter().zip(self.reservations.all());
-        let reserved = reserved
-            .enumerate()
-            .filter(|(_, (table, _))| {
-                !pending_only && table.guaranteed && table.partition.index() == index
-            })
-            .map(|(task, (table, next))| Reservation {
-                table,
-                next: match tested {
-                    Some((own, then)) if own.index() == task => then,
-                    _ => next,
-                },
-            });
-        let candidate = candidate.map(|(candidate, work)| (candidate.due, work));
-        scan.run(self.now, free, self.queues.promised(), candidate, reserved);
     }
 }
 

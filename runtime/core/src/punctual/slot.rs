@@ -238,7 +238,7 @@ impl Slot {
 
 /// What [`Slot::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[super::Fault<Slot>] = &[
+pub const FAULTS: &[crate::punctual::fault::Fault<Slot>] = &[
     ("an action was handed over ahead of none", |it| {
         it.queued = it.running.take()
     }),

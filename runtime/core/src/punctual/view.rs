@@ -2,8 +2,7 @@
 //! that return values: a stage to run, a time to look again, a request to refuse.
 
 use crate::ids::TaskId;
-use crate::punctual::Holds;
-use crate::punctual::ablation::Ablations;
+use crate::punctual::ablation::{Ablation, Ablations};
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::lifecycle::queues::Queues;
 use crate::punctual::parameters::PunctualConfig;
@@ -11,8 +10,18 @@ use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::rhythm::Rhythm;
+use crate::punctual::slack::{Candidate, Reservation, Scan};
 use crate::punctual::tables::Tables;
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
+
+/// What is refused at present, on demand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holds {
+    /// All that arrives ([`Event::Drain`](crate::Event::Drain)).
+    pub draining: bool,
+    /// Best-effort work ([`Event::Shed`](crate::Event::Shed)).
+    pub shedding: bool,
+}
 
 /// One partition at the time of this step, with all that is not a partition's own.
 #[derive(Clone, Copy, Debug)]
@@ -55,5 +64,29 @@ impl View<'_> {
         let table = self.tables.task(task);
         self.partitions.is_locked(table.partition.index())
             || !self.life.weights.residency().can_come(table.model)
+    }
+
+    /// Scans the partition as if it were free from `free` on, with the work of a candidate, if one is
+    /// tested: at the place in its task's rhythm that it would leave.
+    pub fn scan(&self, scan: &mut Scan, free: Instant, candidate: Option<(&Candidate, Nanos)>) {
+        let (tables, index) = (self.tables, self.index);
+        let pending_only =
+            candidate.is_some() && self.ablations.has(Ablation::PendingOnlyAdmission);
+        let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.next?)));
+        let reserved = tables.tasks().iter().zip(self.reservations.all());
+        let reserved = reserved
+            .enumerate()
+            .filter(|(_, (table, _))| {
+                !pending_only && table.guaranteed && table.partition.index() == index
+            })
+            .map(|(task, (table, next))| Reservation {
+                table,
+                next: match tested {
+                    Some((own, then)) if own.index() == task => then,
+                    _ => next,
+                },
+            });
+        let candidate = candidate.map(|(candidate, work)| (candidate.due, work));
+        scan.run(self.now, free, self.queues.promised(), candidate, reserved);
     }
 }

@@ -176,7 +176,7 @@ impl Ledger {
 
 /// What [`Ledger::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[crate::punctual::Fault<Ledger>] = &[
+pub const FAULTS: &[crate::punctual::fault::Fault<Ledger>] = &[
     (
         "a submission has no verdict and is not open, or two",
         |it| it.accounts[0].counters.submitted += 1,

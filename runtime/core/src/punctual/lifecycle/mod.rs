@@ -17,8 +17,7 @@ use crate::actions::Actions;
 use crate::bounded::List;
 use crate::config::{Config, Criticality};
 use crate::event::Answer;
-use crate::ids::{RequestId, StageId, TaskId};
-use crate::punctual::admission::Grant;
+use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
 use crate::punctual::lifecycle::ledger::{Ledger, Note};
 use crate::punctual::lifecycle::queues::{Pending, Queues, Waiting};
 use crate::punctual::lifecycle::requests::{Request, Requests, State, Submission};
@@ -26,6 +25,19 @@ use crate::punctual::lifecycle::service::Service;
 use crate::punctual::lifecycle::weights::{Awaiting, Weights};
 use crate::punctual::tables::{Tables, TaskTable};
 use crate::time::{Instant, Nanos};
+
+/// What is promised to a request that passed its test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// It is the request that its task's reservation was made for: from when on the next one may
+    /// come. `None`: beyond the reservation; it fits nevertheless.
+    pub next: Option<Instant>,
+    /// The promises that it joins; none if it fits alone.
+    pub joins: Joins,
+}
+
+/// Promises, by name, that a request is promised its deadline with.
+pub type Joins = heapless::Vec<u64, BATCH_MAX>;
 
 /// All requests.
 ///

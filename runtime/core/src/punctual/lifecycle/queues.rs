@@ -3,9 +3,9 @@
 
 use crate::bounded::List;
 use crate::ids::{Confidence, TaskId};
-use crate::punctual::dispatch::ns;
 use crate::punctual::lifecycle::requests::{Request, Requests, State};
 use crate::punctual::tables::{Row, Tables, TaskTable};
+use crate::time::ns;
 use crate::time::{Instant, Nanos};
 
 /// Mandatory work of one request. Stays in the list while its stage runs, with the work that is
@@ -415,7 +415,7 @@ impl Queues {
 
 /// What [`Queues::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[crate::punctual::Fault<Queues>] = &[
+pub const FAULTS: &[crate::punctual::fault::Fault<Queues>] = &[
     (
         "a promise is not of a request that waits or runs here",
         |it| it.promised[0].running ^= true,

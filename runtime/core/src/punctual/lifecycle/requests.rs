@@ -335,7 +335,7 @@ impl Requests {
 
 /// What [`Requests::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[crate::punctual::Fault<Requests>] = &[
+pub const FAULTS: &[crate::punctual::fault::Fault<Requests>] = &[
     ("a buffer is free and listed as taken, or not", |it| {
         it.free.pop();
     }),

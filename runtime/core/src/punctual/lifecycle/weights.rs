@@ -231,7 +231,7 @@ impl Weights {
 
 /// What [`Weights::check`] must find, and how to plant it.
 #[cfg(test)]
-pub const FAULTS: &[crate::punctual::Fault<Weights>] = &[
+pub const FAULTS: &[crate::punctual::fault::Fault<Weights>] = &[
     (
         "a request waits for weights and is not listed, or is listed and does not",
         |it| {
