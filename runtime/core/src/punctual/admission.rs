@@ -5,8 +5,8 @@ use crate::event::Arrival;
 use crate::ids::{StageId, TaskId};
 use crate::punctual::lifecycle::requests::Request;
 use crate::punctual::lifecycle::{Grant, Joins};
-use crate::punctual::share::Voluntary;
-use crate::punctual::slack::{Candidate, Scan};
+use crate::punctual::slack::{Candidate, SlackScan};
+use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::View;
 use crate::time::Instant;
 
@@ -23,11 +23,11 @@ pub enum Entry {
 #[derive(Debug)]
 pub struct Admission<'a> {
     pub view: View<'a>,
-    pub scan: &'a mut Scan,
+    pub scan: &'a mut SlackScan,
 }
 
 impl<'a> Admission<'a> {
-    pub fn of((view, scan): (View<'a>, &'a mut Scan)) -> Self {
+    pub fn of((view, scan): (View<'a>, &'a mut SlackScan)) -> Self {
         Self { view, scan }
     }
 
@@ -58,8 +58,8 @@ impl<'a> Admission<'a> {
             return Err(Rejection::NoSlack);
         }
         let (captured, reservations) = (arrival.captured, self.view.reservations);
-        if life.ledger.kept_held(task) < table.kept
-            && reservations.keeps_buffer(task, table, captured, now)
+        if life.ledger.reserved_held(task) < table.reserved_buffers
+            && reservations.has_buffer(task, table, captured, now)
         {
             return Ok(Entry::Reserved);
         }
@@ -129,7 +129,7 @@ impl<'a> Admission<'a> {
         // With a deadline earlier than was reserved for (the client's own wish, or late preparation),
         // or while its task pays for an overrun, it must fit beside what is still reserved after it.
         let place = if conforms { place } else { request.captured };
-        if conforms || table.guaranteed && request.holds_kept {
+        if conforms || table.guaranteed && request.holds_reserved_buffer {
             candidate.next = Some(place + table.period);
             if let Some(joins) = self.fits(&candidate, free) {
                 let next = candidate.next;

@@ -2,7 +2,7 @@
 
 use crate::ids::{BATCH_MAX, TaskId};
 use crate::punctual::choice::Choice;
-use crate::punctual::lifecycle::queues::Waiting;
+use crate::punctual::lifecycle::queues::BestEffortJob;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::StageRow;
 use crate::punctual::view::View;
@@ -12,7 +12,7 @@ use crate::time::{ns, signed};
 impl View<'_> {
     /// The batch around the oldest request of the task that received least, and that task.
     pub fn best_effort(&self, room: i64) -> Option<(TaskId, Option<Choice>)> {
-        let waiting = self.queues.waiting().iter();
+        let waiting = self.queues.best_effort().iter();
         let head = *waiting
             .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(w, room))
             .min_by_key(|w| (self.life.service.received(w.task), w.order))?;
@@ -33,12 +33,12 @@ impl View<'_> {
     }
 
     /// The head and the oldest others of its row, at a compiled size that they fill better than the next smaller one.
-    fn gap_batch(&self, head: &Waiting, row: &StageRow, size: usize) -> Option<Choice> {
+    fn gap_batch(&self, head: &BestEffortJob, row: &StageRow, size: usize) -> Option<Choice> {
         let places = row.sizes[size];
         if size > 0 && places > self.partition.gaps.places() {
             return None;
         }
-        let fits = |w: &&Waiting| {
+        let fits = |w: &&BestEffortJob| {
             (w.row, w.cohort, w.demoted) == (head.row, head.cohort, head.demoted)
                 && w.batch_max >= places
                 && self.can_end_in_time(w, size)
@@ -46,9 +46,9 @@ impl View<'_> {
         if !fits(&head) {
             return None;
         }
-        let others = self.queues.waiting().iter();
+        let others = self.queues.best_effort().iter();
         let others = others.filter(|w| w.buffer != head.buffer).filter(fits);
-        let members: heapless::Vec<&Waiting, BATCH_MAX> = core::iter::once(head)
+        let members: heapless::Vec<&BestEffortJob, BATCH_MAX> = core::iter::once(head)
             .chain(others)
             .take(usize::from(places))
             .collect();
@@ -73,7 +73,7 @@ impl View<'_> {
 
     /// Whether a request may run now if no real-time work does: of a demoted model, if promises leave
     /// it the time; best-effort work, as that can be stopped, unless it is given up.
-    fn finds_gap(&self, waiting: &Waiting, room: i64) -> bool {
+    fn finds_gap(&self, waiting: &BestEffortJob, room: i64) -> bool {
         if waiting.demoted {
             return ns(self.stretched_cost(waiting.row)) <= room;
         }
@@ -82,7 +82,7 @@ impl View<'_> {
 
     /// Whether the next stage, at a batch size, ends before the request's deadline if it starts
     /// now and is not preempted.
-    fn can_end_in_time(&self, waiting: &Waiting, size: usize) -> bool {
+    fn can_end_in_time(&self, waiting: &BestEffortJob, size: usize) -> bool {
         self.now + self.tables.row(waiting.row).cost[size] <= waiting.due
     }
 }

@@ -107,7 +107,7 @@ impl Punctual {
             return None;
         }
         if ended.ran && running.kind != Kind::BestEffort {
-            let share = &mut self.partitions[index].share;
+            let share = &mut self.partitions[index].cap;
             share.ran(running.ordered, self.now);
         }
         Some((index, running))

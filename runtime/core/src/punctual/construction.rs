@@ -8,19 +8,19 @@ use crate::ids::ActionIds;
 use crate::policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablations;
-use crate::punctual::conduct::Conduct;
+use crate::punctual::arrivals::ArrivalPredictor;
 use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::load::Load;
 use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::price::Prices;
+use crate::punctual::profile_monitor::ProfileMonitor;
 use crate::punctual::reservations::Reservations;
-use crate::punctual::rhythm::Rhythm;
-use crate::punctual::share::Share;
-use crate::punctual::slack::Scan;
+use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Slot;
 use crate::punctual::tables::Tables;
+use crate::punctual::utilization::UtilizationCap;
 use crate::punctual::view::Holds;
 use crate::time::Instant;
 
@@ -75,7 +75,7 @@ impl Punctual {
             load: Load::new(config.tasks.len()),
             life: Lifecycle::new(config, &tables),
             reservations: Reservations::new(config.tasks.len()),
-            rhythms: alloc::vec![Rhythm::default(); config.tasks.len()].into(),
+            arrivals: alloc::vec![ArrivalPredictor::default(); config.tasks.len()].into(),
             partitions: Partitions::new(
                 indices
                     .clone()
@@ -97,21 +97,21 @@ fn partition(config: &Config, parameters: &PunctualConfig, index: usize) -> Part
     let plan = &config.partitions[index];
     Partition::new(
         Slot::new(plan.preemption_bound + config.dispatch_cost),
-        Conduct::new(config.models.len(), parameters),
-        Share::new(plan.share_max),
+        ProfileMonitor::new(config.models.len(), parameters),
+        UtilizationCap::new(plan.share_max),
         overlapping(&config.partitions, index),
     )
 }
 
 /// With room for the layout that has most reserved tasks on a partition, and for all open requests.
-fn scan(config: &Config, tables: &Tables, index: usize) -> Scan {
+fn scan(config: &Config, tables: &Tables, index: usize) -> SlackScan {
     let reserved_in = |layout| {
         let tasks = tables.tasks_in(layout).iter().zip(&config.tasks);
         let here = tasks.filter(|(table, task)| table.partition.index() == index && task.reserved);
         here.count()
     };
     let reserved = (0..tables.layouts()).map(reserved_in).max();
-    Scan::new(usize::from(config.request_buffers), reserved.unwrap_or(0))
+    SlackScan::new(usize::from(config.request_buffers), reserved.unwrap_or(0))
 }
 
 /// The other partitions that share a compute unit with this one.

@@ -22,15 +22,15 @@ use crate::actions::Actions;
 use crate::ids::{ModelId, PartitionId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::choice::Choice;
-use crate::punctual::conduct::Offence;
 use crate::punctual::lifecycle::ledger::Note;
-use crate::punctual::lifecycle::queues::Waiting;
+use crate::punctual::lifecycle::queues::BestEffortJob;
 use crate::punctual::lifecycle::requests::State;
 use crate::punctual::partition::Partitions;
-use crate::punctual::share::Voluntary;
-use crate::punctual::slack::Scan;
+use crate::punctual::profile_monitor::Offence;
+use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::{Row, Tables};
+use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::View;
 use crate::time::Nanos;
 use crate::time::ns;
@@ -44,7 +44,7 @@ impl Punctual {
         offence: Offence,
         actions: &mut Actions,
     ) {
-        let conduct = &mut self.partitions[index].conduct;
+        let conduct = &mut self.partitions[index].profiles;
         conduct.set_demoted(model, true, self.now);
         actions.push(Action::Demote(Demotion {
             partition: PartitionId(index as u16),
@@ -62,16 +62,16 @@ impl Punctual {
                 continue;
             }
             match request.state {
-                State::Pending | State::Running => self.life.demote(buffer, &self.tables),
-                State::Parked => {
+                State::Mandatory | State::Running => self.life.demote(buffer, &self.tables),
+                State::Optional => {
                     self.life.withdraw(buffer, &self.tables);
                     self.life.answer(buffer, self.now, actions);
                 }
                 // What is taken on from now on is judged then.
                 State::Free
                 | State::Preparing
-                | State::Awaiting
-                | State::Waiting
+                | State::AwaitingWeights
+                | State::BestEffort
                 | State::Locked => {}
             }
         }
@@ -79,7 +79,7 @@ impl Punctual {
 
     /// Gives a model its promises on a partition back.
     pub(super) fn reinstate(&mut self, index: usize, model: ModelId, actions: &mut Actions) {
-        let conduct = &mut self.partitions[index].conduct;
+        let conduct = &mut self.partitions[index].profiles;
         conduct.set_demoted(model, false, self.now);
         actions.push(Action::Reinstate {
             partition: PartitionId(index as u16),
@@ -112,7 +112,7 @@ impl Partitions {
     /// Whether a real-time task is promised nothing, as a model that it runs is demoted.
     pub fn is_demoted(&self, task: TaskId, tables: &Tables) -> bool {
         let table = tables.task(task);
-        let conduct = &self[table.partition.index()].conduct;
+        let conduct = &self[table.partition.index()].profiles;
         let mut rows = tables.rows_of(table).iter();
         conduct.any_demoted()
             && table.is_real_time()
@@ -123,8 +123,8 @@ impl Partitions {
 impl View<'_> {
     /// The time that a stage of a demoted model may take, if any waits: the least slack, none while
     /// the partition's share is spent.
-    pub fn room_for_demoted(&self, scan: &mut Scan) -> i64 {
-        let waits = self.queues.waiting().iter().any(|w| w.demoted);
+    pub fn room_for_demoted(&self, scan: &mut SlackScan) -> i64 {
+        let waits = self.queues.best_effort().iter().any(|w| w.demoted);
         if !waits || self.share_is_spent(Voluntary::Depth) {
             return i64::MIN;
         }
@@ -135,13 +135,13 @@ impl View<'_> {
     /// C' of a stage alone.
     pub fn stretched_cost(&self, row: Row) -> Nanos {
         let row = self.tables.row(row);
-        let conduct = &self.partition.conduct;
+        let conduct = &self.partition.profiles;
         let stretched = conduct.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost();
         stretched.max(row.cost_alone())
     }
 
     /// A stage of a demoted model, alone, in `room`.
-    pub fn demoted_choice(&self, head: &Waiting, room: i64) -> Choice {
+    pub fn demoted_choice(&self, head: &BestEffortJob, room: i64) -> Choice {
         Choice {
             kind: Kind::Demoted,
             row: head.row,

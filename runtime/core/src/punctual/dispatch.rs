@@ -7,9 +7,9 @@ use crate::ids::{ActionId, PartitionId};
 use crate::lost::{LOST_FLOOR, lost_from};
 use crate::punctual::Punctual;
 use crate::punctual::choice::Choice;
-use crate::punctual::share::Voluntary;
-use crate::punctual::slack::Scan;
+use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::{Kind, Running};
+use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
@@ -43,7 +43,7 @@ impl Punctual {
     /// in overload the promise before optional work.
     fn choose(&mut self, index: usize, actions: &mut Actions) -> Option<Choice> {
         let queues = &self.life.queues[index];
-        if !(queues.promised().is_empty() && queues.parked().is_empty()) {
+        if !(queues.mandatory().is_empty() && queues.optional().is_empty()) {
             let (view, scan) = self.look(index);
             view.scan(scan, view.now, None);
             if scan.least() < 0 && self.drop_hopeless(index, actions) {
@@ -110,7 +110,7 @@ impl Punctual {
 
 impl View<'_> {
     /// The real-time work to start at `start`, after a scan for that time.
-    pub fn real_time(&self, scan: &Scan, start: Instant) -> Option<Choice> {
+    pub fn real_time(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
         // More is asked than was planned for while an extra waits: a first answer for it is worth
         // more than a deeper one for another, and more extras find slack.
         let overloaded = self.parameters.mandatory_first && self.queues.extra_waits();
@@ -123,11 +123,11 @@ impl View<'_> {
 
     /// Whether best-effort work has to go: promised work could run if the partition were free, or
     /// deeper stages that endanger nothing, or no best-effort work is to run at all.
-    fn has_to_stop(&self, scan: &mut Scan) -> bool {
-        if !self.queues.promised().is_empty() || self.holds.shedding {
+    fn has_to_stop(&self, scan: &mut SlackScan) -> bool {
+        if !self.queues.mandatory().is_empty() || self.holds.shedding {
             return true;
         }
-        if self.queues.parked().is_empty() || self.share_is_spent(Voluntary::Depth) {
+        if self.queues.optional().is_empty() || self.share_is_spent(Voluntary::Depth) {
             return false;
         }
         let free = self.free_from();
@@ -176,7 +176,7 @@ impl View<'_> {
             ordered: self.now,
             promised: until,
             until,
-            told_to_stop: false,
+            preempting: false,
             overran: false,
             lost_from: match choice.kind {
                 // It was given the time that its model is known to take.

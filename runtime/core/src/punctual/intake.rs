@@ -49,7 +49,7 @@ impl Punctual {
             captured: arrival.captured,
             deadline,
             due,
-            holds_kept: entry == Entry::Reserved,
+            holds_reserved_buffer: entry == Entry::Reserved,
         });
         actions.push(Action::Prepare {
             request,
@@ -83,7 +83,7 @@ impl Punctual {
         self.partitions[index].touch();
         if request.task == request.origin {
             // What is offloaded comes in no rhythm of the task that takes it on.
-            self.rhythms[request.task.index()].ready(self.now);
+            self.arrivals[request.task.index()].ready(self.now);
         }
         let residency = self.life.weights.residency();
         if residency.is_resident(table.model) && !self.view(index).is_unserviceable(request.task) {

@@ -12,7 +12,7 @@
 use crate::punctual::ablation::Ablation;
 use crate::punctual::admission::Admission;
 use crate::punctual::lifecycle::Joins;
-use crate::punctual::lifecycle::queues::{Pending, Queues};
+use crate::punctual::lifecycle::queues::{MandatoryJob, Queues};
 use crate::punctual::slack::Candidate;
 use crate::punctual::tables::StageRow;
 use crate::time::{Instant, Nanos, ns};
@@ -44,7 +44,7 @@ impl Admission<'_> {
         let left = table.work_from(row.stage.next());
         // A point at its deadline, without its work.
         view.scan(self.scan, free, Some((candidate, Nanos::ZERO)));
-        let promised = view.queues.promised();
+        let promised = view.queues.mandatory();
         let members = || promised.iter().filter(|p| batch.includes(p));
         let first = members().map(|p| p.due).min()?.min(candidate.due);
         let (mut members, mut credit) = (members().peekable(), 0);
@@ -75,8 +75,8 @@ impl Queues {
             members: 0,
             batch_max: candidate.batch_max.min(most),
         };
-        let pending = self.promised();
-        let open = |p: &&Pending| !p.running && p.row == candidate.row && p.cohort == 0;
+        let pending = self.mandatory();
+        let open = |p: &&MandatoryJob| !p.running && p.row == candidate.row && p.cohort == 0;
         for entry in pending.iter().rev().filter(open) {
             if batch.includes(entry) {
                 continue;
@@ -99,7 +99,7 @@ impl Queues {
 }
 
 impl JointBatch {
-    fn includes(&self, entry: &Pending) -> bool {
+    fn includes(&self, entry: &MandatoryJob) -> bool {
         !entry.running && self.promises.contains(&entry.promise)
     }
 }

@@ -37,7 +37,7 @@ impl View<'_> {
     /// Whether a frame that arrives for `task` would take the place of an older one, if that still
     /// waits when the frame is prepared. Then it needs no slack of its own.
     pub fn finds_place(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
-        let mut older = self.queues.promised().iter().filter(|p| p.due <= due);
+        let mut older = self.queues.mandatory().iter().filter(|p| p.due <= due);
         let (client, origin) = (arrival.ticket.client, arrival.task);
         self.tables.task(origin).latest
             && older.any(|p| {
@@ -54,7 +54,7 @@ impl View<'_> {
             return None;
         }
         let (client, origin) = (request.ticket.client, request.origin);
-        let at = self.queues.promised().iter().position(|p| {
+        let at = self.queues.mandatory().iter().position(|p| {
             let older = self.life.requests.get(p.buffer);
             p.due <= request.due
                 && !p.running
@@ -70,7 +70,7 @@ impl View<'_> {
     /// The place in line of a best-effort request: that of the first older one that it supersedes.
     pub fn place_in_line(&self, request: &Request) -> u64 {
         let latest = self.tables.task(request.origin).latest;
-        let waiting = self.queues.waiting().iter();
+        let waiting = self.queues.best_effort().iter();
         let mut older = waiting
             .filter(|w| latest && self.life.requests.get(w.buffer).is_superseded_by(request));
         older.next().map_or(request.order, |w| w.order)

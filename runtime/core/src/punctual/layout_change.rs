@@ -57,7 +57,7 @@ impl Punctual {
         for index in self.layouts.changing() {
             if !self.tables.uses(index) {
                 self.tables.set_level(PartitionId(index as u16), level);
-                self.partitions[index].speed.set_level(level, self.now);
+                self.partitions[index].scale.set_level(level, self.now);
             }
         }
         let free = self.layouts.changing();
@@ -78,7 +78,7 @@ impl Punctual {
         let tables = self.tables.tasks_in(target);
         let moving = &mut self.layouts.moving;
         moving.clear();
-        for entry in self.life.queues.iter().flat_map(|q| q.promised()) {
+        for entry in self.life.queues.iter().flat_map(|q| q.mandatory()) {
             let task = self.life.requests.get(entry.buffer).task;
             if tables[task.index()].partition.index() == index {
                 let moved = self.life.moved(entry, target, &self.tables);
@@ -118,7 +118,7 @@ impl Punctual {
         let left = self.tables.tasks_in(from);
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);
-            let waits = matches!(request.state, State::Parked | State::Waiting);
+            let waits = matches!(request.state, State::Optional | State::BestEffort);
             let table = &left[request.task.index()];
             if waits && self.layouts.changes(table.partition.index()) {
                 self.life.put_back(buffer, &self.tables);
@@ -131,10 +131,10 @@ impl Punctual {
 impl Partitions {
     /// A partition that shares compute units with a busy one begins with its excess.
     fn inherit_share(&mut self, index: usize) {
-        let mut share = self[index].share;
+        let mut share = self[index].cap;
         for other in self[index].overlapping() {
-            share.at_least(&self[usize::from(*other)].share);
+            share.at_least(&self[usize::from(*other)].cap);
         }
-        self[index].share = share;
+        self[index].cap = share;
     }
 }

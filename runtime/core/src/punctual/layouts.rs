@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use crate::bounded::List;
 use crate::config::Config;
 use crate::ids::PartitionId;
-use crate::punctual::lifecycle::queues::Pending;
+use crate::punctual::lifecycle::queues::MandatoryJob;
 use crate::punctual::load::Load;
 use crate::punctual::partition::Partitions;
 use crate::punctual::tables::Tables;
@@ -25,7 +25,7 @@ pub struct Layouts {
     /// By partition: whether it has other tasks under the layout that is tried.
     changes: Box<[bool]>,
     /// Promises as that layout sees them.
-    pub moving: List<Pending>,
+    pub moving: List<MandatoryJob>,
 }
 
 impl Layouts {
@@ -75,7 +75,7 @@ impl Layouts {
     /// The scale level of the partitions that change; `None` while they differ.
     pub fn common_level(&self, tables: &Tables, partitions: &Partitions) -> Option<usize> {
         let used = self.changing().filter(|&index| tables.uses(index));
-        let mut levels = used.map(|index| partitions[index].speed.level());
+        let mut levels = used.map(|index| partitions[index].scale.level());
         let first = levels.next()?;
         levels.all(|level| level == first).then_some(first)
     }

@@ -8,7 +8,7 @@
 
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
-use crate::punctual::slack::Scan;
+use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::{Kind, Running};
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
@@ -23,7 +23,7 @@ impl View<'_> {
     }
 
     /// The next action, if it endangers nothing to hand it over now.
-    pub fn choose_ahead(&self, scan: &mut Scan, free: Instant) -> Option<Choice> {
+    pub fn choose_ahead(&self, scan: &mut SlackScan, free: Instant) -> Option<Choice> {
         self.scan(scan, free, None);
         let choice = self.real_time(scan, free)?;
         let safe = choice.spare >= 0 || self.ablations.has(Ablation::UncheckedLookAhead);
@@ -41,7 +41,7 @@ impl View<'_> {
     /// end is unknown, another follows already, nothing waits, or the layout may change.
     fn looks_ahead_from(&self) -> Option<&Running> {
         let partition = self.partition;
-        let waits = self.queues.head().is_some() || !self.queues.parked().is_empty();
+        let waits = self.queues.head().is_some() || !self.queues.optional().is_empty();
         let steady = self.tables.layouts() == 1 && partition.overlapping().is_empty();
         if self.parameters.launch_lead == Nanos::ZERO
             || partition.slot.queued().is_some()

@@ -32,7 +32,7 @@ impl Punctual {
             let request = self.life.requests.get(buffer);
             let waits = matches!(
                 request.state,
-                State::Awaiting | State::Pending | State::Parked | State::Waiting
+                State::AwaitingWeights | State::Mandatory | State::Optional | State::BestEffort
             );
             let index = self.life.partition_of(buffer, &self.tables);
             if !waits || !self.view(index).is_unserviceable(request.task) {

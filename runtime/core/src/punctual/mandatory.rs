@@ -4,8 +4,8 @@
 use crate::ids::BATCH_MAX;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
-use crate::punctual::lifecycle::queues::{Pending, Queues};
-use crate::punctual::slack::Scan;
+use crate::punctual::lifecycle::queues::{MandatoryJob, Queues};
+use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::view::View;
 use crate::time::Instant;
@@ -23,10 +23,10 @@ impl View<'_> {
     /// The head, with those that were promised their deadlines jointly with it, needs no test: no
     /// schedule is better for it, and the blocking that it causes is within what was promised
     /// (policy, section 8; `joint`). Any larger batch does.
-    pub fn mandatory(&self, scan: &Scan, start: Instant) -> Option<Choice> {
+    pub fn mandatory(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
         let head = *self.queues.head()?;
         let row = self.tables.row(head.row);
-        let together = self.queues.promised().iter();
+        let together = self.queues.mandatory().iter();
         let together = together.filter(|p| p.promise == head.promise && !p.running);
         let (count, most) = together.fold((0, u8::MAX), |(count, most), member| {
             (count + 1, most.min(member.batch_max))
@@ -45,7 +45,7 @@ impl View<'_> {
     }
 
     /// A batch of a compiled size, the head its first member.
-    fn batch(&self, scan: &Scan, head: &Pending, size: usize, start: Instant) -> Choice {
+    fn batch(&self, scan: &SlackScan, head: &MandatoryJob, size: usize, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
         let promised = self.queues.batch_with(head, places);
@@ -79,20 +79,25 @@ impl View<'_> {
     /// Until when a batch of promised work should wait for one more member, after a scan for now:
     /// a frame for the same stage is expected within the least slack, nothing else is ready, and
     /// one batch then ends sooner than this one now and that frame alone.
-    pub fn waits_until(&self, scan: &Scan, choice: &Choice) -> Option<Instant> {
-        let ready = self.queues.promised().iter().filter(|p| !p.running).count();
-        let alone = self.queues.parked().is_empty() && self.queues.waiting().is_empty();
+    pub fn waits_until(&self, scan: &SlackScan, choice: &Choice) -> Option<Instant> {
+        let ready = self
+            .queues
+            .mandatory()
+            .iter()
+            .filter(|p| !p.running)
+            .count();
+        let alone = self.queues.optional().is_empty() && self.queues.best_effort().is_empty();
         let all = ready == choice.members.len();
         if !(self.parameters.waiting && alone && all) {
             return None;
         }
         let row = self.tables.row(choice.row);
         let larger = row.size_holding(choice.members.len() + 1)?;
-        let members = self.queues.promised().iter().filter(|p| !p.running);
+        let members = self.queues.mandatory().iter().filter(|p| !p.running);
         if members.map(|p| p.batch_max).min()? < row.sizes[larger] {
             return None;
         }
-        let tasks = self.tables.tasks().iter().zip(self.rhythms);
+        let tasks = self.tables.tasks().iter().zip(self.arrivals);
         let joining = tasks.filter(|(table, _)| {
             self.tables.row_of(table, crate::StageId(0)) == choice.row
                 && table.batch_max >= row.sizes[larger]
@@ -109,12 +114,12 @@ impl View<'_> {
 impl Queues {
     /// The head with those of its promise, and others of its stage in EDF order; not those that
     /// were promised their deadlines in another batch. In EDF order.
-    fn batch_with(&self, head: &Pending, places: u8) -> Promised {
-        let of_promise = |p: &&Pending| p.promise == head.promise && !p.running;
-        let with_head = self.promised().iter().filter(of_promise).count();
+    fn batch_with(&self, head: &MandatoryJob, places: u8) -> Promised {
+        let of_promise = |p: &&MandatoryJob| p.promise == head.promise && !p.running;
+        let with_head = self.mandatory().iter().filter(of_promise).count();
         let mut others = usize::from(places).saturating_sub(with_head);
         let mut promised = Promised::new();
-        for entry in self.promised().iter().filter(|p| !p.running) {
+        for entry in self.mandatory().iter().filter(|p| !p.running) {
             let own = entry.promise == head.promise;
             if !own {
                 let can = same_group(entry, head) && !entry.joint && entry.batch_max >= places;
@@ -129,10 +134,10 @@ impl Queues {
         promised
     }
 
-    /// Parked requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
-    fn optional_with(&self, head: &Pending) -> impl Iterator<Item = (Instant, u8, u16)> {
+    /// OptionalJob requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
+    fn optional_with(&self, head: &MandatoryJob) -> impl Iterator<Item = (Instant, u8, u16)> {
         let group = (head.row, head.cohort);
-        let parked = self.parked();
+        let parked = self.optional();
         let start = parked.partition_point(|p| (p.row, p.cohort) < group);
         parked[start..]
             .iter()
@@ -141,7 +146,7 @@ impl Queues {
     }
 }
 
-impl Scan {
+impl SlackScan {
     /// The least slack once a batch is charged: each member is credited what it counts for the stage from
     /// its deadline on, the batch's cost is taken off everywhere. Negative: it would endanger a promise.
     /// That every member's deadline holds is not enough: others pay for the batch before they profit.
@@ -161,6 +166,6 @@ impl Scan {
 }
 
 /// Whether two requests can share a batch.
-fn same_group(a: &Pending, b: &Pending) -> bool {
+fn same_group(a: &MandatoryJob, b: &MandatoryJob) -> bool {
     (a.row, a.cohort) == (b.row, b.cohort)
 }

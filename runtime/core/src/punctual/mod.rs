@@ -25,10 +25,10 @@
 
 mod ablation;
 mod admission;
+mod arrivals;
 mod best_effort;
 mod choice;
 mod completion;
-mod conduct;
 mod construction;
 mod demotion;
 mod dispatch;
@@ -46,24 +46,24 @@ mod load;
 mod look_ahead;
 mod loss;
 mod mandatory;
+mod offload;
 mod optional;
 mod overrun;
 mod paging;
 mod parameters;
 mod partition;
 mod price;
+mod profile_monitor;
 mod reservations;
-mod rhythm;
-mod share;
+mod scale;
 mod shedding;
 mod slack;
 mod slot;
-mod speed;
-mod spill;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod utilization;
 mod view;
 
 use alloc::boxed::Box;
@@ -74,6 +74,7 @@ use crate::event::Event;
 use crate::ids::{ActionIds, PartitionId, TaskId};
 use crate::policy::Policy;
 use crate::punctual::ablation::Ablations;
+use crate::punctual::arrivals::ArrivalPredictor;
 use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::lifecycle::ledger::Note;
@@ -82,8 +83,7 @@ pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
-use crate::punctual::rhythm::Rhythm;
-use crate::punctual::slack::Scan;
+use crate::punctual::slack::SlackScan;
 use crate::punctual::tables::{SCALES, Tables};
 use crate::punctual::view::{Holds, View};
 use crate::time::Instant;
@@ -100,10 +100,10 @@ pub(crate) struct Punctual {
     life: Lifecycle,
     reservations: Reservations,
     /// By task: when its inputs become ready.
-    rhythms: Box<[Rhythm]>,
+    arrivals: Box<[ArrivalPredictor]>,
     partitions: Partitions,
     /// By partition: what the last test of its slack found.
-    scans: Box<[Scan]>,
+    scans: Box<[SlackScan]>,
     layouts: Layouts,
     holds: Holds,
     /// The time of this step.
@@ -163,7 +163,7 @@ impl Policy for Punctual {
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {
-        SCALES[self.partitions[partition.index()].speed.level()]
+        SCALES[self.partitions[partition.index()].scale.level()]
     }
 }
 
@@ -195,7 +195,7 @@ impl Punctual {
             prices: self.prices.get(self.tables.layout()),
             life: &self.life,
             reservations: &self.reservations,
-            rhythms: &self.rhythms,
+            arrivals: &self.arrivals,
             partitions: &self.partitions,
             index,
             partition: &self.partitions[index],
@@ -206,7 +206,7 @@ impl Punctual {
     }
 
     /// The same, with the scratch for the partition's slack.
-    fn look(&mut self, index: usize) -> (View<'_>, &mut Scan) {
+    fn look(&mut self, index: usize) -> (View<'_>, &mut SlackScan) {
         let view = View {
             now: self.now,
             parameters: &self.parameters,
@@ -214,7 +214,7 @@ impl Punctual {
             prices: self.prices.get(self.tables.layout()),
             life: &self.life,
             reservations: &self.reservations,
-            rhythms: &self.rhythms,
+            arrivals: &self.arrivals,
             partitions: &self.partitions,
             index,
             partition: &self.partitions[index],

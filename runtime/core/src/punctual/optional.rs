@@ -3,8 +3,8 @@
 use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
-use crate::punctual::lifecycle::queues::Parked;
-use crate::punctual::slack::Scan;
+use crate::punctual::lifecycle::queues::OptionalJob;
+use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::view::View;
 use crate::time::Instant;
@@ -32,14 +32,14 @@ impl Deepening {
 impl View<'_> {
     /// The best optional batch that may start at `start`, after a scan for that time: it must end
     /// before each member's deadline and take no more than the least slack.
-    pub fn optional(&self, scan: &Scan, start: Instant) -> Option<Choice> {
+    pub fn optional(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
         let mut best: Option<Deepening> = None;
         let promised = self.queues.head().map_or(Instant::FAR_FUTURE, |p| p.due);
         let room = self.room(scan);
         // The list is sorted by row and cohort, so each group is a chunk.
         for group in self
             .queues
-            .parked()
+            .optional()
             .chunk_by(|a, b| (a.row, a.cohort) == (b.row, b.cohort))
         {
             let row = self.tables.row(group[0].row);
@@ -70,7 +70,7 @@ impl View<'_> {
     /// or if a smaller size would hold the same members.
     fn batch_deeper(
         &self,
-        group: &[Parked],
+        group: &[OptionalJob],
         size: usize,
         start: Instant,
         room: i64,
@@ -81,7 +81,7 @@ impl View<'_> {
             return None;
         }
         // By falling gain; the group is sorted by deadline, so equals stay in that order.
-        let mut members = heapless::Vec::<&Parked, BATCH_MAX>::new();
+        let mut members = heapless::Vec::<&OptionalJob, BATCH_MAX>::new();
         let eligible = group.iter().filter(|p| {
             // What is not answered in time is not worth to begin.
             let onward = self
@@ -123,7 +123,7 @@ impl View<'_> {
 
     /// Whether a deeper answer gains enough for its time at the present load. Below the least
     /// threshold it always does.
-    pub fn is_worth_it(&self, parked: &Parked) -> bool {
+    pub fn is_worth_it(&self, parked: &OptionalJob) -> bool {
         let exit = StageId(self.tables.row(parked.row).stage.0 - 1);
         let load = self.partition.load;
         !self.parameters.price
@@ -134,7 +134,7 @@ impl View<'_> {
     }
 
     /// The time that optional work may take from everybody else (S).
-    fn room(&self, scan: &Scan) -> i64 {
+    fn room(&self, scan: &SlackScan) -> i64 {
         if self.ablations.has(Ablation::UngatedOptional) {
             return i64::MAX;
         }

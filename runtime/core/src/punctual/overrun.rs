@@ -11,11 +11,11 @@ use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 use crate::ids::PartitionId;
 use crate::punctual::Punctual;
-use crate::punctual::conduct::Judgement;
 use crate::punctual::lifecycle::ledger::Note;
-use crate::punctual::lifecycle::queues::Pending;
+use crate::punctual::lifecycle::queues::MandatoryJob;
+use crate::punctual::profile_monitor::Judgement;
+use crate::punctual::scale::Change;
 use crate::punctual::slot::Running;
-use crate::punctual::speed::Change;
 use crate::time::Nanos;
 
 impl Punctual {
@@ -68,7 +68,7 @@ impl Punctual {
         }
         if self.parameters.demotion {
             let (overran, parameters) = (measured > budget, &self.parameters);
-            let conduct = &mut self.partitions[index].conduct;
+            let conduct = &mut self.partitions[index].profiles;
             match conduct.judge(model, (measured, raw), overran, parameters, self.now) {
                 Judgement::Learn => {}
                 Judgement::Ignore => return,
@@ -81,8 +81,8 @@ impl Punctual {
 
     /// Raises the scale of a partition that has become slower; lowers it again if all promises hold.
     fn follow_speed(&mut self, index: usize, measured: Nanos, budget: Nanos) {
-        let present = self.partitions[index].speed.level();
-        let speed = &mut self.partitions[index].speed;
+        let present = self.partitions[index].scale.level();
+        let speed = &mut self.partitions[index].scale;
         match speed.sample(measured, budget, self.now) {
             Change::None => {}
             Change::Raise(level) => self.set_scale(index, level),
@@ -99,7 +99,7 @@ impl Punctual {
 
     fn set_scale(&mut self, index: usize, level: usize) {
         self.tables.set_level(PartitionId(index as u16), level);
-        self.partitions[index].speed.set_level(level, self.now);
+        self.partitions[index].scale.set_level(level, self.now);
         let requests = &self.life.requests;
         self.life.queues[index].rescale(requests, &self.tables);
     }
@@ -116,7 +116,7 @@ impl Punctual {
         self.life.queues[index].forget_late();
         loop {
             let (requests, reservations) = (&self.life.requests, &self.reservations);
-            let worth = |entry: &Pending| match entry {
+            let worth = |entry: &MandatoryJob| match entry {
                 entry if entry.late => 0,
                 entry if entry.extra => 1,
                 entry => {

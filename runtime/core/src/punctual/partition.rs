@@ -4,23 +4,23 @@ use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
 
 use crate::ids::ActionId;
-use crate::punctual::conduct::Conduct;
 use crate::punctual::gaps::Gaps;
 use crate::punctual::lifecycle::requests::{Requests, State};
 use crate::punctual::load::{Load, load_of};
-use crate::punctual::share::{Share, Voluntary};
+use crate::punctual::profile_monitor::ProfileMonitor;
+use crate::punctual::scale::ScaleEstimator;
 use crate::punctual::slot::{Kind, Slot};
-use crate::punctual::speed::Speed;
 use crate::punctual::tables::Tables;
+use crate::punctual::utilization::{UtilizationCap, Voluntary};
 use crate::time::{Instant, Nanos};
 
 /// What one partition is doing and what waits for it.
 #[derive(Clone, Debug)]
 pub struct Partition {
     pub slot: Slot,
-    pub speed: Speed,
-    pub conduct: Conduct,
-    pub share: Share,
+    pub scale: ScaleEstimator,
+    pub profiles: ProfileMonitor,
+    pub cap: UtilizationCap,
     pub gaps: Gaps,
     /// How much mandatory work is asked for, in steps of the price table.
     pub load: usize,
@@ -37,12 +37,17 @@ pub struct Partition {
 }
 
 impl Partition {
-    pub fn new(slot: Slot, conduct: Conduct, share: Share, overlapping: Box<[u16]>) -> Self {
+    pub fn new(
+        slot: Slot,
+        profiles: ProfileMonitor,
+        cap: UtilizationCap,
+        overlapping: Box<[u16]>,
+    ) -> Self {
         Self {
             slot,
-            speed: Speed::default(),
-            conduct,
-            share,
+            scale: ScaleEstimator::default(),
+            profiles,
+            cap,
             gaps: Gaps::new(),
             load: 0,
             waits: None,
@@ -89,7 +94,7 @@ impl Partition {
     pub fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
         let running = self.slot.running();
         let running = running.filter(|r| r.kind != Kind::BestEffort);
-        self.share.is_spent(work, now, running.map(|r| r.ordered))
+        self.cap.is_spent(work, now, running.map(|r| r.ordered))
     }
 
     /// Its tasks change: nothing starts before `opens`.

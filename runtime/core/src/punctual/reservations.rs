@@ -59,7 +59,7 @@ impl Reservations {
     }
 
     /// Whether a frame that arrives may have one of the buffers kept for its task.
-    pub fn keeps_buffer(
+    pub fn has_buffer(
         &self,
         task: TaskId,
         table: &TaskTable,
@@ -70,7 +70,7 @@ impl Reservations {
     }
 
     /// Gives a frame that arrives one of the buffers kept for its task.
-    pub fn keep_buffer(&mut self, task: TaskId, table: &TaskTable, captured: Instant) {
+    pub fn take_buffer(&mut self, task: TaskId, table: &TaskTable, captured: Instant) {
         let reserved = &mut self.tasks[task.index()];
         // Counted from its capture, however late it came: see `admission`.
         reserved.next_arrival = captured.max(reserved.next_arrival) + table.period;

@@ -20,7 +20,7 @@ impl Punctual {
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);
             let real_time = self.tables.task(request.task).is_real_time();
-            if request.state == State::Awaiting && hold && !real_time {
+            if request.state == State::AwaitingWeights && hold && !real_time {
                 self.life.withdraw(buffer, &self.tables);
                 let verdict = Verdict::Rejected(Rejection::Shedding);
                 self.life.finish(buffer, verdict, actions);

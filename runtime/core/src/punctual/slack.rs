@@ -12,7 +12,7 @@
 
 use crate::bounded::List;
 use crate::ids::TaskId;
-use crate::punctual::lifecycle::queues::Pending;
+use crate::punctual::lifecycle::queues::MandatoryJob;
 use crate::punctual::tables::{Row, TaskTable};
 use crate::time::{Instant, Nanos};
 
@@ -66,13 +66,13 @@ pub struct Candidate {
 
 /// The last scan's points, by rising time, and the scratch to make them.
 #[derive(Clone, Debug)]
-pub struct Scan {
+pub struct SlackScan {
     points: List<Point>,
     steps: List<Step>,
     steps_each: usize,
 }
 
-impl Scan {
+impl SlackScan {
     /// For at most `pending` requests and `tasks` reserved tasks.
     pub fn new(pending: usize, tasks: usize) -> Self {
         let steps = tasks * steps_each(tasks);
@@ -106,7 +106,7 @@ impl Scan {
         &mut self,
         now: Instant,
         free: Instant,
-        pending: &[Pending],
+        pending: &[MandatoryJob],
         candidate: Option<(Instant, Nanos)>,
         reserved: impl Iterator<Item = Reservation<'a>>,
     ) {

@@ -36,7 +36,7 @@ pub struct Running {
     /// f: upper bound on its end, as now believed. Best-effort: meaningless until told to stop.
     pub until: Instant,
     /// Best-effort only: `Preempt` was sent.
-    pub told_to_stop: bool,
+    pub preempting: bool,
     pub overran: bool,
     /// From when on it is taken for lost.
     pub lost_from: Instant,
@@ -47,7 +47,7 @@ pub struct Running {
 impl Running {
     /// Best-effort work that has not been told to stop: nobody waits for its end.
     pub fn is_stoppable(&self) -> bool {
-        self.kind == Kind::BestEffort && !self.told_to_stop
+        self.kind == Kind::BestEffort && !self.preempting
     }
 }
 
@@ -142,7 +142,7 @@ impl Slot {
     pub fn preempt(&mut self, now: Instant) -> ActionId {
         let until = now + self.preemption;
         let running = self.running.as_mut().expect("best-effort work runs");
-        running.told_to_stop = true;
+        running.preempting = true;
         running.promised = until;
         running.until = until;
         running.id

@@ -96,7 +96,7 @@ pub struct TaskTable {
     pub batch_max: u8,
     pub queue_max: u16,
     /// Buffers and queue places that only its conforming requests may take.
-    pub kept: u16,
+    pub reserved_buffers: u16,
     pub eager: bool,
     pub weight: u16,
     /// Who takes on what it would refuse.
@@ -203,7 +203,7 @@ impl Tables {
                 threshold_min: task.threshold_min,
                 batch_max: task.batch_max,
                 queue_max: task.queue_max,
-                kept: validate::kept(task) as u16,
+                reserved_buffers: validate::kept(task) as u16,
                 eager: task.eager,
                 weight: task.weight,
                 spill: task.spill,

@@ -3,14 +3,14 @@
 
 use crate::ids::TaskId;
 use crate::punctual::ablation::{Ablation, Ablations};
+use crate::punctual::arrivals::ArrivalPredictor;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::lifecycle::queues::Queues;
 use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
 use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
-use crate::punctual::rhythm::Rhythm;
-use crate::punctual::slack::{Candidate, Reservation, Scan};
+use crate::punctual::slack::{Candidate, Reservation, SlackScan};
 use crate::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
 
@@ -33,7 +33,7 @@ pub struct View<'a> {
     pub prices: Option<&'a Prices>,
     pub life: &'a Lifecycle,
     pub reservations: &'a Reservations,
-    pub rhythms: &'a [Rhythm],
+    pub arrivals: &'a [ArrivalPredictor],
     pub partitions: &'a Partitions,
     /// Which partition it is.
     pub index: usize,
@@ -68,7 +68,12 @@ impl View<'_> {
 
     /// Scans the partition as if it were free from `free` on, with the work of a candidate, if one is
     /// tested: at the place in its task's rhythm that it would leave.
-    pub fn scan(&self, scan: &mut Scan, free: Instant, candidate: Option<(&Candidate, Nanos)>) {
+    pub fn scan(
+        &self,
+        scan: &mut SlackScan,
+        free: Instant,
+        candidate: Option<(&Candidate, Nanos)>,
+    ) {
         let (tables, index) = (self.tables, self.index);
         let pending_only =
             candidate.is_some() && self.ablations.has(Ablation::PendingOnlyAdmission);
@@ -87,6 +92,6 @@ impl View<'_> {
                 },
             });
         let candidate = candidate.map(|(candidate, work)| (candidate.due, work));
-        scan.run(self.now, free, self.queues.promised(), candidate, reserved);
+        scan.run(self.now, free, self.queues.mandatory(), candidate, reserved);
     }
 }

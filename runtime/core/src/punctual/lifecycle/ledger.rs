@@ -30,7 +30,7 @@ struct Account {
     /// Open requests under its rules: its own but for those it spilled, and those spilled to it.
     inside: u64,
     /// Kept buffers that its requests hold.
-    kept_held: u16,
+    reserved_held: u16,
 }
 
 /// All tasks' accounts.
@@ -54,15 +54,17 @@ impl Ledger {
     }
 
     /// Kept buffers that a task's requests hold.
-    pub fn kept_held(&self, task: TaskId) -> u16 {
-        self.accounts[task.index()].kept_held
+    pub fn reserved_held(&self, task: TaskId) -> u16 {
+        self.accounts[task.index()].reserved_held
     }
 
     /// Open requests under a task's rules in other buffers than those kept for it.
     pub fn others_inside(&self, task: TaskId) -> u64 {
         let account = &self.accounts[task.index()];
         // A locked buffer is held by nobody who is open.
-        account.inside.saturating_sub(u64::from(account.kept_held))
+        account
+            .inside
+            .saturating_sub(u64::from(account.reserved_held))
     }
 
     /// Something was submitted to `origin`: it is refused or let in by the end of the step.
@@ -71,11 +73,11 @@ impl Ledger {
     }
 
     /// It is let in, under the rules of `task`.
-    pub(super) fn enter(&mut self, origin: TaskId, task: TaskId, holds_kept: bool) {
+    pub(super) fn enter(&mut self, origin: TaskId, task: TaskId, holds_reserved_buffer: bool) {
         self.accounts[origin.index()].counters.open += 1;
         let account = &mut self.accounts[task.index()];
         account.inside += 1;
-        account.kept_held += u16::from(holds_kept);
+        account.reserved_held += u16::from(holds_reserved_buffer);
     }
 
     pub fn note(&mut self, origin: TaskId, note: Note) {
@@ -123,7 +125,8 @@ impl Ledger {
 
     /// Nobody writes to a request's buffer any more.
     pub(super) fn let_go(&mut self, request: &Request) {
-        self.accounts[request.task.index()].kept_held -= u16::from(request.holds_kept);
+        self.accounts[request.task.index()].reserved_held -=
+            u16::from(request.holds_reserved_buffer);
     }
 
     /// Refuses a submission that never got a buffer.
@@ -154,19 +157,21 @@ impl Ledger {
             let counters = &account.counters;
             let verdicts =
                 counters.on_time + counters.late + counters.rejected() + counters.failed();
-            let (mut open, mut inside, mut kept_held) = (0, 0, 0);
+            let (mut open, mut inside, mut reserved_held) = (0, 0, 0);
             for buffer in 0..requests.buffers() {
                 let request = requests.get(buffer);
                 let is_open = request.state.is_open();
                 open += u64::from(is_open && request.origin.index() == task);
                 inside += u64::from(is_open && request.task.index() == task);
-                let held = request.state != State::Free && request.holds_kept;
-                kept_held += u16::from(held && request.task.index() == task);
+                let held = request.state != State::Free && request.holds_reserved_buffer;
+                reserved_held += u16::from(held && request.task.index() == task);
             }
             if counters.submitted != counters.open + verdicts {
                 return Err("a submission has no verdict and is not open, or two");
             }
-            if (open, inside, kept_held) != (counters.open, account.inside, account.kept_held) {
+            if (open, inside, reserved_held)
+                != (counters.open, account.inside, account.reserved_held)
+            {
                 return Err("open requests or kept buffers are miscounted");
             }
         }
@@ -185,6 +190,6 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Ledger>] = &[
         it.accounts[0].inside += 1
     }),
     ("open requests or kept buffers are miscounted", |it| {
-        it.accounts[0].kept_held += 1
+        it.accounts[0].reserved_held += 1
     }),
 ];

@@ -19,7 +19,7 @@ use crate::config::{Config, Criticality};
 use crate::event::Answer;
 use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
 use crate::punctual::lifecycle::ledger::{Ledger, Note};
-use crate::punctual::lifecycle::queues::{Pending, Queues, Waiting};
+use crate::punctual::lifecycle::queues::{BestEffortJob, MandatoryJob, Queues};
 use crate::punctual::lifecycle::requests::{Request, Requests, State, Submission};
 use crate::punctual::lifecycle::service::Service;
 use crate::punctual::lifecycle::weights::{Awaiting, Weights};
@@ -55,7 +55,11 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     pub fn new(config: &Config, tables: &Tables) -> Self {
-        let reserved_buffers = tables.tasks().iter().map(|t| usize::from(t.kept)).sum();
+        let reserved_buffers = tables
+            .tasks()
+            .iter()
+            .map(|t| usize::from(t.reserved_buffers))
+            .sum();
         // All open requests may be at one partition.
         let queues = Queues::new(usize::from(config.request_buffers));
         Self {
@@ -69,20 +73,21 @@ impl Lifecycle {
 
     /// Gives a submission a buffer, in which its input is prepared from now on.
     pub fn admit(&mut self, new: Submission) -> RequestId {
-        self.ledger.enter(new.origin, new.task, new.holds_kept);
+        self.ledger
+            .enter(new.origin, new.task, new.holds_reserved_buffer);
         self.requests.take(new)
     }
 
     /// Promises a request its deadline. From now on it relies on its model's weights.
     pub fn promise(&mut self, buffer: u16, grant: &Grant, tables: &Tables) {
         let request = self.rely_on_weights(buffer, tables);
-        self.requests.transition(buffer, State::Pending);
+        self.requests.transition(buffer, State::Mandatory);
         if grant.next.is_some() {
             self.ledger.note(request.origin, Note::Conforming);
         }
         let table = tables.task(request.task);
         let queues = &mut self.queues[table.partition.index()];
-        queues.promise(Pending {
+        queues.add_mandatory(MandatoryJob {
             due: request.due,
             order: request.order,
             buffer,
@@ -108,7 +113,7 @@ impl Lifecycle {
         let request = self.rely_on_weights(buffer, tables);
         let queues = &mut self.queues[tables.task(request.task).partition.index()];
         let (older, extra) = queues.hand_over(at, &request, buffer, conforms);
-        self.requests.transition(buffer, State::Pending);
+        self.requests.transition(buffer, State::Mandatory);
         if !extra {
             self.ledger.note(request.origin, Note::Conforming);
         }
@@ -120,7 +125,7 @@ impl Lifecycle {
         let request = *self.requests.get(buffer);
         let table = tables.task(request.task);
         let stages = tables.rows_of(table).iter();
-        self.requests.transition(buffer, State::Awaiting);
+        self.requests.transition(buffer, State::AwaitingWeights);
         self.weights.insert(Awaiting {
             due: request.due,
             order: request.order,
@@ -144,7 +149,7 @@ impl Lifecycle {
     /// stage has ended.
     pub fn demote(&mut self, buffer: u16, tables: &Tables) {
         self.requests.mark_demoted(buffer);
-        if self.requests.get(buffer).state == State::Pending {
+        if self.requests.get(buffer).state == State::Mandatory {
             self.withdraw(buffer, tables);
             self.wait_for_gap(buffer, self.requests.get(buffer).order, tables);
         }
@@ -177,10 +182,10 @@ impl Lifecycle {
         } else if table.criticality == Criticality::BestEffort {
             self.wait_for_gap(buffer, request.order, tables);
         } else if request.stage.0 > table.mandatory_exit.0 {
-            self.requests.transition(buffer, State::Parked);
-            self.queues[index].park(&request, buffer, table, tables);
+            self.requests.transition(buffer, State::Optional);
+            self.queues[index].add_optional(&request, buffer, table, tables);
         } else {
-            self.requests.transition(buffer, State::Pending);
+            self.requests.transition(buffer, State::Mandatory);
             self.queues[index].put_back(&request, buffer, table, tables);
         }
     }
@@ -190,7 +195,7 @@ impl Lifecycle {
         let index = self.partition_of(buffer, tables);
         let state = self.requests.get(buffer).state;
         self.queues[index].remove(buffer, state, tables);
-        if state == State::Awaiting {
+        if state == State::AwaitingWeights {
             self.weights.remove(buffer);
         }
         index
@@ -236,7 +241,7 @@ impl Lifecycle {
     }
 
     /// A promise as another layout sees it.
-    pub fn moved(&self, entry: &Pending, target: usize, tables: &Tables) -> Pending {
+    pub fn moved(&self, entry: &MandatoryJob, target: usize, tables: &Tables) -> MandatoryJob {
         let request = self.requests.get(entry.buffer);
         let table = &tables.tasks_in(target)[request.task.index()];
         let left_from = if entry.running {
@@ -244,7 +249,7 @@ impl Lifecycle {
         } else {
             request.stage
         };
-        Pending {
+        MandatoryJob {
             row: tables.row_of(table, request.stage),
             work: table.work_from(left_from),
             rest: table.work_from(request.stage.next()),
@@ -259,7 +264,7 @@ impl Lifecycle {
         index: usize,
         target: usize,
         tables: &Tables,
-        moving: &mut List<Pending>,
+        moving: &mut List<MandatoryJob>,
     ) {
         while let Some(entry) = self.queues[index].pop_promise() {
             moving.push(self.moved(&entry, target, tables));
@@ -268,25 +273,25 @@ impl Lifecycle {
     }
 
     /// Puts promises that moved into the queues of the present layout.
-    pub fn enter(&mut self, moving: &mut List<Pending>, tables: &Tables) {
+    pub fn enter(&mut self, moving: &mut List<MandatoryJob>, tables: &Tables) {
         while let Some(entry) = moving.pop() {
             let index = self.partition_of(entry.buffer, tables);
-            self.queues[index].promise(entry);
+            self.queues[index].add_mandatory(entry);
         }
     }
 
     /// Whether a request of `task` beyond the buffers kept for it finds none.
     pub fn is_full(&self, task: TaskId, table: &TaskTable) -> bool {
-        let places = u64::from(table.queue_max - table.kept);
+        let places = u64::from(table.queue_max - table.reserved_buffers);
         self.ledger.others_inside(task) >= places || !self.requests.has_spare()
     }
 
     /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it;
     /// not one in a buffer kept for the task, whose end would make no room for others.
     pub fn least_gaining(&self, task: TaskId, index: usize) -> Option<u16> {
-        let waiting = self.queues[index].parked().iter().filter(|parked| {
+        let waiting = self.queues[index].optional().iter().filter(|parked| {
             let request = self.requests.get(parked.buffer);
-            request.task == task && !request.holds_kept
+            request.task == task && !request.holds_reserved_buffer
         });
         let least = waiting.min_by_key(|parked| (parked.gain, parked.due));
         least.map(|parked| parked.buffer)
@@ -297,7 +302,7 @@ impl Lifecycle {
     pub fn work_in_preparation(&self, index: usize, tables: &Tables) -> Nanos {
         let here = |request: &&Request| {
             request.state == State::Preparing
-                && !request.holds_kept
+                && !request.holds_reserved_buffer
                 && tables.task(request.task).partition.index() == index
         };
         let requests = (0..self.requests.buffers()).map(|buffer| self.requests.get(buffer));
@@ -320,11 +325,11 @@ impl Lifecycle {
             }
             match older.state {
                 State::Preparing => self.requests.mark_superseded(buffer),
-                State::Pending | State::Waiting | State::Awaiting => {
+                State::Mandatory | State::BestEffort | State::AwaitingWeights => {
                     self.withdraw(buffer, tables);
                     self.finish(buffer, Verdict::Rejected(Rejection::Superseded), actions);
                 }
-                State::Free | State::Parked | State::Running | State::Locked => {}
+                State::Free | State::Optional | State::Running | State::Locked => {}
             }
         }
     }
@@ -379,11 +384,11 @@ impl Lifecycle {
         let table = tables.task(request.task);
         let index = table.partition.index();
         let queues = &mut self.queues[index];
-        if !queues.waiting().iter().any(|w| w.task == request.task) {
+        if !queues.best_effort().iter().any(|w| w.task == request.task) {
             self.service.wake(request.task, index);
         }
-        self.requests.transition(buffer, State::Waiting);
-        queues.line_up(Waiting {
+        self.requests.transition(buffer, State::BestEffort);
+        queues.add_best_effort(BestEffortJob {
             order,
             buffer,
             task: request.task,

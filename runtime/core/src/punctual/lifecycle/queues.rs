@@ -11,7 +11,7 @@ use crate::time::{Instant, Nanos};
 /// Mandatory work of one request. Stays in the list while its stage runs, with the work that is
 /// left after that stage.
 #[derive(Clone, Copy, Debug)]
-pub struct Pending {
+pub struct MandatoryJob {
     pub due: Instant,
     /// Ties: order of arrival.
     pub order: u64,
@@ -36,7 +36,7 @@ pub struct Pending {
     pub batch_max: u8,
 }
 
-impl Pending {
+impl MandatoryJob {
     /// What it counts for its next stage, in W: all of the batch for the first of a joint promise,
     /// nothing for the others.
     pub fn charge_of_stage(&self) -> i64 {
@@ -46,7 +46,7 @@ impl Pending {
 
 /// A real-time request that holds an answer that counts and could go deeper.
 #[derive(Clone, Copy, Debug)]
-pub struct Parked {
+pub struct OptionalJob {
     /// The next stage.
     pub row: Row,
     pub cohort: u64,
@@ -63,7 +63,7 @@ pub struct Parked {
 
 /// A best-effort request between two stages.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct BestEffortJob {
     pub order: u64,
     pub buffer: u16,
     pub task: TaskId,
@@ -84,59 +84,59 @@ pub struct Waiting {
 #[derive(Clone, Debug)]
 pub struct Queues {
     /// By (due, order).
-    promised: List<Pending>,
+    mandatory: List<MandatoryJob>,
     /// By (row, cohort, due): requests that can share a batch are a contiguous group.
-    parked: List<Parked>,
+    optional: List<OptionalJob>,
     /// By order.
-    waiting: List<Waiting>,
+    best_effort: List<BestEffortJob>,
 }
 
 impl Queues {
     /// For at most so many requests, all of which may be in one of them.
     pub fn new(requests: usize) -> Self {
         Self {
-            promised: List::with_capacity(requests),
-            parked: List::with_capacity(requests),
-            waiting: List::with_capacity(requests),
+            mandatory: List::with_capacity(requests),
+            optional: List::with_capacity(requests),
+            best_effort: List::with_capacity(requests),
         }
     }
 
-    pub fn promised(&self) -> &[Pending] {
-        &self.promised
+    pub fn mandatory(&self) -> &[MandatoryJob] {
+        &self.mandatory
     }
 
-    pub fn parked(&self) -> &[Parked] {
-        &self.parked
+    pub fn optional(&self) -> &[OptionalJob] {
+        &self.optional
     }
 
-    pub fn waiting(&self) -> &[Waiting] {
-        &self.waiting
+    pub fn best_effort(&self) -> &[BestEffortJob] {
+        &self.best_effort
     }
 
     /// The most urgent promise that could run.
-    pub fn head(&self) -> Option<&Pending> {
-        self.promised.iter().find(|p| !p.running)
+    pub fn head(&self) -> Option<&MandatoryJob> {
+        self.mandatory.iter().find(|p| !p.running)
     }
 
     /// Whether a request beyond the reservations waits for its mandatory work.
     pub fn extra_waits(&self) -> bool {
-        self.promised.iter().any(|p| p.extra && !p.running)
+        self.mandatory.iter().any(|p| p.extra && !p.running)
     }
 
     /// Whether requests wait for a batch that they were promised jointly.
     pub fn has_joint_promises(&self) -> bool {
-        self.promised.iter().any(|p| p.joint && !p.running)
+        self.mandatory.iter().any(|p| p.joint && !p.running)
     }
 
     /// Adds a promise.
-    pub(super) fn promise(&mut self, entry: Pending) {
+    pub(super) fn add_mandatory(&mut self, entry: MandatoryJob) {
         let key = (entry.due, entry.order);
-        let at = self.promised.partition_point(|p| (p.due, p.order) < key);
-        self.promised.insert(at, entry);
+        let at = self.mandatory.partition_point(|p| (p.due, p.order) < key);
+        self.mandatory.insert(at, entry);
     }
 
     /// Puts a request that holds an answer that counts in line for its next stage.
-    pub(super) fn park(
+    pub(super) fn add_optional(
         &mut self,
         request: &Request,
         buffer: u16,
@@ -145,7 +145,7 @@ impl Queues {
     ) {
         let own = tables.own(table, request.stage);
         let (_, answer) = request.answer.expect("a parked request holds an answer");
-        let entry = Parked {
+        let entry = OptionalJob {
             row: own.runs_as,
             cohort: request.cohort,
             due: request.due,
@@ -158,42 +158,46 @@ impl Queues {
         };
         let key = (entry.row, entry.cohort, entry.due);
         let at = self
-            .parked
+            .optional
             .partition_point(|p| (p.row, p.cohort, p.due) <= key);
-        self.parked.insert(at, entry);
+        self.optional.insert(at, entry);
     }
 
     /// Puts a request that is promised nothing in line for a gap.
-    pub(super) fn line_up(&mut self, entry: Waiting) {
-        let at = self.waiting.partition_point(|w| w.order < entry.order);
-        self.waiting.insert(at, entry);
+    pub(super) fn add_best_effort(&mut self, entry: BestEffortJob) {
+        let at = self.best_effort.partition_point(|w| w.order < entry.order);
+        self.best_effort.insert(at, entry);
     }
 
     /// Takes a request off the queue that its state says, if that is one of these; what is left of a
     /// joint promise pays.
     pub(super) fn remove(&mut self, buffer: u16, state: State, tables: &Tables) {
         match state {
-            State::Pending => self.remove_promise(buffer, tables),
-            State::Parked => {
-                if let Some(at) = self.parked.iter().position(|p| p.buffer == buffer) {
-                    self.parked.remove(at);
+            State::Mandatory => self.remove_promise(buffer, tables),
+            State::Optional => {
+                if let Some(at) = self.optional.iter().position(|p| p.buffer == buffer) {
+                    self.optional.remove(at);
                 }
             }
-            State::Waiting => {
-                if let Some(at) = self.waiting.iter().position(|w| w.buffer == buffer) {
-                    self.waiting.remove(at);
+            State::BestEffort => {
+                if let Some(at) = self.best_effort.iter().position(|w| w.buffer == buffer) {
+                    self.best_effort.remove(at);
                 }
             }
-            State::Free | State::Preparing | State::Awaiting | State::Running | State::Locked => {}
+            State::Free
+            | State::Preparing
+            | State::AwaitingWeights
+            | State::Running
+            | State::Locked => {}
         }
     }
 
     /// Ends a request's promise, if it has one, whether or not it runs.
     pub(super) fn remove_promise(&mut self, buffer: u16, tables: &Tables) {
-        let Some(at) = self.promised.iter().position(|p| p.buffer == buffer) else {
+        let Some(at) = self.mandatory.iter().position(|p| p.buffer == buffer) else {
             return;
         };
-        let entry = self.promised.remove(at);
+        let entry = self.mandatory.remove(at);
         if entry.joint {
             self.share_out(entry.promise, tables);
         }
@@ -201,7 +205,7 @@ impl Queues {
 
     /// A member of an action leaves the queue where it waited; promised work stays with its rest.
     pub(super) fn begin(&mut self, buffer: u16, from: State, tables: &Tables) {
-        if from != State::Pending {
+        if from != State::Mandatory {
             return self.remove(buffer, from, tables);
         }
         let entry = self.promise_of(buffer);
@@ -243,7 +247,7 @@ impl Queues {
         buffer: u16,
         conforms: bool,
     ) -> (u16, bool) {
-        let entry = &mut self.promised[at];
+        let entry = &mut self.mandatory[at];
         entry.cohort = request.cohort;
         // What a reservation waits for keeps its worth when something has to be dropped.
         entry.extra &= !conforms;
@@ -253,7 +257,7 @@ impl Queues {
 
     /// Makes one promise of several and that of a request that has just been promised its deadline.
     pub(super) fn join(&mut self, order: u64, promises: &[u64], tables: &Tables) {
-        for entry in self.promised.iter_mut() {
+        for entry in self.mandatory.iter_mut() {
             if promises.contains(&entry.promise) {
                 entry.promise = order;
             }
@@ -263,7 +267,7 @@ impl Queues {
 
     /// Costs have changed.
     pub fn rescale(&mut self, requests: &Requests, tables: &Tables) {
-        for entry in self.promised.iter_mut() {
+        for entry in self.mandatory.iter_mut() {
             let request = requests.get(entry.buffer);
             let table = tables.task(request.task);
             entry.rest = table.work_from(request.stage.next());
@@ -272,61 +276,65 @@ impl Queues {
                 false => table.work_from(request.stage),
             };
         }
-        for at in 0..self.promised.len() {
-            if self.promised[at].joint {
-                self.share_out(self.promised[at].promise, tables);
+        for at in 0..self.mandatory.len() {
+            if self.mandatory[at].joint {
+                self.share_out(self.mandatory[at].promise, tables);
             }
         }
     }
 
     /// The promise of least worth, if it keeps one of more worth from being on time when all take their
     /// budgets in EDF order from `free` on. Those that nothing can be dropped for are marked as late.
-    pub fn least_worth(&mut self, free: Instant, worth: impl Fn(&Pending) -> u8) -> Option<u16> {
+    pub fn least_worth(
+        &mut self,
+        free: Instant,
+        worth: impl Fn(&MandatoryJob) -> u8,
+    ) -> Option<u16> {
         loop {
             let mut end = free;
-            let late = self.promised.iter().position(|entry| {
+            let late = self.mandatory.iter().position(|entry| {
                 end = end + entry.work;
                 end > entry.due && !entry.late
             })?;
             // What comes after it in EDF order does not delay it, and what runs cannot be dropped.
-            let waiting = self.promised[..=late].iter().filter(|p| !p.running);
+            let waiting = self.mandatory[..=late].iter().filter(|p| !p.running);
             let least = waiting.min_by_key(|p| (worth(p), u64::MAX - p.work.as_nanos()));
             match least {
-                Some(least) if worth(least) < worth(&self.promised[late]) => {
+                Some(least) if worth(least) < worth(&self.mandatory[late]) => {
                     return Some(least.buffer);
                 }
-                _ => self.promised[late].late = true,
+                _ => self.mandatory[late].late = true,
             }
         }
     }
 
     pub fn forget_late(&mut self) {
-        for entry in self.promised.iter_mut() {
+        for entry in self.mandatory.iter_mut() {
             entry.late = false;
         }
     }
 
     /// Takes the last promise out, to be put in elsewhere.
-    pub(super) fn pop_promise(&mut self) -> Option<Pending> {
-        self.promised.pop()
+    pub(super) fn pop_promise(&mut self) -> Option<MandatoryJob> {
+        self.mandatory.pop()
     }
 
     /// Takes all out that are promised nothing.
     pub(super) fn clear_unpromised(&mut self) {
-        self.parked.clear();
-        self.waiting.clear();
+        self.optional.clear();
+        self.best_effort.clear();
     }
 
-    fn promise_of(&mut self, buffer: u16) -> &mut Pending {
-        let mut promised = self.promised.iter_mut();
+    fn promise_of(&mut self, buffer: u16) -> &mut MandatoryJob {
+        let mut promised = self.mandatory.iter_mut();
         let entry = promised.find(|p| p.buffer == buffer);
         entry.expect("promised work stays in the list while it runs")
     }
 
     /// Charges a promise for the batch of those that are left of it.
     fn share_out(&mut self, promise: u64, tables: &Tables) {
-        let mine = |p: &Pending| p.promise == promise && !p.running;
-        let mut members = self.promised.iter().filter(|p| mine(p));
+        let mine = |p: &MandatoryJob| p.promise == promise && !p.running;
+        let mut members = self.mandatory.iter().filter(|p| mine(p));
         let Some(row) = members.next().map(|p| tables.row(p.row)) else {
             return;
         };
@@ -334,7 +342,7 @@ impl Queues {
         let size = row.size_holding(count);
         let size = size.expect("a joint promise was made for a batch that is compiled");
         let mut cost = row.cost[size];
-        for entry in self.promised.iter_mut().filter(|p| mine(p)) {
+        for entry in self.mandatory.iter_mut().filter(|p| mine(p)) {
             entry.joint = count > 1;
             entry.work = cost + entry.rest;
             cost = Nanos::ZERO;
@@ -353,17 +361,17 @@ impl Queues {
         for buffer in 0..requests.buffers() {
             let request = requests.get(buffer);
             if request.state.is_open() && here(request.task) {
-                promised += usize::from(request.state == State::Pending);
-                parked += usize::from(request.state == State::Parked);
-                waiting += usize::from(request.state == State::Waiting);
+                promised += usize::from(request.state == State::Mandatory);
+                parked += usize::from(request.state == State::Optional);
+                waiting += usize::from(request.state == State::BestEffort);
             }
         }
-        for entry in self.promised.iter() {
+        for entry in self.mandatory.iter() {
             let request = requests.get(entry.buffer);
             let expected = if entry.running {
                 State::Running
             } else {
-                State::Pending
+                State::Mandatory
             };
             if request.state != expected || !here(request.task) {
                 return Err("a promise is not of a request that waits or runs here");
@@ -376,7 +384,7 @@ impl Queues {
             {
                 return Err("a promise counts other work than is left");
             }
-            let together = self.promised.iter();
+            let together = self.mandatory.iter();
             let together = together.filter(|p| p.promise == entry.promise && !p.running);
             let (count, sum) = together.fold((0, Nanos::ZERO), |(count, sum), p| {
                 (count + 1, sum + p.work.saturating_sub(p.rest))
@@ -392,19 +400,23 @@ impl Queues {
             }
         }
         let is = |buffer: u16, state| requests.get(buffer).state == state;
-        let in_order = self.promised.is_sorted_by_key(|p| (p.due, p.order))
-            && self.parked.is_sorted_by_key(|p| (p.row, p.cohort, p.due))
-            && self.waiting.is_sorted_by_key(|w| w.order);
+        let in_order = self.mandatory.is_sorted_by_key(|p| (p.due, p.order))
+            && self.optional.is_sorted_by_key(|p| (p.row, p.cohort, p.due))
+            && self.best_effort.is_sorted_by_key(|w| w.order);
         match () {
             () if !in_order => Err("a queue is out of order"),
-            () if !self.parked.iter().all(|p| is(p.buffer, State::Parked)) => {
+            () if !self.optional.iter().all(|p| is(p.buffer, State::Optional)) => {
                 Err("a request is queued to go deeper and in another state")
             }
-            () if !self.waiting.iter().all(|w| is(w.buffer, State::Waiting)) => {
+            () if !self
+                .best_effort
+                .iter()
+                .all(|w| is(w.buffer, State::BestEffort)) =>
+            {
                 Err("a request is queued for a gap and in another state")
             }
-            () if promised != self.promised.len() - run
-                || (parked, waiting) != (self.parked.len(), self.waiting.len()) =>
+            () if promised != self.mandatory.len() - run
+                || (parked, waiting) != (self.optional.len(), self.best_effort.len()) =>
             {
                 Err("a request is in no queue, or twice in one")
             }
@@ -418,35 +430,35 @@ impl Queues {
 pub const FAULTS: &[crate::punctual::fault::Fault<Queues>] = &[
     (
         "a promise is not of a request that waits or runs here",
-        |it| it.promised[0].running ^= true,
+        |it| it.mandatory[0].running ^= true,
     ),
     ("a promise counts other work than is left", |it| {
-        it.promised[1].rest += Nanos::new(1)
+        it.mandatory[1].rest += Nanos::new(1)
     }),
     (
         "the shares of a joint promise do not sum to its batch",
         |it| {
-            it.promised[1].joint = true;
-            it.promised[1].work += Nanos::new(1);
+            it.mandatory[1].joint = true;
+            it.mandatory[1].work += Nanos::new(1);
         },
     ),
     ("a queue is out of order", |it| {
-        it.promised[0].due = Instant::FAR_FUTURE
+        it.mandatory[0].due = Instant::FAR_FUTURE
     }),
     ("a request is in no queue, or twice in one", |it| {
-        it.promised.pop();
+        it.mandatory.pop();
     }),
     ("a request is in no queue, or twice in one", |it| {
-        it.waiting.pop();
+        it.best_effort.pop();
     }),
     ("a request is queued for a gap and in another state", |it| {
-        it.waiting[0].buffer = it.promised[0].buffer
+        it.best_effort[0].buffer = it.mandatory[0].buffer
     }),
     (
         "a request is queued to go deeper and in another state",
         |it| {
-            let (p, w) = (it.promised[0], it.waiting[0]);
-            it.parked.push(Parked {
+            let (p, w) = (it.mandatory[0], it.best_effort[0]);
+            it.optional.push(OptionalJob {
                 row: p.row,
                 cohort: 0,
                 due: p.due,

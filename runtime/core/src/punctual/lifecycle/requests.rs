@@ -16,13 +16,13 @@ pub enum State {
     /// The intake is writing its input.
     Preparing,
     /// Its model's weights are not on the device.
-    Awaiting,
+    AwaitingWeights,
     /// In a partition's list of mandatory work.
-    Pending,
+    Mandatory,
     /// Holds an answer that counts; waits in a partition's list of optional work.
-    Parked,
+    Optional,
     /// Best-effort, waiting for a gap.
-    Waiting,
+    BestEffort,
     /// A member of the running action.
     Running,
     /// It has its verdict, but a lost action may still write to its buffer.
@@ -33,17 +33,19 @@ impl State {
     /// Whether a request may go from here to there. All but the first and the last step are
     /// between the lists that it can wait in and the action that takes it from them.
     const fn leads_to(self, to: Self) -> bool {
-        use State::{Awaiting, Free, Locked, Parked, Pending, Preparing, Running, Waiting};
+        use State::{
+            AwaitingWeights, BestEffort, Free, Locked, Mandatory, Optional, Preparing, Running,
+        };
         match self {
             Free => matches!(to, Preparing),
-            Preparing => matches!(to, Awaiting | Pending | Waiting | Free),
-            Awaiting => matches!(to, Pending | Waiting | Free),
+            Preparing => matches!(to, AwaitingWeights | Mandatory | BestEffort | Free),
+            AwaitingWeights => matches!(to, Mandatory | BestEffort | Free),
             // A model that loses its promises takes them from the list of promised work.
-            Pending => matches!(to, Running | Waiting | Free),
+            Mandatory => matches!(to, Running | BestEffort | Free),
             // To itself: another layout keeps it in the list of another partition.
-            Parked => matches!(to, Running | Parked | Free),
-            Waiting => matches!(to, Running | Waiting | Free),
-            Running => matches!(to, Pending | Parked | Waiting | Free | Locked),
+            Optional => matches!(to, Running | Optional | Free),
+            BestEffort => matches!(to, Running | BestEffort | Free),
+            Running => matches!(to, Mandatory | Optional | BestEffort | Free | Locked),
             Locked => matches!(to, Free),
         }
     }
@@ -95,7 +97,7 @@ pub struct Submission {
     pub captured: Instant,
     pub deadline: Instant,
     pub due: Instant,
-    pub holds_kept: bool,
+    pub holds_reserved_buffer: bool,
 }
 
 /// One request. Meaningless while `state` is `Free`. It is changed by [`Requests`] alone, which
@@ -125,7 +127,7 @@ pub struct Request {
     /// The deepest answer so far.
     pub answer: Option<(StageId, Answer)>,
     /// Whether it holds one of the buffers kept for its task's conforming requests.
-    pub holds_kept: bool,
+    pub holds_reserved_buffer: bool,
     /// The model whose weights have to stay for it.
     pub relies_on: Option<ModelId>,
     /// Its client is gone; it ends when nobody touches its buffer any more.
@@ -153,7 +155,7 @@ const FREE: Request = Request {
     stage: StageId(0),
     cohort: 0,
     answer: None,
-    holds_kept: false,
+    holds_reserved_buffer: false,
     relies_on: None,
     gone: false,
     superseded: false,
@@ -162,7 +164,7 @@ const FREE: Request = Request {
 
 /// All request buffers.
 ///
-/// Promises: `free >= kept_unused`, so a conforming request of a task that does not use up its
+/// Promises: `free >= reserved_unused`, so a conforming request of a task that does not use up its
 /// kept buffers always finds one; a state changes only along [`State::leads_to`]; a buffer that is
 /// free or locked is no open request's.
 #[derive(Clone, Debug)]
@@ -170,7 +172,7 @@ pub struct Requests {
     slots: Box<[Request]>,
     free: List<u16>,
     /// Buffers kept for conforming requests and not held by one, over all tasks.
-    kept_unused: usize,
+    reserved_unused: usize,
     locked: usize,
     arrivals: u64,
 }
@@ -184,7 +186,7 @@ impl Requests {
         Self {
             slots: alloc::vec![FREE; usize::from(buffers)].into(),
             free,
-            kept_unused: kept,
+            reserved_unused: kept,
             locked: 0,
             arrivals: 0,
         }
@@ -196,12 +198,12 @@ impl Requests {
 
     /// Whether a request that has no kept buffer to take may have one of the others.
     pub fn has_spare(&self) -> bool {
-        self.free.len() > self.kept_unused
+        self.free.len() > self.reserved_unused
     }
 
     /// Gives a buffer to a request, whose input is prepared from now on.
     pub(super) fn take(&mut self, new: Submission) -> RequestId {
-        self.kept_unused -= usize::from(new.holds_kept);
+        self.reserved_unused -= usize::from(new.holds_reserved_buffer);
         let buffer = self
             .free
             .pop()
@@ -219,7 +221,7 @@ impl Requests {
             deadline: new.deadline,
             due: new.due,
             order: self.arrivals,
-            holds_kept: new.holds_kept,
+            holds_reserved_buffer: new.holds_reserved_buffer,
             ..FREE
         };
         self.arrivals += 1;
@@ -280,10 +282,10 @@ impl Requests {
         assert!(slot.state != State::Free, "buffer {buffer} is freed twice");
         let request = *slot;
         self.locked -= usize::from(request.state == State::Locked);
-        self.kept_unused += usize::from(request.holds_kept);
+        self.reserved_unused += usize::from(request.holds_reserved_buffer);
         self.transition(buffer, State::Free);
         self.free.push(buffer);
-        debug_assert!(self.free.len() >= self.kept_unused);
+        debug_assert!(self.free.len() >= self.reserved_unused);
         request
     }
 
@@ -327,7 +329,7 @@ impl Requests {
         match () {
             () if free != self.free.len() => Err("a buffer is free and listed as taken, or not"),
             () if locked != self.locked => Err("locked buffers are miscounted"),
-            () if self.free.len() < self.kept_unused => Err("kept buffers were given away"),
+            () if self.free.len() < self.reserved_unused => Err("kept buffers were given away"),
             () => Ok(()),
         }
     }
@@ -341,6 +343,6 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Requests>] = &[
     }),
     ("locked buffers are miscounted", |it| it.locked += 1),
     ("kept buffers were given away", |it| {
-        it.kept_unused = it.free.len() + 1
+        it.reserved_unused = it.free.len() + 1
     }),
 ];

@@ -188,8 +188,8 @@ impl Weights {
     /// Recounts. What is wrong, if anything is.
     pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         let open = |buffer: u16| requests.get(buffer);
-        let awaits = (0..requests.buffers()).filter(|&b| open(b).state == State::Awaiting);
-        let listed = |entry: &Awaiting| open(entry.buffer).state == State::Awaiting;
+        let awaits = (0..requests.buffers()).filter(|&b| open(b).state == State::AwaitingWeights);
+        let listed = |entry: &Awaiting| open(entry.buffer).state == State::AwaitingWeights;
         if awaits.count() != self.awaiting.len() || !self.awaiting.iter().all(listed) {
             return Err("a request waits for weights and is not listed, or is listed and does not");
         }

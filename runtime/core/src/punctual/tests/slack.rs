@@ -34,7 +34,7 @@ fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
 }
 
 fn exact_slack(scheduler: &Punctual, index: usize, free: Instant, y: Instant) -> i64 {
-    let pending = scheduler.life.queues[index].promised().iter();
+    let pending = scheduler.life.queues[index].mandatory().iter();
     let pending: u64 = pending
         .filter(|p| p.due <= y)
         .map(|p| p.work.as_nanos())

@@ -40,7 +40,7 @@ impl Punctual {
         let judged = Admission::of(self.look(index)).entry(own, arrival, due);
         if judged == Ok(Entry::Reserved) {
             let table = self.tables.task(own);
-            self.reservations.keep_buffer(own, table, captured);
+            self.reservations.take_buffer(own, table, captured);
         }
         let Some(spill) = spill else {
             return judged.map(|entry| (own, entry));

@@ -13,13 +13,13 @@ const GRACE: u64 = 64;
 
 /// The intervals at which a task's inputs become ready.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rhythm {
+pub struct ArrivalPredictor {
     last: Instant,
     interval: Nanos,
     agreeing: u8,
 }
 
-impl Rhythm {
+impl ArrivalPredictor {
     /// An input is ready.
     pub fn ready(&mut self, now: Instant) {
         let interval = now.since(self.last);

@@ -30,7 +30,7 @@ pub enum Change {
 
 /// The scale level of a partition and what it is judged by.
 #[derive(Clone, Debug)]
-pub struct Speed {
+pub struct ScaleEstimator {
     level: usize,
     /// measured / budget in the unit of [`SCALES`].
     ring: [u32; RING],
@@ -40,7 +40,7 @@ pub struct Speed {
     calm_since: Instant,
 }
 
-impl Default for Speed {
+impl Default for ScaleEstimator {
     fn default() -> Self {
         Self {
             level: 0,
@@ -52,7 +52,7 @@ impl Default for Speed {
     }
 }
 
-impl Speed {
+impl ScaleEstimator {
     pub const fn level(&self) -> usize {
         self.level
     }

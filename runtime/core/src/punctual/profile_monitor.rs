@@ -62,7 +62,7 @@ enum Fault {
 
 /// All models on one partition.
 #[derive(Clone, Debug)]
-pub struct Conduct {
+pub struct ProfileMonitor {
     records: Box<[Record]>,
     window: usize,
     demoted: usize,
@@ -90,7 +90,7 @@ pub struct Offence {
     pub worst: u32,
 }
 
-impl Conduct {
+impl ProfileMonitor {
     pub fn new(models: usize, parameters: &PunctualConfig) -> Self {
         let record = Record {
             newest: heapless::Deque::new(),
@@ -274,8 +274,8 @@ mod tests {
     }
 
     /// Each millisecond one stage of each model, in per cent of its budget.
-    fn courses(percent: [&[u64]; 3]) -> Conduct {
-        let mut conduct = Conduct::new(3, &PunctualConfig::default());
+    fn courses(percent: [&[u64]; 3]) -> ProfileMonitor {
+        let mut conduct = ProfileMonitor::new(3, &PunctualConfig::default());
         let longest = percent.iter().map(|p| p.len()).max().unwrap_or(0);
         for step in 0..longest {
             for (model, course) in percent.iter().enumerate() {

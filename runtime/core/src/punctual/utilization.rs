@@ -25,7 +25,7 @@ pub enum Voluntary {
 
 /// A leaky bucket: what busy time exceeds its share by.
 #[derive(Clone, Copy, Debug)]
-pub struct Share {
+pub struct UtilizationCap {
     /// In thousandths.
     of: u64,
     /// In thousandths of a nanosecond.
@@ -34,7 +34,7 @@ pub struct Share {
     since: Instant,
 }
 
-impl Share {
+impl UtilizationCap {
     /// At most `of` thousandths of the time.
     pub fn new(of: u16) -> Self {
         Self {
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_partition_that_is_always_busy_gives_up_depth_first_then_extras_and_recovers() {
-        let mut share = Share::new(900);
-        let spent = |share: &Share, work, ms| share.is_spent(work, at(ms), Some(at(0)));
+        let mut share = UtilizationCap::new(900);
+        let spent = |share: &UtilizationCap, work, ms| share.is_spent(work, at(ms), Some(at(0)));
         assert!(!spent(&share, Voluntary::Depth, 50));
         assert!(spent(&share, Voluntary::Depth, 51));
         assert!(!spent(&share, Voluntary::Extras, 100));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn in_the_long_run_no_more_than_the_share_is_busy() {
-        let mut share = Share::new(900);
+        let mut share = UtilizationCap::new(900);
         let (mut now, mut busy) = (at(0), 0);
         while now < at(10_000) {
             if share.is_spent(Voluntary::Extras, now, None) {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_whole_is_never_spent() {
-        let mut share = Share::new(WHOLE);
+        let mut share = UtilizationCap::new(WHOLE);
         share.ran(at(0), at(1_000_000));
         assert!(!share.is_spent(Voluntary::Depth, at(1_000_000), None));
     }
