@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::book::Latencies;
 use crate::bounds::Bound;
 use crate::facts::Facts;
+use crate::records::Latencies;
 use crate::target::TargetError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

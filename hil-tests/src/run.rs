@@ -7,12 +7,12 @@ use punctual_client::now_ns;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 
+use crate::bed::{self, Setting};
 use crate::bounds::{Bounds, BoundsError};
 use crate::case::Case;
 use crate::facts::{Facts, Leave};
 use crate::outcome::{CaseReport, Outcome, RunReport};
 use crate::report::{self, WriteError};
-use crate::scene::{self, Setting};
 use crate::stage::{Binaries, Stage, StageError};
 use crate::suites;
 use crate::target::{Place, Script, Target, TargetError};
@@ -256,7 +256,7 @@ fn play(case: &Case, setting: Setting<'_>, options: &Options) -> CaseReport {
         asked,
     };
     match setting.facts.missing(case.needs, leave) {
-        None => scene::play(case, setting),
+        None => bed::play(case, setting),
         Some(missing) => CaseReport {
             suite: case.suite,
             name: case.name,

@@ -1,5 +1,5 @@
 //! What runs on the target: this program, copied over, in one of these roles. It writes JSON, one
-//! object a line, whose forms are in [`crate::book`].
+//! object a line, whose forms are in [`crate::records`].
 
 mod attack;
 mod camera;
@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use punctual_client::{Lost, SubmitError, now_ns};
 use serde::Serialize;
 
-use crate::book::Moment;
+use crate::records::Moment;
 use crate::target::child::pause;
 
 /// The roles.

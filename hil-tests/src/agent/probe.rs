@@ -8,7 +8,7 @@ use std::thread;
 use punctual_client::{Lost, Options as Wanted, PixelFormat, now_ns};
 
 use super::{AgentError, sample, say, signals, told_to_end};
-use crate::book::{Latencies, Probe, SPANS_MAX};
+use crate::records::{Latencies, Probe, SPANS_MAX};
 use crate::target::child::pause;
 
 /// How often the account is said, in ns.

@@ -9,7 +9,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use punctual_client::now_ns;
 
 use super::{AgentError, say, signals, told_to_end};
-use crate::book::Sample;
+use crate::records::Sample;
 use crate::target::child::pause;
 
 /// The longest answer of a metrics socket.

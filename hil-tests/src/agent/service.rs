@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use punctual_client::now_ns;
 
 use super::{AgentError, say, signals};
-use crate::book::ServiceEvent;
+use crate::records::ServiceEvent;
 
 /// What to look after.
 #[derive(Debug, clap::Args)]

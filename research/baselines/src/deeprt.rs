@@ -162,7 +162,7 @@ impl Deeprt {
         runner.start(WORKER, members, true, Instant::FAR_FUTURE, actions);
     }
 
-    /// Books what a job took beyond its profile, and what stopping early saved.
+    /// Records what a job took beyond its profile, and what stopping early saved.
     fn settle(&mut self, runner: &BatchRunner, job: &Job) {
         let stages = runner.stages(job.model);
         let profiled = |from: usize, to: usize| {

@@ -1,5 +1,5 @@
 //! What all devices that compute on this machine have in common, around the engines that run their
-//! stages: the checks, the pool of workers, the request buffers, and the books on weights.
+//! stages: the checks, the pool of workers, the request buffers, and the residency of weights.
 
 use std::sync::Arc;
 

@@ -58,7 +58,7 @@ pub struct SeebConfig {
     /// τ: safety slack before the tightest deadline of a group.
     pub tau: Nanos,
     /// Θ: the thresholds to choose from, rising, at least one.
-    pub thetas: Vec<Confidence>,
+    pub thresholds: Vec<Confidence>,
     /// How a batch size is chosen.
     pub batch: SeebBatch,
     /// Ranges are computed anew at least so often.
@@ -78,7 +78,7 @@ impl Default for SeebConfig {
             lambda1: 1.0,
             lambda2: 1.0,
             tau: Nanos::from_millis(1),
-            thetas: (1..=9).map(tenth).collect(),
+            thresholds: (1..=9).map(tenth).collect(),
             batch: SeebBatch::Cheapest,
             interval: Nanos::from_millis(100),
             fixed_threshold: None,
@@ -119,9 +119,9 @@ impl PolicySpec for SeebConfig {
 impl SeebConfig {
     /// What a parameter must be, if one is not.
     fn broken_rule(&self) -> Option<&'static str> {
-        let rising = self.thetas.is_sorted_by(|a, b| a < b);
-        if self.thetas.is_empty() || !rising {
-            return Some("thetas must be a rising list of at least one threshold");
+        let rising = self.thresholds.is_sorted_by(|a, b| a < b);
+        if self.thresholds.is_empty() || !rising {
+            return Some("`thresholds` must be a list of at least one, each above the one before");
         }
         if !(self.lambda1.is_finite() && self.lambda2.is_finite()) {
             return Some("lambda1 and lambda2 must be finite numbers");
@@ -132,7 +132,7 @@ impl SeebConfig {
     pub(crate) fn candidates(&self) -> &[Confidence] {
         match &self.fixed_threshold {
             Some(fixed) => core::slice::from_ref(fixed),
-            None => &self.thetas,
+            None => &self.thresholds,
         }
     }
 }
@@ -143,7 +143,7 @@ struct Group {
     partition: PartitionId,
     units: Units,
     batch: usize,
-    theta: Confidence,
+    threshold: Confidence,
     /// When it got its range.
     since: Instant,
 }
@@ -332,7 +332,7 @@ impl Seeb {
             partition,
             units,
             batch: chosen.batch,
-            theta: chosen.theta,
+            threshold: chosen.threshold,
             since: runner.now,
         };
         self.groups.push(group);
@@ -388,7 +388,7 @@ impl BaselineRules for Seeb {
     ) -> bool {
         let task = &runner.config.tasks[runner.request(buffer).task.index()];
         let group = self.groups.iter().find(|g| g.partition == job.partition);
-        exit >= task.mandatory_exit && group.is_some_and(|g| answer.confidence >= g.theta)
+        exit >= task.mandatory_exit && group.is_some_and(|g| answer.confidence >= g.threshold)
     }
 
     fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {

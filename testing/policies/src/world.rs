@@ -268,7 +268,7 @@ impl<N: Nature> World<N> {
         Ok(())
     }
 
-    /// The scheduler's counters agree with themselves and with the auditor's books.
+    /// The scheduler's counters agree with themselves and with the auditor's log.
     fn check_counters(&self) {
         let mut open = 0;
         for task in 0..self.config.tasks.len() {

@@ -93,7 +93,7 @@ pub fn hello(task: &str) -> Hello {
     Hello::new(task, PixelFormat::Rgb8)
 }
 
-/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if it is not let in.
+/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if it is not admitted.
 pub(crate) fn connect(
     orders: &Orders,
     ledger: &Ledger,
@@ -114,7 +114,7 @@ pub(crate) fn connect(
             }
             Err(error) => {
                 output::note(format_args!(
-                    "channel-torture: a client was not let in: {error}"
+                    "channel-torture: the daemon did not admit a client: {error}"
                 ));
                 return Ok(None);
             }

@@ -36,7 +36,7 @@ struct Healthy<'o> {
     leaving: bool,
 }
 
-/// Lives as a client, until it was told to leave or the daemon hangs up.
+/// Lives as a client, until it was told to leave or the daemon closes the connection.
 pub fn live(orders: &Orders, ledger: Ledger) -> io::Result<()> {
     let mut entry = Entry::default();
     let Some(channel) = child::connect(orders, &ledger, &mut entry)? else {

@@ -23,7 +23,7 @@ use crate::ledger::{Entry, Ledger, Phase};
 /// How long one attack goes on, at most, in ns.
 const ATTACK_NS: u64 = 20_000_000;
 
-/// Attacks until it is told to leave or nobody listens any more. Its books count connections.
+/// Attacks until it is told to leave or nobody listens any more. Its counters count connections.
 pub fn live(orders: &Orders, ledger: &Ledger) -> io::Result<()> {
     let mut random = Random::new(orders.seed).stream("hostile", std::process::id().into());
     let mut entry = Entry {

@@ -24,7 +24,7 @@ use punctual_client::now_ns;
 use punctual_types::Random;
 
 use super::{AgentError, say, signals, told_to_end};
-use crate::book::Mischief;
+use crate::records::Mischief;
 use crate::target::child::pause;
 
 /// How often the account is said, in ns.

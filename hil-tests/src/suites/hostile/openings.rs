@@ -1,9 +1,9 @@
 //! What comes to the daemon's doors and is no client, or one for a moment.
 
 use super::siege::{Attack, BESIDE, besieged, case, idly_besieged};
+use crate::bed::TestBed;
 use crate::case::Case;
 use crate::outcome::Failure;
-use crate::scene::Scene;
 
 pub const CASES: &[Case] = &[
     case(
@@ -50,36 +50,36 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn garbage(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("garbage")], "openings that were none").map(drop)
+fn garbage(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    besieged(bed, &[Attack::of("garbage")], "openings that were none").map(drop)
 }
 
-fn slow(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn slow(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("slow").with(30).for_seconds(4.0);
-    idly_besieged(scene, &[attack], "openings after nearly two seconds").map(drop)
+    idly_besieged(bed, &[attack], "openings after nearly two seconds").map(drop)
 }
 
-fn silent_40(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn silent_40(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("silent").with(40);
-    idly_besieged(scene, &[attack], "silent connections").map(drop)
+    idly_besieged(bed, &[attack], "silent connections").map(drop)
 }
 
-fn silent_400(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn silent_400(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("silent").with(400);
-    idly_besieged(scene, &[attack], "silent connections").map(drop)
+    idly_besieged(bed, &[attack], "silent connections").map(drop)
 }
 
-fn storm(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn storm(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("storm"), Attack::of("storm")];
-    besieged(scene, &attacks, "connections, closed at once").map(drop)
+    besieged(bed, &attacks, "connections, closed at once").map(drop)
 }
 
-fn visits(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn visits(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("visits"), Attack::of("visits")];
-    besieged(scene, &attacks, "clients for a moment").map(drop)
+    besieged(bed, &attacks, "clients for a moment").map(drop)
 }
 
-fn metrics(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn metrics(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("metrics").with(100);
-    besieged(scene, &[attack], "readers of the metrics that did not read").map(drop)
+    besieged(bed, &[attack], "readers of the metrics that did not read").map(drop)
 }

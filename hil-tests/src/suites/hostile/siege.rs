@@ -3,12 +3,12 @@
 
 use super::figures::{MEASURES, frames, housekeeping, sample, shares};
 use crate::account::Account;
-use crate::book::{self, Mischief, Probe, Sample};
+use crate::bed::{Camera, CameraPlan, Daemon, DaemonPlan, End, TestBed};
 use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{Camera, CameraPlan, Daemon, DaemonPlan, End, Scene};
+use crate::records::{self, Mischief, Probe, Sample};
 use crate::target::process::Started;
 
 /// How long an attack lasts, unless a case says otherwise.
@@ -33,7 +33,7 @@ pub const fn case(
     name: &'static str,
     about: &'static str,
     needs: &'static [Need],
-    body: fn(&mut Scene<'_>) -> Result<(), Failure>,
+    body: fn(&mut TestBed<'_>) -> Result<(), Failure>,
 ) -> Case {
     Case {
         suite: "hostile",
@@ -102,21 +102,21 @@ pub struct Siege {
 
 impl Siege {
     /// Starts the daemon, the cameras and the prober, and sees that all is well.
-    pub fn laid(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Self, Failure> {
-        let daemon = scene.daemon(plan)?;
-        Self::around(scene, daemon)
+    pub fn laid(bed: &mut TestBed<'_>, plan: &DaemonPlan<'_>) -> Result<Self, Failure> {
+        let daemon = bed.daemon(plan)?;
+        Self::around(bed, daemon)
     }
 
     /// The same around a daemon that was started.
-    pub fn around(scene: &mut Scene<'_>, daemon: Daemon) -> Result<Self, Failure> {
-        let pid = scene.pid(&daemon)?;
+    pub fn around(bed: &mut TestBed<'_>, daemon: Daemon) -> Result<Self, Failure> {
+        let pid = bed.pid(&daemon)?;
         let cameras = vec![
-            scene.camera(&daemon, &CameraPlan::of(Task::Front))?,
-            scene.camera(&daemon, &CameraPlan::of(Task::Fast))?,
+            bed.camera(&daemon, &CameraPlan::of(Task::Front))?,
+            bed.camera(&daemon, &CameraPlan::of(Task::Fast))?,
         ];
         // As urgent as the cameras, so that what is measured is the daemon's time.
-        let mut command = scene.priority(1);
-        let (agent, guest) = (scene.stage.agent.clone(), Task::Guest.name());
+        let mut command = bed.priority(1);
+        let (agent, guest) = (bed.stage.agent.clone(), Task::Guest.name());
         let asks = [
             &agent,
             "agent",
@@ -127,15 +127,15 @@ impl Siege {
             guest,
         ];
         command.extend(asks.map(str::to_owned));
-        let prober = scene.start("prober", &[], command)?;
+        let prober = bed.start("prober", &[], command)?;
         for camera in &cameras {
-            scene.answered(camera, 10)?;
+            bed.answered(camera, 10)?;
         }
-        let began = sample(scene, pid)?;
+        let began = sample(bed, pid)?;
         let mut calm = began;
         for _ in 0..CALM_LOOKS {
-            scene.let_pass(CALM_S / f64::from(CALM_LOOKS))?;
-            let now = sample(scene, pid)?;
+            bed.let_pass(CALM_S / f64::from(CALM_LOOKS))?;
+            let now = sample(bed, pid)?;
             // Some of the time an honest client is there, or somebody who asks.
             let descriptors = now.descriptors.min(calm.descriptors);
             calm = Sample { descriptors, ..now };
@@ -152,11 +152,11 @@ impl Siege {
         })
     }
 
-    pub fn attack(&mut self, scene: &mut Scene<'_>, attack: &Attack) -> Result<(), Failure> {
+    pub fn attack(&mut self, bed: &mut TestBed<'_>, attack: &Attack) -> Result<(), Failure> {
         let number = self.attackers.len();
         let name = format!("attacker-{number}");
-        let (seed, count) = (scene.seed + number as u64, attack.count);
-        let mut command = vec![scene.stage.agent.clone()];
+        let (seed, count) = (bed.seed + number as u64, attack.count);
+        let mut command = vec![bed.stage.agent.clone()];
         let fixed = [
             "agent",
             "attack",
@@ -174,25 +174,25 @@ impl Siege {
         if let Some(uid) = attack.uid {
             option("--uid", uid.to_string());
         }
-        let process = scene.start(&name, &[], command)?;
+        let process = bed.start(&name, &[], command)?;
         self.attackers.push((name, attack.clone(), process));
         Ok(())
     }
 
     /// Waits until the attackers are done; the daemon must still be there. What they did, together.
-    pub fn withstand(&mut self, scene: &Scene<'_>) -> Result<Mischief, Failure> {
+    pub fn withstand(&mut self, bed: &TestBed<'_>) -> Result<Mischief, Failure> {
         let seconds = self.attackers.iter().map(|(_, attack, _)| attack.seconds);
         let seconds = seconds.reduce(f64::max).unwrap_or_default();
-        let began = sample(scene, self.pid);
+        let began = sample(bed, self.pid);
         // Not to their very end: what counts is what they cost while they are there.
-        scene.let_pass(seconds * 0.8)?;
-        self.serves(scene)?;
-        self.under_attack = Some((began?, sample(scene, self.pid)?));
+        bed.let_pass(seconds * 0.8)?;
+        self.serves(bed)?;
+        self.under_attack = Some((began?, sample(bed, self.pid)?));
         let mut all = Mischief::default();
         for (name, _, process) in std::mem::take(&mut self.attackers) {
-            scene.ended(&name, process, seconds as u64 + 10)?;
-            let done: Option<Mischief> = book::last(&scene.read(&format!("{name}.out"))?);
-            let words = scene.read(&format!("{name}.err"))?;
+            bed.ended(&name, process, seconds as u64 + 10)?;
+            let done: Option<Mischief> = records::last(&bed.read(&format!("{name}.out"))?);
+            let words = bed.read(&format!("{name}.err"))?;
             let done = done.filter(|done| done.finished).ok_or(Failure::Ending {
                 who: name,
                 found: "its account unfinished".to_owned(),
@@ -205,80 +205,80 @@ impl Siege {
             all.descriptors += done.descriptors;
             all.waiters += done.waiters;
         }
-        self.serves(scene)?;
+        self.serves(bed)?;
         Ok(all)
     }
 
     /// Whether the daemon has not ended, which nobody asked it to.
-    pub fn serves(&self, scene: &Scene<'_>) -> Result<(), Failure> {
-        match scene.end(&self.daemon)? {
+    pub fn serves(&self, bed: &TestBed<'_>) -> Result<(), Failure> {
+        match bed.end(&self.daemon)? {
             None => Ok(()),
-            end => Err(scene.bad_end(&self.daemon, end, "none, as nobody asked it to end")),
+            end => Err(bed.bad_end(&self.daemon, end, "none, as nobody asked it to end")),
         }
     }
 
     /// Sees what the attack has left, ends everything, and measures.
-    pub fn lifted(self, scene: &mut Scene<'_>) -> Result<Account, Failure> {
-        let settled = self.settled(scene)?;
-        self.growth(scene, &settled);
-        self.answers(scene, |siege, scene| {
-            let asked_ns = scene.strike(siege.daemon.service.pid, "TERM")?;
-            let ended_ns = scene.ended_well(&siege.daemon)?;
-            scene.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
-            scene.account(&siege.daemon)
+    pub fn lifted(self, bed: &mut TestBed<'_>) -> Result<Account, Failure> {
+        let settled = self.settled(bed)?;
+        self.growth(bed, &settled);
+        self.answers(bed, |siege, bed| {
+            let asked_ns = bed.strike(siege.daemon.service.pid, "TERM")?;
+            let ended_ns = bed.ended_well(&siege.daemon)?;
+            bed.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
+            bed.account(&siege.daemon)
         })
     }
 
     /// Measures the frames and the answers of the siege, whose daemon `end` brings to its end.
     pub fn answers(
         &self,
-        scene: &mut Scene<'_>,
-        end: impl FnOnce(&Self, &mut Scene<'_>) -> Result<Account, Failure>,
+        bed: &mut TestBed<'_>,
+        end: impl FnOnce(&Self, &mut TestBed<'_>) -> Result<Account, Failure>,
     ) -> Result<Account, Failure> {
-        scene.stop("the prober", self.prober)?;
-        let probe: Option<Probe> = book::last(&scene.read("prober.out")?);
+        bed.stop("the prober", self.prober)?;
+        let probe: Option<Probe> = records::last(&bed.read("prober.out")?);
         let probe = probe.filter(|probe| probe.finished && probe.asked > 0);
         let probe = probe.ok_or(Failure::Missing {
             what: "somebody asked the daemon all the time",
         })?;
-        let mut books = Vec::new();
+        let mut counts = Vec::new();
         for camera in &self.cameras {
-            books.push(scene.stop_camera(camera)?);
+            counts.push(bed.stop_camera(camera)?);
         }
-        let account = end(self, scene)?;
-        frames(scene, &account, &books);
-        housekeeping(scene, &account, &probe);
+        let account = end(self, bed)?;
+        frames(bed, &account, &counts);
+        housekeeping(bed, &account, &probe);
         Ok(account)
     }
 
     /// The daemon as it is when it has forgotten the attack, or never does.
-    fn settled(&self, scene: &Scene<'_>) -> Result<Sample, Failure> {
+    fn settled(&self, bed: &TestBed<'_>) -> Result<Sample, Failure> {
         let pid = self.pid;
         let calm = self.calm;
-        let seen = scene.look_for(SETTLING_S, |scene| {
-            let sample = sample(scene, pid)?;
+        let seen = bed.look_for(SETTLING_S, |bed| {
+            let sample = sample(bed, pid)?;
             let forgot = sample.descriptors <= calm.descriptors
                 && sample.threads <= calm.threads
                 && sample.rss_kib <= calm.rss_kib + PAGES_KIB;
             Ok(forgot.then_some(sample))
         })?;
-        seen.map_or_else(|| sample(scene, pid), Ok)
+        seen.map_or_else(|| sample(bed, pid), Ok)
     }
 
-    fn growth(&self, scene: &mut Scene<'_>, settled: &Sample) {
+    fn growth(&self, bed: &mut TestBed<'_>, settled: &Sample) {
         let grown = |pick: fn(&Sample) -> u64| pick(settled) as f64 - pick(&self.calm) as f64;
-        scene.measure("descriptors_growth", grown(|sample| sample.descriptors));
-        scene.measure("threads_growth", grown(|sample| sample.threads));
-        scene.measure("rss_growth_kib", grown(|sample| sample.rss_kib));
+        bed.measure("descriptors_growth", grown(|sample| sample.descriptors));
+        bed.measure("threads_growth", grown(|sample| sample.threads));
+        bed.measure("rss_growth_kib", grown(|sample| sample.rss_kib));
         if self.under_attack.is_some() {
-            scene.measure("attack_cpu_share", self.attack_shares().0);
+            bed.measure("attack_cpu_share", self.attack_shares().0);
         }
     }
 
     /// Ends the attackers that are not done.
-    pub fn dismissed(self, scene: &Scene<'_>) -> Result<(), Failure> {
+    pub fn dismissed(self, bed: &TestBed<'_>) -> Result<(), Failure> {
         let mut attackers = self.attackers.into_iter();
-        attackers.try_for_each(|(name, _, process)| scene.stop(&name, process))
+        attackers.try_for_each(|(name, _, process)| bed.stop(&name, process))
     }
 
     /// What the attack made the daemon and its egress thread compute beyond the healthy load.
@@ -299,11 +299,11 @@ pub enum Start {
 }
 
 /// Starts a daemon that may refuse to.
-pub fn start(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Failure> {
-    let daemon = scene.launch(plan)?;
-    match scene.ready(&daemon, 1) {
+pub fn start(bed: &mut TestBed<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Failure> {
+    let daemon = bed.launch(plan)?;
+    match bed.ready(&daemon, 1) {
         Ok(_) => Ok(Start::Ready(daemon)),
-        Err(Failure::NotReady { seconds, words }) => match scene.end(&daemon)? {
+        Err(Failure::NotReady { seconds, words }) => match bed.end(&daemon)? {
             Some(end) => Ok(Start::Ended(end, words, daemon)),
             None => Err(Failure::NotReady { seconds, words }),
         },
@@ -312,51 +312,51 @@ pub fn start(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Fail
 }
 
 /// Notes why a daemon did not start.
-pub fn refusal(scene: &mut Scene<'_>, daemon: &Daemon) -> Result<(), Failure> {
-    let words = scene.last_words(daemon)?;
+pub fn refusal(bed: &mut TestBed<'_>, daemon: &Daemon) -> Result<(), Failure> {
+    let words = bed.last_words(daemon)?;
     let last = words.trim().lines().last().unwrap_or_default();
-    scene.effect(1, format!("start refused: {last}"));
+    bed.effect(1, format!("start refused: {last}"));
     Ok(())
 }
 
 /// A whole siege with these attackers, who must have come near; what they did is noted in words.
 pub fn besieged(
-    scene: &mut Scene<'_>,
+    bed: &mut TestBed<'_>,
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    withstood(scene, attacks, words)?.lifted(scene)
+    withstood(bed, attacks, words)?.lifted(bed)
 }
 
 /// The same for attacks that cost the daemon nothing.
 pub fn idly_besieged(
-    scene: &mut Scene<'_>,
+    bed: &mut TestBed<'_>,
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    let siege = withstood(scene, attacks, words)?;
-    scene.measure("idle_attack_cpu_share", siege.attack_shares().0);
-    siege.lifted(scene)
+    let siege = withstood(bed, attacks, words)?;
+    bed.measure("idle_attack_cpu_share", siege.attack_shares().0);
+    siege.lifted(bed)
 }
 
-fn withstood(scene: &mut Scene<'_>, attacks: &[Attack], words: &str) -> Result<Siege, Failure> {
-    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+fn withstood(bed: &mut TestBed<'_>, attacks: &[Attack], words: &str) -> Result<Siege, Failure> {
+    let mut siege = Siege::laid(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     for attack in attacks {
-        siege.attack(scene, attack)?;
+        siege.attack(bed, attack)?;
     }
-    let done = siege.withstand(scene)?;
-    note(scene, &done, words)?;
+    let done = siege.withstand(bed)?;
+    note(bed, &done, words)?;
     Ok(siege)
 }
 
 /// Notes what attackers did; nothing at all is a failure of the case.
-pub fn note(scene: &mut Scene<'_>, done: &Mischief, words: &str) -> Result<(), Failure> {
+pub fn note(bed: &mut TestBed<'_>, done: &Mischief, words: &str) -> Result<(), Failure> {
     if done.acts == 0 {
         return Err(Failure::Missing {
             what: "the attackers came near",
         });
     }
-    scene.effect(done.acts, words);
+    bed.effect(done.acts, words);
     for (count, what) in [
         (done.let_in, "connections of theirs let in as clients"),
         (done.ended, "connections of theirs ended by the daemon"),
@@ -364,7 +364,7 @@ pub fn note(scene: &mut Scene<'_>, done: &Mischief, words: &str) -> Result<(), F
         (done.waiters, "threads and watches of theirs that waited"),
     ] {
         if count > 0 {
-            scene.effect(count, what);
+            bed.effect(count, what);
         }
     }
     Ok(())

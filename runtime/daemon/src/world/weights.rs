@@ -14,7 +14,7 @@ enum Place {
     Here,
 }
 
-/// The books of the scheduler's thread.
+/// What the scheduler thread knows of weights.
 #[derive(Debug)]
 pub struct WeightBooks {
     /// By model.

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// The word that takes the smallest index of an evicted launch, when none was.
 pub const NONE_EVICTED: u32 = u32::MAX;
 
-/// The books on the launches of a stage, which are numbered by their place in its list.
+/// Which launches of a stage the driver has, numbered by their place in its list.
 ///
 /// The driver holds launches `..next`; the rest never left the host, so dropping them is forgetting
 /// them. Of those in the driver at most `bound` have not begun, so an eviction has few to empty.

@@ -180,7 +180,7 @@ fn without_guards_nothing_is_evicted_on_the_device() {
     let event = device.event();
     assert!(matches!(event, Event::Preempted { .. }), "{event:?}");
     assert_eq!(device.best_effort(0, &MEMBERS), expected[0]);
-    // The driver books a launch as done after its answer is there.
+    // The driver records a launch as done after its answer is there.
     device.until_answered(0);
     let launches = device.emulator.launches();
     assert!(

@@ -3,16 +3,16 @@
 use punctual_core::{Delivery, Failure, PartitionId, Rejection, Reply, Verdict};
 
 use super::auditor::{Auditor, Subject};
-use super::books::{Key, Place, Submission, key};
 use super::claims::is_real_time;
 use super::floor::Flight;
+use super::request_log::{Key, Place, Submission, key};
 use super::violation::Violation;
 
 impl Auditor {
     /// Closes the submission that `reply` is about.
     pub(super) fn verdict(&mut self, reply: &Reply) -> Result<(), Violation> {
         let key = key(reply.ticket);
-        let open = self.books.open.get(&key);
+        let open = self.log.open.get(&key);
         if open.is_none_or(|s| s.origin != reply.task || s.request != reply.request) {
             return Err(Violation::VerdictWithoutSubmission {
                 task: reply.task,
@@ -20,7 +20,7 @@ impl Auditor {
             });
         }
         let room = self.check_room(reply);
-        let Some(submission) = self.books.close(key) else {
+        let Some(submission) = self.log.close(key) else {
             return Ok(());
         };
         let partition = self.task(submission.task).partition;
@@ -78,10 +78,10 @@ impl Auditor {
             return Ok(());
         }
         let task = reply.task.index();
-        let open = self.books.inside[task];
+        let open = self.log.inside[task];
         let flights = self.floor.flights.values();
         let locked = flights.filter(|f| f.lost_from() <= self.now);
-        let held = self.books.held + locked.map(|f| f.infer.members.len()).sum::<usize>();
+        let held = self.log.held + locked.map(|f| f.infer.members.len()).sum::<usize>();
         let kept: usize = self.kept.iter().sum();
         let place = open + self.kept[task] < usize::from(self.config.tasks[task].queue_max);
         let buffer = held + kept < usize::from(self.config.request_buffers);

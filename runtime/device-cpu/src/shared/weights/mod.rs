@@ -1,7 +1,7 @@
 //! The weights of all models in memory: pages taken once, shown in each model's own range of
 //! addresses, so that kernels see one piece of floats wherever the pages lie.
 //!
-//! Three ends share the books, and each owns its part of them:
+//! Three threads share this state, and each owns its part of it:
 //!
 //! | end | whose | what it does |
 //! |---|---|---|
