@@ -77,7 +77,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let name = options.workload.as_deref().expect("clap requires it");
-    let Workload { scenario, policies } = workload::document(name)?;
+    let Workload {
+        scenario, policies, ..
+    } = workload::document(name)?;
     let mut policies = workload::policies(&options.policies, &policies)?;
     if options.policies.is_empty() {
         policies.retain(|policy| takes(policy, &scenario));

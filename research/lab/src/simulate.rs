@@ -94,6 +94,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let Workload {
         mut scenario,
         policies,
+        ..
     } = workload::document(name)?;
     if let Some(seconds) = options.seconds {
         scenario.length = Nanos::from_millis(seconds * 1000);

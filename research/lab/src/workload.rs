@@ -77,13 +77,20 @@ impl Terminates for Error {
 pub fn document(name: &str) -> Result<Workload, Error> {
     let path = Path::new(name);
     let scenario = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => return Ok(format::read(path)?),
+        Some("toml") => {
+            let workload = format::read(path)?;
+            for key in &workload.renamed_keys {
+                output::note(format!("warning: {key}"));
+            }
+            return Ok(workload);
+        }
         Some("json") => published(path)?,
         _ => workloads::by_name(name)?,
     };
     Ok(Workload {
         scenario,
         policies: Vec::new(),
+        renamed_keys: Vec::new(),
     })
 }
 
