@@ -132,7 +132,7 @@ typedef struct punctual_options {
     uint32_t chroma_stride;
     /* Frames lie in memory that the program has already: descriptors of memfds sealed against shrinking, or of
      * DMA-BUFs, one a slot (at most 64). The library keeps duplicates of them. The daemon's manifest must allow it
-     * (own_buffers). A slot has no pixels then; punctual_slot_at gives the one of a buffer. 0: the daemon's memory. */
+     * (import_buffers). A slot has no pixels then; punctual_slot_at gives the one of a buffer. 0: the daemon's memory. */
     uint32_t buffer_count;
     const int *buffers;
 } punctual_options;
