@@ -221,7 +221,7 @@ impl Daemon {
             return;
         };
         let staying = match guest {
-            Guest::Opening(connection) => let_in(connection, self.fault, &self.poller, token),
+            Guest::Opening(connection) => admit(connection, self.fault, &self.poller, token),
             Guest::Served(_) if ready.hung_up => None,
             Guest::Served(mut served) => {
                 let taken = self.take(&mut served);
@@ -291,7 +291,7 @@ impl Daemon {
     }
 }
 
-fn let_in(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> Option<Guest> {
+fn admit(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> Option<Guest> {
     let hello = match connection.hello() {
         Ok(None) => return Some(Guest::Opening(connection)),
         Ok(Some(hello)) => hello,

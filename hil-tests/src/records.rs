@@ -186,8 +186,8 @@ pub struct Moment {
 pub struct Mischief {
     /// Connections made, and what else was done.
     pub acts: u64,
-    /// Connections that were let in as clients.
-    pub let_in: u64,
+    /// Connections that were admitted as clients.
+    pub admitted: u64,
     pub ended: u64,
     pub descriptors: u64,
     pub waiters: u64,
@@ -205,12 +205,12 @@ pub struct Probe {
     pub answer_us: Latencies,
     /// `[asked, answered]` of slow ones, monotonic ns; the first [`SPANS_MAX`].
     pub slow_ns: Vec<[u64; 2]>,
-    /// Honest clients that were let in.
-    pub let_in: u64,
+    /// Honest clients that were admitted.
+    pub admitted: u64,
     /// Honest clients that were not.
-    pub kept_out: u64,
+    pub refused_clients: u64,
     /// From a client's first try to its welcome, or to its giving up.
-    pub let_in_us: Latencies,
+    pub admission_us: Latencies,
     /// As `slow_ns`, of the clients.
     pub slow_visits_ns: Vec<[u64; 2]>,
     /// True in the last line.

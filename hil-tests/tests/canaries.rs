@@ -111,7 +111,10 @@ fn a_process_that_is_left_over_is_found_and_killed() {
     let (code, report) = fakes.run(&FRAMES);
     assert_eq!(code, Some(1));
     let found = finding(&report);
-    assert!(found.contains("was left over: sleep 1000"), "{found}");
+    assert!(
+        found.contains("still runs after the case: sleep 1000"),
+        "{found}"
+    );
     fakes.assert_nothing_is_left();
 }
 

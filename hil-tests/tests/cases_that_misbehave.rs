@@ -105,7 +105,7 @@ fn a_case_that_forgets_a_process_fails_by_its_name() {
     let report = play("forgetful", |bed| sleeper(bed).map(drop));
     assert_eq!(report.outcome, Outcome::Failed);
     assert!(
-        report.findings[0].contains("was left over: sleep 1000"),
+        report.findings[0].contains("still runs after the case: sleep 1000"),
         "{report:?}"
     );
 }

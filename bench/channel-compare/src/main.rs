@@ -29,7 +29,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Child {
-    /// What the program starts itself as
+    /// A process that the program starts itself
     #[command(hide = true)]
     Child(child::Orders),
 }

@@ -12,9 +12,7 @@ const RANGE_US: u64 = 100_000;
 /// Why there are no figures of it.
 #[derive(Debug, thiserror::Error)]
 pub enum CyclictestError {
-    #[error(
-        "cyclictest cannot be started: {0}; install rt-tests, or be content with our own sleep"
-    )]
+    #[error("cyclictest cannot be started: {0}; install rt-tests")]
     Start(std::io::Error),
     #[error("cyclictest ended with {code:?}: {said}")]
     Ended { code: Option<i32>, said: String },

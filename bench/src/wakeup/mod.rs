@@ -43,7 +43,7 @@ between them at the same priority on the same core, in turns; without it our own
 All under each load in turn, made by processes of this program: none, cpu (a process a core), memory
 (the same), disk (16 MiB, synced), network (TCP on the loopback).
 
-TERMINATION CODES: 0 done; 4 the page cannot be written; 5 threads or processes could not be had.")]
+TERMINATION CODES: 0 done; 4 the page cannot be written; 5 threads or processes cannot be started.")]
 pub struct Options {
     /// For each way under each load.
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
@@ -66,7 +66,7 @@ pub struct Options {
     /// Write the result as a page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Be a load until the starting process ends: what the measurement starts.
+    /// Run this load until the parent process ends; for the measurement's own use.
     #[arg(long, hide = true)]
     generate: Option<Load>,
 }

@@ -20,7 +20,7 @@ pub struct Options {
     /// Where the daemon listens.
     #[arg(long)]
     socket: PathBuf,
-    /// The task of its manifest to feed.
+    /// The task to send frames to, as the daemon's manifest names it.
     #[arg(long)]
     task: String,
     /// `rgb8` or `nv12`.
@@ -36,7 +36,7 @@ pub struct Options {
     /// deadline, and waits while others are busy.
     #[arg(long, default_value_t = 30)]
     patience: u64,
-    /// Hangs up and connects anew this often, in seconds.
+    /// Closes the connection and reconnects at this interval, in seconds.
     #[arg(long)]
     stay: Option<f64>,
 }
@@ -247,7 +247,7 @@ impl Account {
         self.open.insert(sequence);
     }
 
-    /// The camera hung up; what has no verdict now gets none.
+    /// The camera closed the connection; what has no verdict now gets none.
     fn hung_up(&mut self, client: &Client) {
         self.look_at(client);
         self.counts.open += std::mem::take(&mut self.open).len() as u64;

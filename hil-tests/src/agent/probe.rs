@@ -20,19 +20,19 @@ const SLOW_NS: u64 = 20_000_000;
 /// From one visit to the next, in ms.
 const VISIT_MS: u16 = 100;
 
-/// How long a visitor waits to be let in, in ns.
+/// How long a visitor waits to be admitted, in ns.
 const VISIT_NS: u64 = 5_000_000_000;
 
-/// Whom to ask.
+/// The daemon to query.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Where its clients connect.
     #[arg(long)]
     socket: PathBuf,
-    /// The task that honest clients come for; absent: none come.
+    /// The task that honest clients connect to; absent: none connect.
     #[arg(long)]
     task: Option<String>,
-    /// From one answer to the next question.
+    /// Time from an answer to the next query, in milliseconds.
     #[arg(long, default_value_t = 10)]
     every_ms: u16,
 }
@@ -66,8 +66,9 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         let mut probe = answers.probe();
         if let Some(visits) = visits.and_then(|visits| visits.join().ok()) {
             let visits = visits.probe();
-            (probe.let_in, probe.kept_out) = (visits.asked - visits.unanswered, visits.unanswered);
-            probe.let_in_us = visits.answer_us;
+            (probe.admitted, probe.refused_clients) =
+                (visits.asked - visits.unanswered, visits.unanswered);
+            probe.admission_us = visits.answer_us;
             probe.slow_visits_ns = visits.slow_ns;
         }
         probe

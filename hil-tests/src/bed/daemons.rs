@@ -305,7 +305,7 @@ impl TestBed<'_> {
         })
     }
 
-    /// An end that was not to be, with the daemon's last words.
+    /// An unexpected end, with the daemon's last messages.
     #[must_use]
     pub fn bad_end(&self, daemon: &Daemon, end: Option<End>, wanted: &'static str) -> Failure {
         let found = match end {

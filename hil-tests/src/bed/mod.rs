@@ -211,7 +211,7 @@ impl<'a> TestBed<'a> {
         self.target.try_run(&script, self.within(seconds))
     }
 
-    /// Arguments that give a program this real-time priority, if it may be had.
+    /// Arguments that give a program this real-time priority, if the system grants it.
     #[must_use]
     pub fn priority(&self, priority: u8) -> Vec<String> {
         if !self.facts.has.contains(&Thing::RealTime) {

@@ -100,7 +100,7 @@ fn besieged(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     bed.stop("the hostile client", hostile)?;
     let account = bed.stop_daemon(&daemon)?;
     let done: Option<Mischief> = records::last(&bed.read("hostile.out")?);
-    let done = done.filter(|done| done.finished && done.let_in > 0);
+    let done = done.filter(|done| done.finished && done.admitted > 0);
     let done = done.ok_or(Failure::Missing {
         what: "the hostile client wrote over its memory",
     })?;
@@ -112,11 +112,11 @@ fn besieged(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     }
     bed.measure("besieged_missed_share", account.missed_share(&fast));
     bed.effect(
-        done.acts - done.let_in,
+        done.acts - done.admitted,
         "openings of random bytes, and connections that said nothing",
     );
     bed.effect(
-        done.let_in,
+        done.admitted,
         "connections whose memory was written over at random",
     );
     bed.effect(account.clients.refused, "openings refused by the daemon");

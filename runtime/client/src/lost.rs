@@ -32,7 +32,7 @@ pub enum Lost {
     /// No daemon let the client in before the time limit; this is what the last attempt met.
     #[error("no daemon in time: {0}")]
     NotInTime(Arc<ConnectError>),
-    /// The client's own thread or descriptors could not be had.
+    /// The client's own thread or descriptors are unavailable.
     #[error(transparent)]
     Thread(Arc<ThreadError>),
     /// The system refused what the client needs to wait.

@@ -87,7 +87,7 @@ pub enum CompileError {
     },
     /// An exit that is part of what an operator computes, or that in another order.
     #[error(
-        "the exit {exit:?} is part of a tensor or has its values in another order; an exit must be the result of an operator as it is"
+        "the exit {exit:?} is a part or a reordering of an operator's result; export the whole result as the exit"
     )]
     ExitView { exit: String },
     /// An exit that is not computed from the input.

@@ -361,7 +361,7 @@ impl Acceptor {
         log_limited!(
             self.log,
             Level::Info,
-            "pid {pid} could not be let in: {error}"
+            "pid {pid} could not be admitted: {error}"
         );
     }
 
@@ -382,7 +382,7 @@ impl Acceptor {
         );
         self.accepted += 1;
         self.ingress.wake();
-        self.tell_detail(client, "was let in");
+        self.tell_detail(client, "was admitted");
     }
 
     /// A free place of the task that the client wants to feed.

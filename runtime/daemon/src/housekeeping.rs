@@ -192,7 +192,7 @@ impl Housekeeping {
         }
     }
 
-    /// The last words. Nobody waits for the stuck thread, nor for those that may wait for it.
+    /// The final report. No thread waits for the stuck one, nor for those that may wait for it.
     fn end_stuck(&mut self) -> ! {
         for silent in self.observer.watchdog.report().silent {
             let said = watchdog::sentence(&silent);

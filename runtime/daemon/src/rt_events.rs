@@ -131,7 +131,7 @@ impl RtEvent {
                 partition.0, action.0
             ),
             Self::LoadFailed { action } => warn!(
-                "{at}: load {}: the weights could not be read from their package, or are not what it says",
+                "{at}: load {}: the weights could not be read, or their hash differs from the package's",
                 action.0
             ),
             Self::WeightsRefused { model } => error!(

@@ -58,7 +58,7 @@ struct ClientLink {
     task: TaskId,
     /// Submissions without a verdict.
     open: u32,
-    /// It hung up; when nothing is open any more its pieces are handed back.
+    /// The client closed its connection; when nothing is open any more its parts are handed back.
     gone: bool,
 }
 

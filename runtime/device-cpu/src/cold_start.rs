@@ -92,7 +92,9 @@ pub enum ColdStartError {
     #[error(transparent)]
     Package(#[from] PackageError),
     /// The package has no weights packed for this processor.
-    #[error("the package has no weight image for vectors of {0} floats: compile it for them")]
+    #[error(
+        "the package has no packed weights for vectors of {0} floats: compile it with --lanes {0}"
+    )]
     NoImage(usize),
     /// An operator has no kernel.
     #[error(transparent)]
@@ -107,7 +109,7 @@ pub enum ColdStartError {
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The input has the wrong length.
-    #[error("the input has {found} values and the network reads {expected}")]
+    #[error("the input has {found} values; the network takes {expected}")]
     Input {
         /// As given.
         found: usize,

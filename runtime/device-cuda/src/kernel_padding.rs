@@ -81,14 +81,14 @@ impl LaunchTimes {
 pub enum KernelPaddingError {
     /// Only masks of streams can be changed from launch to launch.
     #[error(
-        "partition {partition} is to fill, which needs a device that is divided by masks of streams; leave `fillers` \
+        "kernel padding on partition {partition} needs a device divided by stream masks; leave `fillers` \
          empty on this one"
     )]
     NoMasks {
         /// The first that is to fill.
         partition: usize,
     },
-    #[error("partition {partition} is to fill; there are {partitions}")]
+    #[error("`fillers` names partition {partition}; there are {partitions}")]
     NoSuchPartition { partition: usize, partitions: usize },
     /// The device cannot grant what the real-time partitions ask for.
     #[error(transparent)]

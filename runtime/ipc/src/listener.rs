@@ -1,4 +1,4 @@
-//! The daemon's door: accepts connections, shakes hands, makes the shared memory. For an ordinary
+//! Accepts connections, shakes hands, makes the shared memory. For an ordinary
 //! thread. Nothing in here waits, but for what is said to be for a thread that may block: closing a
 //! socket closes the descriptors in its queue, which may be the client's and slow.
 
@@ -23,7 +23,7 @@ use crate::socket::{self, MESSAGE_MAX, Received};
 /// Who may connect: the daemon's user and its group.
 const MODE: u32 = 0o660;
 
-/// Why there is no door.
+/// Why the daemon cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The path cannot be had.
@@ -158,7 +158,7 @@ pub struct PeerCredentials {
     pub gid: u32,
 }
 
-/// A connection that has not been let in yet. Dropping it, refusing it and letting it in is for a
+/// A connection that has not been admitted yet. Dropping, refusing and admitting it is for a
 /// thread that may block, unless it [is clean](Self::is_clean).
 #[derive(Debug)]
 pub struct Connection {
@@ -167,7 +167,7 @@ pub struct Connection {
     since_ns: u64,
     /// Once its opening was read, if there is a version in common.
     agreement: Cell<Option<Agreement>>,
-    /// Buffers that its opening announces, which is in the queue until it is let in.
+    /// Buffers that its opening announces, which is in the queue until its admission.
     announced: Cell<u16>,
     /// Nothing is in its queue, nor can anything come.
     clean: Cell<bool>,
@@ -177,7 +177,7 @@ pub struct Connection {
 #[derive(Debug, thiserror::Error)]
 pub enum HelloError {
     /// It is gone.
-    #[error("the client hung up before it said what it wants")]
+    #[error("the client closed the connection before it sent its opening")]
     HungUp,
     /// It speaks something else.
     #[error(transparent)]
@@ -190,7 +190,7 @@ pub enum HelloError {
     Os(#[from] OsError),
 }
 
-/// Why a client that was to be let in is not.
+/// Why a client that was to be admitted is not.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmitError {
     /// There can be no such stream.
@@ -200,9 +200,9 @@ pub enum AdmitError {
     #[error(transparent)]
     Buffers(#[from] BufferRefusal),
     /// It sent something after its opening.
-    #[error("the client sent further messages before it was answered")]
+    #[error("the client sent more messages before the answer to its opening")]
     Unasked,
-    /// Memory or descriptors could not be had, or the client is gone.
+    /// Memory or descriptors are unavailable, or the client is gone.
     #[error(transparent)]
     Os(#[from] OsError),
 }
@@ -272,7 +272,7 @@ impl Connection {
         }
     }
 
-    /// Tells it why it is not let in.
+    /// Tells the client why it is refused.
     pub fn refuse(self, refusal: Refusal) {
         if !self.clean.get() {
             socket::discard(self.socket.as_fd());

@@ -14,7 +14,7 @@ pub(crate) fn hang_up(_: BorrowedFd<'_>) {
     *HUNG_UP.lock().expect("no panic") = true;
 }
 
-/// Whether either end has hung up.
+/// Whether either end has closed the connection.
 pub(crate) fn is_hung_up(_: BorrowedFd<'_>) -> bool {
     *HUNG_UP.lock().expect("no panic")
 }

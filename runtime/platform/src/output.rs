@@ -10,7 +10,7 @@ pub const READER_GONE_CODE: u8 = 141;
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// Its reader went away, as `head` does: the program ends with [`READER_GONE_CODE`] and says nothing.
-    #[error("nobody reads standard output any more")]
+    #[error("the reader of standard output has closed it")]
     ReaderGone,
     /// Anything else, such as a full disk.
     #[error("cannot write to standard output: {0}")]

@@ -15,7 +15,7 @@ pub enum SocketPathError {
     /// Something that is not a socket is there, and is left alone.
     #[error("{path} exists and is not a socket: remove it or choose another path")]
     NotASocket { path: PathBuf },
-    #[error("{path}: {call} failed: {source}; is the folder there and writable?")]
+    #[error("{path}: {call} failed: {source}; check that the folder exists and is writable")]
     Os {
         path: PathBuf,
         /// Which call, as in section 2 of the manual.

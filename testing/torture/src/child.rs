@@ -22,9 +22,9 @@ const ATTEMPT_NS: u64 = 200_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Keeps the protocol and checks what it is told.
+    /// Keeps the protocol and checks the verdicts.
     Healthy,
-    /// Writes everywhere it can.
+    /// Writes to all memory that it can.
     Hostile,
 }
 
@@ -40,7 +40,7 @@ pub struct Orders {
     /// The task to feed
     #[arg(long)]
     pub task: String,
-    /// Where its chances come from, with its process id
+    /// Seed of its random choices, with its process id
     #[arg(long)]
     pub seed: u64,
     /// A verdict later than this counts as late, in ns

@@ -35,7 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What the program starts itself as
+    /// A process that the program starts itself
     #[command(hide = true)]
     Client(Orders),
 }
@@ -54,7 +54,7 @@ struct Torture {
     /// Hostile clients at a time
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=16))]
     hostile: u8,
-    /// Where all chances come from
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Slots of a client
@@ -66,7 +66,7 @@ struct Torture {
     /// Verdicts later than this are counted, in ms
     #[arg(long, default_value_t = 100)]
     late_ms: u32,
-    /// Torture the daemon that listens here, instead of one in this process
+    /// Test the daemon that listens here, instead of one in this process
     #[arg(long, requires = "task")]
     socket: Option<PathBuf>,
     /// The daemon's task to feed

@@ -30,7 +30,7 @@ fn time(message: &[u8]) -> Result<u64> {
 /// One message; none if the socket is empty and must not be waited for.
 fn receive(socket: &OwnedFd, buffer: &mut [u8], flags: MsgFlags) -> Result<Option<u64>> {
     match recv(socket.as_raw_fd(), buffer, flags) {
-        Ok(0) => Err("hung up".into()),
+        Ok(0) => Err("the other process closed the connection".into()),
         Ok(_) => Ok(Some(time(buffer)?)),
         Err(Errno::EAGAIN) => Ok(None),
         Err(errno) => Err(errno.into()),

@@ -37,11 +37,11 @@ enum Kind {
     Garbage,
     /// Openings that come as late as they may.
     Slow,
-    /// Connections that say nothing; `--count` are held, each replaced when it is closed.
+    /// Connections that send nothing; `--count` are held, each replaced when it is closed.
     Silent,
-    /// Connections that are closed at once, as fast as it goes.
+    /// Connections that are closed at once, as fast as possible.
     Storm,
-    /// Clients that are let in and leave at once.
+    /// Clients that are admitted and disconnect at once.
     Visits,
     /// Descriptors that are slow to close, instead of an opening.
     BaggageBefore,
@@ -73,13 +73,13 @@ enum Kind {
     Holes,
     /// Pixels and descriptors are rewritten while the daemon reads them.
     Rewrite,
-    /// Readers of the metrics that do not read, write, hang up half, or stay.
+    /// Readers of the metrics that do not read, write, shut down one direction, or stay.
     Metrics,
     /// Garbage, silence and scribbling in turn.
     Mixed,
 }
 
-/// Whom to attack, and how.
+/// The attacked daemon, and the kind of attack.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// How.
@@ -91,7 +91,7 @@ pub struct Options {
     /// A task of its manifest.
     #[arg(long)]
     task: String,
-    /// Of all that is random here.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How long; absent: until SIGTERM.
@@ -201,11 +201,11 @@ impl Attack<'_> {
         Some(socket)
     }
 
-    /// A client that was let in as any other; counted.
-    fn let_in(&mut self) -> Option<wire::Welcomed> {
+    /// A client that is admitted as any other; counted.
+    fn admitted_client(&mut self) -> Option<wire::Welcomed> {
         let welcomed = wire::Welcomed::by(&self.options.socket, &self.options.task)?;
         self.done.acts += 1;
-        self.done.let_in += 1;
+        self.done.admitted += 1;
         Some(welcomed)
     }
 }

@@ -61,13 +61,13 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "slow-descriptors-excluded-user",
-        "They come from a user whom the daemon's `allow` does not name.",
+        "They come from a user that the daemon's `allow` does not name.",
         ROOT,
         excluded,
     ),
     case(
         "slow-descriptors-in-backlog",
-        "They lie in connections that nobody has accepted when the daemon is asked to end.",
+        "They are in connections that are not accepted yet when the daemon is asked to end.",
         BESIDE,
         in_backlog,
     ),

@@ -11,8 +11,8 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("healthy_lost", "frames"),
     ("answer_ms_max", "ms"),
     ("unanswered", "questions"),
-    ("let_in_ms_max", "ms"),
-    ("kept_out", "clients"),
+    ("admission_ms_max", "ms"),
+    ("refused_clients", "clients"),
     ("descriptors_growth", ""),
     ("threads_growth", ""),
     ("rss_growth_kib", "KiB"),
@@ -66,7 +66,7 @@ pub fn frames(bed: &mut TestBed<'_>, account: &Account, counts: &[CameraCounts])
     }
 }
 
-/// How the daemon answered who asked, and let in who came.
+/// How fast the daemon answered queries and admitted clients.
 pub fn housekeeping(bed: &mut TestBed<'_>, account: &Account, probe: &Probe) {
     // Less the time in which the machine stood still: nobody could have answered then.
     let slowest_ms = |slow: &[[u64; 2]], all_us: u64| {
@@ -80,11 +80,11 @@ pub fn housekeeping(bed: &mut TestBed<'_>, account: &Account, probe: &Probe) {
     );
     bed.measure("unanswered", probe.unanswered as f64);
     bed.measure(
-        "let_in_ms_max",
-        slowest_ms(&probe.slow_visits_ns, probe.let_in_us.max),
+        "admission_ms_max",
+        slowest_ms(&probe.slow_visits_ns, probe.admission_us.max),
     );
-    bed.measure("kept_out", probe.kept_out as f64);
+    bed.measure("refused_clients", probe.refused_clients as f64);
     bed.effect(probe.asked, "questions at the metrics socket");
-    bed.effect(probe.let_in, "honest clients let in");
+    bed.effect(probe.admitted, "honest clients admitted");
     bed.picture("answers of housekeeping", &probe.answer_us);
 }

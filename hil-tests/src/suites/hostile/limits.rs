@@ -11,7 +11,7 @@ use crate::target::Script;
 pub const CASES: &[Case] = &[
     case(
         "descriptors-run-out",
-        "Silent connections take every descriptor that the daemon may have: that costs nothing, and honest clients are let in.",
+        "Silent connections take every descriptor that the daemon may have: that costs nothing, and honest clients are admitted.",
         BESIDE,
         descriptors_run_out,
     ),
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// `punctuald --help`: resources could not be had.
+/// `punctuald --help`: resources unavailable.
 const RESOURCES: i32 = 5;
 
 /// `punctuald --help`: the plan is invalid.

@@ -32,19 +32,19 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "connections-storm",
-        "Two processes connect and hang up as fast as it goes.",
+        "Two processes connect and disconnect as fast as possible.",
         BESIDE,
         storm,
     ),
     case(
         "clients-storm",
-        "Two processes are let in as clients and leave at once, as fast as it goes.",
+        "Two processes are admitted as clients and disconnect at once, as fast as possible.",
         BESIDE,
         visits,
     ),
     case(
         "metrics-abused",
-        "Readers of the metrics write, hang up half, or stay without reading.",
+        "Readers of the metrics write, shut down one direction, or stay without reading.",
         BESIDE,
         metrics,
     ),

@@ -1,5 +1,5 @@
 //! What the cases of this suite have in common: a daemon under attack, two healthy cameras beside the
-//! attackers, and somebody who asks the daemon all the time and is let in as an honest client.
+//! attackers, and a probe that queries the daemon repeatedly and connects as an honest client.
 
 use super::figures::{MEASURES, frames, housekeeping, sample, shares};
 use crate::account::Account;
@@ -200,7 +200,7 @@ impl Siege {
                 words: String::from_utf8_lossy(&words).into_owned(),
             })?;
             all.acts += done.acts;
-            all.let_in += done.let_in;
+            all.admitted += done.admitted;
             all.ended += done.ended;
             all.descriptors += done.descriptors;
             all.waiters += done.waiters;
@@ -358,7 +358,7 @@ pub fn note(bed: &mut TestBed<'_>, done: &Mischief, words: &str) -> Result<(), F
     }
     bed.effect(done.acts, words);
     for (count, what) in [
-        (done.let_in, "connections of theirs let in as clients"),
+        (done.admitted, "connections of theirs admitted as clients"),
         (done.ended, "connections of theirs ended by the daemon"),
         (done.descriptors, "descriptors that they sent"),
         (done.waiters, "threads and watches of theirs that waited"),

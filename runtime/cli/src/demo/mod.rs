@@ -58,7 +58,7 @@ A frame without a deadline (of `watch`) is answered, and neither on time nor lat
 
 TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 1 otherwise.")]
 pub struct Options {
-    /// How long the cameras send frames.
+    /// How long the cameras send frames, in seconds.
     #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
     /// Multiply the cameras' rates.
@@ -67,7 +67,7 @@ pub struct Options {
     /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
-    /// Measure the network anew, even if this machine's figures are known.
+    /// Measure the network again, even if this machine has a profile of it.
     #[arg(long)]
     profile_again: bool,
 }
@@ -97,7 +97,7 @@ pub enum DemoError {
     },
     #[error("cannot start a process of the demo: {0}")]
     Spawn(std::io::Error),
-    #[error("the daemon terminated before it was ready ({status}); its own words are above")]
+    #[error("the daemon terminated before it was ready ({status}); its messages are above")]
     NotReady { status: ExitStatus },
     #[error(transparent)]
     Cache(#[from] cache::CacheError),

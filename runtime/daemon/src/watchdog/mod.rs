@@ -241,7 +241,7 @@ impl Watchdog {
             } else if health == Health::Well && before != Health::Well {
                 let name = &thread.name;
                 said(&format!(
-                    "thread {name} goes on after at least {unseen_ms} ms"
+                    "thread {name} runs again after at least {unseen_ms} ms"
                 ));
             }
             worst = worst.max(health);
@@ -369,7 +369,7 @@ mod tests {
         sleeper.heart.waiting();
         let (found, said) = looks(&mut dog, 900, 900);
         assert_eq!(found, [Health::Well]);
-        assert_eq!(said, ["thread egress goes on after at least 700 ms"]);
+        assert_eq!(said, ["thread egress runs again after at least 700 ms"]);
         let report = dog.report();
         assert_eq!((report.episodes, report.longest_ms), (1, 700));
         assert_eq!(report.silent, []);
@@ -407,7 +407,7 @@ mod tests {
         sleeper.heart.waiting();
         let (found, said) = looks(&mut dog, 10_000, 10_000);
         assert_eq!(found, [Health::Well]);
-        assert_eq!(said, ["thread main/0 goes on after at least 9900 ms"]);
+        assert_eq!(said, ["thread main/0 runs again after at least 9900 ms"]);
         assert_eq!(dog.report().longest_starved_ms, 9_800);
         // And once more, to the end.
         let (found, _) = looks(&mut dog, 10_100, 20_100);

@@ -1,4 +1,4 @@
-//! Who is let in, how fast, and with which frames.
+//! Which clients are admitted, how fast, and with which frames.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

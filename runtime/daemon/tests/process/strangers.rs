@@ -139,7 +139,7 @@ fn assert_well(daemon: &Daemon, client: &mut ClientChannel, when: &str) {
     assert!(took < SOON_NS, "{took} ns {when}");
 }
 
-/// Waits until the daemon has hung up.
+/// Waits until the daemon has closed the connection.
 fn assert_ended(socket: &OwnedFd, when: &str) {
     let limit = now_ns() + SOON_NS;
     while !is_hung_up(socket.as_fd()) {

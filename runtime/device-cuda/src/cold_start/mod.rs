@@ -168,7 +168,7 @@ pub enum ColdStartError {
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The input has the wrong length.
-    #[error("the input has {found} values and the network reads {expected}")]
+    #[error("the input has {found} values; the network takes {expected}")]
     Input { found: usize, expected: usize },
     #[error("stage {stage} did not end within {limit_ns} ns: the device hangs, or is too slow")]
     Hang {

@@ -26,7 +26,7 @@ unsafe impl Sync for Context {}
 #[derive(Debug, thiserror::Error)]
 pub enum ResetError {
     /// So many holders besides the caller.
-    #[error("{0} things of the context are still there: drop them first")]
+    #[error("the context still has {0} objects: drop them first")]
     InUse(usize),
     #[error(transparent)]
     Call(#[from] CallError),

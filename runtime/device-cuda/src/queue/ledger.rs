@@ -23,7 +23,7 @@ pub struct Ledger {
 /// The device says something that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "launch {first} is said to be the first evicted, of {from} to {next} that were handed over"
+    "the device reports launch {first} as the first evicted, of {from} to {next} that were handed over"
 )]
 pub struct NotHandedOver {
     pub first: u32,

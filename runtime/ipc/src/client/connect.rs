@@ -16,7 +16,7 @@ use crate::socket::{self, MESSAGE_MAX, Received};
 /// How long the daemon may take to answer the handshake, in ns.
 const HANDSHAKE_NS: u64 = 5_000_000_000;
 
-/// What a client has that was let in.
+/// What an admitted client has.
 pub(crate) struct Welcome {
     pub(crate) agreement: Agreement,
     pub(crate) terms: StreamTerms,

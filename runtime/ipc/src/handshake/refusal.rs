@@ -1,10 +1,10 @@
-//! Why a client was not let in.
+//! Why the daemon refused a client.
 
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{FrameError, PixelFormat};
 
-/// Why a client was not let in.
+/// Why the daemon refused a client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// The manifest has no such task.
@@ -58,7 +58,7 @@ pub enum Refusal {
     /// The daemon is shutting down.
     #[error("the daemon is shutting down")]
     Draining,
-    /// Memory or descriptors could not be had.
+    /// Memory or descriptors are unavailable.
     #[error("the daemon is out of memory or file descriptors")]
     Resources,
     /// The opening could not be read.
@@ -70,7 +70,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BufferRefusal {
     /// The manifest does not want them.
-    #[error("clients of this task may not bring any (`import_buffers` in the manifest)")]
+    #[error("this task does not import client buffers (`import_buffers` in the manifest)")]
     NotWanted,
     /// More than there can be slots.
     #[error("{given} of them, this task has {slots} slots (`slots` in the manifest)")]

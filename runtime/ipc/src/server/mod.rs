@@ -22,7 +22,7 @@ use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
 use crate::slots::{FIRST_GENERATION, SlotTable};
 
-/// A client that was let in.
+/// An admitted client.
 #[derive(Debug)]
 pub struct ServerChannel {
     shared: Arc<Shared>,
@@ -78,7 +78,7 @@ impl ServerChannel {
         }
     }
 
-    /// Its parts, each for a thread of its own. When all are dropped the client is hung up on.
+    /// Its parts, each for a thread of its own. When all are dropped, the connection is closed.
     #[must_use]
     pub fn split(self) -> (Submissions, PayloadReader, Results) {
         (

@@ -151,7 +151,7 @@ fn a_handshake_can_wait_while_its_client_does_something_else() {
     let _server = connection.admit(&small_terms()).unwrap();
     assert!(wait_readable(opening.as_fd(), None));
     let Progress::Open(channel) = opening.go_on().unwrap() else {
-        panic!("it was let in");
+        panic!("it was admitted");
     };
     assert_eq!(ClientChannel::terms(&channel), &small_terms());
 }

@@ -20,7 +20,7 @@ pub enum DeviceRule {
     #[error("{reason}")]
     NoLibrary { reason: String },
     /// An operator that is not handed to the library.
-    #[error("what model {model:?} takes with ONNX Runtime is not known")]
+    #[error("the memory that model {model:?} takes with ONNX Runtime is not known")]
     NotWritten { model: String },
     #[error(
         "model {model:?} is run by {one:?}, {}, and by {other:?}, {}",

@@ -81,7 +81,7 @@ pub fn flush() {
     }
 }
 
-/// Lines that were left out, as nobody read standard error.
+/// Lines that were dropped because standard error was full.
 #[must_use]
 pub fn dropped() -> u64 {
     BACKEND.get().map_or(0, Backend::dropped)

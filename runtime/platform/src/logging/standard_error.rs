@@ -18,7 +18,7 @@ const PANIC_BYTES_MAX: usize = 1024;
 /// None if no thread could be had.
 pub(super) fn start(program: &'static str) -> Option<LineWriter> {
     let left_out = move |lines| {
-        format!("{program}: {lines} lines were left out here: nobody read standard error\n")
+        format!("{program}: {lines} lines were dropped here: standard error was full\n")
     };
     LineWriter::start(io::stderr(), left_out).ok()
 }
