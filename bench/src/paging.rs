@@ -38,7 +38,7 @@ core, from a cache that holds the given part of their weights. Requests come at 
 deadline, and either is answered or refused.
 
 TERMINATION CODES: 0 done; 1 a request was lost; 4 a file cannot be written; 5 memory or threads
-could not be had.")]
+are unavailable.")]
 pub struct Options {
     /// Networks.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=8000))]

@@ -1,5 +1,5 @@
 //! Cases themselves can be wrong: one that never ends, one that leaves a process behind. The rig
-//! ends both and says so.
+//! ends both and reports them.
 #![forbid(unsafe_code)]
 
 use punctual_client::now_ns;

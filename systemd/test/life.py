@@ -213,12 +213,12 @@ def the_journal_has_fields(machine):
 @case(limit_s=40)
 def only_members_of_the_group_may_connect(machine):
     machine.systemctl("start", "punctuald.service")
-    knock = ["/usr/bin/timeout", "10", "/usr/bin/steadfast", "/run/punctual/socket", "front"]
+    connect = ["/usr/bin/timeout", "10", "/usr/bin/steadfast", "/run/punctual/socket", "front"]
     stranger = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
     code, said = machine.run(*stranger, "test", "-e", "/run/punctual/socket", succeeds=False)
     expect(code, 1, "what a stranger sees of the socket")
     member = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=punctual"]
-    script = f"{' '.join(knock)} | sed -n '/on-time/{{p;q}}'"
+    script = f"{' '.join(connect)} | sed -n '/on-time/{{p;q}}'"
     _, said = machine.run(*member, "sh", "-c", script)
     if "on-time" not in said:
         raise Failure(f"a member of the group is not answered: {said}")

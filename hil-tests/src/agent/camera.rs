@@ -109,7 +109,7 @@ impl Camera<'_> {
         Ok(None)
     }
 
-    /// Shows frames, whether or not there is a daemon, until the camera is to hang up.
+    /// Shows frames, whether or not there is a daemon, until the camera is to close its connection.
     fn show(
         &self,
         client: &mut Client,

@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         while !told_to_end(&signals) {
             answers.take(|| {
                 let said = sample::metrics(&options.socket);
-                // Hung up on is not answered.
+                // A closed connection is no answer.
                 said.is_ok_and(|said| !said.trim().is_empty())
             });
             if now_ns() >= say_ns {

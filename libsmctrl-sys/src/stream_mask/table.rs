@@ -17,7 +17,7 @@ pub struct Row {
     pub soc: Option<Soc>,
     /// Bytes from the start of the stream's object to the mask.
     pub offset: usize,
-    /// Who says so.
+    /// The source.
     pub source: &'static str,
     /// Whether the source's own word is in doubt: the row wants checking beyond calibration.
     pub unverified: bool,

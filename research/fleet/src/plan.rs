@@ -19,7 +19,7 @@ use crate::queries;
 pub struct FleetPlan {
     /// The file it was made from.
     pub file: PathBuf,
-    /// What is batched together, and for whom.
+    /// Which sessions are batched together, and their members.
     pub sessions: Vec<SessionPlan>,
     /// How the deadlines of queries were divided.
     pub queries: Vec<QueryPlan>,

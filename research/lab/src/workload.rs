@@ -25,10 +25,10 @@ pub enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
-    /// One's own file that makes no sense, or cannot be read.
+    /// A workload file that is invalid or cannot be read.
     #[error(transparent)]
     Format(#[from] Diagnostics),
-    /// A file of DISB's that makes no sense.
+    /// A DISB file that is invalid.
     #[error(transparent)]
     Disb(#[from] DisbError),
     #[error("there is no policy {name:?}; there are {}", .known.join(", "))]

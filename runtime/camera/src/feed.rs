@@ -40,7 +40,7 @@ pub enum FeedError {
     /// The driver's frames are shorter than its format.
     #[error("the driver's frame has {bytes} bytes, too few for its own format")]
     Short { bytes: usize },
-    /// The crop that was asked for leaves the frame.
+    /// The requested crop reaches beyond the frame.
     #[error("{0}: see --crop")]
     Crop(SubmitError),
     #[error(transparent)]

@@ -19,7 +19,7 @@ use crate::{Lost, Options, Slot};
 /// A connection to `punctuald`, for the frames of one task; renewed when the daemon is.
 ///
 /// Once connected it neither allocates nor locks while the connection lasts. Connections are
-/// renewed by whichever call waits, or looks for a verdict in vain.
+/// renewed by whichever call waits, or looks for a verdict and finds none.
 #[derive(Debug)]
 pub struct Client {
     link: Link,

@@ -121,7 +121,7 @@ impl Stream {
         self.shared.inside().client.accept_terms();
     }
 
-    /// A slot to write the next frame into, as [`Client::slot`]. Others may be had meanwhile.
+    /// A slot to write the next frame into, as [`Client::slot`]. Several may be held at once.
     ///
     /// # Errors
     /// If there will be none.

@@ -55,7 +55,7 @@ struct Fusion {
     /// `None` where an operator was taken into another.
     operators: Vec<Option<DraftOperator>>,
     /// Readers of each tensor, an exit being one. Fusing removes a tensor together with its only
-    /// reader, so the others' counts do not change; where a product goes, it says so.
+    /// reader, so the others' counts do not change. `products` subtracts the readers that it removes.
     readers: Vec<u32>,
     /// Position of the operator that writes each tensor.
     writer: Vec<Option<usize>>,

@@ -91,7 +91,7 @@ pub enum Note {
     },
     /// There is one exit: every answer takes the whole network.
     OneExit,
-    /// Most of a stage's work is the head of its exit, of no use to what goes deeper.
+    /// Most of a stage's work is the head of its exit, which deeper requests do not use.
     HeavyHead {
         exit: usize,
         /// The head's share of the stage's multiply-accumulates.

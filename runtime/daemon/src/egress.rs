@@ -28,7 +28,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
             let seen = self.ends.bell.count();

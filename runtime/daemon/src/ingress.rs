@@ -64,7 +64,7 @@ impl Place {
 }
 
 impl Ingress {
-    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
             let stopping = self.stop.is_raised();

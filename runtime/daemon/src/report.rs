@@ -120,7 +120,7 @@ pub struct ClientsReport {
     pub accepted: u64,
     /// Refused so far: bad hello, unknown task, no place left.
     pub refused: u64,
-    /// Hung up, died or disconnected by us so far.
+    /// Clients so far that closed their connection, died or were disconnected by the daemon.
     pub gone: u64,
 }
 

@@ -36,7 +36,7 @@ pub struct DaemonWorld<D> {
     shedding: bool,
     /// Of the thread that drives this world.
     pub heart: Arc<Heartbeat>,
-    /// One entry a partition: the actions the device holds, to know whom an event is about.
+    /// One entry a partition: the actions the device holds, to know which one an event is about.
     held: Box<[Held]>,
     weights: WeightBooks,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
@@ -150,7 +150,7 @@ impl<D: Device> World for DaemonWorld<D> {
     }
 
     fn stepped(&mut self, scheduler: &Scheduler, event: &Event) {
-        // Nothing else tells of overruns.
+        // Nothing else reports overruns.
         if matches!(event, Event::Finished(_)) {
             self.metrics.copy_conduct(scheduler);
         }

@@ -102,10 +102,10 @@ pub enum ColdStartError {
     /// The weights cannot be brought in.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Memory cannot be had.
+    /// Memory is unavailable.
     #[error(transparent)]
     Memory(#[from] OsError),
-    /// A thread cannot be had.
+    /// A thread cannot be started.
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The input has the wrong length.
@@ -122,7 +122,7 @@ pub enum ColdStartError {
 }
 
 /// The answers of every exit of the network at `path` to what `input` gives for it, as
-/// `[channel][row][column]`, normalised, as soon as each can be had. `choices` are the solutions
+/// `[channel][row][column]`, normalised, as soon as each is computed. `choices` are the solutions
 /// that are to be used one day; what is prepared first, uses them now.
 ///
 /// # Errors

@@ -33,8 +33,8 @@ impl Evaluator {
     /// An evaluator of `network` with kernels for `isa`, for up to `batch_max` images at once.
     ///
     /// # Errors
-    /// [`StartError`], when an operator has no kernel, the processor lacks `isa`, or memory cannot
-    /// be had.
+    /// [`StartError`], when an operator has no kernel, the processor lacks `isa`, or memory is
+    /// unavailable.
     ///
     /// # Panics
     /// If `batch_max` is zero or above [`BATCH_MAX`](punctual_core::BATCH_MAX).

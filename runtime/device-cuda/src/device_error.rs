@@ -13,7 +13,7 @@ pub enum DeviceError {
     /// The device contradicts what it was given.
     #[error(transparent)]
     Contradiction(#[from] NotHandedOver),
-    /// All launches are over, and the last one did not say so.
+    /// All launches have ended, and the last one reported no end.
     #[error(
         "all launches of stage {stage} of model {model} ended, and the last one reported no result"
     )]

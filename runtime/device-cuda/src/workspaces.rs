@@ -14,7 +14,7 @@ use crate::driver::{CallError, Context, DeviceMemory, Stream};
 pub(crate) struct StageRun {
     pub(crate) model: usize,
     pub(crate) stage: usize,
-    /// Request buffers, and the how manieth claim of each it is.
+    /// Request buffers, each with the sequence number of its claim.
     members: Vec<(usize, u32), IMAGES_MAX>,
 }
 
@@ -53,7 +53,7 @@ struct Paused {
     stage_run: StageRun,
     /// The launch that it goes on with.
     at: u32,
-    /// Of all stages that were preempted on this partition, the how manieth.
+    /// Its sequence number among the stages that were preempted on this partition.
     order: u64,
 }
 

@@ -26,7 +26,7 @@ const MODE: u32 = 0o660;
 /// Why the daemon cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The path cannot be had.
+    /// The path is unavailable.
     #[error(transparent)]
     Path(#[from] SocketPathError),
     /// The system refused.
@@ -173,7 +173,7 @@ pub struct Connection {
     clean: Cell<bool>,
 }
 
-/// Why a client's opening is of no use. Refuse it.
+/// Why a client's opening is invalid. Refuse the client.
 #[derive(Debug, thiserror::Error)]
 pub enum HelloError {
     /// It is gone.
@@ -196,7 +196,7 @@ pub enum AdmitError {
     /// There can be no such stream.
     #[error(transparent)]
     Terms(#[from] TermsError),
-    /// Its own buffers are of no use.
+    /// Its buffers cannot be imported.
     #[error(transparent)]
     Buffers(#[from] BufferRefusal),
     /// It sent something after its opening.
@@ -246,7 +246,7 @@ impl Connection {
             Received::TooLong => Err(MessageError::Malformed),
             Received::Message(bytes) => decode_opening(&buffer[..bytes]),
         };
-        // Without a version in common, the answer is a header without a body, which says so.
+        // Without a version in common, the answer is a header without a body.
         self.agreement.set(match &opening {
             Ok((agreement, _)) => Some(*agreement),
             Err(MessageError::Malformed) => Some(Agreement::newest()),
@@ -284,7 +284,7 @@ impl Connection {
     /// memory and sends it, with the bell.
     ///
     /// # Errors
-    /// If there can be no such stream, or memory cannot be had (of which the client is told), or the client is gone.
+    /// If there can be no such stream, or memory is unavailable (of which the client is told), or the client is gone.
     pub fn admit(self, terms: &StreamTerms) -> Result<ServerChannel, AdmitError> {
         let made = terms.check().map_err(AdmitError::from);
         let made = made.and_then(|()| {

@@ -81,7 +81,7 @@ fn verdict(client: &mut ClientChannel) -> ResultRecord {
             return record;
         }
         if client.wait(seen, None).is_err() {
-            // Hung up on; what was pushed before is there.
+            // The connection is closed; what was pushed before is there.
             let last = client.take().expect("a good daemon");
             return last.expect("pushed before the end");
         }

@@ -38,7 +38,7 @@ impl RingSpec {
     }
 }
 
-/// The other side's position makes no sense.
+/// The other side's position is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "ring positions {theirs} (theirs) and {ours} (ours) differ by more than the {capacity} cells"

@@ -1,5 +1,5 @@
 //! The channel's socket: SEQPACKET, so that messages keep their borders. It carries the handshake and
-//! nothing else; its hang-up tells of either side's death.
+//! nothing else; its hang-up reports either side's death.
 //!
 //! Every call has MSG_DONTWAIT. That is not enough to make a call that takes a message off the queue
 //! safe from the peer: the kernel closes descriptors that came with the message and were not asked
@@ -198,7 +198,7 @@ pub(crate) fn receive_with_files(
     Ok((what(received.bytes, received.flags), files))
 }
 
-/// Hangs up: whoever watches either end notices. It wakes whoever waits for the other end, however
+/// Shuts the connection down: whoever watches either end notices. It wakes whoever waits for the other end, however
 /// many the peer has made of these: not for a real-time thread.
 #[cfg(not(loom))]
 pub(crate) fn hang_up(socket: BorrowedFd<'_>) {

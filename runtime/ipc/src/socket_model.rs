@@ -9,7 +9,7 @@ loom::lazy_static! {
     static ref HUNG_UP: Mutex<bool> = Mutex::new(false);
 }
 
-/// Hangs up, for both ends.
+/// Closes the connection, for both ends.
 pub(crate) fn hang_up(_: BorrowedFd<'_>) {
     *HUNG_UP.lock().expect("no panic") = true;
 }

@@ -95,7 +95,7 @@ pub fn line(line: impl Display) -> Result<(), OutputError> {
     text(format_args!("{line}\n"))
 }
 
-/// Writes a line to standard error. That nobody can read it is no reason to fail: there is no other place to say so.
+/// Writes a line to standard error. A failure to write is ignored: there is no other place to report it.
 pub fn note(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

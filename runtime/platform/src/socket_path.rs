@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Why a path cannot be had.
+/// Why a path is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketPathError {
     #[error("{path}: another daemon is listening on this socket")]

@@ -228,7 +228,7 @@ impl CapturedFrame<'_> {
 impl Drop for CapturedFrame<'_> {
     fn drop(&mut self) {
         let mut buffer = raw::Buffer::at(self.index);
-        // A camera that is gone says so at the next frame.
+        // A camera that is gone is noticed at the next frame.
         let _ = raw::control(&self.capture.device, raw::QBUF, &mut buffer);
     }
 }

@@ -17,7 +17,7 @@ const PROGRESS_NS: u64 = 1_000_000_000;
 /// Kills, stops and besets clients of the channel, and checks that nobody else notices
 ///
 /// Exit codes: 0 nothing was lost, doubled or wrong; 1 something was (the report says what);
-/// 2 the command line makes no sense; 3 it could not run, or not print its report; 141 nobody read it.
+/// 2 wrong usage; 3 it could not run or print its report; 141 the reader of standard output closed it.
 #[derive(Parser)]
 #[command(
     version,

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use punctual_device::conformance::networks as small;
 
-    /// Where PyTorch is not installed, nothing can be said; then the test says so and passes.
+    /// Without PyTorch the test prints a notice and passes.
     #[test]
     fn the_script_runs_every_structure_on_the_processor() {
         let (mut torch, versions) = match Torch::start(&["cpu"]) {

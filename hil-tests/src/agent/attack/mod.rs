@@ -55,7 +55,7 @@ enum Kind {
     BaggageAfter,
     /// At the metrics socket.
     BaggageMetrics,
-    /// Files of a FUSE file system that answers no more, announced.
+    /// Files of a FUSE file system that no longer answers, announced.
     BaggageFuse,
     /// Buffers that are none: wrong kinds of descriptors, wrong sizes, wrong numbers of them.
     Buffers,
@@ -97,7 +97,7 @@ pub struct Options {
     /// How long; absent: until SIGTERM.
     #[arg(long)]
     seconds: Option<f64>,
-    /// How many, where the kind says so.
+    /// How many, for kinds that hold several.
     #[arg(long, default_value_t = 8)]
     count: usize,
     /// As this user, with a group of the same number and no other.

@@ -73,7 +73,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "slow-descriptors-fuse",
-        "Files of a file system in user space that answers no more come as buffers.",
+        "Files of a user-space file system that no longer answers come as buffers.",
         FUSE,
         fuse,
     ),

@@ -29,7 +29,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "memory-group-too-small",
-        "A daemon whose control group may have less memory than its plan needs says so and does not start.",
+        "A daemon whose control group may have less memory than its plan needs reports it and does not start.",
         &[Need::Has(Thing::Root), Need::Has(Thing::MemoryGroups)],
         memory_group_too_small,
     ),

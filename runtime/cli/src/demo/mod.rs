@@ -51,7 +51,7 @@ EXAMPLES:
   punctual demo --seconds 3 --json | jq .tasks[0].on_time
 
 The first run measures the network on this machine for a few seconds and keeps the result in the
-user's cache folder. Real-time priorities and locked memory are used when they may be had; the
+user's cache folder. Real-time priorities and locked memory are used if the system grants them; the
 demo says once what is missing and how to grant it.
 
 A frame without a deadline (of `watch`) is answered, and neither on time nor late.

@@ -97,7 +97,7 @@ impl EchoDaemon {
         &self.path
     }
 
-    /// Hangs up on everybody.
+    /// Closes all connections.
     pub fn stop(mut self) -> Account {
         self.end().unwrap()
     }
@@ -143,7 +143,7 @@ impl Work {
     fn serve(mut self) -> Account {
         self.poller.add(self.listener.as_fd(), LISTENER).unwrap();
         loop {
-            // What happened before it was told to stop is still seen.
+            // Events from before the stop are still handled.
             let stopping = self.stop.load(Ordering::Relaxed);
             let limit = stopping.then_some(0);
             let ready: Vec<Readiness> = self.poller.wait(limit).collect();

@@ -67,7 +67,7 @@ pub struct SilentReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
     Well,
-    /// One has not beaten for half of its bound, and for want of a processor.
+    /// One has not beaten for half of its bound, as it got no processor.
     Starved,
     /// One has not beaten for half of its bound.
     Silent,
@@ -235,7 +235,7 @@ impl Watchdog {
             self.episodes += u64::from(silent && !was_silent);
             let begins = before == Health::Well && health != Health::Well;
             self.starved_episodes += u64::from(begins && !silent);
-            // Of one that is stuck, whoever ends the daemon says so.
+            // A stuck thread is reported by the code that ends the daemon.
             if health > before && health != Health::Stuck {
                 said(&sentence(&thread.report()));
             } else if health == Health::Well && before != Health::Well {

@@ -27,7 +27,7 @@ fn start_with_standard_error(manifest: &str, error: PipeWriter) -> Daemon {
     })
 }
 
-/// Makes the daemon say something: a connection with an opening that makes no sense.
+/// Makes the daemon say something: a connection with an invalid opening.
 fn provoke(daemon: &Daemon) {
     let before = daemon.report().clients.refused;
     let flags = SockFlag::SOCK_CLOEXEC;

@@ -109,7 +109,7 @@ fn say(socket: &OwnedFd, message: &[u8], files: &[RawFd]) -> nix::Result<usize> 
 }
 
 /// A stranger that sends the messages, with the last one sockets that linger. The daemon stands still
-/// meanwhile: if it closed them sooner than this process lets go of them, this one would be who lingers.
+/// meanwhile: if it closed them before this process does, this process would linger.
 fn lingering_stranger(
     daemon: &Daemon,
     (path, kind): (&Path, SockType),

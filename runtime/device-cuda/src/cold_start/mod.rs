@@ -191,7 +191,7 @@ struct Lowered {
 }
 
 /// The answers of every exit of the network at `path` to what `input` gives for it, as
-/// `[channel][row][column]`, normalised, as soon as each can be had. Best called in a fresh process:
+/// `[channel][row][column]`, normalised, as soon as each is computed. Best called in a fresh process:
 /// what the driver has done once it does not do again.
 pub fn first_answers(
     gpu: Gpu,

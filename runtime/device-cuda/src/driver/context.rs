@@ -95,7 +95,7 @@ impl Context {
     }
 
     /// Ends everything in the context and the context itself, whatever state it is in
-    /// (`cuDevicePrimaryCtxReset`), so that a new one can be had. As each thing in it holds the
+    /// (`cuDevicePrimaryCtxReset`), so that a new one can be made. As each thing in it holds the
     /// context, nothing is left that could be used afterwards.
     pub fn reset(self: Arc<Self>) -> Result<Gpu, ResetError> {
         let holders = Arc::strong_count(&self) - 1;

@@ -137,7 +137,7 @@ fn a_stop_that_comes_too_late_costs_the_next_stage_nothing_but_time() {
     let mut first = device.action(0, &MEMBERS);
     first.criticality = Criticality::BestEffort;
     let second = device.action(0, &MEMBERS);
-    // The best-effort stage ends, and nobody has polled that when it is told to stop: the store
+    // The best-effort stage ends, and its end is not polled yet when it is preempted: the store
     // hits the stage behind it.
     let evictions = device.device.counters().read().evictions;
     let launched = device.launched();

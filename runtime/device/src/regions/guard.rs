@@ -74,7 +74,7 @@ impl BufferGuard<'_> {
         self.index
     }
 
-    /// The how manieth claim of this buffer it is, modulo 2^32: if it is the one after a claim that was
+    /// The sequence number of this claim of the buffer, modulo 2^32: if it is the one after a claim that was
     /// held before, nobody had the buffer in between.
     #[must_use]
     pub fn turn(&self) -> u32 {

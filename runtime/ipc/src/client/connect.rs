@@ -95,7 +95,7 @@ fn answer(socket: OwnedFd, hello: &Hello) -> Result<Result<Welcome, OwnedFd>, Co
 pub enum Progress {
     /// The daemon has not answered yet.
     Waiting(Opening),
-    /// It has let the client in.
+    /// It has admitted the client.
     Open(Box<ClientChannel>),
 }
 

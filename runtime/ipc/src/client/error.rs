@@ -46,10 +46,10 @@ pub enum Disconnected {
     /// It closed the connection.
     #[error("the daemon closed the connection")]
     HungUp,
-    /// Its result ring makes no sense.
+    /// Its result ring has an impossible position.
     #[error("the daemon's result ring: {0}")]
     Ring(#[from] PositionError),
-    /// A result makes no sense.
+    /// A result is invalid.
     #[error("the daemon's result: {0}")]
     Record(#[from] RecordError),
     /// A result of a submission that has one, or never was.
@@ -60,7 +60,7 @@ pub enum Disconnected {
 /// Why a frame was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// The crop leaves the frame.
+    /// The crop reaches beyond the frame.
     #[error("a crop at ({}, {}): at most ({}, {})", crop.x, crop.y, max.x, max.y)]
     Crop {
         /// What was asked for.

@@ -178,7 +178,7 @@ impl ClientChannel {
     }
 
     /// Takes a slot out of the channel's hands until it is [submitted](Self::submit) or
-    /// [given back](Self::give_back); none if all are taken. Several can be had at once.
+    /// [given back](Self::give_back); none if all are taken. Several can be held at once.
     pub fn claim(&mut self) -> Option<Claim> {
         self.reclaim();
         let index = self.free.pop()?;
@@ -231,7 +231,7 @@ impl ClientChannel {
     /// How many results can be taken.
     ///
     /// # Errors
-    /// If the daemon's count makes no sense.
+    /// If the daemon's count is impossible.
     pub fn waiting(&self) -> Result<u32, Disconnected> {
         Ok(self.result_ring.waiting()?)
     }
@@ -399,7 +399,7 @@ impl ClientChannel {
 }
 
 impl AsFd for ClientChannel {
-    /// Hung up when the daemon is gone; never readable.
+    /// Reports a hang-up (EPOLLHUP) when the daemon is gone; never readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

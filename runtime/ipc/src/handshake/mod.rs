@@ -121,7 +121,7 @@ pub(crate) fn decode_opening(bytes: &[u8]) -> Result<(Agreement, Hello), Message
     Ok((Agreement { version, features }, hello))
 }
 
-/// The answer, as it goes over the socket. Without an agreement it is a header that says so.
+/// The answer, as it goes over the socket. Without an agreement it is a header only.
 pub(crate) fn encode_answer(agreement: Option<Agreement>, reply: &Reply) -> Vec<u8> {
     let header = Header {
         versions: PROTOCOL_VERSIONS,

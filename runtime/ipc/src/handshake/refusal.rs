@@ -32,7 +32,7 @@ pub enum Refusal {
         /// What there is.
         limit: u64,
     },
-    /// The client's own buffers are of no use.
+    /// The client's buffers cannot be imported.
     #[error("the client's buffers: {0}")]
     Buffers(BufferRefusal),
     /// The manifest does not name this user, nor a group of its.
@@ -66,7 +66,7 @@ pub enum Refusal {
     Malformed,
 }
 
-/// Why buffers that a client brought are of no use.
+/// Why buffers of a client cannot be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BufferRefusal {
     /// The manifest does not want them.

@@ -9,10 +9,10 @@ pub enum ChannelFault {
     /// It closed the connection.
     #[error("the client closed the connection")]
     HungUp,
-    /// Its submission ring's position makes no sense.
+    /// Its submission ring's position is impossible.
     #[error("submissions: {0}")]
     Submissions(PositionError),
-    /// A descriptor makes no sense.
+    /// A descriptor is invalid.
     #[error("descriptor: {0}")]
     Descriptor(#[from] DescriptorError),
     /// It submitted a slot that is still submitted.
@@ -39,7 +39,7 @@ pub enum ChannelFault {
         /// The result ring's.
         capacity: u32,
     },
-    /// Its position in the result ring makes no sense.
+    /// Its position in the result ring is impossible.
     #[error("results: {0}")]
     Results(PositionError),
     /// It rang without having submitted.

@@ -28,7 +28,7 @@ pub struct ServerChannel {
     shared: Arc<Shared>,
 }
 
-/// What the three parts have in common. Whoever drops a part hangs up, and wakes whatever the client
+/// What the three parts have in common. Dropping a part closes the connection, and wakes whatever the client
 /// has made wait for that; whoever drops the last one unmaps the memory, which takes milliseconds:
 /// hand the parts back to a thread that nobody waits for.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::socket;
 /// queued and one has yet to come.
 const RINGS_OWED_MAX: i64 = 8;
 
-/// What a client submits, validated. Never blocks, never allocates. Dropping it hangs up on the client,
+/// What a client submits, validated. Never blocks, never allocates. Dropping it closes the connection,
 /// and is for a thread that nobody waits for.
 #[derive(Debug)]
 pub struct Submissions {

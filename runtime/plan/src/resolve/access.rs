@@ -66,7 +66,7 @@ pub struct AdmissionPlan {
 /// What a task's clients may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EntryPlan {
-    /// Who may feed it, among those whom the daemon lets in; none: all of them.
+    /// Who may feed it, among those that the daemon admits; none: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Access>,
     /// Least time between two submissions of one client, in the long run; none: as fast as it has slots.

@@ -14,7 +14,7 @@ pub enum DeviceRule {
     /// The GPU without a part of it.
     #[error("a partition of the GPU without `tpcs`")]
     NoTpcs,
-    /// TPCs, and what they are of no use to.
+    /// `tpcs`, and the device that does not use them.
     #[error("`tpcs` of a partition that {:?} runs", device.name())]
     TpcsElsewhere { device: DeviceKind },
     #[error("{reason}")]

@@ -109,7 +109,7 @@ struct Backend {
     levels: Levels,
     /// If standard error goes there. Descriptors and threads are for when there is something to say.
     journal: OnceLock<Option<Journal>>,
-    /// None if no thread could be had.
+    /// None if no thread can be started.
     lines: OnceLock<Option<LineWriter>>,
     /// Lines of real-time threads. Relaxed: a counter that orders nothing.
     refused: AtomicU64,

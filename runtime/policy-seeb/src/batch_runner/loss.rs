@@ -4,7 +4,7 @@ use super::{Baseline, BaselineRules, BatchRunner, Ended, State};
 use punctual_core::{ActionId, Actions, Failure, Instant, PartitionId, TaskId, Verdict};
 
 impl<R: BaselineRules> Baseline<R> {
-    /// Those who wait for a lost action wait in vain.
+    /// Requests that wait for a lost action are lost, too.
     pub(super) fn give_up(&mut self, actions: &mut Actions) {
         if !self.runner.take_for_lost(actions) {
             return;

@@ -2,7 +2,7 @@
 //!
 //! One exported function takes a question and gives an answer, both text: the program and the
 //! library may have been built at different times, and a text that is not understood is an error
-//! that says so. [`crate::Emulator`] is the other side.
+//! that tells it. [`crate::Emulator`] is the other side.
 use std::fmt::Write as _;
 
 use super::gate::{Hold, Step};

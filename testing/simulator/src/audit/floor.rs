@@ -12,7 +12,7 @@ use super::violation::Violation;
 pub(super) struct Flight {
     pub(super) infer: Infer,
     pub(super) ordered: Instant,
-    /// When it was told to stop.
+    /// When it was preempted.
     pub(super) told: Option<Instant>,
     /// What it may take: its budget, stretched while its model is demoted.
     pub(super) budget: Nanos,

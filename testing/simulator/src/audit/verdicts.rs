@@ -72,7 +72,7 @@ impl Auditor {
         })
     }
 
-    /// Who is refused for want of room must find none.
+    /// A request that is refused for lack of room must find none.
     fn check_room(&self, reply: &Reply) -> Result<(), Violation> {
         if reply.verdict != Verdict::Rejected(Rejection::QueueFull) {
             return Ok(());

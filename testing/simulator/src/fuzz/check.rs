@@ -109,7 +109,7 @@ impl Observer for Watch {
     }
 }
 
-/// Runs a case, twice if its seed says so.
+/// Runs a case, twice for some seeds.
 pub fn check(case: &Case) -> Result<Passed, Failure> {
     let once = || {
         catch_unwind(AssertUnwindSafe(|| run(case)))

@@ -77,7 +77,7 @@ enum Order {
 /// loaded. With `at_once` all memory is taken now, without it page after page as it is filled.
 ///
 /// # Errors
-/// When the memory or the addresses cannot be had.
+/// When the memory or the addresses are unavailable.
 ///
 /// # Panics
 /// If there are 2^32 pages or more.
