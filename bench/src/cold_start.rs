@@ -298,12 +298,12 @@ impl Solutions {
 
 impl Drop for Solutions {
     fn drop(&mut self) {
-        // Left behind, it harms nobody.
+        // A file left behind does no harm.
         let _ = std::fs::remove_file(&self.file);
     }
 }
 
-/// Drops the file's pages from the kernel's cache, as far as nobody maps them.
+/// Drops the file's pages from the kernel's cache, except those that are mapped.
 fn forget(file: &File) -> Result<(), Error> {
     let system = |source| Error::System {
         what: "dropping the package's pages",

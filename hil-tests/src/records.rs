@@ -183,7 +183,7 @@ pub struct Moment {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mischief {
+pub struct AttackCounts {
     /// Connections made, and what else was done.
     pub acts: u64,
     /// Connections that were admitted as clients.

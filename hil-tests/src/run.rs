@@ -325,7 +325,7 @@ impl Progress {
 
     fn say(&self, words: &str) {
         let mut out = std::io::stderr().lock();
-        // Nobody to read it is no reason to fail.
+        // A failure to print it is ignored.
         let _ = if self.terminal {
             write!(out, "\r\x1b[2K{words} ...").and_then(|()| out.flush())
         } else {

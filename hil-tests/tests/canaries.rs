@@ -233,7 +233,7 @@ fn a_rig_that_is_told_to_end_clears_the_target_first() {
     assert!(kill.expect("kill runs").success());
     let (code, report) = fakes.end(rig);
     assert_eq!(code, Some(7));
-    assert!(finding(&report).contains("told to end"), "{report:#}");
+    assert!(finding(&report).contains("interrupted"), "{report:#}");
     fakes.assert_nothing_is_left();
 }
 

@@ -84,7 +84,7 @@ fn a_case_that_waits_for_ever_is_ended_at_its_limit_and_what_it_started_is_kille
     });
     assert_eq!(report.outcome, Outcome::Failed);
     assert!(
-        report.findings[0].contains("its time was over"),
+        report.findings[0].contains("within its time limit"),
         "{report:?}"
     );
     assert!(report.seconds < 50.0, "{report:?}");

@@ -34,7 +34,7 @@ enum Child {
     Child(child::Orders),
 }
 
-/// Whatever goes wrong ends the benchmark: nobody could mend it.
+/// Any error ends the benchmark: there is no recovery.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {

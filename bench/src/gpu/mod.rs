@@ -214,7 +214,7 @@ fn run_here(options: &Options, step: &dyn Step) -> Result<(), Error> {
     let session = Session::new(&folder, options.device, options.quick, step.seconds());
     let outcome = match step.run(&session) {
         Ok(result) => Outcome::Measured(result),
-        Err(StepError::Lack(lack)) => Outcome::NotMeasured {
+        Err(StepError::Prerequisite(lack)) => Outcome::NotMeasured {
             why: lack.to_string(),
         },
         Err(error) => Outcome::Failed {

@@ -39,7 +39,7 @@ pub trait Step {
 pub enum StepError {
     /// What it needs is not there: nothing is wrong.
     #[error(transparent)]
-    Lack(#[from] Lack),
+    Prerequisite(#[from] Prerequisite),
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
@@ -96,7 +96,7 @@ pub enum StepError {
 
 /// What is not there, so that something is not measured.
 #[derive(Debug, thiserror::Error)]
-pub enum Lack {
+pub enum Prerequisite {
     /// An earlier step has no result.
     #[error("it needs the result of step `{0}`, which has none")]
     Step(&'static str),

@@ -10,7 +10,7 @@ pub use daemons::{Daemon, DaemonPlan, End};
 
 use crate::bounds::Bounds;
 use crate::case::Case;
-use crate::facts::{Facts, Thing};
+use crate::facts::{Facts, Feature};
 use crate::outcome::{CaseReport, Effect, Failure, Measured, MissedBound, Outcome, Pictured};
 use crate::records::Latencies;
 use crate::stage::Stage;
@@ -214,7 +214,7 @@ impl<'a> TestBed<'a> {
     /// Arguments that give a program this real-time priority, if the system grants it.
     #[must_use]
     pub fn priority(&self, priority: u8) -> Vec<String> {
-        if !self.facts.has.contains(&Thing::RealTime) {
+        if !self.facts.has.contains(&Feature::RealTime) {
             return Vec::new();
         }
         ["chrt".to_owned(), "-f".to_owned(), priority.to_string()].into()

@@ -5,7 +5,7 @@ use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::records::{self, CameraCounts, Mischief};
+use crate::records::{self, AttackCounts, CameraCounts};
 use crate::target::process::Started;
 
 /// How long the real-time camera captures beside them.
@@ -26,18 +26,18 @@ pub const CASES: &[Case] = &[
     },
     Case {
         suite: "isolation",
-        name: "besieged",
+        name: "attacked",
         about: "A client that says nonsense and writes all over its memory loses its connection, and others nothing.",
         needs: &[Need::Cores(2)],
         limit_s: 90,
         measures: &[("besieged_missed_share", "")],
-        body: besieged,
+        body: attacked,
     },
     Case {
         suite: "isolation",
         name: "hogged",
         about: "Ordinary processes that take processor, memory and disk cost a real-time task nothing.",
-        needs: &[Need::Cores(2), Need::Has(crate::facts::Thing::RealTime)],
+        needs: &[Need::Cores(2), Need::Has(crate::facts::Feature::RealTime)],
         limit_s: 90,
         measures: &[("hogged_missed_share", "")],
         body: hogged,
@@ -80,7 +80,7 @@ fn flooded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn besieged(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+fn attacked(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
     let seed = bed.seed.to_string();
     let hostile = [
@@ -99,7 +99,7 @@ fn besieged(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let fast = fast_camera(bed, &daemon)?;
     bed.stop("the hostile client", hostile)?;
     let account = bed.stop_daemon(&daemon)?;
-    let done: Option<Mischief> = records::last(&bed.read("hostile.out")?);
+    let done: Option<AttackCounts> = records::last(&bed.read("hostile.out")?);
     let done = done.filter(|done| done.finished && done.admitted > 0);
     let done = done.ok_or(Failure::Missing {
         what: "the hostile client wrote over its memory",

@@ -2,7 +2,7 @@
 
 use crate::bed::{CameraPlan, Daemon, DaemonPlan, TestBed};
 use crate::case::Case;
-use crate::facts::{Need, Thing};
+use crate::facts::{Feature, Need};
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::target::Script;
@@ -17,8 +17,8 @@ pub const CASES: &[Case] = &[
         about: "The clock of day jumps a minute ahead and back: deadlines are on the monotonic clock and do not care.",
         needs: &[
             Need::Disruption,
-            Need::Has(Thing::Root),
-            Need::Has(Thing::SetClock),
+            Need::Has(Feature::Root),
+            Need::Has(Feature::SetClock),
         ],
         limit_s: 60,
         measures: &[("clock_set_missed_share", "")],
@@ -28,7 +28,7 @@ pub const CASES: &[Case] = &[
         suite: "machine",
         name: "memory-pressure",
         about: "A process takes all memory of the daemon's group: the kernel takes it away from that one, and the daemon serves on.",
-        needs: &[Need::Has(Thing::Root), Need::Has(Thing::MemoryGroups)],
+        needs: &[Need::Has(Feature::Root), Need::Has(Feature::MemoryGroups)],
         limit_s: 120,
         measures: &[("memory_pressure_missed_share", "")],
         body: memory_pressure,
@@ -40,8 +40,8 @@ pub const CASES: &[Case] = &[
         needs: &[
             Need::Disruption,
             Need::Cores(2),
-            Need::Has(Thing::Root),
-            Need::Has(Thing::HotUnplug),
+            Need::Has(Feature::Root),
+            Need::Has(Feature::HotUnplug),
         ],
         limit_s: 120,
         measures: &[("replugged_missed_share", "")],
@@ -51,7 +51,7 @@ pub const CASES: &[Case] = &[
         suite: "machine",
         name: "power-mode-changed",
         about: "The board's power mode is lowered and restored: frames have verdicts all the while. Not yet run on hardware.",
-        needs: &[Need::Disruption, Need::Has(Thing::PowerModes)],
+        needs: &[Need::Disruption, Need::Has(Feature::PowerModes)],
         limit_s: 180,
         measures: &[("power_mode_missed_share", "")],
         body: power_mode_changed,

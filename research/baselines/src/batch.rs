@@ -2,7 +2,7 @@
 //! Batcher"). Requests of a model queue in order of arrival. When the device is free:
 //!
 //! 1. if a preferred size is waiting, the largest such batch is sent;
-//! 2. otherwise, if a queue delay is set and nobody has waited that long, more are waited for;
+//! 2. otherwise, if a queue delay is set and no request has waited that long, it waits for more;
 //! 3. otherwise as many as there are, up to the largest batch, are sent.
 //!
 //! Left open by the source, or for several instances there: which model goes first on the one

@@ -107,7 +107,7 @@ impl Nexus {
         }
     }
 
-    /// Serves the next session of a free partition that has somebody to serve.
+    /// Serves the next session of a free partition that has requests.
     fn take_turn(
         &mut self,
         runner: &mut BatchRunner,

@@ -50,7 +50,7 @@ pub(crate) struct Link {
     connections: u64,
     /// What the last attempt met.
     error: Option<Arc<ConnectError>>,
-    /// Whether somebody watches the present socket.
+    /// Whether the present socket is watched.
     watched: bool,
 }
 
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// The same, if nobody watches it yet.
+    /// The same, if it is not watched yet.
     pub(crate) fn unwatched_socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket().filter(|_| !self.watched)
     }

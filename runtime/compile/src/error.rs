@@ -50,7 +50,7 @@ pub enum CompileError {
         height: u32,
         width: u32,
     },
-    /// Nobody says how large the input is.
+    /// The size of the input is not given.
     #[error(
         "the ONNX file leaves the input's rows and columns open, as {found:?}: give them as --size ROWSxCOLUMNS (of tokens 1xTOKENS), or as input.height and input.width in an options file"
     )]

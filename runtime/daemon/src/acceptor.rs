@@ -63,7 +63,7 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// It accepts nobody before [`open`](Self::open).
+    /// It accepts no connection before [`open`](Self::open).
     pub fn new(
         plan: Arc<Plan>,
         pools: Pools,
@@ -94,12 +94,12 @@ impl Acceptor {
         self.attend(poller);
     }
 
-    /// Nobody new may come. The listener's path is gone afterwards, once this has
+    /// Accepts no further connections. The listener's path is gone afterwards, once this has
     /// [settled](Self::settle).
     pub fn close(&mut self, poller: &Poller) {
         if let Some(listener) = self.listener.take() {
             self.gate.attend(poller, listener.as_fd(), false, 0);
-            // It closes connections that nobody accepted.
+            // It closes connections that were not accepted.
             self.pools.strangers.run(move || {
                 drop(listener);
                 None

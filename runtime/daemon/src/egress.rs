@@ -71,7 +71,7 @@ impl Egress {
 
     fn deliver(&mut self, client: ClientId, record: &ResultRecord) {
         self.welcome();
-        // Refusals of a client that is gone have nobody to go to.
+        // Refusals of a client that is gone have no recipient.
         let Some(results) = &mut self.clients[client.index()] else {
             return;
         };

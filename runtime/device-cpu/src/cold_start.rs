@@ -212,7 +212,7 @@ fn request(lowering: &Lowering<'_>, input: &[f32]) -> Result<Arc<ClaimedRegions>
     }
     let buffers = InputBuffers::new(1, lowering.request_floats(), Box::new([layout]));
     let writer = buffers.claim(0, MODEL);
-    writer.expect("nobody else has it").write_planar(input);
+    writer.expect("there is no other claim").write_planar(input);
     Ok(buffers.regions().clone())
 }
 
@@ -375,7 +375,7 @@ fn run_all(
     requests: &ClaimedRegions,
 ) -> Result<Vec<FirstAnswer>, ColdStartError> {
     let mut exits = Vec::new();
-    let mut claims = [requests.claim(0).expect("nobody else has it")];
+    let mut claims = [requests.claim(0).expect("there is no other claim")];
     let never = CancelFlag::new();
     let weights = weights.claim_when_open(MODEL);
     while let Ok(mut leader) = to_run.recv() {

@@ -122,7 +122,7 @@ impl Evaluator {
             let mut writer = self
                 .inputs
                 .claim(buffer as u16, MODEL)
-                .expect("nobody else has the buffers");
+                .expect("there is no other claim");
             writer.write_planar(image);
         }
     }

@@ -38,7 +38,7 @@ impl StageRun {
         self.members.iter().map(|member| member.0)
     }
 
-    /// Whether `self` is `earlier` once more, and nobody touched a member in between.
+    /// Whether `self` is `earlier` again, with no use of a member in between.
     fn continues(&self, earlier: &Self) -> bool {
         let follows = |(now, then): (&(usize, u32), &(usize, u32))| {
             now.0 == then.0 && now.1 == then.1.wrapping_add(1)

@@ -169,7 +169,7 @@ mod tests {
         };
         assert_eq!(ledger.load(B), Err(full));
         ledger.loaded(A, true);
-        ledger.unload(A).expect("nobody uses it");
+        ledger.unload(A).expect("it is not in use");
         ledger.load(B).expect("fits now");
         assert_eq!(ledger.free(), 1);
         ledger.loaded(B, false);

@@ -128,8 +128,8 @@ impl Shell {
         self.weights.free_pages()
     }
 
-    /// Why loads failed, as far as anybody asked in time; once, for a thread that may wait. None if
-    /// there is no loader, or somebody has it.
+    /// Why loads failed, as far as failures were read in time; once, for a thread that may wait. None if
+    /// there is no loader, or it was taken.
     #[must_use]
     pub fn load_failures(&mut self) -> Option<Receiver<LoadFailure>> {
         self.loader.as_mut().and_then(LoaderThread::failures)

@@ -46,7 +46,7 @@ pub enum ListenError {
 }
 
 /// The listening socket. Its path is removed when it is dropped, unless the service manager made
-/// it, or another process's socket is there by then. Connections that nobody accepted are closed
+/// it, or another process's socket is there by then. Connections that were not accepted are closed
 /// then: for a thread that may block.
 #[derive(Debug)]
 pub struct Listener {
@@ -111,7 +111,7 @@ impl Listener {
         &self.path
     }
 
-    /// The next connection; none if nobody waits (any more).
+    /// The next connection; none if none waits (any more).
     ///
     /// # Errors
     /// When out of descriptors or memory: the connection goes on waiting.

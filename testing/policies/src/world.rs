@@ -184,7 +184,7 @@ impl<N: Nature> World<N> {
         self.sequence
     }
 
-    /// Strikes events off the agenda: nobody will report them.
+    /// Removes events from the agenda: they will not be reported.
     pub fn forget(&mut self, which: impl Fn(&Event) -> bool) {
         self.agenda.retain(|_, event| !which(event));
     }

@@ -354,7 +354,7 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
                 let unloaded = self.device.unload(*model);
                 assert!(
                     unloaded.is_ok(),
-                    "the core unloads what nobody uses: {unloaded:?}"
+                    "the core unloads models that are not in use: {unloaded:?}"
                 );
             }
             Action::Demote(_) => self.effort.demotions += 1,

@@ -110,7 +110,7 @@ impl Healthy<'_> {
             };
             payload::write(&name, slot.pixels());
             self.entry.begun += 1;
-            // Before the submission: if the client dies in it, nobody can know whether it was made.
+            // Before the submission: if the client dies in it, it is unknown whether it was made.
             self.ledger.write(&self.entry)?;
             let captured_ns = now_ns();
             let deadline = self

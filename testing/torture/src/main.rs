@@ -14,7 +14,7 @@ use punctual_torture::rig::{self, Against, Options};
 /// How often progress is shown, in ns.
 const PROGRESS_NS: u64 = 1_000_000_000;
 
-/// Kills, stops and besets clients of the channel, and checks that nobody else notices
+/// Kills, stops and attacks clients of the channel, and checks that no other client notices
 ///
 /// Exit codes: 0 nothing was lost, doubled or wrong; 1 something was (the report says what);
 /// 2 wrong usage; 3 it could not run or print its report; 141 the reader of standard output closed it.
@@ -146,7 +146,7 @@ fn progress(options: &Options) -> impl FnMut(u64, u64) + use<> {
         let now = now_ns();
         if terminal && now >= next_ns {
             next_ns = now + PROGRESS_NS;
-            // Nobody to see it is no reason to fail.
+            // A failure to print it is ignored.
             let _ = write!(
                 std::io::stderr(),
                 "\r{frames} of {frames_max} submissions, {kills} of {kills_max} kills "

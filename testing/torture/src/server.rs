@@ -32,7 +32,7 @@ const READY: usize = 64;
 pub struct ConnectionCounts {
     pub accepted: u64,
     pub answered: u64,
-    /// Submissions whose verdict nobody could be told.
+    /// Submissions whose verdict could not be delivered.
     pub gone: u64,
     /// Frames that were not, byte by byte, what their submission said.
     pub damaged: u64,
@@ -396,7 +396,7 @@ impl Answerer {
             freed_ns: now_ns(),
             _parts: (submissions, client.payload, client.results),
         };
-        // At the very end nobody listens any more.
+        // At the end the receiver may be gone.
         let _ = self.over.send(ended);
         self.acceptor.wake();
     }

@@ -45,7 +45,7 @@ pub fn serve(orders: &Orders) -> Result<()> {
     let mut poller = Poller::new(orders.clients + 1)?;
     let mut clients = Vec::new();
     for token in 0..orders.clients {
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor, owned here alone.
         let client = unsafe { OwnedFd::from_raw_fd(accept(listener.as_raw_fd())?) };
         poller.add(client.as_fd(), token as u64)?;
         clients.push(client);

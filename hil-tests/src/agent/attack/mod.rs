@@ -24,7 +24,7 @@ use punctual_client::now_ns;
 use punctual_types::Random;
 
 use super::{AgentError, say, signals, told_to_end};
-use crate::records::Mischief;
+use crate::records::AttackCounts;
 use crate::target::child::pause;
 
 /// How often the account is said, in ns.
@@ -120,7 +120,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         options,
         signals: signals(&[])?,
         random: Random::new(options.seed),
-        done: Mischief::default(),
+        done: AttackCounts::default(),
         end_ns: options.seconds.map(|s| now_ns() + (s * 1e9) as u64),
         say_ns: now_ns(),
     };
@@ -166,7 +166,7 @@ struct Attack<'a> {
     options: &'a Options,
     signals: SignalFd,
     random: Random,
-    done: Mischief,
+    done: AttackCounts,
     end_ns: Option<u64>,
     say_ns: u64,
 }

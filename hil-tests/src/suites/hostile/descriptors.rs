@@ -1,19 +1,19 @@
-//! Descriptors that are slow to close, and others that nobody wants, at each point of the protocol.
+//! Descriptors that are slow to close, and unwanted ones, at each point of the protocol.
 
-use super::siege::{ATTACK_S, Attack, BESIDE, Siege, besieged, case, note};
+use super::attack_run::{ATTACK_S, Attack, AttackRun, BESIDE, attacked, case, note};
 use crate::bed::{DaemonPlan, TestBed};
 use crate::case::Case;
-use crate::facts::{Need, Thing};
+use crate::facts::{Feature, Need};
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::target::Script;
 
-const ROOT: &[Need] = &[Need::Cores(2), Need::Has(Thing::Root)];
+const ROOT: &[Need] = &[Need::Cores(2), Need::Has(Feature::Root)];
 const FUSE: &[Need] = &[
     Need::Cores(2),
-    Need::Has(Thing::Root),
-    Need::Has(Thing::Mount),
-    Need::Has(Thing::Fuse),
+    Need::Has(Feature::Root),
+    Need::Has(Feature::Mount),
+    Need::Has(Feature::Fuse),
 ];
 
 pub const CASES: &[Case] = &[
@@ -91,32 +91,32 @@ const NOBODY: u32 = 65_534;
 const WORDS: &str = "connections with descriptors that are slow to close";
 
 fn before(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("baggage-before")], WORDS).map(drop)
+    attacked(bed, &[Attack::of("baggage-before")], WORDS).map(drop)
 }
 
 fn unannounced(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("baggage-unannounced")], WORDS).map(drop)
+    attacked(bed, &[Attack::of("baggage-unannounced")], WORDS).map(drop)
 }
 
 fn announced(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("baggage-announced")], WORDS).map(drop)
+    attacked(bed, &[Attack::of("baggage-announced")], WORDS).map(drop)
 }
 
 fn wanted(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("baggage-announced").on(Task::Own);
-    besieged(bed, &[attack], WORDS).map(drop)
+    attacked(bed, &[attack], WORDS).map(drop)
 }
 
 fn behind(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("baggage-behind")], WORDS).map(drop)
+    attacked(bed, &[Attack::of("baggage-behind")], WORDS).map(drop)
 }
 
 fn after(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("baggage-after")], WORDS).map(drop)
+    attacked(bed, &[Attack::of("baggage-after")], WORDS).map(drop)
 }
 
 fn at_metrics(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("baggage-metrics")], WORDS).map(drop)
+    attacked(bed, &[Attack::of("baggage-metrics")], WORDS).map(drop)
 }
 
 fn excluded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
@@ -124,44 +124,44 @@ fn excluded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         keys: "allow = { users = [0] }\n",
         ..DaemonPlan::serving(&Task::ATTACKED)
     };
-    let mut siege = Siege::laid(bed, &plan)?;
+    let mut run = AttackRun::start(bed, &plan)?;
     let text = "chmod 666 \"$1\"";
     let open = Script::new("open the socket to everybody", text);
-    bed.run(&open.with([siege.daemon.socket.as_str()]))?;
+    bed.run(&open.with([run.daemon.socket.as_str()]))?;
     for kind in ["baggage-before", "baggage-unannounced", "baggage-behind"] {
-        siege.attack(bed, &Attack::of(kind).by_user(NOBODY))?;
+        run.attack(bed, &Attack::of(kind).by_user(NOBODY))?;
     }
-    let done = siege.withstand(bed)?;
+    let done = run.wait_for_attackers(bed)?;
     note(bed, &done, WORDS)?;
-    siege.lifted(bed).map(drop)
+    run.finish(bed).map(drop)
 }
 
 /// The daemon is stopped for a moment, so that the connections wait in its queue, and asked to end.
 fn in_backlog(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let mut siege = Siege::laid(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     // They stay until the daemon has ended: their end would end what blocks.
     let staying = ATTACK_S + 20.0;
     for kind in ["baggage-before", "baggage-unannounced", "baggage-metrics"] {
-        siege.attack(bed, &Attack::of(kind).for_seconds(staying))?;
+        run.attack(bed, &Attack::of(kind).for_seconds(staying))?;
     }
     bed.let_pass(0.2)?;
     // What is answered until here counts; frames of a stopped daemon do not.
-    let outcome = siege.answers(bed, |siege, bed| {
-        bed.strike(siege.pid, "STOP")?;
+    let outcome = run.answers(bed, |run, bed| {
+        bed.strike(run.pid, "STOP")?;
         bed.let_pass(1.0)?;
-        let asked_ns = bed.strike(siege.daemon.service.pid, "TERM")?;
-        bed.strike(siege.pid, "CONT")?;
-        let ended_ns = bed.ended_well(&siege.daemon)?;
+        let asked_ns = bed.strike(run.daemon.service.pid, "TERM")?;
+        bed.strike(run.pid, "CONT")?;
+        let ended_ns = bed.ended_well(&run.daemon)?;
         bed.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
-        bed.account(&siege.daemon)
+        bed.account(&run.daemon)
     });
-    siege.dismissed(bed)?;
+    run.end_attackers(bed)?;
     outcome.map(drop)
 }
 
 fn fuse(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("baggage-fuse").on(Task::Own).with(4);
-    besieged(
+    attacked(
         bed,
         &[attack],
         "connections with files of a silent file system",
@@ -171,5 +171,5 @@ fn fuse(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 
 fn foreign(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("buffers").on(Task::Own);
-    besieged(bed, &[attack], "openings with buffers that were none").map(drop)
+    attacked(bed, &[attack], "openings with buffers that were none").map(drop)
 }

@@ -68,7 +68,7 @@ pub fn frames(bed: &mut TestBed<'_>, account: &Account, counts: &[CameraCounts])
 
 /// How fast the daemon answered queries and admitted clients.
 pub fn housekeeping(bed: &mut TestBed<'_>, account: &Account, probe: &Probe) {
-    // Less the time in which the machine stood still: nobody could have answered then.
+    // Less the time in which the machine stood still: no process could have answered then.
     let slowest_ms = |slow: &[[u64; 2]], all_us: u64| {
         let took_ns = |span: &[u64; 2]| (span[1] - span[0]) - account.stalled_ns(span);
         let longest_ns = slow.iter().map(took_ns).max();

@@ -1,6 +1,6 @@
 //! Clients that are stopped and killed at moments of chance.
 
-use super::siege::{BESIDE, Siege, case};
+use super::attack_run::{AttackRun, BESIDE, case};
 use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
@@ -18,10 +18,10 @@ pub const CASES: &[Case] = &[case(
 )];
 
 fn struck(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let siege = Siege::laid(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
+    let run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     for turn in 0..STRIKES {
         let plan = CameraPlan::of(Task::Watch).named(format!("victim-{turn}"));
-        let victim = bed.camera(&siege.daemon, &plan)?;
+        let victim = bed.camera(&run.daemon, &plan)?;
         let draw = |number, below| drawn(bed.seed, 8 * turn + number, below);
         bed.let_pass(draw(0, 150) as f64 / 1e3)?;
         let pid = victim.process.pid;
@@ -36,7 +36,7 @@ fn struck(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         bed.strike(pid, "KILL")?;
         bed.ended("a killed client", victim.process, 5)?;
     }
-    siege.serves(bed)?;
+    run.serves(bed)?;
     bed.effect(STRIKES, "clients killed, half of them after a stop");
-    siege.lifted(bed).map(drop)
+    run.finish(bed).map(drop)
 }

@@ -1,9 +1,9 @@
 //! What the daemon needs of the system and does not get.
 
-use super::siege::{Attack, BESIDE, Siege, Start, case, note, start};
+use super::attack_run::{Attack, AttackRun, BESIDE, Start, case, note, start};
 use crate::bed::{CameraPlan, Daemon, DaemonPlan, End, TestBed};
 use crate::case::Case;
-use crate::facts::{Need, Thing};
+use crate::facts::{Feature, Need};
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::target::Script;
@@ -30,7 +30,7 @@ pub const CASES: &[Case] = &[
     case(
         "memory-group-too-small",
         "A daemon whose control group may have less memory than its plan needs reports it and does not start.",
-        &[Need::Has(Thing::Root), Need::Has(Thing::MemoryGroups)],
+        &[Need::Has(Feature::Root), Need::Has(Feature::MemoryGroups)],
         memory_group_too_small,
     ),
 ];
@@ -108,12 +108,12 @@ fn descriptors_run_out(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 }
 
 fn run_out(bed: &mut TestBed<'_>, daemon: Daemon) -> Result<(), Failure> {
-    let mut siege = Siege::around(bed, daemon)?;
-    siege.attack(bed, &Attack::of("silent").with(400))?;
-    let done = siege.withstand(bed)?;
+    let mut run = AttackRun::with_daemon(bed, daemon)?;
+    run.attack(bed, &Attack::of("silent").with(400))?;
+    let done = run.wait_for_attackers(bed)?;
     note(bed, &done, "silent connections")?;
-    bed.measure("idle_attack_cpu_share", siege.attack_shares().0);
-    siege.lifted(bed).map(drop)
+    bed.measure("idle_attack_cpu_share", run.attack_shares().0);
+    run.finish(bed).map(drop)
 }
 
 fn descriptors_too_few(bed: &mut TestBed<'_>) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Shared memory and frames, misused.
 
-use super::siege::{ATTACK_S, Attack, BESIDE, Siege, besieged, case};
+use super::attack_run::{ATTACK_S, Attack, AttackRun, BESIDE, attacked, case};
 use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
@@ -34,7 +34,7 @@ pub const CASES: &[Case] = &[
 ];
 
 fn scribbled(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let account = besieged(bed, &[Attack::of("scribble")], "clients that scribbled")?;
+    let account = attacked(bed, &[Attack::of("scribble")], "clients that scribbled")?;
     if account.channel_faults == 0 {
         return Err(Failure::Missing {
             what: "the daemon noticed the scribbling",
@@ -44,26 +44,26 @@ fn scribbled(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 }
 
 fn punched(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("holes")], "clients that punched holes").map(drop)
+    attacked(bed, &[Attack::of("holes")], "clients that punched holes").map(drop)
 }
 
 fn rewritten(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("rewrite"), Attack::of("rewrite")];
-    besieged(bed, &attacks, "clients that rewrote").map(drop)
+    attacked(bed, &attacks, "clients that rewrote").map(drop)
 }
 
 fn flooded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let mut siege = Siege::laid(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     let mut flood = Vec::new();
     for number in 0..4 {
         let plan = CameraPlan::of(Task::Watch).named(format!("flood-{number}"));
-        flood.push(bed.camera(&siege.daemon, &plan.at(2000.0).for_seconds(ATTACK_S))?);
+        flood.push(bed.camera(&run.daemon, &plan.at(2000.0).for_seconds(ATTACK_S))?);
     }
-    siege.withstand(bed)?;
+    run.wait_for_attackers(bed)?;
     for camera in &flood {
         let counts = bed.finish(camera)?;
         bed.effect(counts.submitted, "best-effort frames of one that floods");
     }
-    siege.serves(bed)?;
-    siege.lifted(bed).map(drop)
+    run.serves(bed)?;
+    run.finish(bed).map(drop)
 }

@@ -1,6 +1,6 @@
 //! What comes to the daemon's doors and is no client, or one for a moment.
 
-use super::siege::{Attack, BESIDE, besieged, case, idly_besieged};
+use super::attack_run::{Attack, BESIDE, attacked, attacked_idly, case};
 use crate::bed::TestBed;
 use crate::case::Case;
 use crate::outcome::Failure;
@@ -51,35 +51,35 @@ pub const CASES: &[Case] = &[
 ];
 
 fn garbage(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    besieged(bed, &[Attack::of("garbage")], "openings that were none").map(drop)
+    attacked(bed, &[Attack::of("garbage")], "openings that were none").map(drop)
 }
 
 fn slow(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("slow").with(30).for_seconds(4.0);
-    idly_besieged(bed, &[attack], "openings after nearly two seconds").map(drop)
+    attacked_idly(bed, &[attack], "openings after nearly two seconds").map(drop)
 }
 
 fn silent_40(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("silent").with(40);
-    idly_besieged(bed, &[attack], "silent connections").map(drop)
+    attacked_idly(bed, &[attack], "silent connections").map(drop)
 }
 
 fn silent_400(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("silent").with(400);
-    idly_besieged(bed, &[attack], "silent connections").map(drop)
+    attacked_idly(bed, &[attack], "silent connections").map(drop)
 }
 
 fn storm(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("storm"), Attack::of("storm")];
-    besieged(bed, &attacks, "connections, closed at once").map(drop)
+    attacked(bed, &attacks, "connections, closed at once").map(drop)
 }
 
 fn visits(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("visits"), Attack::of("visits")];
-    besieged(bed, &attacks, "clients for a moment").map(drop)
+    attacked(bed, &attacks, "clients for a moment").map(drop)
 }
 
 fn metrics(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("metrics").with(100);
-    besieged(bed, &[attack], "readers of the metrics that did not read").map(drop)
+    attacked(bed, &[attack], "readers of the metrics that did not read").map(drop)
 }

@@ -1,10 +1,10 @@
 //! Where the daemon writes: standard streams that are closed or blocked, reports onto what is no
 //! file, a disk that is full.
 
-use super::siege::{Attack, BESIDE, Siege, case, note, refusal};
+use super::attack_run::{Attack, AttackRun, BESIDE, case, note, refusal};
 use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
-use crate::facts::{Need, Thing};
+use crate::facts::{Feature, Need};
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::target::Script;
@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     case(
         "report-onto-a-device",
         "The report goes to a device: it is a device afterwards, and the daemon ends in time.",
-        &[Need::Has(Thing::Root)],
+        &[Need::Has(Feature::Root)],
         onto_a_device,
     ),
     case(
@@ -39,8 +39,8 @@ pub const CASES: &[Case] = &[
         "The report goes to a full disk, under attack: frames are answered as ever, and the daemon says what it could not write.",
         &[
             Need::Cores(2),
-            Need::Has(Thing::Root),
-            Need::Has(Thing::Mount),
+            Need::Has(Feature::Root),
+            Need::Has(Feature::Mount),
         ],
         onto_a_full_disk,
     ),
@@ -50,24 +50,24 @@ fn blocked(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     // Opened for both, so that there is a reader, who never reads.
     let pipe = "mkfifo stderr && exec 2<>stderr || exit";
     let plan = DaemonPlan::serving(&Task::ATTACKED).after(pipe);
-    let mut siege = Siege::laid(bed, &plan)?;
+    let mut run = AttackRun::start(bed, &plan)?;
     let text = "cd \"$1\" && { dd if=/dev/zero of=stderr bs=1 count=1 2>/dev/null
         dd if=/dev/zero of=stderr bs=4096 count=1000 oflag=nonblock 2>/dev/null; true; }";
     let text_of_bytes = Script::new("fill the daemon's standard error", text);
     bed.run(&text_of_bytes.with([bed.stage.case.as_str()]))?;
-    siege.attack(bed, &Attack::of("garbage"))?;
-    let done = siege.withstand(bed)?;
+    run.attack(bed, &Attack::of("garbage"))?;
+    let done = run.wait_for_attackers(bed)?;
     note(bed, &done, "openings that were none, each a complaint")?;
-    siege.lifted(bed).map(drop)
+    run.finish(bed).map(drop)
 }
 
 fn closed(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let plan = DaemonPlan::serving(&Task::ATTACKED).after("exec <&- >&- 2>&-");
-    let mut siege = Siege::laid(bed, &plan)?;
-    siege.attack(bed, &Attack::of("garbage"))?;
-    let done = siege.withstand(bed)?;
+    let mut run = AttackRun::start(bed, &plan)?;
+    run.attack(bed, &Attack::of("garbage"))?;
+    let done = run.wait_for_attackers(bed)?;
     note(bed, &done, "openings that were none, each a complaint")?;
-    siege.lifted(bed).map(drop)
+    run.finish(bed).map(drop)
 }
 
 /// How long a daemon may take to end, whatever becomes of its report.
@@ -124,17 +124,17 @@ fn onto_a_full_disk(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         report: Some(format!("{disk}/report.json")),
         ..DaemonPlan::serving(&Task::ATTACKED)
     };
-    let mut siege = Siege::laid(bed, &plan)?;
-    siege.attack(bed, &Attack::of("garbage"))?;
-    let done = siege.withstand(bed)?;
+    let mut run = AttackRun::start(bed, &plan)?;
+    run.attack(bed, &Attack::of("garbage"))?;
+    let done = run.wait_for_attackers(bed)?;
     note(bed, &done, "openings that were none")?;
-    siege.answers(bed, |siege, bed| {
-        let account = bed.live(&siege.daemon)?;
+    run.answers(bed, |run, bed| {
+        let account = bed.live(&run.daemon)?;
         // How it ends is for the service manager to see; that it ends, and says why, is tested.
-        let service = siege.daemon.service;
+        let service = run.daemon.service;
         bed.target.signal(service, "TERM", false, bed.within(5))?;
         bed.ended("the daemon", service, END_S)?;
-        let said = bed.last_words(&siege.daemon)?;
+        let said = bed.last_words(&run.daemon)?;
         match said.contains("report.json") {
             true => Ok(account),
             false => Err(Failure::Words {

@@ -1,6 +1,6 @@
 //! The paths of the daemon's sockets: too long, taken by another, handed on to a successor.
 
-use super::siege::{BESIDE, Siege, Start, case, refusal, start};
+use super::attack_run::{AttackRun, BESIDE, Start, case, refusal, start};
 use crate::bed::{CameraPlan, Daemon, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
@@ -110,10 +110,10 @@ fn moved(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let away = Script::new("move the sockets away", text).with([first.socket.as_str()]);
     bed.run(&away)?;
     let second = bed.daemon(&successor())?;
-    let siege = Siege::around(bed, second.clone())?;
+    let run = AttackRun::with_daemon(bed, second.clone())?;
     bed.end_daemon(&first)?;
     answers(bed, &second)?;
-    siege.lifted(bed).map(drop)
+    run.finish(bed).map(drop)
 }
 
 fn draining(bed: &mut TestBed<'_>) -> Result<(), Failure> {
@@ -153,9 +153,9 @@ fn draining(bed: &mut TestBed<'_>) -> Result<(), Failure> {
             bed.daemon(&successor())?
         }
     };
-    let siege = Siege::around(bed, second.clone())?;
+    let run = AttackRun::with_daemon(bed, second.clone())?;
     answers(bed, &second)?;
-    siege.lifted(bed).map(drop)
+    run.finish(bed).map(drop)
 }
 
 fn taken(bed: &mut TestBed<'_>) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Signals: those that end the daemon as SIGTERM does, and those that do not end it.
 
-use super::siege::{BESIDE, Siege, case};
+use super::attack_run::{AttackRun, BESIDE, case};
 use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
@@ -44,13 +44,13 @@ fn drain(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 }
 
 fn stay(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let siege = Siege::laid(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
+    let run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     for signal in ["ALRM", "USR2", "USR1"] {
-        bed.strike(siege.pid, signal)?;
+        bed.strike(run.pid, signal)?;
         bed.let_pass(0.3)?;
-        siege.serves(bed)?;
+        run.serves(bed)?;
     }
-    let report = siege.daemon.report.clone();
+    let report = run.daemon.report.clone();
     let written = bed.look_for(2, |bed| {
         let text = "test -s \"$1\" && echo there || true";
         let look = Script::new("look for the report", text).with([report.as_str()]);
@@ -60,5 +60,5 @@ fn stay(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         what: "SIGUSR1 makes the daemon write its report",
     })?;
     bed.effect(3, "signals that did not end it");
-    siege.lifted(bed).map(drop)
+    run.finish(bed).map(drop)
 }

@@ -171,7 +171,7 @@ fn show(options: &Options) -> Result<bool, DemoError> {
     Ok(summary.succeeded())
 }
 
-/// Draws the table until every camera has finished, or a signal, the daemon's end, or that nobody sees the table stops
+/// Draws the table until every camera has finished, or a signal, the daemon's end, or a closed standard output stops
 /// them.
 fn watch(
     daemon: &mut Daemon,

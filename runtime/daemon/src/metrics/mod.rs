@@ -1,4 +1,4 @@
-//! What the real-time threads count and housekeeping reads. Atomics only: nobody waits.
+//! What the real-time threads count and housekeeping reads. Atomics only: no thread waits.
 
 mod histogram;
 mod late;

@@ -1,10 +1,10 @@
 //! Judges whether the real-time threads live. Each beats at every turn of its loop
 //! ([`punctual_platform::heartbeat`]); a thread that waits is nudged now and then and must beat. One
 //! that does neither is *silent*: it is named and best-effort work is shed. After its bound it is
-//! *stuck*, and the process must end: what that thread holds, nobody else can take over.
+//! *stuck*, and the process must end: no other thread can take over what it holds.
 //!
 //! Silence is counted in the watchdog's own steps, each at most [`STEP_NS_MAX`] long: a process that
-//! was stopped, or a machine that stood still, makes nobody silent.
+//! was stopped, or a machine that stood still, makes no thread silent.
 //!
 //! A thread that is ready to run and gets no processor is not silent either but *starved*: a more urgent
 //! program has its core, or the hypervisor does. A restart cures nothing then, so it has
@@ -77,7 +77,7 @@ pub enum Health {
 
 /// What the machine has given a thread, at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Had {
+pub struct ThreadUsage {
     /// Processor time, in ns.
     pub ran_ns: u64,
     /// Whether it wants more.
@@ -87,7 +87,7 @@ pub struct Had {
 }
 
 /// Tells what a thread has had; none if that is not known.
-pub type Machine = Box<dyn Fn() -> Option<Had>>;
+pub type Machine = Box<dyn Fn() -> Option<ThreadUsage>>;
 
 pub struct Watched {
     name: String,
@@ -376,7 +376,7 @@ mod tests {
     }
 
     /// A thread that never beats, and what the machine says of it at each look.
-    fn starving(had: impl Fn(u64) -> Had + 'static) -> (Watchdog, Arc<Sleeper>) {
+    fn starving(had: impl Fn(u64) -> ThreadUsage + 'static) -> (Watchdog, Arc<Sleeper>) {
         let sleeper = Arc::<Sleeper>::default();
         sleeper.dead.store(true, Ordering::Relaxed);
         let looks = std::cell::Cell::new(0);
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_gets_no_processor_is_starved_and_has_ten_times_as_long() {
-        let (mut dog, sleeper) = starving(|_| Had {
+        let (mut dog, sleeper) = starving(|_| ThreadUsage {
             ran_ns: 7,
             runnable: true,
             core_ran_ns: None,
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_thread_that_has_the_processor_and_does_not_beat_is_stuck() {
         let core_ran_ns = |look| Some(look * 100 * MS);
-        let (mut dog, _) = starving(move |look| Had {
+        let (mut dog, _) = starving(move |look| ThreadUsage {
             ran_ns: look * 100 * MS,
             runnable: true,
             core_ran_ns: core_ran_ns(look),
@@ -429,7 +429,7 @@ mod tests {
         let (found, _) = looks(&mut dog, 100, 1_000);
         assert_eq!(found.last(), Some(&Health::Stuck));
         // As one that waits for something else.
-        let (mut dog, _) = starving(move |look| Had {
+        let (mut dog, _) = starving(move |look| ThreadUsage {
             ran_ns: 7,
             runnable: false,
             core_ran_ns: core_ran_ns(look),
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_core_that_stands_still_starves_even_whoever_it_seems_to_run() {
-        let (mut dog, _) = starving(|look| Had {
+        let (mut dog, _) = starving(|look| ThreadUsage {
             ran_ns: look * 100 * MS,
             runnable: true,
             core_ran_ns: Some(3),
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_gets_half_of_a_processor_is_stuck_after_its_own_share() {
-        let (mut dog, _) = starving(|look| Had {
+        let (mut dog, _) = starving(|look| ThreadUsage {
             ran_ns: look * 50 * MS,
             runnable: true,
             core_ran_ns: Some(look * 100 * MS),

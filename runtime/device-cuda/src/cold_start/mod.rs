@@ -8,7 +8,7 @@
 //! recently used first (sections III-B and III-C); all kernels of a pattern read the same weights, and
 //! the module `general` has one of each. As published, nothing is replaced before the *milestone*: the
 //! moment at which everything is lowered and the device has caught up with what was loaded. Until then
-//! loading a module delays nobody. What was replaced is loaded after the last answer.
+//! loading a module delays no stage. What was replaced is loaded after the last answer.
 //!
 //! Not yet run on hardware.
 

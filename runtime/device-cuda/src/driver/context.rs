@@ -123,8 +123,8 @@ impl Context {
         self.gpu.driver.symbols
     }
 
-    /// Calls `end` with the context current, unless the context will be reset anyway. There is nobody
-    /// to tell of an error when something is dropped.
+    /// Calls `end` with the context current, unless the context will be reset anyway. A drop
+    /// cannot report an error.
     pub(super) fn give_back(&self, end: impl FnOnce(&'static Symbols)) {
         if !self.abandoned.load(Ordering::Relaxed) && self.bind().is_ok() {
             end(self.symbols());

@@ -66,7 +66,7 @@ pub enum Refusal {
     /// There is no kernel for this device to look with.
     #[error("there is no image for compute capability {major}.{minor}")]
     NoImage { major: u32, minor: u32 },
-    /// Nobody tried it, and there is no record of a trial.
+    /// It was not tried, and there is no record of a trial.
     #[error("it was not tried on this device and driver yet: run `punctual board detect`")]
     NotTried,
     /// There was no process to try it in.

@@ -113,7 +113,7 @@ impl Opening {
     /// Says to the daemon at `path` what the client wants.
     ///
     /// # Errors
-    /// If it takes nobody in at this moment.
+    /// If it accepts no connection at this moment.
     pub fn begin(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
         Self::begin_with_buffers(path, hello, &[])
     }

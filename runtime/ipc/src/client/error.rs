@@ -10,7 +10,7 @@ use crate::ring::PositionError;
 /// Why there is no channel.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens there, or not to us.
+    /// There is no listener, or this user may not connect.
     #[error(
         "cannot connect ({0}): check that punctuald runs and that this user may open its socket"
     )]

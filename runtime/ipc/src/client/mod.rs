@@ -298,7 +298,7 @@ impl ClientChannel {
         let word = self.requests.word32(self.request_layout.sleeping);
         // Relaxed: a wake-up too many does no harm, and for going to sleep there is the fence.
         word.store(if asleep { ASLEEP } else { AWAKE }, Ordering::Relaxed);
-        // Pairs with the fence in `Results::ring_bell`: either that sees that somebody sleeps, or the
+        // Pairs with the fence in `Results::ring_bell`: either that sees the sleeper, or the
         // sleeper (or the kernel) sees the new count.
         fence(Ordering::SeqCst);
     }

@@ -17,7 +17,7 @@ use crate::socket;
 const WAITERS_MAX: u32 = 2;
 
 /// What a client is told. Never blocks, never allocates. Dropping it closes the connection,
-/// which can still read what was pushed, and is for a thread that nobody waits for.
+/// which can still read what was pushed, and is for a thread that no other waits for.
 #[derive(Debug)]
 pub struct Results {
     shared: Arc<Shared>,

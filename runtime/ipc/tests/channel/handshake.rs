@@ -197,7 +197,7 @@ fn header(lowest: u16, highest: u16, features: u64, agreed: u16) -> Vec<u8> {
     bytes
 }
 
-/// What the daemon says to somebody who says this.
+/// The daemon's answer to this opening.
 fn answer_to(listener: &Listener, path: &Path, says: &[u8]) -> (Vec<u8>, HelloError) {
     let socket = stranger(path, says);
     let (connection, said) = opening(listener);

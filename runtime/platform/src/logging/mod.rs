@@ -49,7 +49,7 @@ static BACKEND: OnceLock<Backend> = OnceLock::new();
 /// in front of plain lines; `events` are those that its lines may be of.
 ///
 /// The first line starts a thread: signals that the program waits for are to be blocked by then.
-pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -> LastWords {
+pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -> FlushOnDrop {
     let backend = BACKEND.get_or_init(|| Backend::new(program, events, levels.clone()));
     // False if the program has a logger of its own, which then hears instead.
     if log::set_logger(backend).is_ok() {
@@ -60,15 +60,15 @@ pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -
             standard_error::tell_panic(backend.program, backend.lines(), panic);
         }
     }));
-    LastWords(())
+    FlushOnDrop(())
 }
 
 /// When it goes, what was said is written, if somebody reads it within a moment.
 #[must_use = "what was said last would be lost"]
 #[derive(Debug)]
-pub struct LastWords(());
+pub struct FlushOnDrop(());
 
-impl Drop for LastWords {
+impl Drop for FlushOnDrop {
     fn drop(&mut self) {
         flush();
     }

@@ -24,7 +24,7 @@ struct Record {
     ratios: VecDeque<f64>,
     /// Stages of the others since the oldest of those.
     others: u64,
-    /// Stages in a row that nobody can call an overrun.
+    /// Stages in a row that cannot be called an overrun.
     kept: u64,
     demoted: bool,
 }

@@ -41,7 +41,7 @@
 //!
 //! A model that breaks its profile may lose its promises (`Action::Demote`): only after as many overruns
 //! as the policy's parameters say, and if others ran beside it; and get them back only after as many
-//! stages that nobody can call an overrun. In between nothing is claimed about its tasks, and its
+//! stages that cannot be called an overrun. In between nothing is claimed about its tasks, and its
 //! overruns excuse nothing but those beyond the longest of its window.
 //!
 //! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From

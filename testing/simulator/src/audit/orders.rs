@@ -70,7 +70,7 @@ impl Auditor {
                 let conduct = &self.conduct;
                 conduct.allowed(infer.partition, infer.model, on.budget)
             }
-            // Nobody relies upon how long it takes.
+            // No promise relies upon how long it takes.
             Criticality::BestEffort => on.budget,
         };
         let longest = on.max_seen.max(on.budget);

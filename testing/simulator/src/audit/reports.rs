@@ -101,7 +101,7 @@ impl Auditor {
         }
         self.stolen += flight.excess(self.now);
         if !whole {
-            // Nobody can say whose answers these are.
+            // These answers belong to no known request.
             self.failed.extend(flight.infer.members.iter().copied());
             self.claims
                 .broke(flight.infer.partition, self.now, Broken::DeviceFailed);

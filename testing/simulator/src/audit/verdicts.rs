@@ -49,7 +49,7 @@ impl Auditor {
         self.check_promise(reply, &submission, partition)
     }
 
-    /// Nobody may be writing to a buffer whose request is over.
+    /// No thread may be writing to a buffer whose request has ended.
     fn check_buffer(&self, reply: &Reply, submission: &Submission) -> Result<(), Violation> {
         let Some(request) = submission.request else {
             return Ok(());

@@ -38,7 +38,7 @@ use loader::Load;
 pub use loader::LoadError;
 pub(crate) use loader::{Loader, Source};
 
-/// A gate through which nobody gets; else it counts those who are inside.
+/// The value of a closed gate; any other value counts the claims that are held.
 const CLOSED: u32 = u32::MAX;
 
 /// Where the weights of all models lie. Shared by all ends.
@@ -132,7 +132,7 @@ impl Model {
         self.gate.store(0, Ordering::Release);
     }
 
-    /// Lets no further claims in; false if somebody is inside.
+    /// Admits no further claims; false if there are some.
     fn close(&self) -> bool {
         // Acquire: pairs with the release in `WeightClaim::drop` (label INSIDE): what a claim read
         // was read before the pages are given away.
@@ -247,7 +247,7 @@ impl WeightClaim<'_> {
         unsafe { self.weights.read(self.model, 0..ready) }
     }
 
-    /// Whether all of the weights are ready, so that nobody has to wait for any.
+    /// Whether all of the weights are ready, so that no worker has to wait.
     pub(super) fn is_whole(&self) -> bool {
         let model = &self.weights.models[self.model.index()];
         // Acquire: pairs with the release in `Loader::fill` (label READY).

@@ -8,7 +8,7 @@ use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::records::{self, Mischief, Probe, Sample};
+use crate::records::{self, AttackCounts, Probe, Sample};
 use crate::target::process::Started;
 
 /// How long an attack lasts, unless a case says otherwise.
@@ -26,7 +26,7 @@ const SETTLING_S: u64 = 5;
 /// Memory that is no growth: pages of a place that is used for the first time.
 const PAGES_KIB: u64 = 256;
 
-/// What a siege needs: attackers must not have to share the cameras' only core.
+/// What a run needs: attackers must not have to share the cameras' only core.
 pub const BESIDE: &[Need] = &[Need::Cores(2)];
 
 pub const fn case(
@@ -88,7 +88,7 @@ impl Attack {
     }
 }
 
-pub struct Siege {
+pub struct AttackRun {
     pub daemon: Daemon,
     pub pid: u32,
     cameras: Vec<Camera>,
@@ -100,15 +100,15 @@ pub struct Siege {
     under_attack: Option<(Sample, Sample)>,
 }
 
-impl Siege {
-    /// Starts the daemon, the cameras and the prober, and sees that all is well.
-    pub fn laid(bed: &mut TestBed<'_>, plan: &DaemonPlan<'_>) -> Result<Self, Failure> {
+impl AttackRun {
+    /// Starts the daemon, the cameras and the probe, and checks that all frames are answered.
+    pub fn start(bed: &mut TestBed<'_>, plan: &DaemonPlan<'_>) -> Result<Self, Failure> {
         let daemon = bed.daemon(plan)?;
-        Self::around(bed, daemon)
+        Self::with_daemon(bed, daemon)
     }
 
-    /// The same around a daemon that was started.
-    pub fn around(bed: &mut TestBed<'_>, daemon: Daemon) -> Result<Self, Failure> {
+    /// The same with a daemon that runs already.
+    pub fn with_daemon(bed: &mut TestBed<'_>, daemon: Daemon) -> Result<Self, Failure> {
         let pid = bed.pid(&daemon)?;
         let cameras = vec![
             bed.camera(&daemon, &CameraPlan::of(Task::Front))?,
@@ -136,7 +136,7 @@ impl Siege {
         for _ in 0..CALM_LOOKS {
             bed.let_pass(CALM_S / f64::from(CALM_LOOKS))?;
             let now = sample(bed, pid)?;
-            // Some of the time an honest client is there, or somebody who asks.
+            // Some of the time an honest client is connected, or the probe queries.
             let descriptors = now.descriptors.min(calm.descriptors);
             calm = Sample { descriptors, ..now };
         }
@@ -179,8 +179,8 @@ impl Siege {
         Ok(())
     }
 
-    /// Waits until the attackers are done; the daemon must still be there. What they did, together.
-    pub fn withstand(&mut self, bed: &TestBed<'_>) -> Result<Mischief, Failure> {
+    /// Waits until the attackers are done; the daemon must still run. Returns the sum of their counts.
+    pub fn wait_for_attackers(&mut self, bed: &TestBed<'_>) -> Result<AttackCounts, Failure> {
         let seconds = self.attackers.iter().map(|(_, attack, _)| attack.seconds);
         let seconds = seconds.reduce(f64::max).unwrap_or_default();
         let began = sample(bed, self.pid);
@@ -188,10 +188,10 @@ impl Siege {
         bed.let_pass(seconds * 0.8)?;
         self.serves(bed)?;
         self.under_attack = Some((began?, sample(bed, self.pid)?));
-        let mut all = Mischief::default();
+        let mut all = AttackCounts::default();
         for (name, _, process) in std::mem::take(&mut self.attackers) {
             bed.ended(&name, process, seconds as u64 + 10)?;
-            let done: Option<Mischief> = records::last(&bed.read(&format!("{name}.out"))?);
+            let done: Option<AttackCounts> = records::last(&bed.read(&format!("{name}.out"))?);
             let words = bed.read(&format!("{name}.err"))?;
             let done = done.filter(|done| done.finished).ok_or(Failure::Ending {
                 who: name,
@@ -209,27 +209,27 @@ impl Siege {
         Ok(all)
     }
 
-    /// Whether the daemon has not ended, which nobody asked it to.
+    /// Whether the daemon still runs, as it was not asked to end.
     pub fn serves(&self, bed: &TestBed<'_>) -> Result<(), Failure> {
         match bed.end(&self.daemon)? {
             None => Ok(()),
-            end => Err(bed.bad_end(&self.daemon, end, "none, as nobody asked it to end")),
+            end => Err(bed.bad_end(&self.daemon, end, "none, as it was not asked to end")),
         }
     }
 
-    /// Sees what the attack has left, ends everything, and measures.
-    pub fn lifted(self, bed: &mut TestBed<'_>) -> Result<Account, Failure> {
+    /// Measures what the attack has left, and ends everything.
+    pub fn finish(self, bed: &mut TestBed<'_>) -> Result<Account, Failure> {
         let settled = self.settled(bed)?;
         self.growth(bed, &settled);
-        self.answers(bed, |siege, bed| {
-            let asked_ns = bed.strike(siege.daemon.service.pid, "TERM")?;
-            let ended_ns = bed.ended_well(&siege.daemon)?;
+        self.answers(bed, |run, bed| {
+            let asked_ns = bed.strike(run.daemon.service.pid, "TERM")?;
+            let ended_ns = bed.ended_well(&run.daemon)?;
             bed.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
-            bed.account(&siege.daemon)
+            bed.account(&run.daemon)
         })
     }
 
-    /// Measures the frames and the answers of the siege, whose daemon `end` brings to its end.
+    /// Measures the frames and the answers of the run; `end` ends the daemon.
     pub fn answers(
         &self,
         bed: &mut TestBed<'_>,
@@ -239,7 +239,7 @@ impl Siege {
         let probe: Option<Probe> = records::last(&bed.read("prober.out")?);
         let probe = probe.filter(|probe| probe.finished && probe.asked > 0);
         let probe = probe.ok_or(Failure::Missing {
-            what: "somebody asked the daemon all the time",
+            what: "the probe queried the daemon all the time",
         })?;
         let mut counts = Vec::new();
         for camera in &self.cameras {
@@ -251,7 +251,7 @@ impl Siege {
         Ok(account)
     }
 
-    /// The daemon as it is when it has forgotten the attack, or never does.
+    /// A sample of the daemon after the attack, as soon as it has released its resources or the time is over.
     fn settled(&self, bed: &TestBed<'_>) -> Result<Sample, Failure> {
         let pid = self.pid;
         let calm = self.calm;
@@ -276,7 +276,7 @@ impl Siege {
     }
 
     /// Ends the attackers that are not done.
-    pub fn dismissed(self, bed: &TestBed<'_>) -> Result<(), Failure> {
+    pub fn end_attackers(self, bed: &TestBed<'_>) -> Result<(), Failure> {
         let mut attackers = self.attackers.into_iter();
         attackers.try_for_each(|(name, _, process)| bed.stop(&name, process))
     }
@@ -319,38 +319,38 @@ pub fn refusal(bed: &mut TestBed<'_>, daemon: &Daemon) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A whole siege with these attackers, who must have come near; what they did is noted in words.
-pub fn besieged(
+/// A complete run with these attackers, which must have done something; `words` describe that in the report.
+pub fn attacked(
     bed: &mut TestBed<'_>,
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    withstood(bed, attacks, words)?.lifted(bed)
+    survived(bed, attacks, words)?.finish(bed)
 }
 
 /// The same for attacks that cost the daemon nothing.
-pub fn idly_besieged(
+pub fn attacked_idly(
     bed: &mut TestBed<'_>,
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    let siege = withstood(bed, attacks, words)?;
-    bed.measure("idle_attack_cpu_share", siege.attack_shares().0);
-    siege.lifted(bed)
+    let run = survived(bed, attacks, words)?;
+    bed.measure("idle_attack_cpu_share", run.attack_shares().0);
+    run.finish(bed)
 }
 
-fn withstood(bed: &mut TestBed<'_>, attacks: &[Attack], words: &str) -> Result<Siege, Failure> {
-    let mut siege = Siege::laid(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
+fn survived(bed: &mut TestBed<'_>, attacks: &[Attack], words: &str) -> Result<AttackRun, Failure> {
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     for attack in attacks {
-        siege.attack(bed, attack)?;
+        run.attack(bed, attack)?;
     }
-    let done = siege.withstand(bed)?;
+    let done = run.wait_for_attackers(bed)?;
     note(bed, &done, words)?;
-    Ok(siege)
+    Ok(run)
 }
 
 /// Notes what attackers did; nothing at all is a failure of the case.
-pub fn note(bed: &mut TestBed<'_>, done: &Mischief, words: &str) -> Result<(), Failure> {
+pub fn note(bed: &mut TestBed<'_>, done: &AttackCounts, words: &str) -> Result<(), Failure> {
     if done.acts == 0 {
         return Err(Failure::Missing {
             what: "the attackers came near",
